@@ -19,10 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/argo"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/kube"
 )
 
 // maxArtifact is how many bytes of a workflow's artifacts are kept, unpacked, all together. maxRead
@@ -83,7 +83,7 @@ func (a artifact) isLog() bool {
 
 // outputLists returns the outputs of one kind of the entry point, then the global ones.
 func outputLists(w *unstructured.Unstructured, kind string) []any {
-	entry, _ := kube.Nodes(w)[w.GetName()].(map[string]any)
+	entry, _ := argo.Nodes(w)[w.GetName()].(map[string]any)
 	own, _ := field(entry, "outputs", kind).([]any)
 	global, _ := field(w.Object, "status", "outputs", kind).([]any)
 	return slices.Concat(own, global)

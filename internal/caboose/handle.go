@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/argo"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/queue"
 )
@@ -139,7 +139,7 @@ func (w *watcher) keep(ctx context.Context, id action.ID, full *unstructured.Uns
 	for _, file := range []struct {
 		name    string
 		content []byte
-	}{{outputsFile, result.output}, {kube.ArchivedWorkflow, object}} {
+	}{{outputsFile, result.output}, {argo.ArchivedWorkflow, object}} {
 		if _, _, _, err := w.archive.Put(ctx, blob.ActionKey(id, file.name), bytes.NewReader(file.content)); err != nil {
 			m.unkept++
 			w.metrics.ArchiveFailures.Inc()
@@ -206,14 +206,14 @@ func (w *watcher) tryRemove(ctx context.Context, one *unstructured.Unstructured)
 	if err != nil {
 		return err
 	}
-	at := slices.Index(now.GetFinalizers(), kube.Finalizer)
+	at := slices.Index(now.GetFinalizers(), argo.Finalizer)
 	if at < 0 || now.GetUID() != uid {
 		return nil // others hold it, or it is another one
 	}
 	path := fmt.Sprintf("/metadata/finalizers/%d", at)
 	patch, err := json.Marshal([]map[string]any{
 		{"op": "test", "path": "/metadata/uid", "value": uid},
-		{"op": "test", "path": path, "value": kube.Finalizer},
+		{"op": "test", "path": path, "value": argo.Finalizer},
 		{"op": "remove", "path": path},
 	})
 	if err != nil {

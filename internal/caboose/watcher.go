@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/waybill-dev/waybill/internal/argo"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/kube/watch"
 	"github.com/waybill-dev/waybill/internal/loop"
@@ -45,7 +46,7 @@ type memory struct {
 func newWatcher(c *Caboose, handler string, cluster *kube.Cluster) (*watcher, error) {
 	w := &watcher{
 		Caboose: c, handler: handler, namespace: cluster.Namespace,
-		workflows: cluster.Resource(kube.Workflows()).Namespace(cluster.Namespace),
+		workflows: cluster.Resource(argo.Workflows()).Namespace(cluster.Namespace),
 		log:       c.log.With(obs.KeyHandler, handler),
 	}
 	w.queue = watch.NewQueue(watch.QueueConfig{Workers: c.cfg.Workers, Retry: loop.Backoff{First: c.cfg.Pace.Retry, Most: c.cfg.Pace.RetryMax, Even: true},

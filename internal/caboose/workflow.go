@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/argo"
 	"github.com/waybill-dev/waybill/internal/blob"
-	"github.com/waybill-dev/waybill/internal/kube"
 )
 
 // slim keeps of a workflow what is looked at while it runs; the whole is read once, when it is
@@ -132,7 +132,7 @@ func parametersOf(w *unstructured.Unstructured) map[string]any {
 // own words.
 func messageOf(w *unstructured.Unstructured) string {
 	var latest, message string
-	for _, one := range kube.Nodes(w) {
+	for _, one := range argo.Nodes(w) {
 		node, _ := one.(map[string]any)
 		phase := text(node, "phase")
 		if text(node, "type") != "Pod" || (phase != phaseFailed && phase != phaseError) || text(node, "message") == "" {

@@ -1,5 +1,5 @@
 // Package kube reaches Kubernetes: a client for objects of any kind, found by
-// kubeconfig or from inside a cluster, and what Waybill's workflows carry there.
+// kubeconfig or from inside a cluster.
 package kube
 
 import (
@@ -13,16 +13,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/fault"
 )
-
-// What workflows that Waybill created carry.
-const (
-	Finalizer   = "waybill.dev/archive" // kept until the workflow is archived and its end is recorded
-	LabelAction = "waybill.dev/action"  // the action's id, which is the workflow's name too
-)
-
-// ArchivedWorkflow is the file of an action in the blob store that has its workflow as it was when
-// it had ended.
-const ArchivedWorkflow = "workflow.json"
 
 // Config says which cluster.
 type Config struct {
@@ -110,19 +100,4 @@ func restConfig(c Config) (config *rest.Config, namespace string, inside bool, e
 	}
 	namespace, _, err = loader.Namespace()
 	return config, namespace, false, err
-}
-
-// Workflows returns Argo's resource.
-func Workflows() schema.GroupVersionResource { return argoproj("workflows") }
-
-// WorkflowTemplates returns Argo's templates of one namespace.
-func WorkflowTemplates() schema.GroupVersionResource { return argoproj("workflowtemplates") }
-
-// ClusterWorkflowTemplates returns Argo's templates of a whole cluster.
-func ClusterWorkflowTemplates() schema.GroupVersionResource {
-	return argoproj("clusterworkflowtemplates")
-}
-
-func argoproj(resource string) schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: resource}
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/argo"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/caboose"
 	"github.com/waybill-dev/waybill/internal/callback"
@@ -144,7 +145,7 @@ func (d *day) live(ctx context.Context) error {
 
 // emptied waits until a cluster has no workflow.
 func emptied(ctx context.Context, flows *kube.Cluster) error {
-	workflows := flows.Resource(kube.Workflows()).Namespace(flows.Namespace)
+	workflows := flows.Resource(argo.Workflows()).Namespace(flows.Namespace)
 	changes, err := workflows.Watch(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err

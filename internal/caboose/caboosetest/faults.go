@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/argo"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/caboose"
-	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/kube/kubetest"
 	"github.com/waybill-dev/waybill/internal/queue"
 )
@@ -67,7 +67,7 @@ func (f *faults) deletion(name string) error {
 	id, err := action.ParseID(name)
 	archived := false
 	if err == nil {
-		archived, err = f.Has(context.Background(), blob.ActionKey(id, kube.ArchivedWorkflow))
+		archived, err = f.Has(context.Background(), blob.ActionKey(id, argo.ArchivedWorkflow))
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,9 +102,9 @@ func (f *faults) open(jobs map[action.ID]bool, features int) *kubetest.API {
 
 // OpenAPI returns an API with workflows. The caller closes it.
 func OpenAPI(workflows ...*unstructured.Unstructured) *kubetest.API {
-	api := kubetest.Open(kubetest.Kind{GroupVersionResource: kube.Workflows(), Kind: "Workflow"})
+	api := kubetest.Open(kubetest.Kind{GroupVersionResource: argo.Workflows(), Kind: "Workflow"})
 	for _, one := range workflows {
-		api.Add(kube.Workflows(), one)
+		api.Add(argo.Workflows(), one)
 	}
 	return api
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/waybill-dev/waybill/internal/argo"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/kube"
 )
@@ -30,7 +31,7 @@ func (l *looker) cluster(ctx context.Context, at []string, cfg config.Config, h 
 		return
 	}
 	l.look(ctx, append(at, "argoConf"), func(ctx context.Context) error {
-		_, err := cluster.Resource(kube.Workflows()).Namespace(cluster.Namespace).List(ctx, metav1.ListOptions{Limit: 1})
+		_, err := cluster.Resource(argo.Workflows()).Namespace(cluster.Namespace).List(ctx, metav1.ListOptions{Limit: 1})
 		return refusedBy(err, "list the workflows in "+cluster.Namespace)
 	})
 	for process, o := range cfg.ArgoProcesses(h.Name) {
@@ -43,9 +44,9 @@ func (l *looker) cluster(ctx context.Context, at []string, cfg config.Config, h 
 // template looks for a workflow template in its namespace, or in the cluster.
 func template(ctx context.Context, cluster *kube.Cluster, path string) error {
 	kind, name, _ := strings.Cut(path, "/")
-	var templates dynamic.ResourceInterface = cluster.Resource(kube.ClusterWorkflowTemplates())
+	var templates dynamic.ResourceInterface = cluster.Resource(argo.ClusterWorkflowTemplates())
 	if kind == "workflowtemplate" {
-		templates = cluster.Resource(kube.WorkflowTemplates()).Namespace(cluster.Namespace)
+		templates = cluster.Resource(argo.WorkflowTemplates()).Namespace(cluster.Namespace)
 	}
 	_, err := templates.Get(ctx, name, metav1.GetOptions{})
 	return refusedBy(err, "look for "+path+" in "+cluster.Namespace)

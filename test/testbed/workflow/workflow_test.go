@@ -13,11 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/argo"
 	"github.com/waybill-dev/waybill/internal/caboose"
 	"github.com/waybill-dev/waybill/internal/conductor"
-	"github.com/waybill-dev/waybill/internal/conductor/handler/argo"
+	handler "github.com/waybill-dev/waybill/internal/conductor/handler/argo"
 	"github.com/waybill-dev/waybill/internal/config"
-	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/pgtest"
 	"github.com/waybill-dev/waybill/internal/postgres"
 	"github.com/waybill-dev/waybill/internal/queue"
@@ -96,7 +96,7 @@ func TestActionsRunAsWorkflows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, cluster, archive)
 			cluster.Apply(t, fmt.Sprintf(templates, w.cluster.Namespace))
-			w.conduct(argo.Config{})
+			w.conduct(handler.Config{})
 			w.observe(nil)
 			done := w.enqueue(`{"template": "workflowtemplate/mirror", "parameters": {"features": [{"id": "a"}], "zone": "north"}}`)
 			canceled := w.enqueue(`{"template": "workflowtemplate/forever", "labels": {"team": "web"}}`)
@@ -108,10 +108,10 @@ func TestActionsRunAsWorkflows(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := forever.GetLabels(); got["team"] != "web" || got[kube.LabelAction] != canceled.String() {
+			if got := forever.GetLabels(); got["team"] != "web" || got[argo.LabelAction] != canceled.String() {
 				t.Errorf("labels %v", got)
 			}
-			if diff := cmp.Diff([]string{kube.Finalizer}, forever.GetFinalizers()); diff != "" {
+			if diff := cmp.Diff([]string{argo.Finalizer}, forever.GetFinalizers()); diff != "" {
 				t.Errorf("finalizers (-want +got):\n%s", diff)
 			}
 			if err := w.Cancel(t.Context(), canceled, queue.CancelNow); err != nil {
@@ -172,9 +172,9 @@ workflows:
 		t.Fatal(err)
 	}
 	w.config = cfg
-	resumer := argo.NewResumer(w.cluster, w.blobs, cfg.Handlers["wake"])
+	resumer := handler.NewResumer(w.cluster, w.blobs, cfg.Handlers["wake"])
 	c := conductor.New(w.NewWaiter(), conductor.Config{Handlers: map[string]conductor.Handler{
-		"argo": argo.New(argo.Config{Cluster: w.cluster, Processes: cfg.ArgoProcesses("argo")}),
+		"argo": handler.New(handler.Config{Cluster: w.cluster, Processes: cfg.ArgoProcesses("argo")}),
 		"wake": resumer,
 	}})
 	w.start(c.Run)

@@ -20,11 +20,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/argo"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/caboose"
 	"github.com/waybill-dev/waybill/internal/callback"
 	"github.com/waybill-dev/waybill/internal/conductor"
-	"github.com/waybill-dev/waybill/internal/conductor/handler/argo"
+	handler "github.com/waybill-dev/waybill/internal/conductor/handler/argo"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -79,7 +80,7 @@ func newWorldOn(t *testing.T, cluster *testbed.Cluster, archive string, driver l
 }
 
 func (w *world) workflows() dynamic.ResourceInterface {
-	return w.cluster.Resource(kube.Workflows()).Namespace(w.cluster.Namespace)
+	return w.cluster.Resource(argo.Workflows()).Namespace(w.cluster.Namespace)
 }
 
 // start runs something until the test ends or stop is called.
@@ -99,10 +100,10 @@ func (w *world) start(run func(context.Context) error) (stop func()) {
 }
 
 // conduct runs a conductor whose handler "argo" makes workflows.
-func (w *world) conduct(cfg argo.Config) {
+func (w *world) conduct(cfg handler.Config) {
 	w.t.Helper()
 	cfg.Cluster = w.cluster
-	c := conductor.New(w.NewWaiter(), conductor.Config{Handlers: map[string]conductor.Handler{"argo": argo.New(cfg)}})
+	c := conductor.New(w.NewWaiter(), conductor.Config{Handlers: map[string]conductor.Handler{"argo": handler.New(cfg)}})
 	w.start(c.Run)
 }
 
@@ -184,7 +185,7 @@ func (w *world) create(name string, finalizer bool) {
 	}}
 	one.SetName(name)
 	if finalizer {
-		one.SetFinalizers([]string{kube.Finalizer})
+		one.SetFinalizers([]string{argo.Finalizer})
 	}
 	if _, err := w.workflows().Create(w.t.Context(), one, metav1.CreateOptions{}); err != nil {
 		w.t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/argo"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -69,16 +70,16 @@ func (h *Handler) Stop(ctx context.Context, a conductor.Attempt) action.Outcome 
 }
 
 func (h *Handler) workflows() dynamic.ResourceInterface {
-	return h.cfg.Cluster.Resource(kube.Workflows()).Namespace(h.cfg.Cluster.Namespace)
+	return h.cfg.Cluster.Resource(argo.Workflows()).Namespace(h.cfg.Cluster.Namespace)
 }
 
 // findTemplate makes a wrong name the action's fault at once: a workflow without its template would
 // be accepted.
 func (h *Handler) findTemplate(ctx context.Context, p parameters) error {
 	kind, name, _ := strings.Cut(p.Template, "/")
-	var templates dynamic.ResourceInterface = h.cfg.Cluster.Resource(kube.ClusterWorkflowTemplates())
+	var templates dynamic.ResourceInterface = h.cfg.Cluster.Resource(argo.ClusterWorkflowTemplates())
 	if kind == namespaced {
-		templates = h.cfg.Cluster.Resource(kube.WorkflowTemplates()).Namespace(h.cfg.Cluster.Namespace)
+		templates = h.cfg.Cluster.Resource(argo.WorkflowTemplates()).Namespace(h.cfg.Cluster.Namespace)
 	}
 	_, err := templates.Get(ctx, name, metav1.GetOptions{})
 	return err
@@ -112,7 +113,7 @@ func (h *Handler) workflow(a action.Action, p parameters) *unstructured.Unstruct
 	w.SetName(a.ID.String())
 	labels := map[string]string{}
 	maps.Copy(labels, p.Labels)
-	labels[kube.LabelAction] = a.ID.String()
+	labels[argo.LabelAction] = a.ID.String()
 	if h.cfg.InstanceID != "" {
 		labels[labelInstance] = h.cfg.InstanceID
 	}
@@ -121,7 +122,7 @@ func (h *Handler) workflow(a action.Action, p parameters) *unstructured.Unstruct
 		w.SetAnnotations(p.Annotations)
 	}
 	if !h.cfg.NoFinalizer {
-		w.SetFinalizers([]string{kube.Finalizer})
+		w.SetFinalizers([]string{argo.Finalizer})
 	}
 	return w
 }

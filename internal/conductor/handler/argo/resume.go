@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/argo"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/config"
@@ -89,7 +90,7 @@ func (h *Resumer) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 
 // resume reads the workflow and writes it back; a conflict says that it moved on meanwhile.
 func (h *Resumer) resume(ctx context.Context, r resumption, id action.ID) error {
-	workflows := h.cluster.Resource(kube.Workflows()).Namespace(h.cluster.Namespace)
+	workflows := h.cluster.Resource(argo.Workflows()).Namespace(h.cluster.Namespace)
 	mark := "resumed by action " + id.String()
 	w, err := workflows.Get(ctx, r.workflow, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -103,7 +104,7 @@ func (h *Resumer) resume(ctx context.Context, r resumption, id action.ID) error 
 	if version, _, _ := unstructured.NestedString(w.Object, "status", "offloadNodeStatusVersion"); version != "" {
 		return &refusal{action.Fatal, "offloaded", "Argo keeps the status of its nodes in a database; it cannot be resumed through the cluster"}
 	}
-	nodes := kube.Nodes(w)
+	nodes := argo.Nodes(w)
 	node, err := find(w, nodes, r.node, mark)
 	if node == nil || err != nil {
 		return err
@@ -113,7 +114,7 @@ func (h *Resumer) resume(ctx context.Context, r resumption, id action.ID) error 
 	}
 	node["phase"], node["message"] = "Succeeded", mark
 	node["finishedAt"] = time.Now().UTC().Format(time.RFC3339)
-	if err := kube.SetNodes(w, nodes); err != nil {
+	if err := argo.SetNodes(w, nodes); err != nil {
 		return err
 	}
 	_, err = workflows.Update(ctx, w, metav1.UpdateOptions{FieldManager: "waybill"})
@@ -127,7 +128,7 @@ func (h *Resumer) archived(ctx context.Context, r resumption, mark string) (bool
 	if err != nil {
 		return false, nil //nolint:nilerr // a workflow that Waybill did not create
 	}
-	object, err := blob.Load(ctx, h.archive, nil, blob.ActionKey(id, kube.ArchivedWorkflow))
+	object, err := blob.Load(ctx, h.archive, nil, blob.ActionKey(id, argo.ArchivedWorkflow))
 	if fault.Is(err, fault.NotFound) {
 		return false, nil
 	}
@@ -138,7 +139,7 @@ func (h *Resumer) archived(ctx context.Context, r resumption, mark string) (bool
 	if err != nil {
 		return false, &refusal{action.Retry, "archive_unavailable", fmt.Sprintf("it is gone, and whether it was resumed cannot be read: %s", err)}
 	}
-	node, err := find(w, kube.Nodes(w), r.node, mark)
+	node, err := find(w, argo.Nodes(w), r.node, mark)
 	return node == nil && err == nil, nil
 }
 

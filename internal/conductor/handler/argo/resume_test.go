@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/argo"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/config"
@@ -59,7 +60,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // node returns one of the stored workflow.
 func (s *apiServer) node(id string) map[string]any {
-	node, _ := kube.Nodes(&unstructured.Unstructured{Object: s.workflow})[id].(map[string]any)
+	node, _ := argo.Nodes(&unstructured.Unstructured{Object: s.workflow})[id].(map[string]any)
 	return node
 }
 
@@ -184,12 +185,12 @@ func TestPackedNodesStayPacked(t *testing.T) {
 	t.Parallel()
 	h, s := newResumer(t, "{by: {type: string}}", suspended)
 	w := &unstructured.Unstructured{Object: s.workflow}
-	nodes := kube.Nodes(w)
+	nodes := argo.Nodes(w)
 	unstructured.RemoveNestedField(s.workflow, "status", "nodes")
 	if err := unstructured.SetNestedField(s.workflow, "not yet", "status", "compressedNodes"); err != nil {
 		t.Fatal(err)
 	}
-	if err := kube.SetNodes(w, nodes); err != nil {
+	if err := argo.SetNodes(w, nodes); err != nil {
 		t.Fatal(err)
 	}
 	if o := h.try(t, `{"workflow": "waiting", "node": "approve", "by": "ana"}`); o.Kind != action.Done {
