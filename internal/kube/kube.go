@@ -3,7 +3,6 @@
 package kube
 
 import (
-	"cmp"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,7 +19,7 @@ type Config struct {
 	Context    string // in the file; "": its current one
 	Namespace  string // ""; the context's, else default
 
-	Hint string // what to do without a Kubeconfig outside of a cluster; "": name one for Argo
+	Hint string // what to do without a Kubeconfig outside of a cluster
 	// Search has an empty Kubeconfig mean what kubectl would use: the files of KUBECONFIG, else ~/.kube/config, else the cluster that this process runs in.
 	Search bool
 }
@@ -76,7 +75,7 @@ func restConfig(c Config) (config *rest.Config, namespace string, inside bool, e
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.Context}
 	overrides.Context.Namespace = c.Namespace
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
-	named, hint := c.Kubeconfig != "", cmp.Or(c.Hint, "name a file: argoConf.k8sOptions.kubeconfig")
+	named, hint := c.Kubeconfig != "", c.Hint
 	if c.Search && !named {
 		hint = "name a file: --kubeconfig"
 		found, err := loader.RawConfig()

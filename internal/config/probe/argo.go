@@ -16,7 +16,8 @@ import (
 
 // Cluster returns a client of the cluster that a handler names. A handler works with the client that its probe had.
 func Cluster(cfg config.Handler) (*kube.Cluster, error) {
-	cluster, err := kube.Open(kube.Config{Kubeconfig: cfg.Argo.Kubeconfig, Context: cfg.Argo.Context, Namespace: cfg.Argo.Namespace})
+	cluster, err := kube.Open(kube.Config{Kubeconfig: cfg.Argo.Kubeconfig, Context: cfg.Argo.Context, Namespace: cfg.Argo.Namespace,
+		Hint: "name a file: argoConf.k8sOptions.kubeconfig"})
 	if err != nil {
 		return nil, fmt.Errorf("handler %s: %w", cfg.Name, err)
 	}
