@@ -15,31 +15,28 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic/fake"
-	k8stesting "k8s.io/client-go/testing"
+	"k8s.io/apimachinery/pkg/types"
 
 	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/provisioner"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/kube"
+	"github.com/waybill-dev/waybill/internal/kube/kubetest"
 )
 
 // cluster is a back end on a cluster that stores objects and runs nothing. test/testbed has a real one.
 type cluster struct {
 	*provisioner.Kubernetes
 	t     *testing.T
-	api   *fake.FakeDynamicClient
+	api   *kubetest.API
 	blobs *blob.Dir
 }
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	api := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-		{Version: "v1", Resource: "pods"}: "PodList", {Version: "v1", Resource: "secrets"}: "SecretList"})
+	api := kubetest.New(t)
 	blobs, err := blob.OpenDir(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +47,7 @@ func newCluster(t *testing.T) *cluster {
 	}
 	log := slog.New(slog.DiscardHandler)
 	return &cluster{t: t, api: api, blobs: blobs, Kubernetes: provisioner.NewKubernetes(provisioner.KubernetesConfig{
-		Cluster: &kube.Cluster{Interface: api, Namespace: "builds"}, Image: "waybill:1", Accounts: []string{"deployer"}, Credentials: map[string]string{"github": credentials},
+		Cluster: api.Cluster("builds"), Image: "waybill:1", Accounts: []string{"deployer"}, Credentials: map[string]string{"github": credentials},
 		Snapshots: &provisioner.Snapshots{Blobs: blobs, Log: log}, Log: log})}
 }
 
@@ -70,15 +67,16 @@ func (c *cluster) object(resource, name string) *unstructured.Unstructured {
 	return o
 }
 
-// set changes a pod as the cluster does.
-func (c *cluster) set(name string, change func(*unstructured.Unstructured)) {
+// change merges a patch into a pod.
+func (c *cluster) change(name, patch string, subresources ...string) {
 	c.t.Helper()
-	pod := c.object("pods", name)
-	change(pod)
-	if _, err := c.Cluster.Pods().Update(c.t.Context(), pod, metav1.UpdateOptions{}); err != nil {
+	if _, err := c.Cluster.Pods().Patch(c.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...); err != nil {
 		c.t.Fatal(err)
 	}
 }
+
+// bind gives a pod to a node, which has to end it before it is gone.
+func (c *cluster) bind(name string) { c.change(name, `{"spec": {"nodeName": "node"}}`) }
 
 func text(t *testing.T, value any) string {
 	t.Helper()
@@ -142,14 +140,14 @@ func TestABuildHasOnePod(t *testing.T) {
 	if _, _, err := c.Create(t.Context(), other); !fault.Is(err, fault.Conflict) {
 		t.Errorf("another request: %v", err)
 	}
-	c.set(first.WorkerID, func(pod *unstructured.Unstructured) {
-		now := metav1.Now()
-		pod.SetDeletionTimestamp(&now)
-	})
+	c.bind(first.WorkerID)
+	if err := c.Cluster.Pods().Delete(t.Context(), first.WorkerID, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	if _, _, err := c.Create(t.Context(), podLaunch(41)); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "was deleted") {
 		t.Errorf("one that is being deleted: %v", err)
 	}
-	c.set(first.WorkerID, func(pod *unstructured.Unstructured) { pod.SetLabels(nil) })
+	c.change(first.WorkerID, `{"metadata": {"labels": null}}`)
 	if _, _, err := c.Create(t.Context(), podLaunch(41)); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "is not a worker") {
 		t.Errorf("another pod of the name: %v", err)
 	}
@@ -195,14 +193,10 @@ func TestASecretOfAnEarlierPodIsReplaced(t *testing.T) {
 	if err := c.Cluster.Pods().Delete(t.Context(), w.WorkerID, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	c.api.PrependReactor("create", "pods", func(a k8stesting.Action) (bool, runtime.Object, error) {
-		a.(k8stesting.CreateAction).GetObject().(*unstructured.Unstructured).SetUID("2")
-		return false, nil, nil
-	})
 	if _, _, err := c.Create(t.Context(), podLaunch(41)); err != nil {
 		t.Fatal(err)
 	}
-	if owner := c.object("secrets", w.WorkerID).GetOwnerReferences()[0].UID; owner != "2" {
+	if owner := c.object("secrets", w.WorkerID).GetOwnerReferences()[0].UID; owner != c.object("pods", w.WorkerID).GetUID() {
 		t.Errorf("the Secret belongs to the pod %q", owner)
 	}
 }
@@ -298,7 +292,12 @@ func TestWhatTheClusterRefusesCanPass(t *testing.T) {
 		"the server is currently unable to handle": apierrors.NewServiceUnavailable("the server is currently unable to handle it"),
 	} {
 		c := newCluster(t)
-		c.api.PrependReactor("*", "pods", func(k8stesting.Action) (bool, runtime.Object, error) { return true, nil, refusal })
+		c.api.Before(func(r kubetest.Request) error {
+			if r.Resource != "pods" {
+				return nil
+			}
+			return refusal
+		})
 		if _, _, err := c.Create(t.Context(), podLaunch(41)); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), want) {
 			t.Errorf("create: %v, want %s", err, want)
 		}
@@ -330,13 +329,8 @@ func TestPodsAreListedAsWorkers(t *testing.T) {
 		{`{"phase": "Running", "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager", "message": "gone"}]}`, "Unknown", "NodeLost: gone"},
 		{`{"phase": "Failed", "reason": "Evicted", "message": "low"}`, "Ended", "Evicted: low"},
 	} {
-		c.set(w.WorkerID, func(pod *unstructured.Unstructured) {
-			var status map[string]any
-			if err := json.Unmarshal([]byte(step.status), &status); err != nil {
-				t.Fatal(err)
-			}
-			pod.Object["status"] = status
-		})
+		c.change(w.WorkerID, `{"status": null}`, "status")
+		c.change(w.WorkerID, `{"status": `+step.status+`}`, "status")
 		workers, err := c.List(t.Context())
 		if err != nil || len(workers) != 1 || workers[0].Status != step.wantStatus || workers[0].Reason != step.wantReason {
 			t.Errorf("%s: %+v, %v", step.status, workers, err)
@@ -360,21 +354,18 @@ func TestDeletingLeavesTimeForResults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		c.bind(w.WorkerID)
 		if want.lost {
-			c.set(w.WorkerID, func(pod *unstructured.Unstructured) { pod.Object["status"] = map[string]any{"phase": "Unknown"} })
+			c.change(w.WorkerID, `{"status": {"phase": "Unknown"}}`, "status")
 		}
-		var options metav1.DeleteOptions
-		c.api.PrependReactor("delete", "pods", func(a k8stesting.Action) (bool, runtime.Object, error) {
-			options = a.(k8stesting.DeleteActionImpl).DeleteOptions
-			return false, nil, nil
-		})
 		for range 2 {
 			if err := c.Delete(context.WithoutCancel(t.Context()), w.WorkerID, want.force); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if now := options.GracePeriodSeconds != nil && *options.GracePeriodSeconds == 0; now != want.now {
-			t.Errorf("%s: %+v", name, options)
+		left, err := c.Cluster.Pods().Get(t.Context(), w.WorkerID, metav1.GetOptions{})
+		if now := apierrors.IsNotFound(err); now != want.now || !now && *left.GetDeletionGracePeriodSeconds() == 0 {
+			t.Errorf("%s: %v, %v", name, left, err)
 		}
 	}
 }
