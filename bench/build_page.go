@@ -55,12 +55,12 @@ func storeLines(ctx context.Context, stored *builds.Builds, id builds.ID, lines 
 	if _, err := stored.Ingest(ctx, id, builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "test", Name: "unit"}}}); err != nil {
 		return err
 	}
-	at := builds.Position{}
-	for at.LogID < int64(lines) {
-		batch := &builds.LogBatch{Step: 1, First: at.LogID + 1, Offset: at.Offset}
-		for len(batch.Data) < builds.BlockSize-200 && at.LogID+int64(batch.Entries) < int64(lines) {
+	at := build.Position{}
+	for at.ID < int64(lines) {
+		batch := &builds.LogBatch{Step: 1, First: at.ID + 1, Offset: at.Offset}
+		for len(batch.Data) < builds.BlockSize-200 && at.ID+int64(batch.Entries) < int64(lines) {
 			batch.Entries++
-			batch.Data = build.FormatEntry(batch.Data, build.Entry{At: time.Now(), Text: fmt.Appendf(nil, "%-99d", at.LogID+int64(batch.Entries))})
+			batch.Data = build.FormatEntry(batch.Data, build.Entry{At: time.Now(), Text: fmt.Appendf(nil, "%-99d", at.ID+int64(batch.Entries))})
 		}
 		if _, err := stored.Ingest(ctx, id, builds.Batch{Logs: []*builds.LogBatch{batch}}); err != nil {
 			return err

@@ -148,7 +148,7 @@ func replaced(ctx context.Context, stored *builds.Builds, id builds.ID, old *exe
 	if err != nil {
 		return child, 0, err
 	}
-	at, err := storedAfter(ctx, stored, id, p.Logs[1].LogID)
+	at, err := storedAfter(ctx, stored, id, p.Logs[1].ID)
 	return child, at.Sub(killed), err
 }
 
@@ -167,7 +167,7 @@ func startSelf(arguments []string) (*exec.Cmd, error) {
 func storedAfter(ctx context.Context, stored *builds.Builds, id builds.ID, line int64) (time.Time, error) {
 	for {
 		p, err := stored.Progress(ctx, id)
-		if err != nil || p.Logs[1].LogID > line {
+		if err != nil || p.Logs[1].ID > line {
 			return time.Now(), err
 		}
 		time.Sleep(20 * time.Millisecond)

@@ -64,7 +64,7 @@ func retentionRound(ctx context.Context, o Options) (rounds [5]Round, err error)
 	if _, err := s.Builds.Record(ctx, ids[0], builds.Event{Source: builds.API, EventID: "end", Status: build.Failed}); err != nil {
 		return rounds, err
 	}
-	l.at = builds.Position{}
+	l.at = build.Position{}
 	if err := l.fill(ctx, ids[1], pageLines); err != nil { // for the reader
 		return rounds, err
 	}
@@ -106,14 +106,14 @@ func (noFolders) Clear(context.Context, string) error { return nil }
 type logWriter struct {
 	builds *builds.Builds
 	random *rand.Rand
-	at     builds.Position
+	at     build.Position
 }
 
 // batch returns the next so many lines, at most a block.
 func (l *logWriter) batch(lines int) *builds.LogBatch {
-	b := &builds.LogBatch{Step: 1, First: l.at.LogID + 1, Offset: l.at.Offset}
+	b := &builds.LogBatch{Step: 1, First: l.at.ID + 1, Offset: l.at.Offset}
 	for len(b.Data) < builds.BlockSize-200 && b.Entries < lines {
-		b.Data = build.FormatEntry(b.Data, build.Entry{At: time.Now(), Text: []byte(printedLine(l.random, int(l.at.LogID)+b.Entries))})
+		b.Data = build.FormatEntry(b.Data, build.Entry{At: time.Now(), Text: []byte(printedLine(l.random, int(l.at.ID)+b.Entries))})
 		b.Entries++
 	}
 	l.at = b.End()
@@ -122,10 +122,10 @@ func (l *logWriter) batch(lines int) *builds.LogBatch {
 
 // fill stores so many lines of a build, sixteen blocks a transaction, as an aggregator does.
 func (l *logWriter) fill(ctx context.Context, id builds.ID, lines int) error {
-	for l.at.LogID < int64(lines) {
+	for l.at.ID < int64(lines) {
 		var logs []*builds.LogBatch
-		for len(logs) < 16 && l.at.LogID < int64(lines) {
-			logs = append(logs, l.batch(lines-int(l.at.LogID)))
+		for len(logs) < 16 && l.at.ID < int64(lines) {
+			logs = append(logs, l.batch(lines-int(l.at.ID)))
 		}
 		if _, err := l.builds.Ingest(ctx, id, builds.Batch{Logs: logs}); err != nil {
 			return err

@@ -190,7 +190,7 @@ func (s *Step) lacks() (string, error) {
 		return fmt.Sprintf("the end of step %d", s.ID), nil
 	case s.LogLines < t.Entries || s.LogBytes < t.Bytes:
 		return fmt.Sprintf("%d of %d entries of step %d", t.Entries-s.LogLines, t.Entries, s.ID), nil
-	case s.Position() != Position{t.Entries, t.Bytes}:
+	case s.Position() != build.Position{ID: t.Entries, Offset: t.Bytes}:
 		return "", fault.New(fault.Corrupt, "the log of step %d has %d entries, %d bytes; its trailer says %d, %d", s.ID, s.LogLines, s.LogBytes,
 			t.Entries, t.Bytes)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/testresult"
@@ -27,12 +28,12 @@ type Batch struct {
 
 // Progress is where the results of a build continue.
 type Progress struct {
-	Events    int64            // id of the worker's last event
-	Artifacts int              // id of the last artifact
-	Logs      map[int]Position // by step; steps at the start are left out
-	Ended     bool             // the build has ended, maybe without a final marker
-	Whole     bool             // the final marker is stored
-	Known     bool             // the acknowledgement was stored
+	Events    int64                  // id of the worker's last event
+	Artifacts int                    // id of the last artifact
+	Logs      map[int]build.Position // by step; steps at the start are left out
+	Ended     bool                   // the build has ended, maybe without a final marker
+	Whole     bool                   // the final marker is stored
+	Known     bool                   // the acknowledgement was stored
 }
 
 // Ingested says what a batch changed.
@@ -48,14 +49,14 @@ type Ingested struct {
 type GapError struct {
 	Build ID
 	What  string // event, artifact, or the log of step 3
-	Got   Position
-	Want  Position // the position expected; of events and artifacts the LogID is the id
+	Got   build.Position
+	Want  build.Position // the position expected; of events and artifacts the ID is theirs
 }
 
 // Error names the position expected.
 func (e *GapError) Error() string {
 	return fmt.Sprintf("build %d, %s: a batch begins after entry %d, byte %d; expected entry %d, byte %d", e.Build, e.What,
-		e.Got.LogID, e.Got.Offset, e.Want.LogID, e.Want.Offset)
+		e.Got.ID, e.Got.Offset, e.Want.ID, e.Want.Offset)
 }
 
 // Progress reads where the results of a build continue.
@@ -72,11 +73,11 @@ func (b *Builds) Progress(ctx context.Context, id ID) (p Progress, err error) {
 		if err := known(one, len(found) > 0, id); err != nil {
 			return err
 		}
-		p = Progress{Events: one.EventCursor, Artifacts: one.ArtifactCursor, Logs: map[int]Position{},
+		p = Progress{Events: one.EventCursor, Artifacts: one.ArtifactCursor, Logs: map[int]build.Position{},
 			Ended: one.Status.Ended(), Whole: one.Final != nil, Known: !one.AcknowledgedAt.IsZero()}
 		steps, err := t.Steps(id, nil)
 		for i := range steps {
-			if at := steps[i].Position(); at != (Position{}) {
+			if at := steps[i].Position(); at != (build.Position{}) {
 				p.Logs[steps[i].ID] = at
 			}
 		}
@@ -163,7 +164,7 @@ func (b *Builds) has(ctx context.Context, id ID, batch Batch) (stored bool, err 
 		}
 		for _, l := range batch.Logs {
 			at := s.of(l.Step).Position()
-			if at.LogID < l.End().LogID {
+			if at.ID < l.End().ID {
 				return nil
 			}
 			if _, err := l.after(at); err != nil {
@@ -242,7 +243,7 @@ func (in *ingestion) artifacts(b Batch) error {
 		case a.ID < want:
 			continue
 		case a.ID > want:
-			return &GapError{in.build.ID, "artifact", Position{LogID: int64(a.ID - 1)}, Position{LogID: int64(want - 1)}}
+			return &GapError{in.build.ID, "artifact", build.Position{ID: int64(a.ID - 1)}, build.Position{ID: int64(want - 1)}}
 		}
 		in.build.ArtifactCursor, a.StoredAt, a.Name = a.ID, in.Now(), clean(a.Name, mostName)
 		a.Kind = clean(a.Kind, mostName)
@@ -284,7 +285,7 @@ func (in *ingestion) events(b Batch) error {
 		case id < want:
 			continue
 		case id > want:
-			return &GapError{in.build.ID, "event", Position{LogID: id - 1}, Position{LogID: want - 1}}
+			return &GapError{in.build.ID, "event", build.Position{ID: id - 1}, build.Position{ID: want - 1}}
 		}
 		in.build.EventCursor = id
 		if err := in.apply(&e); err != nil {

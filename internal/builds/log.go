@@ -25,13 +25,13 @@ type LogBatch struct {
 }
 
 // End returns the position after the batch.
-func (l *LogBatch) End() Position {
-	return Position{l.First + int64(l.Entries) - 1, l.Offset + int64(len(l.Data))}
+func (l *LogBatch) End() build.Position {
+	return build.Position{ID: l.First + int64(l.Entries) - 1, Offset: l.Offset + int64(len(l.Data))}
 }
 
 // Join adds the batch that follows, and reports whether both fit in one block.
 func (l *LogBatch) Join(next *LogBatch) bool {
-	if l.packed != nil || next.Step != l.Step || l.End() != (Position{next.First - 1, next.Offset}) || len(l.Data)+len(next.Data) > BlockSize {
+	if l.packed != nil || next.Step != l.Step || l.End() != (build.Position{ID: next.First - 1, Offset: next.Offset}) || len(l.Data)+len(next.Data) > BlockSize {
 		return false
 	}
 	l.Data, l.Entries = append(l.Data, next.Data...), l.Entries+next.Entries
@@ -64,27 +64,27 @@ var newline = []byte("\n")
 
 // after cuts off what is before a position; nil: nothing is left. A batch that does not have the position's entry end
 // at the position's byte is fault.Corrupt.
-func (l *LogBatch) after(at Position) (*LogBatch, error) {
-	known := at.LogID - l.First + 1
+func (l *LogBatch) after(at build.Position) (*LogBatch, error) {
+	known := at.ID - l.First + 1
 	if known == 0 && l.Offset == at.Offset {
 		return l, nil
 	}
 	end, size := l.End(), 0
-	if at.LogID <= end.LogID {
+	if at.ID <= end.ID {
 		for range known {
 			size += bytes.IndexByte(l.Data[size:], '\n') + 1
 		}
 	}
 	switch {
-	case at.LogID > end.LogID && at.Offset > end.Offset:
+	case at.ID > end.ID && at.Offset > end.Offset:
 		return nil, nil
-	case at.LogID > end.LogID || l.Offset+int64(size) != at.Offset:
+	case at.ID > end.ID || l.Offset+int64(size) != at.Offset:
 		return nil, fault.New(fault.Corrupt, "step %d: entry %d ends at byte %d; the batch that begins at entry %d, byte %d says otherwise",
-			l.Step, at.LogID, at.Offset, l.First, l.Offset)
-	case at.LogID == end.LogID:
+			l.Step, at.ID, at.Offset, l.First, l.Offset)
+	case at.ID == end.ID:
 		return nil, nil
 	}
-	return &LogBatch{Step: l.Step, First: at.LogID + 1, Offset: at.Offset, Entries: l.Entries - int(known), Data: l.Data[size:]}, nil
+	return &LogBatch{Step: l.Step, First: at.ID + 1, Offset: at.Offset, Entries: l.Entries - int(known), Data: l.Data[size:]}, nil
 }
 
 // block returns the row of a batch.
@@ -102,8 +102,8 @@ func (in *ingestion) logs(b Batch) error {
 	for _, l := range b.Logs {
 		step := in.steps.of(l.Step)
 		at := step.Position()
-		if l.First > at.LogID+1 {
-			return &GapError{in.build.ID, fmt.Sprintf("the log of step %d", l.Step), Position{l.First - 1, l.Offset}, at}
+		if l.First > at.ID+1 {
+			return &GapError{in.build.ID, fmt.Sprintf("the log of step %d", l.Step), build.Position{ID: l.First - 1, Offset: l.Offset}, at}
 		}
 		fresh, err := l.after(at)
 		if err != nil {
@@ -122,7 +122,7 @@ func (in *ingestion) logs(b Batch) error {
 		}
 		_, _ = sum.Write(fresh.Data) // never fails
 		end := fresh.End()
-		step.LogLines, step.LogBytes = end.LogID, end.Offset
+		step.LogLines, step.LogBytes = end.ID, end.Offset
 		in.steps.change(l.Step)
 		in.done.Entries, in.done.Bytes = in.done.Entries+int64(fresh.Entries), in.done.Bytes+int64(len(fresh.Data))
 		blocks = append(blocks, fresh.block())

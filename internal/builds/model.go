@@ -60,9 +60,6 @@ type Final struct {
 	Artifacts int   `json:"artifacts"`
 }
 
-// Position is a place in a step's log: after the entry LogID, which ends at the byte Offset. The zero value is the start.
-type Position struct{ LogID, Offset int64 }
-
 // Step is one step of a build, or with ID 0 the build's own log.
 type Step struct {
 	ID        int          `json:"stepId"`
@@ -85,7 +82,7 @@ type Step struct {
 }
 
 // Position returns the end of the log that is stored.
-func (s Step) Position() Position { return Position{s.LogLines, s.LogBytes} }
+func (s Step) Position() build.Position { return build.Position{ID: s.LogLines, Offset: s.LogBytes} }
 
 // Trailer is what the worker says a step's log comes to.
 type Trailer struct {

@@ -201,9 +201,9 @@ func (r *LogReader) fetch() error {
 
 // Find returns the position before the entry after a log id: the byte at which it begins. After the end of what is stored it
 // returns the end.
-func (b *Builds) Find(ctx context.Context, id ID, step int, after int64) (at Position, err error) {
+func (b *Builds) Find(ctx context.Context, id ID, step int, after int64) (at build.Position, err error) {
 	if after <= 0 {
-		return Position{}, nil
+		return build.Position{}, nil
 	}
 	var block Block
 	err = b.read(ctx, fmt.Sprintf("find an entry of build %d", id), func(t txn) (err error) {
@@ -211,13 +211,13 @@ func (b *Builds) Find(ctx context.Context, id ID, step int, after int64) (at Pos
 		return err
 	})
 	if err != nil || block.Size == 0 {
-		return Position{}, err
+		return build.Position{}, err
 	}
 	return b.within(ctx, id, block, func(logID int64, _ []byte) bool { return logID > after })
 }
 
 // FindSince returns the position before the first entry that is not older than a time; if there is none, the end of what is stored.
-func (b *Builds) FindSince(ctx context.Context, id ID, step int, since time.Time) (Position, error) {
+func (b *Builds) FindSince(ctx context.Context, id ID, step int, since time.Time) (build.Position, error) {
 	var block Block
 	var ok bool
 	err := b.read(ctx, fmt.Sprintf("find a time in a log of build %d", id), func(t txn) (err error) {
@@ -226,7 +226,7 @@ func (b *Builds) FindSince(ctx context.Context, id ID, step int, since time.Time
 	})
 	switch {
 	case err != nil:
-		return Position{}, err
+		return build.Position{}, err
 	case !ok:
 		return b.End(ctx, id, step)
 	}
@@ -234,18 +234,18 @@ func (b *Builds) FindSince(ctx context.Context, id ID, step int, since time.Time
 }
 
 // within returns the position before the first entry of a block that is wanted, or after the block.
-func (b *Builds) within(ctx context.Context, id ID, block Block, wanted func(logID int64, line []byte) bool) (Position, error) {
+func (b *Builds) within(ctx context.Context, id ID, block Block, wanted func(logID int64, line []byte) bool) (build.Position, error) {
 	reader := b.OpenLog(ctx, id, block.Step, block.Offset)
 	reader.ahead = 1
 	if err := reader.next(); err != nil {
-		return Position{}, err
+		return build.Position{}, err
 	}
-	at := Position{block.First - 1, block.Offset}
+	at := build.Position{ID: block.First - 1, Offset: block.Offset}
 	for line := range bytes.Lines(reader.rest) {
-		if wanted(at.LogID+1, line) {
+		if wanted(at.ID+1, line) {
 			break
 		}
-		at = Position{at.LogID + 1, at.Offset + int64(len(line))}
+		at = at.After(line)
 	}
 	return at, nil
 }
@@ -265,8 +265,8 @@ func (b *Builds) Log(ctx context.Context, id ID, step int, after int64, visit fu
 			return err
 		}
 		for line := range bytes.Lines(reader.rest) {
-			at.LogID++
-			if err := visit(at.LogID, build.ParseEntry(line)); err != nil {
+			at.ID++
+			if err := visit(at.ID, build.ParseEntry(line)); err != nil {
 				return err
 			}
 		}
@@ -275,6 +275,6 @@ func (b *Builds) Log(ctx context.Context, id ID, step int, after int64, visit fu
 }
 
 // End returns the end of what is stored of a step's log.
-func (b *Builds) End(ctx context.Context, id ID, step int) (Position, error) {
+func (b *Builds) End(ctx context.Context, id ID, step int) (build.Position, error) {
 	return b.Find(ctx, id, step, math.MaxInt64)
 }

@@ -337,8 +337,8 @@ func (in *ingestion) endSteps(end Event) []Event {
 type reportedLog struct {
 	in      *ingestion
 	step    int
-	stored  int64    // entries in the database
-	at      Position // the end, with batches
+	stored  int64          // entries in the database
+	at      build.Position // the end, with batches
 	last    time.Time
 	batches []*LogBatch
 	lines   [][]byte // of batches
@@ -350,13 +350,13 @@ type reportedLog struct {
 // add appends an entry, or compares it with the one that has its id.
 func (l *reportedLog) add(e ReportedEntry) error {
 	switch {
-	case e.ID > l.at.LogID+1:
-		return fault.New(fault.Conflict, "step %d: entry %d came where entry %d is expected", l.step, e.ID, l.at.LogID+1).
-			WithHint("send the entries from workerLogId %d on", l.at.LogID+1)
-	case e.ID <= l.at.LogID:
+	case e.ID > l.at.ID+1:
+		return fault.New(fault.Conflict, "step %d: entry %d came where entry %d is expected", l.step, e.ID, l.at.ID+1).
+			WithHint("send the entries from workerLogId %d on", l.at.ID+1)
+	case e.ID <= l.at.ID:
 		return l.compare(e)
-	case l.last.IsZero() && l.at.LogID > 0:
-		block, _, err := l.in.BlockOf(l.in.build.ID, l.step, l.at.LogID)
+	case l.last.IsZero() && l.at.ID > 0:
+		block, _, err := l.in.BlockOf(l.in.build.ID, l.step, l.at.ID)
 		if err != nil {
 			return err
 		}

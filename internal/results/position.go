@@ -19,12 +19,6 @@ import (
 // BatchSize is the most bytes of a log that are read at once. It is larger than any entry.
 const BatchSize = 64 << 10
 
-// Position is a place in a step's log: after the entry ID, which ends at Offset. The zero value is the start.
-type Position struct {
-	ID     int64
-	Offset int64
-}
-
 // ReadBatch fills buffer from the log of a step, from offset on, and returns how much of it is whole entries, and how many.
 // A log that was not begun has none.
 func (r *Reader) ReadBatch(step int, offset int64, buffer []byte) (size int, entries int64, err error) {
@@ -58,20 +52,20 @@ type Positions struct {
 	step   int
 
 	mu    sync.Mutex
-	known []Position // ascending; the first is the start, the last is how far the scan came
+	known []build.Position // ascending; the first is the start, the last is how far the scan came
 }
 
 // Positions returns a finder of places in a step's log.
 func (r *Reader) Positions(step int) *Positions {
-	return &Positions{reader: r, step: step, known: []Position{{}}}
+	return &Positions{reader: r, step: step, known: []build.Position{{}}}
 }
 
 // AfterEntry returns the place after an entry. Where the log has no such entry it is the log's end, or its start for an id below 1.
-func (p *Positions) AfterEntry(id int64) (Position, error) {
+func (p *Positions) AfterEntry(id int64) (build.Position, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if id < 1 {
-		return Position{}, nil
+		return build.Position{}, nil
 	}
 	buffer := make([]byte, BatchSize)
 	for {
@@ -84,18 +78,18 @@ func (p *Positions) AfterEntry(id int64) (Position, error) {
 		}
 	}
 	i := sort.Search(len(p.known), func(i int) bool { return p.known[i].ID > id }) - 1
-	return p.walk(p.known[i], buffer, func(at Position, _ []byte) bool { return at.ID < id })
+	return p.walk(p.known[i], buffer, func(at build.Position, _ []byte) bool { return at.ID < id })
 }
 
 // Since returns the place before the first entry that is not older than a time. Times never go back within a log.
-func (p *Positions) Since(at time.Time) (Position, error) {
+func (p *Positions) Since(at time.Time) (build.Position, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	buffer := make([]byte, BatchSize)
 	for more := true; more; {
 		var err error
 		if more, err = p.extend(buffer); err != nil {
-			return Position{}, err
+			return build.Position{}, err
 		}
 	}
 	var failed error
@@ -106,9 +100,9 @@ func (p *Positions) Since(at time.Time) (Position, error) {
 		return len(first) == 0 || !older(first)
 	})
 	if failed != nil {
-		return Position{}, failed
+		return build.Position{}, failed
 	}
-	return p.walk(p.known[max(i-1, 0)], buffer, func(_ Position, line []byte) bool { return older(line) })
+	return p.walk(p.known[max(i-1, 0)], buffer, func(_ build.Position, line []byte) bool { return older(line) })
 }
 
 // extend scans one batch further. It returns false at the end of the log. The caller holds the lock.
@@ -118,12 +112,12 @@ func (p *Positions) extend(buffer []byte) (bool, error) {
 	if err != nil || size == 0 {
 		return false, err
 	}
-	p.add(Position{end.ID + entries, end.Offset + int64(size)})
+	p.add(build.Position{ID: end.ID + entries, Offset: end.Offset + int64(size)})
 	return true, nil
 }
 
 // add takes a place at most a batch behind the last one. The caller holds the lock.
-func (p *Positions) add(next Position) {
+func (p *Positions) add(next build.Position) {
 	if n := len(p.known); n > 1 && next.Offset-p.known[n-2].Offset <= BatchSize {
 		p.known[n-1] = next // a growing log is asked for in small pieces
 	} else {
@@ -133,7 +127,7 @@ func (p *Positions) add(next Position) {
 
 // Passed learns that a reader of the log has come from one place to another by one batch, so that these need no scan. It waits for no
 // scan either.
-func (p *Positions) Passed(from, to Position) {
+func (p *Positions) Passed(from, to build.Position) {
 	if !p.mu.TryLock() {
 		return
 	}
@@ -144,22 +138,22 @@ func (p *Positions) Passed(from, to Position) {
 }
 
 // walk goes over the entries after a known place while pass is true for the place before an entry and its bytes.
-func (p *Positions) walk(from Position, buffer []byte, pass func(at Position, line []byte) bool) (Position, error) {
+func (p *Positions) walk(from build.Position, buffer []byte, pass func(at build.Position, line []byte) bool) (build.Position, error) {
 	size, _, err := p.reader.ReadBatch(p.step, from.Offset, buffer)
 	if err != nil {
-		return Position{}, err
+		return build.Position{}, err
 	}
 	for line := range bytes.Lines(buffer[:size]) {
 		if !pass(from, line) {
 			break
 		}
-		from = Position{from.ID + 1, from.Offset + int64(len(line))}
+		from = from.After(line)
 	}
 	return from, nil
 }
 
 // firstEntry returns the entry after a known place; none at the end of the log.
-func (p *Positions) firstEntry(at Position, buffer []byte) ([]byte, error) {
+func (p *Positions) firstEntry(at build.Position, buffer []byte) ([]byte, error) {
 	size, _, err := p.reader.ReadBatch(p.step, at.Offset, buffer)
 	line, _, _ := bytes.Cut(buffer[:size], []byte("\n"))
 	return slices.Clip(line), err
@@ -169,10 +163,10 @@ func (p *Positions) firstEntry(at Position, buffer []byte) ([]byte, error) {
 const endSize = 8 * BatchSize
 
 // BeforeEnd finds the place after an entry that ends within the last 512 KiB before the end of a log; false if it does not.
-func (r *Reader) BeforeEnd(step int, end Position, id int64) (Position, bool, error) {
+func (r *Reader) BeforeEnd(step int, end build.Position, id int64) (build.Position, bool, error) {
 	f, _, err := file.Open(r.LogPath(step))
 	if err != nil {
-		return Position{}, false, fmt.Errorf("read a log: %w", err)
+		return build.Position{}, false, fmt.Errorf("read a log: %w", err)
 	}
 	defer f.Close()
 	missing, offset := end.ID-id, end.Offset
@@ -181,15 +175,15 @@ func (r *Reader) BeforeEnd(step int, end Position, id int64) (Position, bool, er
 		from := max(0, offset-BatchSize)
 		block := buffer[:offset-from]
 		if _, err := f.ReadAt(block, from); err != nil {
-			return Position{}, false, fmt.Errorf("read a log: %w", err)
+			return build.Position{}, false, fmt.Errorf("read a log: %w", err)
 		}
 		for i := bytes.LastIndexByte(block, '\n'); i >= 0; i = bytes.LastIndexByte(block[:i], '\n') {
 			if missing == 0 {
-				return Position{id, from + int64(i) + 1}, true, nil
+				return build.Position{ID: id, Offset: from + int64(i) + 1}, true, nil
 			}
 			missing--
 		}
 		offset = from
 	}
-	return Position{}, false, nil
+	return build.Position{}, false, nil
 }

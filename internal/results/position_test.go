@@ -17,7 +17,7 @@ import (
 )
 
 // aLog writes a log of many lines of different lengths, a second apart, and returns the place after each.
-func aLog(t *testing.T, store *results.Store, step, lines int, began time.Time) []results.Position {
+func aLog(t *testing.T, store *results.Store, step, lines int, began time.Time) []build.Position {
 	t.Helper()
 	log, err := store.Log(step)
 	if err != nil {
@@ -36,10 +36,10 @@ func aLog(t *testing.T, store *results.Store, step, lines int, began time.Time) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	places := []results.Position{{}}
+	places := []build.Position{{}}
 	for line := range bytes.Lines(data) {
 		last := places[len(places)-1]
-		places = append(places, results.Position{ID: last.ID + 1, Offset: last.Offset + int64(len(line))})
+		places = append(places, build.Position{ID: last.ID + 1, Offset: last.Offset + int64(len(line))})
 	}
 	return places
 }
@@ -60,12 +60,12 @@ func TestAPlaceIsFoundByItsEntry(t *testing.T) {
 			t.Fatalf("since second %d: %v, %v; want %v", i, got, err, places[i])
 		}
 	}
-	for id, want := range map[int64]results.Position{-1: {}, 3001: places[3000], 1 << 62: places[3000]} {
+	for id, want := range map[int64]build.Position{-1: {}, 3001: places[3000], 1 << 62: places[3000]} {
 		if got, err := finder.AfterEntry(id); err != nil || got != want {
 			t.Errorf("after entry %d: %v, %v; want %v", id, got, err, want)
 		}
 	}
-	if got, err := open(t, store.Dir()).Positions(2).Since(began); err != nil || got != (results.Position{}) {
+	if got, err := open(t, store.Dir()).Positions(2).Since(began); err != nil || got != (build.Position{}) {
 		t.Errorf("in a log that was not begun: %v, %v", got, err)
 	}
 }
@@ -78,8 +78,8 @@ func TestAPlaceThatAReaderPassedNeedsNoScan(t *testing.T) {
 	reader := open(t, store.Dir())
 	finder, late := reader.Positions(1), reader.Positions(1)
 	buffer := make([]byte, results.BatchSize)
-	var at results.Position
-	var passed []results.Position
+	var at build.Position
+	var passed []build.Position
 	for {
 		size, entries, err := reader.ReadBatch(1, at.Offset, buffer)
 		if err != nil {
@@ -88,10 +88,10 @@ func TestAPlaceThatAReaderPassedNeedsNoScan(t *testing.T) {
 		if size == 0 {
 			break
 		}
-		next := results.Position{ID: at.ID + entries, Offset: at.Offset + int64(size)}
+		next := build.Position{ID: at.ID + entries, Offset: at.Offset + int64(size)}
 		finder.Passed(at, next)
 		late.Passed(at, next)
-		late.Passed(results.Position{ID: next.ID + 1, Offset: next.Offset + 1}, results.Position{ID: 1 << 40, Offset: 1 << 40}) // a reader far ahead
+		late.Passed(build.Position{ID: next.ID + 1, Offset: next.Offset + 1}, build.Position{ID: 1 << 40, Offset: 1 << 40}) // a reader far ahead
 		at = next
 		passed = append(passed, at)
 	}
@@ -118,13 +118,13 @@ func TestAPlaceIsFoundInAGrowingLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var want results.Position
+	var want build.Position
 	for i := range 5000 {
 		e := line(strings.Repeat("z", i%97))
 		if err := log.Append(e); err != nil {
 			t.Fatal(err)
 		}
-		want = results.Position{ID: want.ID + 1, Offset: want.Offset + int64(len(build.FormatEntry(nil, e)))}
+		want = build.Position{ID: want.ID + 1, Offset: want.Offset + int64(len(build.FormatEntry(nil, e)))}
 		if got, err := finder.AfterEntry(int64(i + 1)); err != nil || got != want {
 			t.Fatalf("after entry %d: %v, %v; want %v", i+1, got, err, want)
 		}

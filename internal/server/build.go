@@ -30,7 +30,7 @@ type BuildReader interface {
 	OpenArtifact(ctx context.Context, a results.Artifact) (io.ReadSeekCloser, error)
 	// Locate finds a place in the log of a step. ReadLog fills buffer (results.BatchSize or more) with the whole entries that
 	// begin at the byte offset, and returns their size in bytes and their number.
-	Locate(ctx context.Context, step int, place LogPlace) (results.Position, error)
+	Locate(ctx context.Context, step int, place LogPlace) (build.Position, error)
 	ReadLog(ctx context.Context, step int, offset int64, buffer []byte) (size int, entries int64, err error)
 	// Follow returns a function that returns when the build may have changed since its last call, and after a short time in any case.
 	Follow() func(ctx context.Context) error
@@ -116,7 +116,7 @@ type BuildState struct {
 	Artifacts []results.Artifact        `json:"-"`       // step by step
 	Counts    map[int]testresult.Counts `json:"-"`       // of the tests of each step that reports any
 	Notable   []results.TestFile        `json:"-"`       // files with failed or flaky tests, and only these; at most mostNotable
-	Logs      map[int]results.Position  `json:"-"`       // ends of the logs of steps; nil: the logs say
+	Logs      map[int]build.Position    `json:"-"`       // ends of the logs of steps; nil: the logs say
 }
 
 // statusID returns the number that wharf-api has for a status.

@@ -62,7 +62,7 @@ var errEnough = errors.New("enough")
 
 // scanBuildLog gives the entries of a step after a place to visit, as far as the log goes now, and returns the place after the
 // last entry that visit has taken. The text of an entry is valid until visit returns. The error errEnough of visit is not returned.
-func scanBuildLog(ctx context.Context, r BuildReader, step int, from results.Position, visit func(BuildEntry) error) (results.Position, error) {
+func scanBuildLog(ctx context.Context, r BuildReader, step int, from build.Position, visit func(BuildEntry) error) (build.Position, error) {
 	buffer := make([]byte, results.BatchSize)
 	for {
 		if err := ctx.Err(); err != nil {
@@ -79,7 +79,7 @@ func scanBuildLog(ctx context.Context, r BuildReader, step int, from results.Pos
 			} else if err != nil {
 				return from, err
 			}
-			from = results.Position{ID: from.ID + 1, Offset: from.Offset + int64(len(line))}
+			from = build.Position{ID: from.ID + 1, Offset: from.Offset + int64(len(line))}
 		}
 	}
 }
@@ -112,7 +112,7 @@ func EachBuildEntry(ctx context.Context, r BuildReader, q BuildLogQuery, visit f
 }
 
 // begin returns where the entries of a step begin that the query selects.
-func (q BuildLogQuery) begin(ctx context.Context, r BuildReader, step int) (results.Position, error) {
+func (q BuildLogQuery) begin(ctx context.Context, r BuildReader, step int) (build.Position, error) {
 	var places []LogPlace
 	if step == max(q.From, q.Steps[0]) && q.After > 0 {
 		places = append(places, LogPlace{After: q.After})
@@ -123,11 +123,11 @@ func (q BuildLogQuery) begin(ctx context.Context, r BuildReader, step int) (resu
 	if q.Tail > 0 {
 		end, err := r.Locate(ctx, step, q.tailEnd())
 		if err != nil {
-			return results.Position{}, err
+			return build.Position{}, err
 		}
 		places = append(places, LogPlace{After: max(0, end.ID-int64(q.Tail))})
 	}
-	var begin results.Position
+	var begin build.Position
 	for _, place := range places {
 		at, err := r.Locate(ctx, step, place)
 		if err != nil {

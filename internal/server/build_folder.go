@@ -335,7 +335,7 @@ func (b *folderBuild) ReadLog(_ context.Context, step int, offset int64, buffer 
 	return b.reader.ReadBatch(step, offset, buffer)
 }
 
-func (b *folderBuild) Locate(_ context.Context, step int, place LogPlace) (results.Position, error) {
+func (b *folderBuild) Locate(_ context.Context, step int, place LogPlace) (build.Position, error) {
 	b.mu.Lock()
 	known := b.step(step)
 	b.mu.Unlock()
@@ -349,15 +349,15 @@ func (b *folderBuild) Locate(_ context.Context, step int, place LogPlace) (resul
 }
 
 // nearEnd finds a place near the end of the log of a step that has ended, without a scan of what is before.
-func (b *folderBuild) nearEnd(step int, after int64) (at results.Position, ok bool, err error) {
+func (b *folderBuild) nearEnd(step int, after int64) (at build.Position, ok bool, err error) {
 	if after < 1 {
-		return results.Position{}, true, nil
+		return build.Position{}, true, nil
 	}
 	last, err := b.reader.Last(step)
 	if err != nil || last.Trailer == nil {
-		return results.Position{}, false, err
+		return build.Position{}, false, err
 	}
-	end := results.Position{ID: last.Trailer.Entries, Offset: last.Trailer.Bytes}
+	end := build.Position{ID: last.Trailer.Entries, Offset: last.Trailer.Bytes}
 	if after >= end.ID || after == math.MaxInt64 {
 		return end, true, nil
 	}

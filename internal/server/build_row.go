@@ -59,7 +59,7 @@ func (b *tableBuild) State(ctx context.Context) (BuildState, error) {
 	}
 	k := &b.known
 	state := BuildState{BuildSummary: tableSummary(&k.row), Plan: planOf(&k.row, k.steps), Updates: k.updates(), Artifacts: slices.Clone(k.artifacts),
-		Counts: k.counts, Notable: k.notable, Logs: map[int]results.Position{}}
+		Counts: k.counts, Notable: k.notable, Logs: map[int]build.Position{}}
 	if k.row.Deployment != 0 {
 		if k.origin == nil {
 			k.origin, _ = b.from.Folders.originOf(ctx, k.row.ActionID) // without it the build has no subject yet
@@ -79,7 +79,7 @@ func (b *tableBuild) State(ctx context.Context) (BuildState, error) {
 		if !k.row.ExpiredAt.IsZero() {
 			break
 		}
-		state.Logs[k.steps[i].ID] = results.Position{ID: k.steps[i].LogLines, Offset: k.steps[i].LogBytes}
+		state.Logs[k.steps[i].ID] = build.Position{ID: k.steps[i].LogLines, Offset: k.steps[i].LogBytes}
 	}
 	if k.reports > 0 {
 		all := testresult.Counts{}
@@ -305,13 +305,11 @@ func (b *tableBuild) OpenArtifact(ctx context.Context, a results.Artifact) (io.R
 }
 
 // Locate finds a place in the log of a step.
-func (b *tableBuild) Locate(ctx context.Context, step int, place LogPlace) (results.Position, error) {
-	find := func() (builds.Position, error) { return b.from.Rows.Find(ctx, b.id, step, place.After) }
+func (b *tableBuild) Locate(ctx context.Context, step int, place LogPlace) (build.Position, error) {
 	if !place.Since.IsZero() {
-		find = func() (builds.Position, error) { return b.from.Rows.FindSince(ctx, b.id, step, place.Since) }
+		return b.from.Rows.FindSince(ctx, b.id, step, place.Since)
 	}
-	at, err := find()
-	return results.Position{ID: at.LogID, Offset: at.Offset}, err
+	return b.from.Rows.Find(ctx, b.id, step, place.After)
 }
 
 // ReadLog reads whole entries of the log of a step.

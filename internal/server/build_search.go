@@ -305,7 +305,7 @@ func searchStep(ctx context.Context, b BuildReader, step int, last int64, needle
 		if stopped > 0 {
 			return stopped, nil
 		}
-		end = results.Position{ID: end.ID - int64(bytes.Count(block, []byte("\n"))), Offset: end.Offset - int64(len(block))}
+		end = build.Position{ID: end.ID - int64(bytes.Count(block, []byte("\n"))), Offset: end.Offset - int64(len(block))}
 	}
 	return 0, nil
 }

@@ -145,7 +145,7 @@ func (s *Server) streamBuild(w http.ResponseWriter, r *http.Request, b BuildRead
 		return err
 	}
 	ServeEvents(w, r, func(ctx context.Context, events *EventStream) error {
-		f := buildFollower{reader: b, events: events, wanted: steps, cursor: cursor, places: map[int]results.Position{}}
+		f := buildFollower{reader: b, events: events, wanted: steps, cursor: cursor, places: map[int]build.Position{}}
 		wait := b.Follow()
 		for {
 			state, err := b.State(ctx)
@@ -189,8 +189,8 @@ type buildFollower struct {
 	events *EventStream
 	wanted []int // steps; nil: all
 	cursor buildCursor
-	places map[int]results.Position // of begun logs, once they are located
-	begin  int                      // number of the step with which the next round begins: those before had their turn
+	places map[int]build.Position // of begun logs, once they are located
+	begin  int                    // number of the step with which the next round begins: those before had their turn
 }
 
 // round sends what the state has beyond the cursor: entries first, so that the end of a step comes after its log. over says that

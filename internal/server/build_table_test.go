@@ -175,7 +175,7 @@ func TestPlacesInTheLogOfAWorkersBuild(t *testing.T) {
 	}
 	half, whole := int64(len(workerLog)/2), int64(len(workerLog))
 	at := time.Date(2026, 11, 26, 5, 0, 2, 0, time.UTC)
-	for place, want := range map[server.LogPlace]results.Position{
+	for place, want := range map[server.LogPlace]build.Position{
 		{}: {}, {After: 1}: {ID: 1, Offset: half}, {After: 9}: {ID: 2, Offset: whole}, {Since: at}: {ID: 1, Offset: half}, {Since: at.Add(time.Hour)}: {ID: 2, Offset: whole},
 	} {
 		got, err := b.Locate(t.Context(), 1, place)
@@ -369,7 +369,7 @@ func TestABuildWithoutItsResultsIsStillShown(t *testing.T) {
 		steps[0].Status != build.Failed || steps[0].Reason != "exit status 3" || steps[0].LogEntries != 0 || steps[0].FinishedOn.IsZero() {
 		t.Errorf("%+v\n%+v", state, steps)
 	}
-	if at, err := b.Locate(t.Context(), 1, server.LogPlace{After: 9}); err != nil || at != (results.Position{}) {
+	if at, err := b.Locate(t.Context(), 1, server.LogPlace{After: 9}); err != nil || at != (build.Position{}) {
 		t.Errorf("%+v, %v", at, err)
 	}
 }

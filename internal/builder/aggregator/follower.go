@@ -142,7 +142,7 @@ func (f *follower) acknowledge(ctx context.Context, c *client) error {
 	}
 	m := &workerv1.AcknowledgeRequest{EventId: at.Events, Final: true}
 	for step, p := range at.Logs {
-		m.Logs = append(m.Logs, &workerv1.Position{StepId: int32(step), LogId: p.LogID, Offset: p.Offset})
+		m.Logs = append(m.Logs, &workerv1.Position{StepId: int32(step), LogId: p.ID, Offset: p.Offset})
 	}
 	for id := range at.Artifacts {
 		m.ArtifactIds = append(m.ArtifactIds, int32(id+1))

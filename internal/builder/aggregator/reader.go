@@ -147,10 +147,10 @@ func eventOf(e *workerv1.StatusEvent) builds.Event {
 }
 
 // logs reads the entries of all steps.
-func (r *reader) logs(ctx context.Context, after map[int]builds.Position) error {
+func (r *reader) logs(ctx context.Context, after map[int]build.Position) error {
 	request := &workerv1.LogsRequest{}
 	for step, p := range after {
-		request.After = append(request.After, &workerv1.Position{StepId: int32(step), LogId: p.LogID, Offset: p.Offset})
+		request.After = append(request.After, &workerv1.Position{StepId: int32(step), LogId: p.ID, Offset: p.Offset})
 	}
 	return receive(ctx, r, "logs", func(ctx context.Context) (*connect.ServerStreamForClient[workerv1.LogsResponse], error) {
 		return r.client.worker.Logs(ctx, connect.NewRequest(request))
@@ -183,7 +183,7 @@ func (r *reader) artifacts(ctx context.Context, after int) error {
 			case id <= after:
 				continue // what is stored under its key stays
 			case id > after+1:
-				return &builds.GapError{Build: r.worker.Build, What: "artifact", Got: builds.Position{LogID: int64(id - 1)}, Want: builds.Position{LogID: int64(after)}}
+				return &builds.GapError{Build: r.worker.Build, What: "artifact", Got: build.Position{ID: int64(id - 1)}, Want: build.Position{ID: int64(after)}}
 			}
 			stored, err := r.fetch(ctx, builds.Artifact{ID: int(a.GetId()), Step: int(a.GetStepId()), Name: a.GetName(), Size: a.GetSize(),
 				SHA256: a.GetSha256(), Kind: a.GetKind(), Executable: a.GetExecutable()})

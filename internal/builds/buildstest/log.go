@@ -56,16 +56,16 @@ func aGapNamesThePositionExpected(t *testing.T, s setup) {
 	if !ok {
 		t.Fatalf("got %v, want a gap", err)
 	}
-	if want := (builds.Position{LogID: 15, Offset: file.start(15)}); gap.Want != want || gap.Got.LogID != 16 {
+	if want := (build.Position{ID: 15, Offset: file.start(15)}); gap.Want != want || gap.Got.ID != 16 {
 		t.Errorf("got %+v, want %+v", gap, want)
 	}
 	p, err := s.Progress(s.ctx, id)
 	storetest.Check(t, err)
-	if at := p.Logs[1]; at.LogID != 10 {
+	if at := p.Logs[1]; at.ID != 10 {
 		t.Errorf("a batch with a gap left %+v", at)
 	}
 	_, err = s.Ingest(s.ctx, id, builds.Batch{Events: []builds.Event{event(2, 0, build.Running)}})
-	if gap, ok := errors.AsType[*builds.GapError](err); !ok || gap.Want.LogID != 0 || gap.Got.LogID != 1 {
+	if gap, ok := errors.AsType[*builds.GapError](err); !ok || gap.Want.ID != 0 || gap.Got.ID != 1 {
 		t.Errorf("events: got %v", err)
 	}
 	_, err = s.Ingest(s.ctx, id, builds.Batch{Artifacts: []builds.Artifact{{ID: 2, Step: 1, State: builds.Stored, SHA256: make([]byte, 32)}}})
@@ -152,7 +152,7 @@ func logsAreReadFromAnywhere(t *testing.T, s setup) {
 	for _, after := range []int{0, 1, 49, 50, 51, 399, 400, 500} {
 		at, err := s.Find(s.ctx, id, 2, int64(after))
 		storetest.Check(t, err)
-		if want := (builds.Position{LogID: int64(min(after, 400)), Offset: file.start(min(after, 400))}); at != want {
+		if want := (build.Position{ID: int64(min(after, 400)), Offset: file.start(min(after, 400))}); at != want {
 			t.Errorf("after entry %d: got %+v, want %+v", after, at, want)
 		}
 		next := int64(min(after, 400))
@@ -171,7 +171,7 @@ func logsAreReadFromAnywhere(t *testing.T, s setup) {
 		since := build.ParseEntry(file.data[file.start(min(n, 399)):]).At.Add(time.Duration(n/400) * time.Hour)
 		at, err := s.FindSince(s.ctx, id, 2, since)
 		storetest.Check(t, err)
-		if want := (builds.Position{LogID: int64(n), Offset: file.start(n)}); at != want {
+		if want := (build.Position{ID: int64(n), Offset: file.start(n)}); at != want {
 			t.Errorf("since entry %d: got %+v, want %+v", n+1, at, want)
 		}
 	}
@@ -194,7 +194,7 @@ func logsAreReadFromAnywhere(t *testing.T, s setup) {
 	}
 	end, err := s.End(s.ctx, id, 2)
 	storetest.Check(t, err)
-	if end.LogID != 400 || end.Offset != int64(len(file.data)) {
+	if end.ID != 400 || end.Offset != int64(len(file.data)) {
 		t.Errorf("the end is %+v", end)
 	}
 }

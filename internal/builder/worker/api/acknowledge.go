@@ -9,7 +9,7 @@ import (
 	"connectrpc.com/connect"
 
 	workerv1 "github.com/waybill-dev/waybill/api/worker/v1"
-	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/build"
 )
 
 // taken is what a reader has said that it stored.
@@ -58,7 +58,7 @@ func (s rpc) Acknowledge(_ context.Context, request *connect.Request[workerv1.Ac
 }
 
 // checkFinal returns an error unless the acknowledgement names everything that the final marker and the trailers do.
-func (s *Server) checkFinal(m *workerv1.AcknowledgeRequest, logs map[int]results.Position) error {
+func (s *Server) checkFinal(m *workerv1.AcknowledgeRequest, logs map[int]build.Position) error {
 	final, err := s.reader.Final()
 	switch {
 	case err != nil:
@@ -75,7 +75,7 @@ func (s *Server) checkFinal(m *workerv1.AcknowledgeRequest, logs map[int]results
 		if err != nil {
 			return answer(err)
 		}
-		if t := last.Trailer; t == nil || logs[step] != (results.Position{ID: t.Entries, Offset: t.Bytes}) {
+		if t := last.Trailer; t == nil || logs[step] != (build.Position{ID: t.Entries, Offset: t.Bytes}) {
 			missing = append(missing, fmt.Sprintf("the log of step %d after entry %d", step, logs[step].ID))
 		}
 	}
@@ -103,7 +103,7 @@ func shorten(list []string) []string {
 }
 
 // add remembers an acknowledgement. One never takes back an earlier one.
-func (t *taken) add(m *workerv1.AcknowledgeRequest, logs map[int]results.Position) {
+func (t *taken) add(m *workerv1.AcknowledgeRequest, logs map[int]build.Position) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.event = max(t.event, m.GetEventId())

@@ -41,7 +41,7 @@ type logStream struct {
 // logCursor is how far one step's log was sent.
 type logCursor struct {
 	step    int
-	at      results.Position
+	at      build.Position
 	began   bool
 	over    bool             // nothing more is sent
 	trailer *results.Trailer // nil: the step has not ended
@@ -82,8 +82,8 @@ func noStep(step int32) error {
 }
 
 // checkPositions returns the positions by step, or the error with the right one for the first that names two places.
-func (s *Server) checkPositions(given []*workerv1.Position) (map[int]results.Position, error) {
-	known := map[int]results.Position{}
+func (s *Server) checkPositions(given []*workerv1.Position) (map[int]build.Position, error) {
+	known := map[int]build.Position{}
 	for _, p := range given {
 		step := int(p.GetStepId())
 		if step < 0 || step >= len(s.positions) {
@@ -92,7 +92,7 @@ func (s *Server) checkPositions(given []*workerv1.Position) (map[int]results.Pos
 		if _, twice := known[step]; twice {
 			return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("step %d has two positions", step))
 		}
-		at := results.Position{ID: p.GetLogId(), Offset: p.GetOffset()}
+		at := build.Position{ID: p.GetLogId(), Offset: p.GetOffset()}
 		right, err := s.positions[step].AfterEntry(at.ID)
 		if err != nil {
 			return nil, answer(err)
@@ -106,7 +106,7 @@ func (s *Server) checkPositions(given []*workerv1.Position) (map[int]results.Pos
 }
 
 // wrongPosition returns the error for a position whose halves disagree.
-func wrongPosition(step int, given, right results.Position) error {
+func wrongPosition(step int, given, right build.Position) error {
 	err := connect.NewError(connect.CodeOutOfRange, fmt.Errorf("step %d: entry %d does not end at byte %d; entry %d ends at byte %d", step,
 		given.ID, given.Offset, right.ID, right.Offset))
 	if detail, e := connect.NewErrorDetail(position(step, right)); e == nil {
@@ -115,7 +115,7 @@ func wrongPosition(step int, given, right results.Position) error {
 	return err
 }
 
-func position(step int, at results.Position) *workerv1.Position {
+func position(step int, at build.Position) *workerv1.Position {
 	return &workerv1.Position{StepId: int32(step), LogId: at.ID, Offset: at.Offset}
 }
 
@@ -275,7 +275,7 @@ func (c *logCursor) atEnd(path string) error {
 	if c.trailer == nil {
 		return nil
 	}
-	if at := (results.Position{ID: c.trailer.Entries, Offset: c.trailer.Bytes}); c.at != at {
+	if at := (build.Position{ID: c.trailer.Entries, Offset: c.trailer.Bytes}); c.at != at {
 		return fault.New(fault.Corrupt, "%s ends at entry %d, byte %d; its trailer says %d, %d", path, c.at.ID, c.at.Offset, at.ID, at.Offset)
 	}
 	c.over = true
@@ -284,7 +284,7 @@ func (c *logCursor) atEnd(path string) error {
 
 // sendBatch sends what of a batch is in the bounds of time, and moves the cursor behind the batch.
 func (l *logStream) sendBatch(c *logCursor, batch []byte, entries int64) error {
-	from, next := c.at, results.Position{ID: c.at.ID + entries, Offset: c.at.Offset + int64(len(batch))}
+	from, next := c.at, build.Position{ID: c.at.ID + entries, Offset: c.at.Offset + int64(len(batch))}
 	l.server.positions[c.step].Passed(from, next)
 	c.first = time.Time{}
 	for !l.since.IsZero() && len(batch) > 0 {
@@ -292,7 +292,7 @@ func (l *logStream) sendBatch(c *logCursor, batch []byte, entries int64) error {
 		if !build.ParseEntry(line).At.Before(l.since) {
 			break
 		}
-		from, batch = results.Position{ID: from.ID + 1, Offset: from.Offset + int64(len(line))}, batch[len(line):]
+		from, batch = build.Position{ID: from.ID + 1, Offset: from.Offset + int64(len(line))}, batch[len(line):]
 	}
 	if !l.before.IsZero() {
 		batch = l.cutBefore(c, batch)

@@ -164,7 +164,7 @@ func (g *gathering) lacks(ctx context.Context, s *builds.Step) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if t := s.Trailer; t == nil || stored != (builds.Position{LogID: t.Entries, Offset: t.Bytes}) {
+	if t := s.Trailer; t == nil || stored != (build.Position{ID: t.Entries, Offset: t.Bytes}) {
 		return "its log is not whole, or is gone", nil
 	}
 	size := g.size + s.Trailer.Bytes

@@ -82,7 +82,7 @@ func (t *table) tail(ctx context.Context, step int) ([]build.Entry, error) {
 		return nil, err
 	}
 	var entries []build.Entry
-	err = t.from.Log(ctx, t.ID, step, end.LogID-errorLines, func(_ int64, e build.Entry) error {
+	err = t.from.Log(ctx, t.ID, step, end.ID-errorLines, func(_ int64, e build.Entry) error {
 		e.Text = append([]byte(nil), e.Text...)
 		entries = append(entries, e)
 		return nil
