@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"sort"
 	"sync"
@@ -19,30 +18,25 @@ import (
 // BatchSize is the most bytes of a log that are read at once. It is larger than any entry.
 const BatchSize = 64 << 10
 
-// ReadBatch fills buffer from the log of a step, from offset on, and returns how much of it is whole entries, and how many.
+// ReadBatch fills buffer from the log of a step, from offset on, and returns how many bytes of it are whole entries.
 // A log that was not begun has none.
-func (r *Reader) ReadBatch(step int, offset int64, buffer []byte) (size int, entries int64, err error) {
+func (r *Reader) ReadBatch(step int, offset int64, buffer []byte) (size int, err error) {
 	f, _, err := file.Open(r.LogPath(step))
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, 0, nil
+		return 0, nil
 	} else if err != nil {
-		return 0, 0, fmt.Errorf("read a log: %w", err)
+		return 0, fmt.Errorf("read a log: %w", err)
 	}
 	defer f.Close()
-	return readEntries(f, offset, buffer)
-}
-
-// readEntries reads whole entries.
-func readEntries(f *os.File, offset int64, buffer []byte) (size int, entries int64, err error) {
 	n, err := f.ReadAt(buffer, offset)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return 0, 0, fmt.Errorf("read a log: %w", err)
+		return 0, fmt.Errorf("read a log: %w", err)
 	}
 	size = bytes.LastIndexByte(buffer[:n], '\n') + 1
 	if size == 0 && n == len(buffer) {
-		return 0, 0, errLongEntry(f.Name(), offset)
+		return 0, errLongEntry(f.Name(), offset)
 	}
-	return size, int64(bytes.Count(buffer[:size], []byte("\n"))), nil
+	return size, nil
 }
 
 // Positions finds places in one step's log. It scans the file once, as far as it is asked for, and keeps every place
@@ -108,11 +102,11 @@ func (p *Positions) Since(at time.Time) (build.Position, error) {
 // extend scans one batch further. It returns false at the end of the log. The caller holds the lock.
 func (p *Positions) extend(buffer []byte) (bool, error) {
 	end := p.known[len(p.known)-1]
-	size, entries, err := p.reader.ReadBatch(p.step, end.Offset, buffer)
+	size, err := p.reader.ReadBatch(p.step, end.Offset, buffer)
 	if err != nil || size == 0 {
 		return false, err
 	}
-	p.add(build.Position{ID: end.ID + entries, Offset: end.Offset + int64(size)})
+	p.add(end.After(buffer[:size]))
 	return true, nil
 }
 
@@ -139,7 +133,7 @@ func (p *Positions) Passed(from, to build.Position) {
 
 // walk goes over the entries after a known place while pass is true for the place before an entry and its bytes.
 func (p *Positions) walk(from build.Position, buffer []byte, pass func(at build.Position, line []byte) bool) (build.Position, error) {
-	size, _, err := p.reader.ReadBatch(p.step, from.Offset, buffer)
+	size, err := p.reader.ReadBatch(p.step, from.Offset, buffer)
 	if err != nil {
 		return build.Position{}, err
 	}
@@ -154,7 +148,7 @@ func (p *Positions) walk(from build.Position, buffer []byte, pass func(at build.
 
 // firstEntry returns the entry after a known place; none at the end of the log.
 func (p *Positions) firstEntry(at build.Position, buffer []byte) ([]byte, error) {
-	size, _, err := p.reader.ReadBatch(p.step, at.Offset, buffer)
+	size, err := p.reader.ReadBatch(p.step, at.Offset, buffer)
 	line, _, _ := bytes.Cut(buffer[:size], []byte("\n"))
 	return slices.Clip(line), err
 }

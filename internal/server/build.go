@@ -29,9 +29,9 @@ type BuildReader interface {
 	Tests(ctx context.Context) ([]results.TestFile, error)
 	OpenArtifact(ctx context.Context, a results.Artifact) (io.ReadSeekCloser, error)
 	// Locate finds a place in the log of a step. ReadLog fills buffer (results.BatchSize or more) with the whole entries that
-	// begin at the byte offset, and returns their size in bytes and their number.
+	// begin at the byte offset, and returns their size in bytes.
 	Locate(ctx context.Context, step int, place LogPlace) (build.Position, error)
-	ReadLog(ctx context.Context, step int, offset int64, buffer []byte) (size int, entries int64, err error)
+	ReadLog(ctx context.Context, step int, offset int64, buffer []byte) (size int, err error)
 	// Follow returns a function that returns when the build may have changed since its last call, and after a short time in any case.
 	Follow() func(ctx context.Context) error
 }

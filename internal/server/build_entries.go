@@ -68,7 +68,7 @@ func scanBuildLog(ctx context.Context, r BuildReader, step int, from build.Posit
 		if err := ctx.Err(); err != nil {
 			return from, context.Cause(ctx)
 		}
-		size, _, err := r.ReadLog(ctx, step, from.Offset, buffer)
+		size, err := r.ReadLog(ctx, step, from.Offset, buffer)
 		if err != nil || size == 0 {
 			return from, err
 		}
@@ -79,7 +79,7 @@ func scanBuildLog(ctx context.Context, r BuildReader, step int, from build.Posit
 			} else if err != nil {
 				return from, err
 			}
-			from = build.Position{ID: from.ID + 1, Offset: from.Offset + int64(len(line))}
+			from = from.After(line)
 		}
 	}
 }

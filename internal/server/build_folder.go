@@ -331,7 +331,7 @@ func (b *folderBuild) OpenArtifact(_ context.Context, a results.Artifact) (io.Re
 	return b.reader.OpenArtifact(a)
 }
 
-func (b *folderBuild) ReadLog(_ context.Context, step int, offset int64, buffer []byte) (int, int64, error) {
+func (b *folderBuild) ReadLog(_ context.Context, step int, offset int64, buffer []byte) (int, error) {
 	return b.reader.ReadBatch(step, offset, buffer)
 }
 

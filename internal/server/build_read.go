@@ -236,8 +236,7 @@ func sendRawLog(w http.ResponseWriter, r *http.Request, b BuildReader, state Bui
 	}
 	oneRange(r)
 	http.ServeContent(w, r, "", time.Time{}, &rawLog{size: end.Offset, read: func(offset int64, buffer []byte) (int, error) {
-		n, _, err := b.ReadLog(r.Context(), step, offset, buffer)
-		return n, err
+		return b.ReadLog(r.Context(), step, offset, buffer)
 	}})
 	return nil
 }

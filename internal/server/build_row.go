@@ -313,13 +313,12 @@ func (b *tableBuild) Locate(ctx context.Context, step int, place LogPlace) (buil
 }
 
 // ReadLog reads whole entries of the log of a step.
-func (b *tableBuild) ReadLog(ctx context.Context, step int, offset int64, buffer []byte) (size int, entries int64, err error) {
-	size, err = b.from.Rows.ReadLog(ctx, b.id, step, offset, buffer)
+func (b *tableBuild) ReadLog(ctx context.Context, step int, offset int64, buffer []byte) (int, error) {
+	size, err := b.from.Rows.ReadLog(ctx, b.id, step, offset, buffer)
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
-	size = bytes.LastIndexByte(buffer[:size], '\n') + 1
-	return size, int64(bytes.Count(buffer[:size], []byte("\n"))), nil
+	return bytes.LastIndexByte(buffer[:size], '\n') + 1, nil
 }
 
 // Follow returns a function that returns when the build may have changed since its last call. Wake-ups are those of all builds, so

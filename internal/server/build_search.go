@@ -315,7 +315,7 @@ func readBackward(ctx context.Context, b BuildReader, step int, end int64, buffe
 	from := max(0, end-results.BatchSize)
 	read := int64(0)
 	for from+read < end {
-		n, _, err := b.ReadLog(ctx, step, from+read, buffer[read:])
+		n, err := b.ReadLog(ctx, step, from+read, buffer[read:])
 		if err != nil {
 			return nil, err
 		}

@@ -235,7 +235,7 @@ func (l *logStream) round(all bool) (moved bool, waits time.Duration, err error)
 		if !c.began || c.over {
 			continue
 		}
-		size, entries, err := l.server.reader.ReadBatch(c.step, c.at.Offset, l.buffer)
+		size, err := l.server.reader.ReadBatch(c.step, c.at.Offset, l.buffer)
 		if err != nil {
 			return false, 0, err
 		}
@@ -251,7 +251,7 @@ func (l *logStream) round(all bool) (moved bool, waits time.Duration, err error)
 			}
 			continue
 		}
-		if err := l.sendBatch(c, l.buffer[:size], entries); err != nil {
+		if err := l.sendBatch(c, l.buffer[:size]); err != nil {
 			return false, 0, err
 		}
 		moved = true
@@ -283,8 +283,8 @@ func (c *logCursor) atEnd(path string) error {
 }
 
 // sendBatch sends what of a batch is in the bounds of time, and moves the cursor behind the batch.
-func (l *logStream) sendBatch(c *logCursor, batch []byte, entries int64) error {
-	from, next := c.at, build.Position{ID: c.at.ID + entries, Offset: c.at.Offset + int64(len(batch))}
+func (l *logStream) sendBatch(c *logCursor, batch []byte) error {
+	from, next := c.at, c.at.After(batch)
 	l.server.positions[c.step].Passed(from, next)
 	c.first = time.Time{}
 	for !l.since.IsZero() && len(batch) > 0 {
@@ -292,7 +292,7 @@ func (l *logStream) sendBatch(c *logCursor, batch []byte, entries int64) error {
 		if !build.ParseEntry(line).At.Before(l.since) {
 			break
 		}
-		from, batch = build.Position{ID: from.ID + 1, Offset: from.Offset + int64(len(line))}, batch[len(line):]
+		from, batch = from.After(line), batch[len(line):]
 	}
 	if !l.before.IsZero() {
 		batch = l.cutBefore(c, batch)
