@@ -11,7 +11,7 @@ import (
 // Flush after so much silence; while bytes come, the Output does it by itself.
 const OutputPause = time.Second
 
-// Output takes the bytes of one of a step's two outputs and hands them to a sink as frames, without
+// Output takes the bytes of one of a step's two outputs and hands them to a sink as entries, without
 // passwords. It must not be used concurrently.
 type Output struct {
 	sink   build.Sink
@@ -20,8 +20,8 @@ type Output struct {
 	framer build.Framer
 	at     time.Time // of the lines that are taken; zero: that of the sink
 	begun  time.Time // of the begun line, or of its last part that was given out; zero: no line is begun
-	frames []build.Frame
-	texts  []byte // the frames' texts, which the framer reuses
+	taken  []build.Entry
+	texts  []byte // those of taken: the framer reuses its own
 }
 
 // NewOutput returns what takes the bytes of standard output, or of standard error. secrets may be nil.
@@ -41,9 +41,9 @@ func (o *Output) Take(data []byte, at time.Time) {
 	o.write(data, at)
 }
 
-// write makes frames of data, which was printed now, also of a line that has been open for a while.
+// write makes entries of data, which was printed now, also of a line that has been open for a while.
 func (o *Output) write(data []byte, now time.Time) {
-	o.masked.Write(data, o.frame)
+	o.masked.Write(data, o.cut)
 	switch {
 	case !o.framer.Begun():
 		o.begun = time.Time{}
@@ -57,33 +57,33 @@ func (o *Output) write(data []byte, now time.Time) {
 
 // Put stores the lines that were taken.
 func (o *Output) Put() error {
-	if len(o.frames) == 0 {
+	if len(o.taken) == 0 {
 		return nil
 	}
-	err := o.sink.Output(o.stderr, o.frames)
-	o.frames, o.texts = o.frames[:0], o.texts[:0]
+	err := o.sink.Output(o.taken)
+	o.taken, o.texts = o.taken[:0], o.texts[:0]
 	return err
 }
 
 // Flush gives out a line that has begun.
 func (o *Output) Flush() error {
-	o.masked.Flush(o.frame)
+	o.masked.Flush(o.cut)
 	o.framer.Flush(o.emit)
 	return o.Put()
 }
 
 // Close gives out what is left at the end of the stream.
 func (o *Output) Close() error {
-	o.masked.Close(o.frame)
+	o.masked.Close(o.cut)
 	o.framer.Close(o.emit)
 	return o.Put()
 }
 
-func (o *Output) frame(data []byte) { o.framer.Write(data, o.emit) }
+func (o *Output) cut(data []byte) { o.framer.Write(data, o.emit) }
 
-func (o *Output) emit(f build.Frame) {
+func (o *Output) emit(e build.Entry) {
 	o.begun = time.Time{}
-	o.texts = append(o.texts, f.Text...)
-	f.Text, f.At = o.texts[len(o.texts)-len(f.Text):], o.at
-	o.frames = append(o.frames, f)
+	o.texts = append(o.texts, e.Text...)
+	e.Text, e.At, e.Stderr = o.texts[len(o.texts)-len(e.Text):], o.at, o.stderr
+	o.taken = append(o.taken, e)
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
-// printed is a sink that records the texts of frames, with + after part of a line.
+// printed is a sink that records the texts of entries, with + after part of a line.
 type printed struct {
 	build.Sink
 
 	got []string
 }
 
-func (p *printed) Output(_ bool, frames []build.Frame) error {
-	for _, f := range frames {
-		text := string(f.Text)
-		if f.Partial {
+func (p *printed) Output(entries []build.Entry) error {
+	for _, e := range entries {
+		text := string(e.Text)
+		if e.Partial {
 			text += "+"
 		}
 		p.got = append(p.got, text)

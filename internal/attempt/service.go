@@ -24,17 +24,17 @@ func NewPrefixed(sink build.Sink, name string) *Prefixed { return &Prefixed{Sink
 const tailLines = 10
 
 // Output writes lines of the service.
-func (p *Prefixed) Output(stderr bool, frames []build.Frame) error {
+func (p *Prefixed) Output(entries []build.Entry) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	out := make([]build.Frame, len(frames))
-	for i, f := range frames {
+	out := make([]build.Entry, len(entries))
+	for i, e := range entries {
 		// A part of a line is a line here: the step may print between two parts.
-		out[i].Text = fmt.Appendf(nil, "%s | %s", p.name, f.Text)
+		out[i].Text, out[i].Stderr = fmt.Appendf(nil, "%s | %s", p.name, e.Text), e.Stderr
 		p.last = append(p.last, build.VisibleText(out[i].Text[:min(len(out[i].Text), 1000)]))
 	}
 	p.last = p.last[max(0, len(p.last)-tailLines):]
-	return p.Sink.Output(stderr, out)
+	return p.Sink.Output(out)
 }
 
 // Tail returns the last lines, each on a line of its own after a newline.

@@ -73,16 +73,16 @@ func TestEntriesComeBack(t *testing.T) {
 	})
 }
 
-// frames cuts a stream that arrives in chunks and joins what belongs together.
-func frames(chunks ...[]byte) (lines []string, parts int, longest int, open bool) {
+// cut cuts a stream that arrives in chunks and joins what belongs together.
+func cut(chunks ...[]byte) (lines []string, parts int, longest int, open bool) {
 	var f build.Framer
 	var line []byte
-	emit := func(frame build.Frame) {
+	emit := func(part build.Entry) {
 		parts++
-		longest = max(longest, len(frame.Text))
-		line = append(line, frame.Text...)
-		open = frame.Partial
-		if !frame.Partial {
+		longest = max(longest, len(part.Text))
+		line = append(line, part.Text...)
+		open = part.Partial
+		if !part.Partial {
 			lines = append(lines, string(line))
 			line = line[:0]
 		}
@@ -106,7 +106,7 @@ func TestFramerCutsLines(t *testing.T) {
 		"10 %\r20 %\r\nx": {"10 %\r20 %", "x"},
 		"\x00\xff\n":      {"\x00\xff"},
 	} {
-		got, _, _, _ := frames([]byte(text))
+		got, _, _, _ := cut([]byte(text))
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q: %s", text, diff)
 		}
@@ -121,11 +121,11 @@ func TestFramerSplitsLongLinesBetweenCharacters(t *testing.T) {
 			for _, end := range []string{"\n", "\r\n", ""} {
 				var f build.Framer
 				var got []byte
-				check := func(frame build.Frame) {
-					if len(frame.Text) > build.MaxText || !utf8.Valid(frame.Text) {
-						t.Errorf("a part of %d bytes, valid %t", len(frame.Text), utf8.Valid(frame.Text))
+				check := func(part build.Entry) {
+					if len(part.Text) > build.MaxText || !utf8.Valid(part.Text) {
+						t.Errorf("a part of %d bytes, valid %t", len(part.Text), utf8.Valid(part.Text))
 					}
-					got = append(got, frame.Text...)
+					got = append(got, part.Text...)
 				}
 				f.Write(append(bytes.Clone(line), end...), check)
 				f.Close(check)
@@ -148,13 +148,13 @@ func TestFramerDoesNotCareHowTheStreamArrives(t *testing.T) {
 			}
 			whole = append(whole, part...)
 		}
-		want, _, _, _ := frames(whole)
+		want, _, _, _ := cut(whole)
 		var chunks [][]byte
 		for rest := whole; len(rest) > 0; {
 			n := rapid.IntRange(1, min(len(rest), 1+len(rest)/2)).Draw(t, "cut")
 			chunks, rest = append(chunks, rest[:n]), rest[n:]
 		}
-		got, _, longest, open := frames(chunks...)
+		got, _, longest, open := cut(chunks...)
 		if diff := cmp.Diff(want, got); diff != "" || longest > build.MaxText || open {
 			t.Fatalf("longest %d, open %t: %s", longest, open, diff)
 		}
@@ -164,9 +164,9 @@ func TestFramerDoesNotCareHowTheStreamArrives(t *testing.T) {
 func TestFramerFlushShowsPrompts(t *testing.T) {
 	t.Parallel()
 	var f build.Framer
-	var got []build.Frame
-	emit := func(frame build.Frame) {
-		got = append(got, build.Frame{Text: bytes.Clone(frame.Text), Partial: frame.Partial})
+	var got []build.Entry
+	emit := func(part build.Entry) {
+		got = append(got, build.Entry{Text: bytes.Clone(part.Text), Marks: build.Marks{Partial: part.Partial}})
 	}
 	f.Flush(emit)
 	f.Write([]byte("name? \xe4\xb8"), emit)
@@ -175,7 +175,7 @@ func TestFramerFlushShowsPrompts(t *testing.T) {
 	f.Flush(emit)
 	f.Write([]byte("\n"), emit)
 	f.Close(emit)
-	want := []build.Frame{{Text: []byte("name? "), Partial: true}, {Text: []byte("世"), Partial: true}, {Text: nil}}
+	want := []build.Entry{{Text: []byte("name? "), Marks: build.Marks{Partial: true}}, {Text: []byte("世"), Marks: build.Marks{Partial: true}}, {Text: nil}}
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b []byte) bool { return bytes.Equal(a, b) })); diff != "" {
 		t.Error(diff)
 	}
@@ -203,8 +203,8 @@ func TestEntriesOfOtherProgramsAreRead(t *testing.T) {
 func printed(silence bool, chunks ...[]byte) []byte {
 	var f build.Framer
 	var out []byte
-	emit := func(frame build.Frame) {
-		line := build.FormatEntry(nil, build.Entry{At: time.Unix(1, 0), Text: frame.Text, Marks: frame.Marks(false)})
+	emit := func(part build.Entry) {
+		line := build.FormatEntry(nil, build.Entry{At: time.Unix(1, 0), Text: part.Text, Marks: part.Marks})
 		out = build.ParseEntry(line).AppendPrinted(out)
 	}
 	for _, chunk := range chunks {

@@ -2,36 +2,21 @@ package build
 
 import (
 	"bytes"
-	"time"
 	"unicode/utf8"
 )
 
 // MaxText is the longest text of an entry in bytes; a longer line becomes several entries.
 const MaxText = 32 << 10
 
-// Frame is a line of a stream, or a part of one.
-type Frame struct {
-	Text    []byte    // without the line's end
-	Partial bool      // the line continues
-	CRLF    bool      // the line ended with \r\n
-	Unended bool      // the stream ended before the line did
-	At      time.Time // when it was printed; zero: now
-}
-
-// Marks returns the marks of the entry that a frame becomes.
-func (f Frame) Marks(stderr bool) Marks {
-	return Marks{Stderr: stderr, Partial: f.Partial, CRLF: f.CRLF, Unended: f.Unended}
-}
-
-// Framer cuts one stream of bytes into lines. The zero value is ready.
+// Framer cuts one stream of bytes into lines, of which it makes entries without a time. The zero value is ready.
 type Framer struct {
 	rest []byte // begun and not yet ended
 	open bool   // a part of the present line has been given out
 }
 
 // Write takes the next bytes of the stream and gives each line that has ended,
-// and each full part of a longer one, to emit. The frame's text is valid until emit returns.
-func (f *Framer) Write(data []byte, emit func(Frame)) {
+// and each full part of a longer one, to emit. An entry's text is valid until emit returns.
+func (f *Framer) Write(data []byte, emit func(Entry)) {
 	for len(data) > 0 {
 		end := bytes.IndexByte(data, '\n')
 		if end < 0 {
@@ -44,7 +29,7 @@ func (f *Framer) Write(data []byte, emit func(Frame)) {
 		f.rest = text
 		f.cut(MaxText, emit)
 		f.open = false
-		emit(Frame{Text: f.rest, CRLF: crlf})
+		emit(Entry{Text: f.rest, Marks: Marks{CRLF: crlf}})
 		f.rest = f.rest[:0]
 	}
 	f.cut(MaxText+1, emit) // one byte may be the \r before a newline
@@ -52,7 +37,7 @@ func (f *Framer) Write(data []byte, emit func(Frame)) {
 
 // cut gives out full parts while the begun line has more than limit bytes, never inside a UTF-8
 // sequence.
-func (f *Framer) cut(limit int, emit func(Frame)) {
+func (f *Framer) cut(limit int, emit func(Entry)) {
 	for len(f.rest) > limit {
 		n := MaxText
 		for back := 0; back < utf8.UTFMax-1 && !utf8.RuneStart(f.rest[n]); back++ {
@@ -66,9 +51,9 @@ func (f *Framer) cut(limit int, emit func(Frame)) {
 }
 
 // part gives out the first n bytes of the begun line.
-func (f *Framer) part(n int, emit func(Frame)) {
+func (f *Framer) part(n int, emit func(Entry)) {
 	f.open = true
-	emit(Frame{Text: f.rest[:n], Partial: true})
+	emit(Entry{Text: f.rest[:n], Marks: Marks{Partial: true}})
 	f.rest = append(f.rest[:0], f.rest[n:]...)
 }
 
@@ -77,7 +62,7 @@ func (f *Framer) Begun() bool { return len(f.rest) > 0 }
 
 // Flush gives out a begun line as a part, because nothing has come for a while and
 // a person may be waiting to answer a prompt. Bytes of a sequence that has not ended stay.
-func (f *Framer) Flush(emit func(Frame)) {
+func (f *Framer) Flush(emit func(Entry)) {
 	n := len(f.rest) - unfinished(f.rest)
 	if n > 0 && f.rest[n-1] == '\r' {
 		n--
@@ -89,10 +74,10 @@ func (f *Framer) Flush(emit func(Frame)) {
 }
 
 // Close gives out what is left when the stream has ended. A line without its newline is an entry.
-func (f *Framer) Close(emit func(Frame)) {
+func (f *Framer) Close(emit func(Entry)) {
 	f.cut(MaxText, emit)
 	if len(f.rest) > 0 || f.open {
-		emit(Frame{Text: f.rest, Unended: true})
+		emit(Entry{Text: f.rest, Marks: Marks{Unended: true}})
 	}
 	f.rest, f.open = nil, false
 }

@@ -66,8 +66,8 @@ var ErrNoTests = errors.New("test results are required")
 type Sink interface {
 	// Phase reports Initializing and Running.
 	Phase(Status) error
-	// Output stores what one read of a stream gave, without passwords.
-	Output(stderr bool, frames []Frame) error
+	// Output stores what one read of a stream gave, without passwords. It sets the time of entries without one.
+	Output(entries []Entry) error
 	// Note writes a remark of Waybill's own into the step's log.
 	Note(text string) error
 	// Artifact keeps what r yields under a name; kind is one of the results' kinds.

@@ -17,13 +17,13 @@ type lines struct {
 	got []string
 }
 
-func (l *lines) Output(stderr bool, frames []build.Frame) error {
-	for _, f := range frames {
+func (l *lines) Output(entries []build.Entry) error {
+	for _, e := range entries {
 		mark := ""
-		if stderr {
+		if e.Stderr {
 			mark = "!"
 		}
-		l.got = append(l.got, mark+string(f.Text))
+		l.got = append(l.got, mark+string(e.Text))
 	}
 	return nil
 }
@@ -112,4 +112,4 @@ func TestAFailingSinkDoesNotBlockTheStep(t *testing.T) {
 
 type failing struct{ build.Sink }
 
-func (failing) Output(bool, []build.Frame) error { return context.DeadlineExceeded }
+func (failing) Output([]build.Entry) error { return context.DeadlineExceeded }

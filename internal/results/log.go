@@ -97,18 +97,17 @@ func (l *Log) format(e build.Entry) (count int64) {
 		return 1
 	}
 	var framer build.Framer
-	last := e.Marks
-	emit := func(f build.Frame) {
-		e.Text, e.Partial, e.CRLF, e.Unended = f.Text, f.Partial, f.CRLF, f.Unended
-		l.buffer = build.FormatText(append(l.buffer, l.stamp...), e)
+	emit := func(part build.Entry) {
+		part.Stderr, part.Waybill = e.Stderr, e.Waybill
+		l.buffer = build.FormatText(append(l.buffer, l.stamp...), part)
 		count++
 	}
 	framer.Write(e.Text, emit)
-	framer.Close(func(f build.Frame) {
-		if !f.Partial { // the end of the text, which ended as the entry says
-			f.Partial, f.CRLF, f.Unended = last.Partial, last.CRLF, last.Unended
+	framer.Close(func(part build.Entry) {
+		if !part.Partial { // the end of the text, which ended as the entry says
+			part.Marks = e.Marks
 		}
-		emit(f)
+		emit(part)
 	})
 	return count
 }

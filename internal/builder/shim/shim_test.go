@@ -32,25 +32,25 @@ type sink struct {
 
 	mutex  sync.Mutex
 	out    bytes.Buffer // lines, those of standard error behind "e:"
-	pieces int          // frames that are not whole lines
+	pieces int          // entries that are not whole lines
 	notes  []string
 	seen   map[string]chan struct{} // closed when a line has come
 	err    error
 }
 
-func (s *sink) Output(stderr bool, frames []build.Frame) error {
+func (s *sink) Output(entries []build.Entry) error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	for _, f := range frames {
-		if stderr {
+	for _, e := range entries {
+		if e.Stderr {
 			s.out.WriteString("e:")
 		}
-		s.out.Write(f.Text)
-		if f.Partial {
+		s.out.Write(e.Text)
+		if e.Partial {
 			s.pieces++
 		}
-		s.out.WriteString(build.Entry{Marks: f.Marks(stderr)}.Ending())
-		if seen := s.seen[string(f.Text)]; seen != nil {
+		s.out.WriteString(e.Ending())
+		if seen := s.seen[string(e.Text)]; seen != nil {
 			close(seen)
 		}
 	}

@@ -28,16 +28,14 @@ func (s *sink) Phase(status build.Status) error {
 	return s.worker.update(s.step, results.Update{Status: status, Attempt: s.attempt})
 }
 
-func (s *sink) Output(stderr bool, frames []build.Frame) error {
+func (s *sink) Output(entries []build.Entry) error {
 	now := time.Now()
 	size := 0
-	entries := make([]build.Entry, len(frames))
-	for i, f := range frames {
-		entries[i] = build.Entry{At: now, Text: f.Text, Marks: f.Marks(stderr)}
-		if !f.At.IsZero() {
-			entries[i].At = f.At
+	for i := range entries {
+		if entries[i].At.IsZero() {
+			entries[i].At = now
 		}
-		size += len(f.Text)
+		size += len(entries[i].Text)
 	}
 	s.worker.Metrics.Printed(size)
 	return s.write(entries)

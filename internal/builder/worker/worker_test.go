@@ -266,7 +266,7 @@ type printer struct {
 }
 
 func (p printer) Run(_ context.Context, _ build.Run, sink build.Sink) (build.Exit, error) {
-	return build.Exit{}, errors.Join(sink.Phase(build.Initializing), sink.Phase(build.Running), sink.Output(false, []build.Frame{{Text: []byte("line"), At: p.at}}))
+	return build.Exit{}, errors.Join(sink.Phase(build.Initializing), sink.Phase(build.Running), sink.Output([]build.Entry{{Text: []byte("line"), At: p.at}}))
 }
 
 // TestARunnerKnowsWhenALineWasPrinted better than the log, which may get it later.

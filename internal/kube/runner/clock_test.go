@@ -30,15 +30,15 @@ func TestLateLinesHaveTheTimeOfTheirWriting(t *testing.T) {
 	}
 }
 
-// frameSink keeps times.
-type frameSink struct {
+// entrySink keeps times.
+type entrySink struct {
 	build.Sink
 	at []time.Time
 }
 
-func (s *frameSink) Output(_ bool, frames []build.Frame) error {
-	for _, f := range frames {
-		s.at = append(s.at, f.At)
+func (s *entrySink) Output(entries []build.Entry) error {
+	for _, e := range entries {
+		s.at = append(s.at, e.At)
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func TestLinesHaveTheTimesOfTheSpool(t *testing.T) {
 		spool = build.AppendSpool(spool, build.SpoolRecord{Kind: build.SpoolStdout, At: now.Add(time.Hour - ago), Data: []byte("line\n")})
 	}
 	spool = build.AppendSpool(spool, build.SpoolRecord{Kind: build.SpoolStderr, At: now.Add(time.Hour), Data: []byte("line\n")})
-	sink := &frameSink{}
+	sink := &entrySink{}
 	log := NewLog(sink, nil)
 	defer log.Close()
 	if _, err := log.ReadFrom(bytes.NewReader(spool)); err != nil {

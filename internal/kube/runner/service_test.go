@@ -22,11 +22,11 @@ type recorder struct {
 	came         chan struct{} // gets one for each line
 }
 
-func (r *recorder) Output(_ bool, frames []build.Frame) error {
+func (r *recorder) Output(entries []build.Entry) error {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	for _, f := range frames {
-		r.lines = append(r.lines, string(f.Text))
+	for _, e := range entries {
+		r.lines = append(r.lines, string(e.Text))
 		r.came <- struct{}{}
 	}
 	return nil

@@ -43,9 +43,9 @@ func (h *heard) text() string {
 
 func (h *heard) Phase(s build.Status) error { h.line("phase " + string(s)); return nil }
 func (h *heard) Note(text string) error     { h.line("note " + text); return nil }
-func (h *heard) Output(_ bool, frames []build.Frame) error {
-	for _, f := range frames {
-		h.line(string(f.Text))
+func (h *heard) Output(entries []build.Entry) error {
+	for _, e := range entries {
+		h.line(string(e.Text))
 	}
 	return nil
 }

@@ -126,7 +126,7 @@ func barePod(ctx context.Context, cluster *kube.Cluster, image, shim string) (en
 type silent struct{}
 
 func (silent) Phase(build.Status) error                       { return nil }
-func (silent) Output(bool, []build.Frame) error               { return nil }
+func (silent) Output([]build.Entry) error                     { return nil }
 func (silent) Note(string) error                              { return nil }
 func (silent) Artifact(string, string, bool, io.Reader) error { return nil }
 func (silent) Tests(string, []build.TestFile) error           { return nil }
