@@ -2,6 +2,7 @@ package build
 
 import (
 	"bytes"
+	"strings"
 	"time"
 )
 
@@ -19,6 +20,27 @@ type Entry struct {
 	At time.Time
 	Marks
 	Text []byte // as the program printed it, without the line's end; not necessarily UTF-8
+}
+
+// Line is an entry with its place: its step, and its number in the step's log, which counts from 1.
+type Line struct {
+	Step int // 0: the build's own log
+	ID   int64
+	Entry
+}
+
+// ValidText returns the text with what is not UTF-8 replaced.
+func (e Entry) ValidText() string { return strings.ToValidUTF8(string(e.Text), "\ufffd") }
+
+// Stream returns who wrote an entry: stdout, stderr, or waybill.
+func (m Marks) Stream() string {
+	switch {
+	case m.Waybill:
+		return "waybill"
+	case m.Stderr:
+		return "stderr"
+	}
+	return "stdout"
 }
 
 // entryTime is RFC 3339 in UTC with nine digits, so that every entry's text begins at the same

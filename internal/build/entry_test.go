@@ -250,3 +250,26 @@ func TestWhatWaybillWroteWasNotPrinted(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestAPlaceIsAfterTheSameEntriesHoweverManyAreReadAtOnce.
+func TestAPlaceIsAfterTheSameEntriesHoweverManyAreReadAtOnce(t *testing.T) {
+	t.Parallel()
+	var at build.Position
+	var log []byte
+	for _, e := range []build.Entry{{Text: []byte("one")}, {}, {Text: []byte("three"), Marks: build.Marks{Stderr: true}}} {
+		line := build.FormatEntry(nil, e)
+		log, at = append(log, line...), at.After(line)
+	}
+	if want := (build.Position{ID: 3, Offset: int64(len(log))}); at != want || (build.Position{}).After(log) != want {
+		t.Errorf("one by one %+v, at once %+v, want %+v", at, (build.Position{}).After(log), want)
+	}
+}
+
+func TestAnEntryNamesItsStream(t *testing.T) {
+	t.Parallel()
+	for want, marks := range map[string]build.Marks{"stdout": {Partial: true}, "stderr": {Stderr: true}, "waybill": {Waybill: true, Stderr: true}} {
+		if got := marks.Stream(); got != want {
+			t.Errorf("%+v: %s, want %s", marks, got, want)
+		}
+	}
+}

@@ -27,13 +27,6 @@ const (
 	mostCompared          = 1000     // blocks of known entries that one report of a log has read
 )
 
-// ReportedEntry is one entry of a step's log from another build engine. Its text has no newline.
-type ReportedEntry struct {
-	Step int
-	ID   int64 // counts from 1 in each step
-	build.Entry
-}
-
 // ReportedStep names a step of another build engine.
 type ReportedStep struct {
 	ID          int
@@ -83,9 +76,9 @@ func (b *Builds) ReportStatus(ctx context.Context, id ID, step ReportedStep, e E
 
 // ReportLog appends entries that the build engine of a build reports, and returns how many were new. One that is stored with the same text does nothing;
 // with another text, or if entries before it are missing, nothing is stored, and the error is fault.Conflict.
-func (b *Builds) ReportLog(ctx context.Context, id ID, entries []ReportedEntry) (added int, err error) {
+func (b *Builds) ReportLog(ctx context.Context, id ID, entries []build.Line) (added int, err error) {
 	for _, e := range entries {
-		if err := e.check(); err != nil {
+		if err := checkLine(e); err != nil {
 			return 0, err
 		}
 	}
@@ -141,8 +134,8 @@ func (in *ingestion) checkTime(at time.Time) error {
 	return nil
 }
 
-// check returns fault.Invalid for an entry that cannot be stored.
-func (e ReportedEntry) check() error {
+// checkLine returns fault.Invalid for an entry that cannot be stored.
+func checkLine(e build.Line) error {
 	if err := checkStep(e.Step); err != nil {
 		return err
 	}
@@ -348,7 +341,7 @@ type reportedLog struct {
 }
 
 // add appends an entry, or compares it with the one that has its id.
-func (l *reportedLog) add(e ReportedEntry) error {
+func (l *reportedLog) add(e build.Line) error {
 	switch {
 	case e.ID > l.at.ID+1:
 		return fault.New(fault.Conflict, "step %d: entry %d came where entry %d is expected", l.step, e.ID, l.at.ID+1).
@@ -381,7 +374,7 @@ func (l *reportedLog) add(e ReportedEntry) error {
 }
 
 // compare returns fault.Conflict if an entry has another text than the one with its id.
-func (l *reportedLog) compare(e ReportedEntry) error {
+func (l *reportedLog) compare(e build.Line) error {
 	var known build.Entry
 	if e.ID > l.stored {
 		known = build.ParseEntry(l.lines[e.ID-l.stored-1])

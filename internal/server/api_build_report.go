@@ -181,14 +181,14 @@ func readLogList(body []byte) (list []LogReport, err error) {
 }
 
 // parseLogReport reads the entries of a report.
-func parseLogReport(body []byte) ([]builds.ReportedEntry, error) {
+func parseLogReport(body []byte) ([]build.Line, error) {
 	list, err := readLogReport(body)
 	if err != nil {
 		return nil, err
 	}
-	entries := make([]builds.ReportedEntry, len(list))
+	entries := make([]build.Line, len(list))
 	for i, l := range list {
-		e := builds.ReportedEntry{Step: l.StepID, ID: l.LogID, Entry: build.Entry{At: l.Timestamp, Text: []byte(l.Message)}}
+		e := build.Line{Step: l.StepID, ID: l.LogID, Entry: build.Entry{At: l.Timestamp, Text: []byte(l.Message)}}
 		switch {
 		case l.LineEnding == nil || *l.LineEnding == "\n":
 		case *l.LineEnding == "\r\n":

@@ -21,14 +21,7 @@ const (
 	defaultEntries = 1000   // entries of one answer, unless the request names a number
 )
 
-// BuildEntry is one entry of a build's log.
-type BuildEntry struct {
-	Step int
-	ID   int64
-	build.Entry
-}
-
-// BuildLogEntry is a BuildEntry as JSON.
+// BuildLogEntry is a line of a build's log as JSON.
 type BuildLogEntry struct {
 	ID         int64     `json:"logId"` // counts from 1 in each step
 	BuildID    string    `json:"buildId"`
@@ -40,10 +33,9 @@ type BuildLogEntry struct {
 	LineEnding string    `json:"lineEnding"`        // \n or \r\n; "": the line continues in the next entry, or the output ended without one
 }
 
-func logEntryOf(buildID string, e BuildEntry) BuildLogEntry {
-	line := LineOf(&build.PlanStep{}, e.ID, e.Entry)
-	entry := BuildLogEntry{ID: e.ID, BuildID: buildID, StepID: e.Step, Message: line.Text, Timestamp: e.At, Stream: line.Stream, Partial: e.Partial, LineEnding: e.Ending()}
-	return entry
+func logEntryOf(buildID string, l build.Line) BuildLogEntry {
+	return BuildLogEntry{ID: l.ID, BuildID: buildID, StepID: l.Step, Message: l.ValidText(), Timestamp: l.At, Partial: l.Partial, Stream: l.Stream(),
+		LineEnding: l.Ending()}
 }
 
 // BuildLogQuery selects entries of the logs of steps.
@@ -62,7 +54,7 @@ var errEnough = errors.New("enough")
 
 // scanBuildLog gives the entries of a step after a place to visit, as far as the log goes now, and returns the place after the
 // last entry that visit has taken. The text of an entry is valid until visit returns. The error errEnough of visit is not returned.
-func scanBuildLog(ctx context.Context, r BuildReader, step int, from build.Position, visit func(BuildEntry) error) (build.Position, error) {
+func scanBuildLog(ctx context.Context, r BuildReader, step int, from build.Position, visit func(build.Line) error) (build.Position, error) {
 	buffer := make([]byte, results.BatchSize)
 	for {
 		if err := ctx.Err(); err != nil {
@@ -73,7 +65,7 @@ func scanBuildLog(ctx context.Context, r BuildReader, step int, from build.Posit
 			return from, err
 		}
 		for line := range bytes.Lines(buffer[:size]) {
-			err := visit(BuildEntry{Step: step, ID: from.ID + 1, Entry: build.ParseEntry(line)})
+			err := visit(build.Line{Step: step, ID: from.ID + 1, Entry: build.ParseEntry(line)})
 			if errors.Is(err, errEnough) {
 				return from, nil
 			} else if err != nil {
@@ -85,7 +77,7 @@ func scanBuildLog(ctx context.Context, r BuildReader, step int, from build.Posit
 }
 
 // EachBuildEntry gives the entries that a query selects to visit, step by step.
-func EachBuildEntry(ctx context.Context, r BuildReader, q BuildLogQuery, visit func(BuildEntry) error) error {
+func EachBuildEntry(ctx context.Context, r BuildReader, q BuildLogQuery, visit func(build.Line) error) error {
 	count := 0
 	for _, step := range q.Steps {
 		if step < q.From {
@@ -95,7 +87,7 @@ func EachBuildEntry(ctx context.Context, r BuildReader, q BuildLogQuery, visit f
 		if err != nil {
 			return err
 		}
-		if _, err := scanBuildLog(ctx, r, step, from, func(e BuildEntry) error {
+		if _, err := scanBuildLog(ctx, r, step, from, func(e build.Line) error {
 			if q.Limit > 0 && count == q.Limit || !q.Before.IsZero() && !e.At.Before(q.Before) {
 				return errEnough
 			}

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
@@ -32,14 +31,7 @@ type BuildLine struct {
 
 // LineOf returns an entry of a step's log in the form that is sent and printed.
 func LineOf(step *build.PlanStep, id int64, e build.Entry) BuildLine {
-	line := BuildLine{Step: step.Path(), ID: id, At: e.At, Stream: "stdout", Partial: e.Partial, Text: strings.ToValidUTF8(string(e.Text), "\ufffd")}
-	switch {
-	case e.Waybill:
-		line.Stream = "waybill"
-	case e.Stderr:
-		line.Stream = "stderr"
-	}
-	return line
+	return BuildLine{Step: step.Path(), ID: id, At: e.At, Stream: e.Stream(), Partial: e.Partial, Text: e.ValidText()}
 }
 
 // BuildLogRange selects what BuildLines gives.

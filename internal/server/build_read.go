@@ -125,7 +125,7 @@ func (s *Server) readBuildLog(w http.ResponseWriter, r *http.Request, b BuildRea
 func sendJSONLog(w http.ResponseWriter, r *http.Request, b BuildReader, state BuildState, q BuildLogQuery) error {
 	entries := []BuildLogEntry{}
 	size := 0
-	err := EachBuildEntry(r.Context(), b, q, func(e BuildEntry) error {
+	err := EachBuildEntry(r.Context(), b, q, func(e build.Line) error {
 		if size += len(e.Text); size > mostAnswer && len(entries) > 0 {
 			return errEnough
 		}
@@ -181,7 +181,7 @@ func sendTextLog(w http.ResponseWriter, r *http.Request, b BuildReader, state Bu
 	w.Header().Set("Content-Disposition", "inline; filename=\""+logFileName(state, q, "txt")+"\"")
 	out := bufio.NewWriterSize(w, 64<<10)
 	begins := true
-	err := EachBuildEntry(r.Context(), b, q, func(e BuildEntry) error {
+	err := EachBuildEntry(r.Context(), b, q, func(e build.Line) error {
 		text := build.VisibleText(e.Text)
 		if begins && len(q.Steps) > 1 {
 			text = stepPath(state.Plan, e.Step) + " | " + text

@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -47,7 +48,7 @@ func (s *Service) ReportBuildStatus(ctx context.Context, id string, step builds.
 }
 
 // ReportBuildLog appends entries that another build engine reports, see builds.ReportLog.
-func (s *Service) ReportBuildLog(ctx context.Context, id string, entries []builds.ReportedEntry) (added int, err error) {
+func (s *Service) ReportBuildLog(ctx context.Context, id string, entries []build.Line) (added int, err error) {
 	row, err := s.reportedBuild(ctx, id)
 	if err != nil {
 		return 0, err

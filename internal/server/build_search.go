@@ -261,7 +261,7 @@ func searchBuild(ctx context.Context, b BuildReader, state BuildState, q searchQ
 		if step == q.From {
 			end = max(0, q.Before-1)
 		}
-		before, err := searchStep(limited, b, step, end, needle, func(e BuildEntry) bool {
+		before, err := searchStep(limited, b, step, end, needle, func(e build.Line) bool {
 			found++
 			failed = each(matchOf(state.ID, e))
 			return failed == nil && found < q.Limit
@@ -278,16 +278,17 @@ func searchBuild(ctx context.Context, b BuildReader, state BuildState, q searchQ
 	return "", nil
 }
 
-func matchOf(buildID string, e BuildEntry) BuildLogEntry {
-	entry := logEntryOf(buildID, BuildEntry{Step: e.Step, ID: e.ID, Entry: build.Entry{At: e.At, Marks: e.Marks}})
-	text := build.VisibleText(e.Text)
+func matchOf(buildID string, l build.Line) BuildLogEntry {
+	text := build.VisibleText(l.Text)
+	l.Text = nil
+	entry := logEntryOf(buildID, l)
 	entry.Message = strings.ToValidUTF8(text[:min(len(text), matchText)], "")
 	return entry
 }
 
 // searchStep gives the matching entries of a step up to the id last to each, newest first, until each returns false. It returns the
 // id before which the search continues; 0: at the start of the log.
-func searchStep(ctx context.Context, b BuildReader, step int, last int64, needle []byte, each func(BuildEntry) bool) (before int64, err error) {
+func searchStep(ctx context.Context, b BuildReader, step int, last int64, needle []byte, each func(build.Line) bool) (before int64, err error) {
 	end, err := b.Locate(ctx, step, LogPlace{After: last})
 	if err != nil {
 		return last, err
@@ -336,13 +337,13 @@ func readBackward(ctx context.Context, b BuildReader, step int, end int64, buffe
 
 // matchBackward gives the matching entries of a block, of which last is the last one, to each. It returns the id before which each
 // has stopped the search; 0: it has not.
-func matchBackward(step int, last int64, block, needle []byte, each func(BuildEntry) bool) int64 {
+func matchBackward(step int, last int64, block, needle []byte, each func(build.Line) bool) int64 {
 	if bytes.IndexByte(block, 0x1b) < 0 && !bytes.Contains(bytes.ToLower(block), needle) {
 		return 0
 	}
 	for id := last; len(block) > 0; id-- {
 		begin := bytes.LastIndexByte(block[:len(block)-1], '\n') + 1
-		e := BuildEntry{Step: step, ID: id, Entry: build.ParseEntry(block[begin:])}
+		e := build.Line{Step: step, ID: id, Entry: build.ParseEntry(block[begin:])}
 		block = block[:begin]
 		if strings.Contains(strings.ToLower(build.VisibleText(e.Text)), string(needle)) && !each(e) {
 			return id

@@ -261,7 +261,7 @@ func (f *buildFollower) sendLog(ctx context.Context, state BuildState, id int) (
 		return false, false, nil
 	}
 	size := 0
-	from, err = scanBuildLog(ctx, f.reader, id, from, func(e BuildEntry) error {
+	from, err = scanBuildLog(ctx, f.reader, id, from, func(e build.Line) error {
 		if size += len(e.Text); size > roundBytes {
 			rest = true
 			return errEnough

@@ -163,7 +163,7 @@ func TestABuildWhoseStepsHaveGapsIsFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := stored.ReportLog(t.Context(), b.ID, []builds.ReportedEntry{{Step: 1000, ID: 1, Entry: build.Entry{Text: []byte("one")}}}); err != nil {
+	if _, err := stored.ReportLog(t.Context(), b.ID, []build.Line{{Step: 1000, ID: 1, Entry: build.Entry{Text: []byte("one")}}}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)

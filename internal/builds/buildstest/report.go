@@ -26,9 +26,9 @@ func (s setup) elsewhere(t *testing.T) builds.ID {
 }
 
 // reported returns entries of step 1 with these ids.
-func reported(from, to int) (entries []builds.ReportedEntry) {
+func reported(from, to int) (entries []build.Line) {
 	for n := from; n <= to; n++ {
-		entries = append(entries, builds.ReportedEntry{Step: 1, ID: int64(n), Entry: build.Entry{At: time.Unix(int64(2000-n), 0),
+		entries = append(entries, build.Line{Step: 1, ID: int64(n), Entry: build.Entry{At: time.Unix(int64(2000-n), 0),
 			Text: fmt.Appendf(nil, "line %d %s", n, strings.Repeat("x", n%700))}})
 	}
 	return entries
@@ -36,7 +36,7 @@ func reported(from, to int) (entries []builds.ReportedEntry) {
 
 func anotherEngineReportsALogWithoutGaps(t *testing.T, s setup) {
 	id := s.elsewhere(t)
-	report := func(want int, entries []builds.ReportedEntry) {
+	report := func(want int, entries []build.Line) {
 		t.Helper()
 		if added, err := s.ReportLog(s.ctx, id, entries); err != nil || added != want {
 			t.Errorf("added %d, want %d: %v", added, want, err)
@@ -46,7 +46,7 @@ func anotherEngineReportsALogWithoutGaps(t *testing.T, s setup) {
 	report(0, reported(1, 300))
 	report(200, reported(250, 500))
 	report(0, append(reported(3, 3), reported(499, 500)...))
-	var jumps []builds.ReportedEntry
+	var jumps []build.Line
 	for range 501 {
 		jumps = append(append(jumps, reported(1, 1)...), reported(500, 500)...)
 	}
@@ -55,8 +55,8 @@ func anotherEngineReportsALogWithoutGaps(t *testing.T, s setup) {
 	}
 	report(0, jumps[:400])
 	changed := reported(501, 502)
-	changed[1] = builds.ReportedEntry{Step: 1, ID: 501, Entry: build.Entry{Text: []byte("other")}}
-	for name, entries := range map[string][]builds.ReportedEntry{
+	changed[1] = build.Line{Step: 1, ID: 501, Entry: build.Entry{Text: []byte("other")}}
+	for name, entries := range map[string][]build.Line{
 		"a gap":                   reported(502, 503),
 		"a gap inside":            append(reported(501, 501), reported(503, 503)...),
 		"another text":            {{Step: 1, ID: 7, Entry: build.Entry{Text: []byte("other")}}},
@@ -70,7 +70,7 @@ func anotherEngineReportsALogWithoutGaps(t *testing.T, s setup) {
 	if _, err := s.ReportLog(s.ctx, id, reported(600, 600)); err == nil || !strings.Contains(err.Error(), "entry 501 is expected") {
 		t.Errorf("a gap does not name the id expected: %v", err)
 	}
-	for name, entries := range map[string][]builds.ReportedEntry{
+	for name, entries := range map[string][]build.Line{
 		"no id": {{Step: 1}}, "two lines": {{Step: 1, ID: 501, Entry: build.Entry{Text: []byte("a\nb")}}},
 		"too long": {{Step: 1, ID: 501, Entry: build.Entry{Text: make([]byte, builds.LongestReported+1)}}}, "no step": {{Step: -1, ID: 1}},
 	} {
@@ -190,7 +190,7 @@ func whatAnotherEngineReportsIsBounded(t *testing.T, s setup) {
 	}
 	_, err = s.ReportLog(s.ctx, id, reported(1, 1))
 	storetest.Check(t, err)
-	_, err = s.ReportLog(s.ctx, id, []builds.ReportedEntry{{Step: 2000, ID: 1}})
+	_, err = s.ReportLog(s.ctx, id, []build.Line{{Step: 2000, ID: 1}})
 	refused("all 2000 steps", err)
 	_, err = s.ReportArtifact(s.ctx, id, builds.Artifact{Step: 1, Name: "1", SHA256: sum, Kind: "file"}, nil)
 	storetest.Check(t, err)

@@ -57,20 +57,9 @@ func (v *buildEvents) Output(step int, entries []build.Entry) {
 		lines := v.board.output(step, entries[i:i+1])
 		v.mu.Unlock()
 		for _, line := range lines {
-			v.print(step, buildEvent{Event: "output", At: entry.At, Text: line, Stream: streamOf(entry.Marks)})
+			v.print(step, buildEvent{Event: "output", At: entry.At, Text: line, Stream: entry.Stream()})
 		}
 	}
-}
-
-// streamOf returns the name of the stream of an entry.
-func streamOf(m build.Marks) string {
-	switch {
-	case m.Waybill:
-		return "waybill"
-	case m.Stderr:
-		return "stderr"
-	}
-	return "stdout"
 }
 
 func (v *buildEvents) Artifact(step int, a results.Artifact) {

@@ -34,7 +34,7 @@ type rowRange struct {
 func readRows(ctx context.Context, reader server.BuildReader, from rowRange) ([]logRow, error) {
 	rows := []logRow{}
 	q := server.BuildLogQuery{Steps: []int{from.Step}, From: from.Step, After: from.After, Limit: from.Limit}
-	err := server.EachBuildEntry(ctx, reader, q, func(e server.BuildEntry) error {
+	err := server.EachBuildEntry(ctx, reader, q, func(e build.Line) error {
 		row := logRow{Step: from.Step, ID: e.ID, At: e.At, Partial: e.Partial}
 		line, cut := logLine(e.Text)
 		row.Text, row.Cut = template.HTML(line), cut // logLine has escaped the text
