@@ -261,7 +261,7 @@ func buildListCommand(a *app) *cobra.Command {
 type buildServer interface {
 	AllBuilds(ctx context.Context, q server.BuildQuery) ([]server.BuildSummary, error)
 	Build(ctx context.Context, id string) (server.BuildView, error)
-	BuildArtifacts(ctx context.Context, id string) ([]results.Artifact, error)
+	BuildArtifacts(ctx context.Context, id string) ([]build.Artifact, error)
 	BuildTests(ctx context.Context, id string) ([]results.TestFile, error)
 	OpenBuildArtifact(ctx context.Context, id string, artifact int) (io.ReadCloser, error)
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/results"
 )
 
 func buildArtifactCommand(a *app) *cobra.Command {
@@ -75,8 +74,8 @@ func completeBuildArtifacts(a *app) completer {
 type madeArtifacts struct {
 	build string // its id
 	plan  *build.Plan
-	all   []results.Artifact
-	open  func(results.Artifact) (io.ReadCloser, error)
+	all   []build.Artifact
+	open  func(build.Artifact) (io.ReadCloser, error)
 }
 
 // made reads the artifacts of the build, here or from the server.
@@ -86,7 +85,7 @@ func (o buildArtifactOptions) made(ctx context.Context) (m madeArtifacts, err er
 		if err != nil {
 			return m, err
 		}
-		m = madeArtifacts{build: view.ID, plan: view.Plan, open: func(a results.Artifact) (io.ReadCloser, error) {
+		m = madeArtifacts{build: view.ID, plan: view.Plan, open: func(a build.Artifact) (io.ReadCloser, error) {
 			return o.Server.OpenBuildArtifact(ctx, view.ID, a.ID)
 		}}
 		m.all, err = o.Server.BuildArtifacts(ctx, o.Build)
@@ -100,7 +99,7 @@ func (o buildArtifactOptions) made(ctx context.Context) (m madeArtifacts, err er
 	if err != nil {
 		return m, err
 	}
-	m = madeArtifacts{build: b.ID, plan: b.Plan, open: func(a results.Artifact) (io.ReadCloser, error) {
+	m = madeArtifacts{build: b.ID, plan: b.Plan, open: func(a build.Artifact) (io.ReadCloser, error) {
 		content, err := r.OpenArtifact(a)
 		if err != nil {
 			return nil, fault.New(fault.NotFound, "artifact %s of build %s: %w", a.Name, b.ID, err)
@@ -145,8 +144,8 @@ func runBuildArtifact(ctx context.Context, o buildArtifactOptions) error {
 }
 
 // findArtifact finds an artifact by its id or its name. Several steps may have one of the same name.
-func findArtifact(p *build.Plan, all []results.Artifact, name string) (results.Artifact, error) {
-	var found []results.Artifact
+func findArtifact(p *build.Plan, all []build.Artifact, name string) (build.Artifact, error) {
+	var found []build.Artifact
 	var names []string
 	for _, artifact := range all {
 		if strconv.Itoa(artifact.ID) == name {
@@ -159,7 +158,7 @@ func findArtifact(p *build.Plan, all []results.Artifact, name string) (results.A
 	}
 	switch len(found) {
 	case 0:
-		return results.Artifact{}, fault.New(fault.NotFound, "the build has no artifact %q; %s", name, listedNames(names)).WithNearest(name, names)
+		return build.Artifact{}, fault.New(fault.NotFound, "the build has no artifact %q; %s", name, listedNames(names)).WithNearest(name, names)
 	case 1:
 		return found[0], nil
 	}
@@ -167,7 +166,7 @@ func findArtifact(p *build.Plan, all []results.Artifact, name string) (results.A
 	for _, artifact := range found {
 		which += fmt.Sprintf(" %d (%s)", artifact.ID, show.StepPath(p, artifact.Step))
 	}
-	return results.Artifact{}, fault.New(fault.Invalid, "several artifacts are named %s: name one by its id:%s", name, which)
+	return build.Artifact{}, fault.New(fault.Invalid, "several artifacts are named %s: name one by its id:%s", name, which)
 }
 
 // mostNames is how many names an error lists.
@@ -187,7 +186,7 @@ func listedNames(names []string) string {
 }
 
 // saveArtifact writes a file that is not there yet; one that cannot be written whole does not stay.
-func saveArtifact(path string, in io.Reader, artifact results.Artifact) error {
+func saveArtifact(path string, in io.Reader, artifact build.Artifact) error {
 	mode := fs.FileMode(0o644)
 	if artifact.Executable {
 		mode = 0o755
@@ -206,7 +205,7 @@ func saveArtifact(path string, in io.Reader, artifact results.Artifact) error {
 }
 
 // copyArtifact copies the bytes of an artifact. It returns an error if they are not those that the build kept.
-func copyArtifact(w io.Writer, in io.Reader, artifact results.Artifact) error {
+func copyArtifact(w io.Writer, in io.Reader, artifact build.Artifact) error {
 	sum := sha256.New()
 	if _, err := io.Copy(io.MultiWriter(w, sum), in); err != nil {
 		return fault.New(fault.Unavailable, "copy artifact %s: %w", filepath.Base(artifact.Name), err)

@@ -23,15 +23,15 @@ var ErrArtifactLimit = fmt.Errorf("ArtifactLimit: the build has %d artifacts, wh
 
 // artifactsDocument is artifacts.json.
 type artifactsDocument struct {
-	Artifacts []Artifact `json:"artifacts"`
+	Artifacts []build.Artifact `json:"artifacts"`
 }
 
 // AddArtifact stores what r yields as an artifact of a step: first under a
 // temporary name, then under its own, then in the list. If the step has an
 // artifact of that name with the same bytes already, that is returned. Nothing
 // else that is written to the store waits for r.
-func (s *Store) AddArtifact(id int, name, kind string, executable bool, r io.Reader) (Artifact, error) {
-	a := Artifact{Step: id, Name: build.DisplayName(name), Kind: kind, Executable: executable}
+func (s *Store) AddArtifact(id int, name, kind string, executable bool, r io.Reader) (build.Artifact, error) {
+	a := build.Artifact{Step: id, Name: build.DisplayName(name), Kind: kind, Executable: executable}
 	temporary, err := s.storeFile(&a, r)
 	if err == nil {
 		a, err = s.listArtifact(a, name, temporary)
@@ -40,18 +40,18 @@ func (s *Store) AddArtifact(id int, name, kind string, executable bool, r io.Rea
 		err = ErrDiskFull
 	}
 	if err != nil {
-		return Artifact{}, fmt.Errorf("keep artifact %s: %w", build.DisplayName(name), err)
+		return build.Artifact{}, fmt.Errorf("keep artifact %s: %w", build.DisplayName(name), err)
 	}
 	return a, nil
 }
 
 // listArtifact gives a stored file its id and its name, and lists it.
-func (s *Store) listArtifact(a Artifact, name, temporary string) (Artifact, error) {
+func (s *Store) listArtifact(a build.Artifact, name, temporary string) (build.Artifact, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	step, err := s.step(a.Step)
 	if err != nil {
-		return Artifact{}, errors.Join(err, os.Remove(temporary))
+		return build.Artifact{}, errors.Join(err, os.Remove(temporary))
 	}
 	for _, old := range step.artifacts {
 		if old.Name == a.Name && old.Size == a.Size && old.SHA256 == a.SHA256 {
@@ -59,19 +59,19 @@ func (s *Store) listArtifact(a Artifact, name, temporary string) (Artifact, erro
 		}
 	}
 	if s.artifacts >= mostArtifacts {
-		return Artifact{}, errors.Join(ErrArtifactLimit, os.Remove(temporary))
+		return build.Artifact{}, errors.Join(ErrArtifactLimit, os.Remove(temporary))
 	}
 	a.ID = s.artifacts + 1
 	a.Path = artifactPath(a.ID, name)
 	if err := os.Rename(temporary, s.ArtifactPath(a)); err != nil {
-		return Artifact{}, errors.Join(err, os.Remove(temporary))
+		return build.Artifact{}, errors.Join(err, os.Remove(temporary))
 	}
 	if err := file.SyncFolder(filepath.Dir(temporary)); err != nil {
-		return Artifact{}, err
+		return build.Artifact{}, err
 	}
 	document := artifactsDocument{append(slices.Clone(step.artifacts), a)}
 	if err := s.replace(filepath.Join(s.stepDir(a.Step), artifactsFile), document, true); err != nil {
-		return Artifact{}, err
+		return build.Artifact{}, err
 	}
 	s.artifacts, step.artifacts = a.ID, document.Artifacts
 	s.recorded.wake()
@@ -84,7 +84,7 @@ func artifactPath(id int, name string) string {
 }
 
 // Artifacts lists the artifacts of a step, by id.
-func (s *Store) Artifacts(id int) []Artifact {
+func (s *Store) Artifacts(id int) []build.Artifact {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if step := s.steps[id]; step != nil {
@@ -94,12 +94,12 @@ func (s *Store) Artifacts(id int) []Artifact {
 }
 
 // ArtifactPath returns the file that has an artifact.
-func (s *Store) ArtifactPath(a Artifact) string {
+func (s *Store) ArtifactPath(a build.Artifact) string {
 	return filepath.Join(s.stepDir(a.Step), filepath.FromSlash(a.Path))
 }
 
 // storeFile writes what r yields to a file with a temporary name, to the disk, and sets size and digest of the artifact.
-func (s *Store) storeFile(a *Artifact, r io.Reader) (temporary string, err error) {
+func (s *Store) storeFile(a *build.Artifact, r io.Reader) (temporary string, err error) {
 	dir := filepath.Join(s.stepDir(a.Step), artifactsDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err

@@ -36,11 +36,11 @@ type Bundle struct {
 type BundledStep struct {
 	ID        int
 	End       Update // its last status, with the trailer
-	Artifacts []Artifact
+	Artifacts []build.Artifact
 	Tests     []TestFile
 	Log       io.Reader // as many bytes as the trailer says
 	// Open opens the bytes of an artifact.
-	Open func(Artifact) (io.ReadCloser, error)
+	Open func(build.Artifact) (io.ReadCloser, error)
 }
 
 // NewBundle begins an archive.
@@ -73,7 +73,7 @@ func (b *Bundle) AddStep(s BundledStep) error {
 		b.document(path.Join(dir, testsFile), testsDocument{s.Tests}))
 }
 
-func (b *Bundle) artifact(name string, a Artifact, open func(Artifact) (io.ReadCloser, error)) error {
+func (b *Bundle) artifact(name string, a build.Artifact, open func(build.Artifact) (io.ReadCloser, error)) error {
 	content, err := open(a)
 	if err != nil {
 		return err

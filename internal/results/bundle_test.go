@@ -24,8 +24,8 @@ func bundled(log, artifact string) results.BundledStep {
 	}
 	return results.BundledStep{ID: 1, Log: strings.NewReader(log),
 		End:       results.Update{Status: build.Completed, Trailer: &results.Trailer{Entries: 1, Bytes: int64(len(log)), SHA256: sum(log)}},
-		Artifacts: []results.Artifact{{ID: 7, Name: "../tool\x1b", Size: int64(len(artifact)), SHA256: sum(artifact), Kind: results.KindFile}},
-		Open:      func(results.Artifact) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(artifact)), nil }}
+		Artifacts: []build.Artifact{{ID: 7, Name: "../tool\x1b", Size: int64(len(artifact)), SHA256: sum(artifact), Kind: build.KindFile}},
+		Open:      func(build.Artifact) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(artifact)), nil }}
 }
 
 func TestABundleIsAFolderOfResults(t *testing.T) {
@@ -75,10 +75,10 @@ func TestABundleHasWhatItsListsSay(t *testing.T) {
 		"a short log": func(s *results.BundledStep) { s.Log = strings.NewReader("ma") },
 		"no trailer":  func(s *results.BundledStep) { s.End.Trailer = nil },
 		"a short artifact": func(s *results.BundledStep) {
-			s.Open = func(results.Artifact) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("the")), nil }
+			s.Open = func(build.Artifact) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("the")), nil }
 		},
 		"no artifact": func(s *results.BundledStep) {
-			s.Open = func(results.Artifact) (io.ReadCloser, error) { return nil, errors.New("it is gone") }
+			s.Open = func(build.Artifact) (io.ReadCloser, error) { return nil, errors.New("it is gone") }
 		},
 	} {
 		b, err := results.NewBundle(io.Discard)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -64,8 +65,8 @@ func (e *Events) Next() ([]Event, error) {
 }
 
 // ArtifactsOf lists what the first steps yielded, step 0 aside, whose ids are above after. Ids have no gap, as in [Events.Next].
-func (r *Reader) ArtifactsOf(steps, after int) ([]Artifact, error) {
-	var found []Artifact
+func (r *Reader) ArtifactsOf(steps, after int) ([]build.Artifact, error) {
+	var found []build.Artifact
 	for step := 1; step <= steps; step++ {
 		var document artifactsDocument
 		err := readJSON(filepath.Join(r.stepDir(step), artifactsFile), &document)
@@ -78,7 +79,7 @@ func (r *Reader) ArtifactsOf(steps, after int) ([]Artifact, error) {
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b Artifact) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(found, func(a, b build.Artifact) int { return cmp.Compare(a.ID, b.ID) })
 	for i := range found {
 		if found[i].ID != after+i+1 {
 			return found[:i], nil

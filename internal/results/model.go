@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
 // Build is build.json: what is run, and from what.
@@ -74,30 +73,6 @@ type Final struct {
 	Steps     int   `json:"steps"` // step 0 aside
 	Events    int64 `json:"events"`
 	Artifacts int   `json:"artifacts"`
-}
-
-// Artifact is one file that a step yielded.
-type Artifact struct {
-	ID     int    `json:"artifactId"` // counts over the whole build
-	Step   int    `json:"-"`
-	Name   string `json:"name"`
-	Path   string `json:"path"` // from the folder of artifacts.json
-	Size   int64  `json:"size"` // bytes
-	SHA256 string `json:"sha256"`
-	Kind   string `json:"kind"` // file | archive | junit | trx
-
-	Executable bool `json:"executable,omitempty"` // the file was
-}
-
-// Kinds of artifacts. A file of test results that no rule for artifacts keeps has its format as kind.
-const (
-	KindFile    = "file"
-	KindArchive = "archive"
-)
-
-// OfTests reports whether the artifact is kept for its test results alone.
-func (a Artifact) OfTests() bool {
-	return a.Kind == string(testresult.JUnit) || a.Kind == string(testresult.TRX)
 }
 
 // Why nothing more can be written to a step's log.

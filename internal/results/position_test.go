@@ -238,7 +238,7 @@ func TestWaitersAreWoken(t *testing.T) {
 		"an entry": {store.Written, func() error { return log.Append(line("one")) }},
 		"a status": {store.Recorded, func() error { update(t, store, 1, build.Running); return nil }},
 		"an artifact": {store.Recorded, func() error {
-			_, err := store.AddArtifact(1, "a", results.KindFile, false, strings.NewReader("a"))
+			_, err := store.AddArtifact(1, "a", build.KindFile, false, strings.NewReader("a"))
 			return err
 		}},
 		"Wake": {store.Written, func() error { store.Wake(); return nil }},

@@ -129,18 +129,18 @@ func (r *Reader) State() (last Update, alive bool, err error) {
 }
 
 // Artifacts lists what all steps yielded, step by step.
-func (r *Reader) Artifacts() ([]Artifact, error) {
+func (r *Reader) Artifacts() ([]build.Artifact, error) {
 	b, err := r.Build()
 	if err != nil {
 		return nil, err
 	}
 	all, err := r.ArtifactsOf(len(b.Plan.Steps), 0)
-	slices.SortStableFunc(all, func(a, b Artifact) int { return cmp.Compare(a.Step, b.Step) })
+	slices.SortStableFunc(all, func(a, b build.Artifact) int { return cmp.Compare(a.Step, b.Step) })
 	return all, err
 }
 
 // StepArtifacts lists what one step yielded.
-func (r *Reader) StepArtifacts(step int) ([]Artifact, error) {
+func (r *Reader) StepArtifacts(step int) ([]build.Artifact, error) {
 	var document artifactsDocument
 	err := readJSON(filepath.Join(r.stepDir(step), artifactsFile), &document)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -153,7 +153,7 @@ func (r *Reader) StepArtifacts(step int) ([]Artifact, error) {
 }
 
 // OpenArtifact opens the bytes of an artifact.
-func (r *Reader) OpenArtifact(a Artifact) (*os.File, error) {
+func (r *Reader) OpenArtifact(a build.Artifact) (*os.File, error) {
 	return openArtifact(r.stepDir(a.Step), a)
 }
 

@@ -73,7 +73,7 @@ func finish(t *testing.T, s *results.Store) {
 			t.Fatal(err)
 		}
 		update(t, s, step, build.Running)
-		if _, err := s.AddArtifact(step, "dist/../a\xff.txt", results.KindFile, false, strings.NewReader("bytes")); err != nil {
+		if _, err := s.AddArtifact(step, "dist/../a\xff.txt", build.KindFile, false, strings.NewReader("bytes")); err != nil {
 			t.Fatal(err)
 		}
 		update(t, s, step, build.Completed)

@@ -15,7 +15,7 @@ import (
 // ReusedStep is what a step has that did not run.
 type ReusedStep struct {
 	Update    Update
-	Artifacts []Artifact
+	Artifacts []build.Artifact
 	Tests     []TestFile
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/file"
 )
 
@@ -40,7 +41,7 @@ type Store struct {
 type step struct {
 	log       *Log
 	updates   []Update
-	artifacts []Artifact
+	artifacts []build.Artifact
 }
 
 // Create makes the folder for a new build's results. logLimit is the size in bytes above which a

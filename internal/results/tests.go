@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
@@ -37,11 +38,11 @@ func (s *Store) SetTests(id int, files []TestFile) error {
 }
 
 // OpenArtifact opens the bytes of an artifact that was added.
-func (s *Store) OpenArtifact(a Artifact) (*os.File, error) {
+func (s *Store) OpenArtifact(a build.Artifact) (*os.File, error) {
 	return openArtifact(s.stepDir(a.Step), a)
 }
 
-func openArtifact(dir string, a Artifact) (*os.File, error) {
+func openArtifact(dir string, a build.Artifact) (*os.File, error) {
 	f, err := os.OpenInRoot(dir, filepath.FromSlash(a.Path))
 	if err != nil {
 		return nil, fmt.Errorf("open artifact %s: %w", a.Name, err)

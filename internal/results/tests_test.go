@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/testresult"
@@ -27,7 +28,7 @@ func TestTestResultsAreReadAsTheyWereStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !a.OfTests() || (results.Artifact{Kind: results.KindFile}).OfTests() {
+	if !a.OfTests() || (build.Artifact{Kind: build.KindFile}).OfTests() {
 		t.Error("the kind of an artifact does not say what it is kept for")
 	}
 	stored := []results.TestFile{
@@ -90,7 +91,7 @@ func TestABuildHasABoundOfArtifacts(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "b")
 	s := create(t, dir, 1<<20)
 	add := func(name string) error {
-		_, err := s.AddArtifact(1, name, results.KindFile, false, strings.NewReader(name))
+		_, err := s.AddArtifact(1, name, build.KindFile, false, strings.NewReader(name))
 		return err
 	}
 	if err := add("first"); err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/results"
 )
 
 // StatusReport is a change of status from another build engine.
@@ -133,7 +132,7 @@ func (a *api) registerBuildReports() {
 		return LogReported{added}, err
 	})
 	handle(a, ReportBuildArtifact, func(ctx context.Context, in *FileReport) (BuildArtifact, error) {
-		return a.service.ReportBuildArtifact(ctx, in.ID, builds.Artifact{Step: in.StepID, Name: in.Name, Kind: results.KindFile}, in.body)
+		return a.service.ReportBuildArtifact(ctx, in.ID, builds.Artifact{Step: in.StepID, Name: in.Name, Kind: build.KindFile}, in.body)
 	})
 	handle(a, ReportBuildTests, func(ctx context.Context, in *TestReport) (BuildArtifact, error) {
 		return a.service.ReportBuildArtifact(ctx, in.ID, builds.Artifact{Step: in.StepID, Name: in.Name, Kind: in.Format}, in.body)

@@ -27,7 +27,7 @@ type BuildReader interface {
 	State(ctx context.Context) (BuildState, error)
 	// Tests lists what the files of all steps report about tests, in the order of the steps.
 	Tests(ctx context.Context) ([]results.TestFile, error)
-	OpenArtifact(ctx context.Context, a results.Artifact) (io.ReadSeekCloser, error)
+	OpenArtifact(ctx context.Context, a build.Artifact) (io.ReadSeekCloser, error)
 	// Locate finds a place in the log of a step. ReadLog fills buffer (results.BatchSize or more) with the whole entries that
 	// begin at the byte offset, and returns their size in bytes.
 	Locate(ctx context.Context, step int, place LogPlace) (build.Position, error)
@@ -113,7 +113,7 @@ type BuildState struct {
 	BuildSummary
 	Plan      *build.Plan               `json:"plan"`
 	Updates   map[int][]results.Update  `json:"updates"` // by step; 0 is the build
-	Artifacts []results.Artifact        `json:"-"`       // step by step
+	Artifacts []build.Artifact          `json:"-"`       // step by step
 	Counts    map[int]testresult.Counts `json:"-"`       // of the tests of each step that reports any
 	Notable   []results.TestFile        `json:"-"`       // files with failed or flaky tests, and only these; at most mostNotable
 	Logs      map[int]build.Position    `json:"-"`       // ends of the logs of steps; nil: the logs say
@@ -213,13 +213,13 @@ func (s BuildState) Last(step int) results.Update {
 }
 
 // Artifact returns an artifact by its id.
-func (s BuildState) Artifact(id int) (results.Artifact, error) {
+func (s BuildState) Artifact(id int) (build.Artifact, error) {
 	for _, a := range s.Artifacts {
 		if a.ID == id {
 			return a, nil
 		}
 	}
-	return results.Artifact{}, fault.New(fault.NotFound, "build %s has no artifact %d", s.ID, id)
+	return build.Artifact{}, fault.New(fault.NotFound, "build %s has no artifact %d", s.ID, id)
 }
 
 // BuildStepView is a step of a build.

@@ -96,7 +96,7 @@ func (f *BuildFolders) has(q BuildQuery, s BuildSummary) bool {
 	}
 	artifact := func(part string) bool {
 		all, err := r.Artifacts()
-		return err == nil && slices.ContainsFunc(all, func(a results.Artifact) bool { return contains(a.Name, part) })
+		return err == nil && slices.ContainsFunc(all, func(a build.Artifact) bool { return contains(a.Name, part) })
 	}
 	test := func(part string) bool {
 		all, err := r.Tests()
@@ -222,7 +222,7 @@ type folderStep struct {
 	updates []results.Update
 	ended   bool // updates, artifacts and tests are complete
 
-	artifacts []results.Artifact
+	artifacts []build.Artifact
 	tests     []results.TestFile // without tests that passed or were skipped
 }
 
@@ -245,7 +245,7 @@ func (b *folderBuild) State(ctx context.Context) (BuildState, error) {
 	}
 	summary, _ := b.folders.describe(ctx, b.reader.Dir(), summarizeBuild(described, last, alive))
 	state := BuildState{BuildSummary: summary, Plan: described.Plan,
-		Updates: map[int][]results.Update{0: final}, Artifacts: []results.Artifact{}, Counts: map[int]testresult.Counts{}}
+		Updates: map[int][]results.Update{0: final}, Artifacts: []build.Artifact{}, Counts: map[int]testresult.Counts{}}
 	for _, step := range described.Plan.Steps {
 		if err := ctx.Err(); err != nil {
 			return state, context.Cause(ctx)
@@ -327,7 +327,7 @@ func (b *folderBuild) Follow() func(context.Context) error {
 
 func (b *folderBuild) Tests(context.Context) ([]results.TestFile, error) { return b.reader.Tests() }
 
-func (b *folderBuild) OpenArtifact(_ context.Context, a results.Artifact) (io.ReadSeekCloser, error) {
+func (b *folderBuild) OpenArtifact(_ context.Context, a build.Artifact) (io.ReadSeekCloser, error) {
 	return b.reader.OpenArtifact(a)
 }
 

@@ -42,9 +42,9 @@ type knownBuild struct {
 	row       builds.Build
 	origin    *BuildOrigin // of a deployment's build, once it was read
 	steps     []builds.Step
-	events    []builds.Event     // changes of status that were allowed
-	lastSeq   int64              // of the last event that was read
-	artifacts []results.Artifact // in the order of their ids
+	events    []builds.Event   // changes of status that were allowed
+	lastSeq   int64            // of the last event that was read
+	artifacts []build.Artifact // in the order of their ids
 	reports   int
 	counts    map[int]testresult.Counts
 	notable   []results.TestFile
@@ -68,7 +68,7 @@ func (b *tableBuild) State(ctx context.Context) (BuildState, error) {
 			k.origin.add(&state.BuildSummary)
 		}
 	}
-	slices.SortStableFunc(state.Artifacts, func(a, b results.Artifact) int { return a.Step - b.Step })
+	slices.SortStableFunc(state.Artifacts, func(a, b build.Artifact) int { return a.Step - b.Step })
 	if n := len(state.Plan.Steps); n > 0 {
 		state.BuildSummary.Steps, state.Stages = n, nil
 	}
@@ -154,8 +154,8 @@ func (b *tableBuild) readArtifacts(ctx context.Context, k *knownBuild) error {
 }
 
 // artifactOfRow returns an artifact of the database as readers get it.
-func artifactOfRow(a builds.Artifact) results.Artifact {
-	return results.Artifact{ID: a.ID, Step: a.Step, Name: a.Name, Path: a.BlobKey, Size: a.Size,
+func artifactOfRow(a builds.Artifact) build.Artifact {
+	return build.Artifact{ID: a.ID, Step: a.Step, Name: a.Name, Path: a.BlobKey, Size: a.Size,
 		SHA256: hex.EncodeToString(a.SHA256), Kind: a.Kind, Executable: a.Executable}
 }
 
@@ -278,7 +278,7 @@ func (b *tableBuild) files(ctx context.Context, reports []builds.TestReport, bro
 }
 
 // OpenArtifact opens the bytes of an artifact. Those of a store without a place to seek in are copied to a temporary file.
-func (b *tableBuild) OpenArtifact(ctx context.Context, a results.Artifact) (io.ReadSeekCloser, error) {
+func (b *tableBuild) OpenArtifact(ctx context.Context, a build.Artifact) (io.ReadSeekCloser, error) {
 	if a.Path == "" {
 		return nil, fault.New(fault.NotFound, "artifact %d of build %d is damaged: what its worker had was not what the step yielded", a.ID, b.id)
 	}

@@ -32,7 +32,7 @@ type BuildStatusEvent struct {
 // BuildArtifact is an artifact and its step.
 type BuildArtifact struct {
 	StepID int `json:"stepId"`
-	results.Artifact
+	build.Artifact
 }
 
 // buildCursor is how far a stream has come: the last update and artifact, the steps whose logs were sent whole, and the last
@@ -321,7 +321,7 @@ func (f *buildFollower) sendUpdates(state BuildState) error {
 // sendArtifacts sends artifacts in the order of their ids, which have no gap.
 func (f *buildFollower) sendArtifacts(state BuildState) error {
 	all := slices.Clone(state.Artifacts)
-	slices.SortFunc(all, func(a, b results.Artifact) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(all, func(a, b build.Artifact) int { return cmp.Compare(a.ID, b.ID) })
 	for _, a := range all {
 		if a.ID <= f.cursor.artifact {
 			continue

@@ -150,7 +150,7 @@ func TestABuildOfAWorkerIsReadFromTheDatabase(t *testing.T) {
 	if err := errors.Join(err, content.Close()); err != nil || string(text) != "<testsuite/>" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if _, err := b.OpenArtifact(t.Context(), results.Artifact{ID: 2}); !fault.Is(err, fault.NotFound) {
+	if _, err := b.OpenArtifact(t.Context(), build.Artifact{ID: 2}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a damaged one: %v", err)
 	}
 	old, err := tables.OpenBuild(t.Context(), "OLD")

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
@@ -84,7 +85,7 @@ func (c *Client) Build(ctx context.Context, id string) (view BuildView, err erro
 }
 
 // BuildArtifacts lists the artifacts of a build, step by step.
-func (c *Client) BuildArtifacts(ctx context.Context, id string) (all []results.Artifact, err error) {
+func (c *Client) BuildArtifacts(ctx context.Context, id string) (all []build.Artifact, err error) {
 	var list []BuildArtifact
 	err = c.getBuild(ctx, apiPath(id, "artifact"), nil, &list)
 	for _, a := range list {

@@ -115,9 +115,9 @@ func (b *Build) Run(step int, end build.Status, lines ...string) {
 }
 
 // Artifact stores an artifact of a step.
-func (b *Build) Artifact(step int, name, content string) results.Artifact {
+func (b *Build) Artifact(step int, name, content string) build.Artifact {
 	b.t.Helper()
-	a, err := b.AddArtifact(step, name, results.KindFile, false, strings.NewReader(content))
+	a, err := b.AddArtifact(step, name, build.KindFile, false, strings.NewReader(content))
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -211,7 +211,7 @@ func (w *world) print(step, lines int) {
 // artifact adds a file of so many bytes.
 func (w *world) artifact(step int, name string, size int) {
 	w.t.Helper()
-	_, err := w.results.AddArtifact(step, name, results.KindFile, false, strings.NewReader(strings.Repeat("bytes of an artifact ", size/21+1)[:size]))
+	_, err := w.results.AddArtifact(step, name, build.KindFile, false, strings.NewReader(strings.Repeat("bytes of an artifact ", size/21+1)[:size]))
 	w.must(err)
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
 	"github.com/waybill-dev/waybill/internal/command"
-	"github.com/waybill-dev/waybill/internal/results"
 )
 
 func TestArtifactsAreKeptByTheirRules(t *testing.T) {
@@ -180,7 +179,7 @@ func (k *keeper) Run(ctx context.Context, _ build.Run, sink build.Sink) (build.E
 		end()
 		end = func() {}
 	}
-	k.kept = sink.Artifact("large", results.KindFile, false, io.MultiReader(strings.NewReader("begin"), readerFunc(func([]byte) (int, error) { end(); return 0, nil }), strings.NewReader("end")))
+	k.kept = sink.Artifact("large", build.KindFile, false, io.MultiReader(strings.NewReader("begin"), readerFunc(func([]byte) (int, error) { end(); return 0, nil }), strings.NewReader("end")))
 	return build.Exit{}, k.kept
 }
 

@@ -35,7 +35,7 @@ func (p *placing) Run(_ context.Context, run build.Run, sink build.Sink) (build.
 		return build.Exit{}, err
 	}
 	if run.Step.Name == "make" {
-		return build.Exit{}, sink.Artifact("made/a.yml", results.KindFile, true, strings.NewReader(p.made))
+		return build.Exit{}, sink.Artifact("made/a.yml", build.KindFile, true, strings.NewReader(p.made))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

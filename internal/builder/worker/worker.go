@@ -35,7 +35,7 @@ type Runner interface {
 type Observer interface {
 	Status(step int, u results.Update)
 	Output(step int, entries []build.Entry)
-	Artifact(step int, a results.Artifact)
+	Artifact(step int, a build.Artifact)
 	Tests(step int, files []results.TestFile)
 	Remark(text string) // what was left out of the workspace
 }
@@ -353,14 +353,14 @@ func (w *Worker) needed(id int) (files []build.Needed) {
 	from := map[string]string{}
 	for _, need := range w.Plan.Step(id).Needs {
 		for _, a := range w.Store.Artifacts(need) {
-			if a.Kind != results.KindFile && a.Kind != results.KindArchive {
+			if a.Kind != build.KindFile && a.Kind != build.KindArchive {
 				continue // a file of test results
 			}
 			if other := from[a.Name]; other != "" {
 				_ = w.noteIn(id, fmt.Sprintf("artifact %s of %s is in the place of that of %s", a.Name, w.Plan.Step(need).Path(), other)) // else the step's first status fails too
 			}
 			from[a.Name] = w.Plan.Step(need).Path()
-			files = append(files, build.Needed{Name: a.Name, Executable: a.Executable, Archive: a.Kind == results.KindArchive,
+			files = append(files, build.Needed{Name: a.Name, Executable: a.Executable, Archive: a.Kind == build.KindArchive,
 				Path: w.Store.ArtifactPath(a), SHA256: a.SHA256})
 		}
 	}

@@ -78,7 +78,7 @@ type watch struct {
 
 func (w *watch) Status(int, results.Update) {}
 
-func (w *watch) Artifact(int, results.Artifact) {}
+func (w *watch) Artifact(int, build.Artifact) {}
 
 func (w *watch) Tests(int, []results.TestFile) {}
 

@@ -35,7 +35,7 @@ type BuildDocument struct {
 	BuildSummary
 	Plan      *build.Plan              `json:"plan"`
 	Updates   map[int][]results.Update `json:"updates"`
-	Artifacts []results.Artifact       `json:"artifacts"`
+	Artifacts []build.Artifact         `json:"artifacts"`
 
 	Tests map[int][]results.TestFile `json:"tests"` // by step
 }
@@ -120,7 +120,7 @@ func (d BuildDocument) board() *buildBoard {
 }
 
 // BuildArtifacts returns the rows of a list of what the steps of a build made.
-func BuildArtifacts(p *build.Plan, all []results.Artifact) []string {
+func BuildArtifacts(p *build.Plan, all []build.Artifact) []string {
 	if len(all) == 0 {
 		return []string{"the build has no artifacts"}
 	}
@@ -141,7 +141,7 @@ func StepPath(p *build.Plan, id int) string {
 }
 
 // artifactName returns a name without what would break its line.
-func artifactName(a results.Artifact) string {
+func artifactName(a build.Artifact) string {
 	return strings.ReplaceAll(build.Printable(a.Name, nil), "\n", " ")
 }
 

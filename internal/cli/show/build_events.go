@@ -21,7 +21,7 @@ type buildEvent struct {
 	ExitCode *int              `json:"exitCode,omitempty"`
 	Text     string            `json:"text,omitempty"`
 	Stream   string            `json:"stream,omitempty"` // of output: stdout, stderr, or waybill
-	Artifact *results.Artifact `json:"artifact,omitempty"`
+	Artifact *build.Artifact   `json:"artifact,omitempty"`
 	Tests    *results.TestFile `json:"tests,omitempty"` // without the results of tests that passed or were skipped
 }
 
@@ -62,7 +62,7 @@ func (v *buildEvents) Output(step int, entries []build.Entry) {
 	}
 }
 
-func (v *buildEvents) Artifact(step int, a results.Artifact) {
+func (v *buildEvents) Artifact(step int, a build.Artifact) {
 	v.print(step, buildEvent{Event: "artifact", Artifact: &a})
 }
 

@@ -35,7 +35,7 @@ func (v *buildStory) Output(step int, entries []build.Entry) {
 	}
 }
 
-func (v *buildStory) Artifact(step int, a results.Artifact) {
+func (v *buildStory) Artifact(step int, a build.Artifact) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if p := v.head.Plan.Step(step); p != nil && !a.OfTests() {

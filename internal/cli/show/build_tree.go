@@ -97,7 +97,7 @@ func (v *buildTree) Output(step int, entries []build.Entry) {
 	v.board.output(step, entries)
 }
 
-func (v *buildTree) Artifact(int, results.Artifact) {}
+func (v *buildTree) Artifact(int, build.Artifact) {}
 
 func (v *buildTree) End(result build.Status) {
 	close(v.stop)

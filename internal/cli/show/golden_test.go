@@ -404,7 +404,7 @@ func buildViews() map[string][]string {
 		BuildSummary: BuildSummary{ID: "3", Status: build.Failed, Reason: "1 step failed", StartedAt: at(0), EndedAt: at(120), Results: "/tmp/3", Steps: 3},
 		Plan:         testPlan(),
 		Updates:      map[int][]results.Update{1: {{Status: build.Running, Timestamp: at(0)}, {Status: build.Failed, Reason: "exit status 1", Timestamp: at(120)}}},
-		Artifacts:    []results.Artifact{{Name: "dist/greeter", Size: 1000, SHA256: "9b1e07d2aa"}},
+		Artifacts:    []build.Artifact{{Name: "dist/greeter", Size: 1000, SHA256: "9b1e07d2aa"}},
 	}
 	gone := BuildDocument{BuildSummary: BuildSummary{ID: "2", Status: "Lost", Lost: true, StartedAt: at(0), Results: "/tmp/2"}, Plan: testPlan(),
 		Updates: map[int][]results.Update{1: {{Status: build.Running, Timestamp: at(0)}}, 2: {{Status: build.Completed, Timestamp: at(5)}}}}

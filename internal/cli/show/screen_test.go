@@ -92,7 +92,7 @@ func TestStepsThatAreWaitedForArePrintedAsRanges(t *testing.T) {
 func TestAnArtifactsNameIsOneLine(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"dist/shop": "dist/shop", "a\n ✓ test/unit": "a  ✓ test/unit", "\x1b[2Ja\rb\u202e": "ab"} {
-		if got := artifactName(results.Artifact{Name: name}); got != want {
+		if got := artifactName(build.Artifact{Name: name}); got != want {
 			t.Errorf("%q became %q, want %q", name, got, want)
 		}
 	}
@@ -104,7 +104,7 @@ func TestABuildWhoseStepsHaveGapsIsShown(t *testing.T) {
 	plan := &build.Plan{Steps: []build.PlanStep{{ID: 2, Stage: "jenkins", Name: "step-2"}, {ID: 9, Stage: "jenkins", Name: "step-9"}}}
 	tests := map[int][]results.TestFile{11: {{Name: "unit.xml"}}}
 	d := BuildDocument{BuildSummary: BuildSummary{ID: "7", Status: build.Running}, Plan: plan, Updates: map[int][]results.Update{9: {{Status: build.Running}}}, Tests: tests}
-	lines := append(Build(d, "7", Style{}, now()), BuildArtifacts(plan, []results.Artifact{{ID: 1, Step: 9, Name: "a"}, {ID: 2, Step: 11, Name: "b"}})...)
+	lines := append(Build(d, "7", Style{}, now()), BuildArtifacts(plan, []build.Artifact{{ID: 1, Step: 9, Name: "a"}, {ID: 2, Step: 11, Name: "b"}})...)
 	text := strings.Join(append(lines, BuildHistory(d, now())...), "\n")
 	for _, want := range []string{"◦ jenkins/step-2", "… jenkins/step-9", "1   jenkins/step-9", "2   11"} {
 		if !strings.Contains(text, want) {

@@ -126,15 +126,15 @@ func describeOutputs(w *strings.Builder, r *results.Reader, step int) error {
 	return err
 }
 
-func describeArtifacts(w *strings.Builder, r *results.Reader, artifacts []results.Artifact) error {
-	slices.SortFunc(artifacts, func(a, b results.Artifact) int { return strings.Compare(a.Name, b.Name) })
+func describeArtifacts(w *strings.Builder, r *results.Reader, artifacts []build.Artifact) error {
+	slices.SortFunc(artifacts, func(a, b build.Artifact) int { return strings.Compare(a.Name, b.Name) })
 	for _, a := range artifacts {
 		fmt.Fprintf(w, "  %s %s executable %t", a.Kind, a.Name, a.Executable)
 		f, err := r.OpenArtifact(a)
 		if err != nil {
 			return err
 		}
-		if a.Kind == results.KindArchive {
+		if a.Kind == build.KindArchive {
 			err = describeArchive(w, f)
 		} else {
 			var content []byte

@@ -68,7 +68,7 @@ func (s *Server) listTests(w http.ResponseWriter, r *http.Request) {
 // artifact is one artifact in the answer of /api/artifact.
 type artifact struct {
 	StepID int `json:"stepId"`
-	results.Artifact
+	build.Artifact
 	Path string `json:"path,omitempty"` // hides the one on this machine
 }
 

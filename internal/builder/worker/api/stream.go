@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	workerv1 "github.com/waybill-dev/waybill/api/worker/v1"
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
 )
@@ -57,7 +58,7 @@ func (s rpc) ArtifactEvents(ctx context.Context, request *connect.Request[worker
 	} else if after < 0 || after > len(known) {
 		return connect.NewError(connect.CodeOutOfRange, fmt.Errorf("artifact %d is not known; the last one is %d", after, len(known)))
 	}
-	send := func(found []results.Artifact) error {
+	send := func(found []build.Artifact) error {
 		response := &workerv1.ArtifactEventsResponse{}
 		for _, a := range found {
 			sum, _ := hex.DecodeString(a.SHA256) // written by this program
@@ -132,7 +133,7 @@ func (s *Server) lastEvent() (int64, error) {
 }
 
 // artifacts lists the artifacts after one.
-func (s *Server) artifacts(after int) ([]results.Artifact, error) {
+func (s *Server) artifacts(after int) ([]build.Artifact, error) {
 	return s.reader.ArtifactsOf(len(s.Plan.Steps), after)
 }
 

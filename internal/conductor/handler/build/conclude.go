@@ -37,8 +37,8 @@ type built interface {
 	// report stores that the outcome was handed to the conductor.
 	report(ctx context.Context) error
 	// artifacts lists those of a build that succeeded, after it was found whole.
-	artifacts(ctx context.Context) ([]results.Artifact, error)
-	open(ctx context.Context, a results.Artifact) (io.ReadCloser, error)
+	artifacts(ctx context.Context) ([]build.Artifact, error)
+	open(ctx context.Context, a build.Artifact) (io.ReadCloser, error)
 	steps(ctx context.Context) ([]builtStep, error)
 	// tail returns the last entries of a step's log.
 	tail(ctx context.Context, step int) ([]build.Entry, error)
@@ -111,7 +111,7 @@ func (t *task) register(ctx context.Context, r built) (action.Outcome, error) {
 	if err != nil {
 		return action.Outcome{}, err
 	}
-	chosen, err := choose(t.stage.Build.Artifacts, slices.DeleteFunc(all, results.Artifact.OfTests))
+	chosen, err := choose(t.stage.Build.Artifacts, slices.DeleteFunc(all, build.Artifact.OfTests))
 	if err != nil {
 		return action.Outcome{}, err
 	}
@@ -134,7 +134,7 @@ func (t *task) register(ctx context.Context, r built) (action.Outcome, error) {
 }
 
 // store puts an artifact's bytes into the blob store.
-func (t *task) store(ctx context.Context, r built, label string, a results.Artifact) (pipeline.RevisionArtifact, error) {
+func (t *task) store(ctx context.Context, r built, label string, a build.Artifact) (pipeline.RevisionArtifact, error) {
 	in, err := r.open(ctx, a)
 	if err != nil {
 		return pipeline.RevisionArtifact{}, err
@@ -156,8 +156,8 @@ func (t *task) store(ctx context.Context, r built, label string, a results.Artif
 
 // choose finds each wanted artifact by its name, else by its glob. None or several is an error, not
 // a guess.
-func choose(wanted []pipeline.Artifact, built []results.Artifact) ([]results.Artifact, error) {
-	var chosen []results.Artifact
+func choose(wanted []pipeline.Artifact, built []build.Artifact) ([]build.Artifact, error) {
+	var chosen []build.Artifact
 	var faults, unpackable []string
 	for _, w := range wanted {
 		fits := matching(built, func(name string) bool { return name == w.Path })
@@ -185,8 +185,8 @@ func choose(wanted []pipeline.Artifact, built []results.Artifact) ([]results.Art
 	return chosen, nil
 }
 
-func matching(built []results.Artifact, fits func(name string) bool) []results.Artifact {
-	var out []results.Artifact
+func matching(built []build.Artifact, fits func(name string) bool) []build.Artifact {
+	var out []build.Artifact
 	for _, a := range built {
 		if fits(a.Name) {
 			out = append(out, a)
@@ -196,7 +196,7 @@ func matching(built []results.Artifact, fits func(name string) bool) []results.A
 }
 
 // names lists artifacts for people, not more than a few.
-func names(artifacts []results.Artifact) string {
+func names(artifacts []build.Artifact) string {
 	const most = 8
 	var out []string
 	for i, a := range artifacts {

@@ -236,10 +236,10 @@ func (g *gathering) step(ctx context.Context, s *builds.Step) (results.BundledSt
 	for i := range g.files[s.ID] {
 		a := &g.files[s.ID][i]
 		keys[a.ID] = a.BlobKey
-		step.Artifacts = append(step.Artifacts, results.Artifact{ID: a.ID, Step: s.ID, Name: a.Name, Size: a.Size, SHA256: hex.EncodeToString(a.SHA256),
+		step.Artifacts = append(step.Artifacts, build.Artifact{ID: a.ID, Step: s.ID, Name: a.Name, Size: a.Size, SHA256: hex.EncodeToString(a.SHA256),
 			Kind: a.Kind, Executable: a.Executable})
 	}
-	step.Open = func(a results.Artifact) (io.ReadCloser, error) {
+	step.Open = func(a build.Artifact) (io.ReadCloser, error) {
 		content, _, err := g.blobs.Get(ctx, keys[a.ID])
 		return content, err
 	}

@@ -56,7 +56,7 @@ func leave(t *testing.T, blobs blob.Store) builds.Batch {
 	report.Counts = testresult.Counts{Tests: 2, Failed: 1}
 	return builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "one", Name: "tool", Identity: strings.Repeat("a", 64)}, {ID: 2, Stage: "two", Name: "use", Needs: []int{1}}},
 		Logs:      []*builds.LogBatch{{Step: 1, First: 1, Entries: 1, Data: log}},
-		Artifacts: []builds.Artifact{{ID: 1, Step: 1, Name: "bin/tool", Size: size, SHA256: digestBytes, Kind: results.KindFile, State: builds.Stored, BlobKey: key, Executable: true}},
+		Artifacts: []builds.Artifact{{ID: 1, Step: 1, Name: "bin/tool", Size: size, SHA256: digestBytes, Kind: domain.KindFile, State: builds.Stored, BlobKey: key, Executable: true}},
 		Tests:     []builds.TestReport{report}, Events: events}
 }
 

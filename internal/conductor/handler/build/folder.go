@@ -23,14 +23,14 @@ func (f folder) report(context.Context) error {
 	return os.WriteFile(filepath.Join(f.Dir(), reportedFile), nil, 0o600)
 }
 
-func (f folder) artifacts(context.Context) ([]results.Artifact, error) {
+func (f folder) artifacts(context.Context) ([]build.Artifact, error) {
 	if err := f.Verify(); err != nil {
 		return nil, err
 	}
 	return f.Artifacts()
 }
 
-func (f folder) open(_ context.Context, a results.Artifact) (io.ReadCloser, error) {
+func (f folder) open(_ context.Context, a build.Artifact) (io.ReadCloser, error) {
 	return f.OpenArtifact(a)
 }
 

@@ -43,17 +43,17 @@ func (t *table) report(ctx context.Context) error {
 }
 
 // artifacts lists all, those without a blob too. The rows are whole: the build succeeds only with its final marker.
-func (t *table) artifacts(ctx context.Context) ([]results.Artifact, error) {
+func (t *table) artifacts(ctx context.Context) ([]build.Artifact, error) {
 	stored, err := t.from.Artifacts(ctx, t.ID, 0)
-	var all []results.Artifact
+	var all []build.Artifact
 	for _, a := range stored {
-		all = append(all, results.Artifact{ID: a.ID, Step: a.Step, Name: a.Name, Path: a.BlobKey, Size: a.Size,
+		all = append(all, build.Artifact{ID: a.ID, Step: a.Step, Name: a.Name, Path: a.BlobKey, Size: a.Size,
 			SHA256: hex.EncodeToString(a.SHA256), Kind: a.Kind})
 	}
 	return all, err
 }
 
-func (t *table) open(ctx context.Context, a results.Artifact) (io.ReadCloser, error) {
+func (t *table) open(ctx context.Context, a build.Artifact) (io.ReadCloser, error) {
 	if a.Path == "" {
 		return nil, fmt.Errorf("%w: the bytes of %s that came from the worker were never those of its digest", errDamaged, a.Name)
 	}

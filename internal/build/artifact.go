@@ -1,0 +1,27 @@
+package build
+
+import "github.com/waybill-dev/waybill/internal/testresult"
+
+// Artifact is one file that a step yielded.
+type Artifact struct {
+	ID     int    `json:"artifactId"` // counts over the whole build
+	Step   int    `json:"-"`
+	Name   string `json:"name"`
+	Path   string `json:"path"`   // of its bytes: in the folder of the step's results, or as a key of the blob store
+	Size   int64  `json:"size"`   // bytes
+	SHA256 string `json:"sha256"` // 64 hex digits
+	Kind   string `json:"kind"`   // file | archive | junit | trx
+
+	Executable bool `json:"executable,omitempty"` // the file was
+}
+
+// Kinds of artifacts. A file of test results that no rule for artifacts keeps has its format as kind.
+const (
+	KindFile    = "file"
+	KindArchive = "archive"
+)
+
+// OfTests reports whether the artifact is kept for its test results alone.
+func (a Artifact) OfTests() bool {
+	return a.Kind == string(testresult.JUnit) || a.Kind == string(testresult.TRX)
+}
