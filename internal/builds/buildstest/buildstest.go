@@ -58,6 +58,7 @@ func properties() map[string]func(*testing.T, setup) {
 		"AnotherEngineReportsArtifacts":       anotherEngineReportsArtifactsAndTests,
 		"WhatAnotherEngineReportsIsBounded":   whatAnotherEngineReportsIsBounded,
 		"BadTimesThatAreStoredAreRead":        badTimesThatAreStoredAreRead,
+		"RowsKeepTheirFormat":                 rowsKeepTheirFormat,
 	}
 }
 
