@@ -48,3 +48,9 @@ func laneFunctions() template.FuncMap {
 		"laneWord": server.LaneWord, "rate": action.PerSecond, "canPause": canPause, "canReset": canReset,
 	}
 }
+
+// schedules returns the page of the schedules.
+func (p *pages) schedules(r *http.Request) (page.Content, error) {
+	views, err := p.service.Schedules(r.Context())
+	return page.Content{Title: "Schedules", Nav: "actions", Data: views}, err
+}

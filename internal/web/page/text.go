@@ -1,8 +1,13 @@
 package page
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // Plural returns a number with its noun, such as 1 host or 12 hosts.
@@ -26,3 +31,27 @@ func BelowPipeline(target string) string {
 
 // Join returns words as a list.
 func Join(words []string) string { return strings.Join(words, ", ") }
+
+// PrettyJSON returns JSON with line breaks.
+func PrettyJSON(raw json.RawMessage) string {
+	var out bytes.Buffer
+	if json.Indent(&out, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return out.String()
+}
+
+func iso(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// clock returns the time of day in UTC. The script replaces it by the time in the reader's zone,
+// with the zone in its title.
+func clock(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
+
+// when returns the day and the time.
+func when(t time.Time) string { return t.UTC().Format("2 Jan 15:04 UTC") }
+
+// moment returns the day and the time with seconds.
+func moment(t time.Time) string { return t.UTC().Format("2 Jan 15:04:05 UTC") }
+
+// Took returns the time between two moments for people.
+func Took(from, to time.Time) string { return server.Took(to.Sub(from)) }
