@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/web"
 )
 
-// page returns the page at a path, as the holder of a token sees it; "": without one.
+// page returns the page at a path for the holder of a token; "": without a token.
 func (s *site) page(t *testing.T, path, token string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Listener.Addr().String()+path, nil)

@@ -12,7 +12,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/web"
 )
 
-// TestThePageOfAnArchivedDeploymentHasItsLog: its steps are in no other place, and no button offers what is refused.
+// TestThePageOfAnArchivedDeploymentHasItsLog: its steps are in no other place, and the page has no
+// button that the server would refuse.
 func TestThePageOfAnArchivedDeploymentHasItsLog(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {

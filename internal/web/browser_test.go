@@ -53,8 +53,8 @@ func story(t *testing.T, s *site) (failed, running server.Ref) {
 	return failed, running
 }
 
-// look opens a page, wants an element there, nothing wider than the window and no rule of accessibility broken, and keeps
-// a screenshot.
+// look opens a page and keeps a screenshot. It wants an element, nothing wider than the window and no
+// broken rule of accessibility.
 func look(browser context.Context, t *testing.T, address, selector, name string, on screen) {
 	t.Helper()
 	var wide int64
@@ -149,7 +149,7 @@ func TestPagesFitDeskAndPhone(t *testing.T) {
 	}
 }
 
-// longError is one that scrolls.
+// longError is an error that scrolls.
 var longError = "step test/unit failed: exit status 1\n" + strings.Repeat("    greeter_test.go:31: got \"Hello\", want \"Good morning\"\n", 30) + "whole log: test/unit"
 
 // misfortunes makes a deployment that was canceled half-way and one whose build failed, and returns their pages.
@@ -296,7 +296,7 @@ func TestLoginAddressWorksOnceAndButtonsAct(t *testing.T) {
 		chromedp.Click(".me button", chromedp.ByQuery),
 		chromedp.WaitVisible(`.me a[href^="/login"]`, chromedp.ByQuery),
 		chromedp.Navigate(address),
-		chromedp.WaitVisible("p.error", chromedp.ByQuery), // it has been used
+		chromedp.WaitVisible("p.error", chromedp.ByQuery), // the login was used before
 		chromedp.SendKeys("#token", "a-token-of-the-home", chromedp.ByQuery),
 		chromedp.Click("button", chromedp.ByQuery),
 		chromedp.WaitVisible(".me .who", chromedp.ByQuery),

@@ -52,7 +52,7 @@ func TestPagesOfBuildsFitDeskAndPhone(t *testing.T) {
 	}
 }
 
-// patience is how long a test waits for a page, which may be drawn on a busy machine.
+// patience bounds the wait for a page, which may be drawn on a busy machine.
 const patience = 5 * time.Minute
 
 // wait waits until a condition in the page holds.
@@ -274,8 +274,9 @@ func TestRowsThatDoNotComeAreAskedForAFewTimes(t *testing.T) {
 	}
 }
 
-// scrolling turns the wheel for 300 frames, then drags the bar to 60 places, and returns what that took: the times of the frames in
-// milliseconds, ascending, those of tasks longer than 50 ms, and how many frames showed a row that was not there yet.
+// scrolling turns the wheel for 300 frames, then drags the bar to 60 places. It returns the durations
+// of the frames in milliseconds, ascending, the durations of tasks above 50 ms, and the number of
+// frames with a missing row.
 const scrolling = `new Promise((resolve) => {
 	const box = document.querySelector("#log-1 .loglines"), frames = [], long = [];
 	let empty = [0, 0], n = 0, last = performance.now();

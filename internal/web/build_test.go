@@ -146,7 +146,7 @@ func TestABuildOfManyStepsIsBounded(t *testing.T) {
 	}
 }
 
-// stepsOnPage is how many steps have their logs on one page.
+// stepsOnPage is the number of steps whose logs are on one page.
 const stepsOnPage = 200
 
 func TestADeploymentsPageShowsTheLogOfItsBuild(t *testing.T) {
@@ -196,7 +196,8 @@ func TestAHugeLineIsCutOnThePage(t *testing.T) {
 	}
 }
 
-// TestTheFilterOfBuildsWorksWithoutScript: what was asked for stays in the form, and unusual filters are unfolded.
+// TestTheFilterOfBuildsWorksWithoutScript: the filter stays in the form, and unusual fields are
+// unfolded.
 func TestTheFilterOfBuildsWorksWithoutScript(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
 
-// A person reaches a rollback from the page of the pipeline, chooses a target, reads what happens
-// and confirms it, on a page that follows what happens meanwhile.
+// A person reaches a rollback from the page of the pipeline, chooses a target, reads the consequences
+// and confirms them, on a live page.
 func TestRollbackIsChosenReadAndConfirmed(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -42,7 +42,7 @@ func TestRollbackIsChosenReadAndConfirmed(t *testing.T) {
 	}
 	s.Until(t, server.Ref{Pipeline: "rolled", Number: again.Number}, "ends", servertest.Ended)
 	err = chromedp.Run(browser,
-		chromedp.WaitReady(`#sure input[name=undoes][value="3"]`, chromedp.ByQuery), // the page says what would be undone by now
+		chromedp.WaitReady(`#sure input[name=undoes][value="3"]`, chromedp.ByQuery), // the page follows the newest deployment
 		chromedp.Value("#reason", &reason, chromedp.ByQuery),
 		chromedp.Click("#sure button", chromedp.ByQuery),
 		chromedp.WaitVisible("#h-timeline", chromedp.ByQuery),

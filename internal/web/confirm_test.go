@@ -63,8 +63,8 @@ func has(t *testing.T, page string, texts ...string) {
 	}
 }
 
-// The page before a rollback says what becomes of each host, has a button only with the scope
-// operate, and does nothing if something else would be undone by now.
+// The page before a rollback lists the effect on each host and has a button only with the scope
+// operate. The button does nothing if it would undo another deployment by now.
 func TestRollbackPageSaysWhatIsUndoneAndUndoesThat(t *testing.T) {
 	t.Parallel()
 	s := serveGreeter(t)
@@ -105,7 +105,7 @@ func TestRollbackPageSaysWhatIsUndoneAndUndoesThat(t *testing.T) {
 	}
 }
 
-// The page before a skip lists what is left out, and its button leaves out that and nothing else.
+// The page before a skip lists the steps to leave out, and its button leaves out these only.
 func TestSkipPageSaysWhatIsLeftOut(t *testing.T) {
 	t.Parallel()
 	s := serveGreeter(t)
@@ -191,7 +191,7 @@ func TestDeployAgainSaysWhatItReplaces(t *testing.T) {
 	}
 }
 
-// A gate that has not been asked can be skipped by itself; a build and what has passed cannot.
+// A gate that has not been requested can be skipped alone; a build and a gate that has passed cannot.
 func TestGateHasItsOwnSkip(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

@@ -71,7 +71,7 @@ func TestButtonsRetryCancelSnoozeAndReplayActions(t *testing.T) {
 	if _, err := chromedp.RunResponse(browser, chromedp.Click("#filter button", chromedp.ByQuery)); err != nil {
 		t.Fatal(err)
 	}
-	// The new page is asked by script: nodes that were looked up while it replaced the former one may be gone.
+	// A script reads the new page: nodes that were found while it replaced the former page may be gone.
 	_, err = chromedp.RunResponse(browser,
 		chromedp.Evaluate(`document.querySelector("#h-consequence").innerText`, &words),
 		chromedp.Evaluate(`document.querySelector("#replay button").click()`, nil))

@@ -12,8 +12,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
 
-// The history of a target has the deployments that started there and no other, and the metrics
-// count their ends.
+// The history of a target has the deployments that started there and no others, and the metrics count
+// their ends.
 func TestHistoryAndMetricsPagesShowWhatHappened(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -42,7 +42,7 @@ func TestHistoryAndMetricsPagesShowWhatHappened(t *testing.T) {
 	}
 }
 
-// The buttons freeze and thaw a pipeline, say what waits, and need the scope operate.
+// The buttons freeze and thaw a pipeline, name the waiting deployments, and need the scope operate.
 func TestFreezeAndThawNeedOperate(t *testing.T) {
 	t.Parallel()
 	s := serveGreeter(t)

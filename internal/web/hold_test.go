@@ -11,8 +11,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
 
-// Each thing that holds a deployment has the button that ends it: a hold of a stage or of the
-// deployment, and a rejection.
+// Every hold of a deployment has a button that ends it: of a stage, of the deployment, and by a
+// rejection.
 func TestWhatHoldsADeploymentHasTheButtonThatEndsIt(t *testing.T) {
 	t.Parallel()
 	s := serveGreeter(t)
@@ -64,8 +64,8 @@ func TestWhatHoldsADeploymentHasTheButtonThatEndsIt(t *testing.T) {
 	s.Until(t, ref, "ends", servertest.Ended)
 }
 
-// A failed deployment that a newer one has overtaken can only be canceled: its page offers nothing that is refused, and has its
-// stages in the order of its own definition.
+// A failed deployment that a newer one has overtaken can only be canceled: its page has no button that
+// the server would refuse, and its stages in the order of its own definition.
 func TestAnOvertakenDeploymentOffersNothingThatIsRefused(t *testing.T) {
 	t.Parallel()
 	s := serveGreeter(t)

@@ -19,8 +19,8 @@ func manyHosts() string {
 	return strings.Replace(servertest.Definition, `[{url: "local://yew", vars: {port: 7104}}]`, "["+strings.Join(hosts, ", ")+"]", 1)
 }
 
-// A page has at most 200 hosts, those of the first page or of the one that is asked for, and leads
-// to the pages around.
+// A page has at most 200 hosts, of the first page or of the page in the address, and links to the
+// pages around.
 func TestPagesOfManyHostsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

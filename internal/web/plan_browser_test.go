@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
 
-// On a phone the steps of a plan stood beyond the edge of the screen, behind four columns.
+// On a phone the steps of a plan were beyond the edge of the screen, after four columns.
 func TestPlanShowsItsStepsOnAPhone(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

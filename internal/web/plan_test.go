@@ -10,7 +10,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
 
-// The page of a plan has the steps of one more deployment, those of what is under way, and what a failure does.
+// The page of a plan has the steps of one more deployment, those of active deployments, and the
+// consequences of a failure.
 func TestPlanPageShowsWhatWouldHappen(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -41,7 +42,7 @@ func TestPlanPageShowsWhatWouldHappen(t *testing.T) {
 			t.Errorf("%s: %d, want %d", query, got, want)
 		}
 	}
-	late := s.page(t, path+"?from=360d", "") // more than a number of nanoseconds can be multiplied with
+	late := s.page(t, path+"?from=360d", "") // a product with nanoseconds would overflow
 	if rects := regexp.MustCompile(`<rect[^>]* x="(-?[0-9]+)"[^>]* width="([0-9]+)"`).FindAllStringSubmatch(late, -1); len(rects) == 0 {
 		t.Error("no bars of a plan in a year")
 	} else {

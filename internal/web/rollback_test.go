@@ -12,7 +12,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
 
-// The button that rolls back needs the scope operate, and makes the deployment with the reason that was given.
+// The button that rolls back needs the scope operate, and makes the deployment with the reason in the
+// form.
 func TestRollbackButtonNeedsOperateAndRollsBack(t *testing.T) {
 	t.Parallel()
 	s, ctx := serveGreeter(t), t.Context()
@@ -36,7 +37,8 @@ func TestRollbackButtonNeedsOperateAndRollsBack(t *testing.T) {
 	}
 }
 
-// The page of a deployment that was rolled back links the rollback, and offers no retry, which the server refuses.
+// The page of a deployment that was rolled back links the rollback. It has no retry, which the server
+// would refuse.
 func TestPageOfARolledBackDeployment(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

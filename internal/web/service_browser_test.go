@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/browsertest"
 )
 
-// The page of a service fits every screen, and its output follows: the newest line is in view as it comes.
+// The page of a service fits every screen, and its output follows: each new line comes into view.
 func TestServicePageFollowsTheOutput(t *testing.T) {
 	t.Parallel()
 	s, printed := services(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
 
-// output is what the services of a site have printed.
+// output holds the output of a site's services.
 type output struct {
 	mu   sync.Mutex
 	text string
@@ -54,7 +54,7 @@ func services(t *testing.T) (*site, *output) {
 	return s, printed
 }
 
-// The page of a service shows what its host reports, and its newest output to readers with a token.
+// The page of a service shows the host's report, and the newest output to readers with a token.
 func TestServicePageShowsStateAndOutput(t *testing.T) {
 	t.Parallel()
 	s, printed := services(t)
@@ -88,7 +88,7 @@ func TestServicePageShowsStateAndOutput(t *testing.T) {
 	}
 }
 
-// The button that restarts a service needs the scope operate, and stores the action of the one who pressed it.
+// The button that restarts a service needs the scope operate, and stores an action by its reader.
 func TestServicePageRestarts(t *testing.T) {
 	t.Parallel()
 	s, _ := services(t)
@@ -105,7 +105,8 @@ func TestServicePageRestarts(t *testing.T) {
 	}
 }
 
-// The files of a release are compared when a reader asks for it, and not again by the live page; a release that has changed can be built again.
+// The files of a release are compared when a reader requests it, and not again by the live page; a
+// release that has changed can be built again.
 func TestServicePageVerifies(t *testing.T) {
 	t.Parallel()
 	s, _ := services(t)
@@ -126,7 +127,8 @@ func TestServicePageVerifies(t *testing.T) {
 	}
 	for range 2 {
 		page := s.page(t, path, token)
-		if !strings.Contains(page, "changed</span> <code>data/&lt;words&gt;.txt</code>") || !strings.Contains(page, "Build beside") || asked != 1 {
+		has(t, page, "changed</span> <code>data/&lt;words&gt;.txt</code>", "Build beside", `<input type="hidden" name="verify" value="true">`)
+		if asked != 1 {
 			t.Errorf("a changed file, asked %d times:\n%s", asked, page)
 		}
 	}

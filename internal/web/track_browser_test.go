@@ -30,7 +30,7 @@ stages:
 - {name: e, after: [c, d, build], hosts: ["local://e"]}
 `
 
-// drawn returns which stages the lines of a track join, from left to right.
+// drawn returns the pairs of stages that the lines of a track join, from left to right.
 const drawn = `(() => {
 	const near = (x, y, side) => {
 		for (const cell of document.querySelectorAll(".station, .past")) {
@@ -64,7 +64,7 @@ func TestPipelineIsDrawnAsItsGraph(t *testing.T) {
 		for _, on := range screens() {
 			look(browser, t, s.URL+page, ".station[data-stage=e]", name, on)
 			if on.width < 720 {
-				continue // it has text instead of lines
+				continue // text replaces the lines
 			}
 			if err := chromedp.Run(browser, chromedp.Evaluate(drawn, &lines)); err != nil {
 				t.Fatal(err)

@@ -58,7 +58,8 @@ func (s *site) login() string {
 	return login.String()
 }
 
-// A failure's error is on its deployment's page once: not again beside the step, and not in the end of the log.
+// A failure's error is on its deployment's page once: not again beside the step, nor at the end of the
+// log.
 func TestDeploymentSaysAnErrorOnce(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

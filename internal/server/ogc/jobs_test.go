@@ -78,7 +78,7 @@ func TestJobsAreFiltered(t *testing.T) {
 		"?" + strings.Repeat("processID=mirror&status=failed&", 1000):           {bad},
 	} {
 		got, _ := w.listed(query)
-		if strings.HasPrefix(query, "?datetime=20") { // several may have been created in one millisecond
+		if strings.HasPrefix(query, "?datetime=20") { // several jobs may have been created in one millisecond
 			got = slices.DeleteFunc(got, func(id string) bool { return id != running })
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

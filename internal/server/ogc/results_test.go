@@ -86,7 +86,7 @@ var wanted = []struct {
 	}},
 }
 
-// TestResultsAreSentAsTheRequestWants asks for each answer synchronously, and for the results of an asynchronous job.
+// TestResultsAreSentAsTheRequestWants requests each form synchronously, and of an asynchronous job's results.
 func TestResultsAreSentAsTheRequestWants(t *testing.T) {
 	t.Parallel()
 	w := start(t, webhook.Guard{})

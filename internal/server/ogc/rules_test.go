@@ -120,7 +120,7 @@ func (u *rules) check(t testing.TB, r *http.Request, response *http.Response, bo
 	}
 	name := schemaOf(r.Method, route.Path, response.StatusCode)
 	if name == "results" && r.URL.Query().Get("response") != "document" {
-		name = "" // it may be anything
+		name = "" // any content is valid
 	}
 	if response.StatusCode >= http.StatusBadRequest {
 		name = "exception"

@@ -92,7 +92,7 @@ type world struct {
 	rules   *rules
 }
 
-// held is a handler whose attempts wait until they are released, and then do what noop does.
+// held is a handler whose attempts wait until they are released, and then succeed as noop's do.
 type held struct {
 	noop.Handler
 	mu      sync.Mutex

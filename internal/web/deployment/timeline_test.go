@@ -44,8 +44,7 @@ func timed() deploymentPage {
 	}}
 }
 
-// A timeline has a bar for each time that something waited, worked or failed, where it was on the
-// axis.
+// A timeline has a bar for each wait, run and failure, at its place on the axis.
 func TestTimelineShowsWaitsStepsAndRetries(t *testing.T) {
 	t.Parallel()
 	data := timed()
@@ -87,7 +86,7 @@ func TestTimelineShowsWaitsStepsAndRetries(t *testing.T) {
 	}
 }
 
-// Each attempt has a bar of its own, and a step between two attempts has none that is at work.
+// Each attempt has a bar of its own, and a step between two attempts has no bar at work.
 func TestTimelineHasABarForEachAttempt(t *testing.T) {
 	t.Parallel()
 	data := timed()

@@ -22,7 +22,8 @@ import (
 
 const homeToken = "a-token-of-the-home"
 
-// templates are those of a page: one that fits, one without the template of its name, and one that calls an unknown function.
+// templates has a page that fits, a file without the template of its name, and a template that calls
+// an unknown function.
 var templates = fstest.MapFS{
 	"templates/note.html":    {Data: []byte(`{{define "note"}}<p>{{shout .Data}}{{template "state" args "tone" (tone "failed") "word" "no"}}</p>{{end}}`)},
 	"templates/empty.html":   {Data: []byte(`{{define "other"}}{{end}}`)},
@@ -53,7 +54,8 @@ func serve(t *testing.T, load page.Loader, do page.Submit) site {
 	return site{pages, w, s.URL}
 }
 
-// ask sends a request with the home's token and returns the answer, whose body is closed when the test ends.
+// ask sends a request with the home's token and returns the answer. Its body is closed when the test
+// ends.
 func (s site) ask(t *testing.T, method, path, body string, headers ...string) *http.Response {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))

@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// The week with most changes has the full height, and what failed is on top of what finished.
+// The week with the most changes has the full height, and failures are on top of successes.
 func TestWeeksAreDrawnToOneScale(t *testing.T) {
 	t.Parallel()
 	week := func(changes, failures int) server.Week {
