@@ -1,4 +1,5 @@
-// Package argo names the resources of Argo Workflows and what Waybill's workflows carry, and reads and writes the status of their nodes.
+// Package argo names the resources of Argo Workflows and what Waybill's workflows carry, and reads
+// and writes the status of their nodes.
 package argo
 
 import "k8s.io/apimachinery/pkg/runtime/schema"

@@ -35,7 +35,13 @@ func (c client) at(name string) key { return key{c.resource, c.namespace, name} 
 
 // begin receives a request and locks the API, unless it fails. The caller unlocks it.
 func (c client) begin(ctx context.Context, verb, name string, subresources []string) (Kind, error) {
-	r := Request{Verb: verb, Resource: c.resource.Resource, Subresource: strings.Join(subresources, "/"), Namespace: c.namespace, Name: name}
+	r := Request{
+		Verb:        verb,
+		Resource:    c.resource.Resource,
+		Subresource: strings.Join(subresources, "/"),
+		Namespace:   c.namespace,
+		Name:        name,
+	}
 	if err := c.api.receive(ctx, r); err != nil {
 		return Kind{}, err
 	}
@@ -69,7 +75,12 @@ func identify(object *unstructured.Unstructured) {
 	}
 }
 
-func (c client) Create(ctx context.Context, given *unstructured.Unstructured, o metav1.CreateOptions, subresources ...string) (*unstructured.Unstructured, error) {
+func (c client) Create(
+	ctx context.Context,
+	given *unstructured.Unstructured,
+	o metav1.CreateOptions,
+	subresources ...string,
+) (*unstructured.Unstructured, error) {
 	kind, err := c.begin(ctx, "create", given.GetName(), subresources)
 	if err != nil {
 		return nil, err
@@ -80,7 +91,11 @@ func (c client) Create(ctx context.Context, given *unstructured.Unstructured, o 
 		made.SetName(made.GetGenerateName() + strings.ToLower(rand.Text()[:5]))
 	}
 	if made.GetName() == "" {
-		return nil, c.invalid(kind, "", field.Required(field.NewPath("metadata", "name"), "name or generateName is required"))
+		return nil, c.invalid(
+			kind,
+			"",
+			field.Required(field.NewPath("metadata", "name"), "name or generateName is required"),
+		)
 	}
 	if c.api.objects[c.at(made.GetName())] != nil {
 		return nil, apierrors.NewAlreadyExists(c.resource.GroupResource(), made.GetName())
@@ -102,7 +117,12 @@ func (c client) Create(ctx context.Context, given *unstructured.Unstructured, o 
 	return c.api.store(c.at(made.GetName()), made).DeepCopy(), nil
 }
 
-func (c client) Get(ctx context.Context, name string, _ metav1.GetOptions, subresources ...string) (*unstructured.Unstructured, error) {
+func (c client) Get(
+	ctx context.Context,
+	name string,
+	_ metav1.GetOptions,
+	subresources ...string,
+) (*unstructured.Unstructured, error) {
 	if _, err := c.begin(ctx, "get", name, subresources); err != nil {
 		return nil, err
 	}
@@ -114,7 +134,12 @@ func (c client) Get(ctx context.Context, name string, _ metav1.GetOptions, subre
 	return found.DeepCopy(), nil
 }
 
-func (c client) Update(ctx context.Context, given *unstructured.Unstructured, _ metav1.UpdateOptions, subresources ...string) (*unstructured.Unstructured, error) {
+func (c client) Update(
+	ctx context.Context,
+	given *unstructured.Unstructured,
+	_ metav1.UpdateOptions,
+	subresources ...string,
+) (*unstructured.Unstructured, error) {
 	kind, err := c.begin(ctx, "update", given.GetName(), subresources)
 	if err != nil {
 		return nil, err
@@ -124,25 +149,42 @@ func (c client) Update(ctx context.Context, given *unstructured.Unstructured, _ 
 		return nil, c.notFound(given.GetName())
 	}
 	if given.GetResourceVersion() == "" && !kind.Unconditional {
-		return nil, c.invalid(kind, given.GetName(), field.Invalid(field.NewPath("metadata", "resourceVersion"), "0x0", "must be specified for an update"))
+		return nil, c.invalid(
+			kind,
+			given.GetName(),
+			field.Invalid(field.NewPath("metadata", "resourceVersion"), "0x0", "must be specified for an update"),
+		)
 	}
 	return c.replace(kind, given.DeepCopy(), len(subresources) > 0)
 }
 
 // UpdateStatus changes the status, and of a pod the labels too.
-func (c client) UpdateStatus(ctx context.Context, given *unstructured.Unstructured, o metav1.UpdateOptions) (*unstructured.Unstructured, error) {
+func (c client) UpdateStatus(
+	ctx context.Context,
+	given *unstructured.Unstructured,
+	o metav1.UpdateOptions,
+) (*unstructured.Unstructured, error) {
 	return c.Update(ctx, given, o, "status")
 }
 
-// replace stores a new state of an object: with its spec as it was, or with its status if that is a subresource. The caller holds the mutex.
+// replace stores a new state of an object: with its spec as it was, or with its status if that is a
+// subresource. The caller holds the mutex.
 func (c client) replace(kind Kind, next *unstructured.Unstructured, status bool) (*unstructured.Unstructured, error) {
 	at := c.at(next.GetName())
 	now := c.api.objects[at]
 	switch {
 	case next.GetUID() != "" && next.GetUID() != now.GetUID():
-		return nil, c.conflict(at.name, "Precondition failed: UID in precondition: %s, UID in object meta: %s", next.GetUID(), now.GetUID())
+		return nil, c.conflict(
+			at.name,
+			"Precondition failed: UID in precondition: %s, UID in object meta: %s",
+			next.GetUID(),
+			now.GetUID(),
+		)
 	case next.GetResourceVersion() != "" && next.GetResourceVersion() != now.GetResourceVersion():
-		return nil, c.conflict(at.name, "the object has been modified; please apply your changes to the latest version and try again")
+		return nil, c.conflict(
+			at.name,
+			"the object has been modified; please apply your changes to the latest version and try again",
+		)
 	}
 	for _, name := range []string{"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"} {
 		keep(next, now, "metadata", name)
@@ -155,12 +197,23 @@ func (c client) replace(kind Kind, next *unstructured.Unstructured, status bool)
 	next.SetNamespace(c.namespace)
 	next.SetResourceVersion(now.GetResourceVersion())
 	if added := addedFinalizers(now, next); now.GetDeletionTimestamp() != nil && len(added) > 0 {
-		return nil, c.invalid(kind, at.name, field.Forbidden(field.NewPath("metadata", "finalizers"), fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %q", added)))
+		return nil, c.invalid(
+			kind,
+			at.name,
+			field.Forbidden(
+				field.NewPath("metadata", "finalizers"),
+				fmt.Sprintf(
+					"no new finalizers can be added if the object is being deleted, found new finalizers %q",
+					added,
+				),
+			),
+		)
 	}
 	if sameObject(now, next) {
 		return now.DeepCopy(), nil
 	}
-	if now.GetDeletionTimestamp() != nil && len(next.GetFinalizers()) == 0 && (next.GetDeletionGracePeriodSeconds() == nil || *next.GetDeletionGracePeriodSeconds() == 0) {
+	if now.GetDeletionTimestamp() != nil && len(next.GetFinalizers()) == 0 &&
+		(next.GetDeletionGracePeriodSeconds() == nil || *next.GetDeletionGracePeriodSeconds() == 0) {
 		c.api.objects[at] = next // watches see the deletion alone
 		c.api.store(at, nil)
 		return next.DeepCopy(), nil
@@ -169,7 +222,10 @@ func (c client) replace(kind Kind, next *unstructured.Unstructured, status bool)
 }
 
 func addedFinalizers(now, next *unstructured.Unstructured) []string {
-	return slices.DeleteFunc(slices.Clone(next.GetFinalizers()), func(one string) bool { return slices.Contains(now.GetFinalizers(), one) })
+	return slices.DeleteFunc(
+		slices.Clone(next.GetFinalizers()),
+		func(one string) bool { return slices.Contains(now.GetFinalizers(), one) },
+	)
 }
 
 func (c client) Delete(ctx context.Context, name string, o metav1.DeleteOptions, subresources ...string) error {
@@ -182,10 +238,20 @@ func (c client) Delete(ctx context.Context, name string, o metav1.DeleteOptions,
 		return c.notFound(name)
 	}
 	if p := o.Preconditions; p != nil && p.UID != nil && *p.UID != now.GetUID() {
-		return c.conflict(name, "Precondition failed: UID in precondition: %s, UID in object meta: %s", *p.UID, now.GetUID())
+		return c.conflict(
+			name,
+			"Precondition failed: UID in precondition: %s, UID in object meta: %s",
+			*p.UID,
+			now.GetUID(),
+		)
 	}
 	if p := o.Preconditions; p != nil && p.ResourceVersion != nil && *p.ResourceVersion != now.GetResourceVersion() {
-		return c.conflict(name, "Precondition failed: ResourceVersion in precondition: %s, ResourceVersion in object meta: %s", *p.ResourceVersion, now.GetResourceVersion())
+		return c.conflict(
+			name,
+			"Precondition failed: ResourceVersion in precondition: %s, ResourceVersion in object meta: %s",
+			*p.ResourceVersion,
+			now.GetResourceVersion(),
+		)
 	}
 	if len(o.DryRun) > 0 {
 		return nil
@@ -206,10 +272,12 @@ func (c client) Delete(ctx context.Context, name string, o metav1.DeleteOptions,
 	return nil
 }
 
-// defaultGrace is how long a pod has to end, in seconds, if neither it nor its deletion names a time.
+// defaultGrace is how long a pod has to end, in seconds, if neither it nor its deletion names a
+// time.
 const defaultGrace = 30
 
-// grace returns how long an object stays for its node, in seconds. A node has a pod that is bound to it and has not ended.
+// grace returns how long an object stays for its node, in seconds. A node has a pod that is bound
+// to it and has not ended.
 func (c client) grace(object *unstructured.Unstructured, given *int64) int64 {
 	phase := fieldText(object, "status.phase")
 	if c.resource != Pods || fieldText(object, "spec.nodeName") == "" || phase == "Succeeded" || phase == "Failed" {
@@ -218,7 +286,8 @@ func (c client) grace(object *unstructured.Unstructured, given *int64) int64 {
 	if given != nil {
 		return *given
 	}
-	if own, found, err := unstructured.NestedInt64(object.Object, "spec", "terminationGracePeriodSeconds"); found && err == nil {
+	if own, found, err := unstructured.NestedInt64(object.Object, "spec", "terminationGracePeriodSeconds"); found &&
+		err == nil {
 		return own
 	}
 	return defaultGrace
@@ -234,7 +303,9 @@ func (c client) List(ctx context.Context, o metav1.ListOptions) (*unstructured.U
 	if err != nil {
 		return nil, err
 	}
-	list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind + "List"}}
+	list := &unstructured.UnstructuredList{
+		Object: map[string]any{"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind + "List"},
+	}
 	list.SetResourceVersion(c.api.text())
 	for _, one := range c.api.sorted() {
 		if chosen.has(one, c.api.objects[one]) {
@@ -244,7 +315,14 @@ func (c client) List(ctx context.Context, o metav1.ListOptions) (*unstructured.U
 	return list, nil
 }
 
-func (c client) Patch(ctx context.Context, name string, form types.PatchType, patch []byte, _ metav1.PatchOptions, subresources ...string) (*unstructured.Unstructured, error) {
+func (c client) Patch(
+	ctx context.Context,
+	name string,
+	form types.PatchType,
+	patch []byte,
+	_ metav1.PatchOptions,
+	subresources ...string,
+) (*unstructured.Unstructured, error) {
 	kind, err := c.begin(ctx, "patch", name, subresources)
 	if err != nil {
 		return nil, err
@@ -270,10 +348,21 @@ func (c client) DeleteCollection(context.Context, metav1.DeleteOptions, metav1.L
 	return errNotServed
 }
 
-func (c client) Apply(context.Context, string, *unstructured.Unstructured, metav1.ApplyOptions, ...string) (*unstructured.Unstructured, error) {
+func (c client) Apply(
+	context.Context,
+	string,
+	*unstructured.Unstructured,
+	metav1.ApplyOptions,
+	...string,
+) (*unstructured.Unstructured, error) {
 	return nil, errNotServed
 }
 
-func (c client) ApplyStatus(context.Context, string, *unstructured.Unstructured, metav1.ApplyOptions) (*unstructured.Unstructured, error) {
+func (c client) ApplyStatus(
+	context.Context,
+	string,
+	*unstructured.Unstructured,
+	metav1.ApplyOptions,
+) (*unstructured.Unstructured, error) {
 	return nil, errNotServed
 }

@@ -14,7 +14,10 @@ import (
 )
 
 // Thing is a kind of custom resources for the suite.
-var Thing = Kind{GroupVersionResource: schema.GroupVersionResource{Group: "test.waybill.dev", Version: "v1", Resource: "things"}, Kind: "Thing"}
+var Thing = Kind{
+	GroupVersionResource: schema.GroupVersionResource{Group: "test.waybill.dev", Version: "v1", Resource: "things"},
+	Kind:                 "Thing",
+}
 
 // ThingDefinition defines Thing for an API server.
 const ThingDefinition = `
@@ -29,17 +32,32 @@ spec:
   - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
 `
 
-// Run checks that a cluster behaves as API servers do. open returns a client for an empty namespace of a cluster that serves Thing.
+// Run checks that a cluster behaves as API servers do. open returns a client for an empty namespace
+// of a cluster that serves Thing.
 func Run(t *testing.T, open func(t *testing.T) *kube.Cluster) {
 	t.Helper()
 	for name, check := range map[string]func(*testing.T, objects){
-		"CreateGivesAnIdentity": createGivesAnIdentity, "GeneratedNamesDiffer": generatedNamesDiffer, "ADryRunChangesNothing": dryRunChangesNothing,
-		"WhatIsMissingIsNotFound": missingIsNotFound, "AStaleUpdateIsAConflict": staleUpdateIsAConflict, "AnotherUIDIsAConflict": anotherUIDIsAConflict,
-		"AnUpdateWithoutChangeIsNone": updateWithoutChange, "DeletionsHavePreconditions": deletionsHavePreconditions, "ANewObjectOfANameHasAnotherUID": newObjectHasAnotherUID,
-		"FinalizersHoldADeletedObject": finalizersHold, "APatchRemovesTheLastFinalizer": patchRemovesFinalizer, "APatchMayTest": patchMayTest,
-		"AMergePatchMayBeStale": mergePatchMayBeStale, "ListsAreSelected": listsAreSelected, "UnknownFieldsAreNotSelected": unknownFields,
-		"WatchesContinueLists": watchesContinueLists, "WatchesBeginWithWhatIsThere": watchesBeginWithWhatIsThere, "InitialEventsHaveAnEnd": initialEventsHaveAnEnd,
-		"WatchesSeeObjectsComeAndGo": watchesSeeObjectsComeAndGo, "WatchesSeeOneNamespace": watchesSeeOneNamespace, "AWatchEndsAtItsTime": watchEndsAtItsTime,
+		"CreateGivesAnIdentity":          createGivesAnIdentity,
+		"GeneratedNamesDiffer":           generatedNamesDiffer,
+		"ADryRunChangesNothing":          dryRunChangesNothing,
+		"WhatIsMissingIsNotFound":        missingIsNotFound,
+		"AStaleUpdateIsAConflict":        staleUpdateIsAConflict,
+		"AnotherUIDIsAConflict":          anotherUIDIsAConflict,
+		"AnUpdateWithoutChangeIsNone":    updateWithoutChange,
+		"DeletionsHavePreconditions":     deletionsHavePreconditions,
+		"ANewObjectOfANameHasAnotherUID": newObjectHasAnotherUID,
+		"FinalizersHoldADeletedObject":   finalizersHold,
+		"APatchRemovesTheLastFinalizer":  patchRemovesFinalizer,
+		"APatchMayTest":                  patchMayTest,
+		"AMergePatchMayBeStale":          mergePatchMayBeStale,
+		"ListsAreSelected":               listsAreSelected,
+		"UnknownFieldsAreNotSelected":    unknownFields,
+		"WatchesContinueLists":           watchesContinueLists,
+		"WatchesBeginWithWhatIsThere":    watchesBeginWithWhatIsThere,
+		"InitialEventsHaveAnEnd":         initialEventsHaveAnEnd,
+		"WatchesSeeObjectsComeAndGo":     watchesSeeObjectsComeAndGo,
+		"WatchesSeeOneNamespace":         watchesSeeOneNamespace,
+		"AWatchEndsAtItsTime":            watchEndsAtItsTime,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -47,19 +65,24 @@ func Run(t *testing.T, open func(t *testing.T) *kube.Cluster) {
 				t.Run(kind.Kind, func(t *testing.T) {
 					t.Parallel()
 					cluster := open(t)
-					check(t, objects{cluster.Resource(kind.GroupVersionResource).Namespace(cluster.Namespace), kind, cluster})
+					check(t, objectsOf(cluster, kind))
 				})
 			}
 		})
 	}
 	for name, check := range map[string]func(*testing.T, objects){
-		"CustomResourcesNeedAVersion": customNeedsAVersion, "AnOldVersionIsExpired": oldVersionIsExpired, "OthersDoNot": othersNeedNoVersion,
-		"TheStatusOfAPodIsASubresource": statusIsASubresource, "ANodeHoldsItsPods": nodeHoldsItsPods, "PodsWithoutANodeGoAtOnce": podsWithoutANode, "EndedPodsGoAtOnce": endedPodsGoAtOnce,
+		"CustomResourcesNeedAVersion":   customNeedsAVersion,
+		"AnOldVersionIsExpired":         oldVersionIsExpired,
+		"OthersDoNot":                   othersNeedNoVersion,
+		"TheStatusOfAPodIsASubresource": statusIsASubresource,
+		"ANodeHoldsItsPods":             nodeHoldsItsPods,
+		"PodsWithoutANodeGoAtOnce":      podsWithoutANode,
+		"EndedPodsGoAtOnce":             endedPodsGoAtOnce,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cluster := open(t)
-			check(t, objects{cluster.Pods(), kinds[0], cluster})
+			check(t, objectsOf(cluster, kinds[0]))
 		})
 	}
 }
@@ -71,12 +94,11 @@ type objects struct {
 	cluster *kube.Cluster
 }
 
-// things returns those of the namespace.
-func (o objects) things() objects {
-	return objects{o.cluster.Resource(Thing.GroupVersionResource).Namespace(o.cluster.Namespace), Thing, o.cluster}
+func objectsOf(cluster *kube.Cluster, kind Kind) objects {
+	return objects{cluster.Resource(kind.GroupVersionResource).Namespace(cluster.Namespace), kind, cluster}
 }
 
-// named returns a small object that was not made yet.
+// named returns a small object that was not made yet. Most properties have one, named a.
 func (o objects) named(name string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name}}}
 	object.SetGroupVersionKind(o.kind.GroupVersion().WithKind(o.kind.Kind))
@@ -95,11 +117,11 @@ func (o objects) make(t *testing.T, object *unstructured.Unstructured) *unstruct
 	return made
 }
 
-func (o objects) get(t *testing.T, name string) *unstructured.Unstructured {
+func (o objects) get(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
-	found, err := o.Get(t.Context(), name, metav1.GetOptions{})
+	found, err := o.Get(t.Context(), "a", metav1.GetOptions{})
 	if err != nil {
-		t.Fatalf("get %s: %v", name, err)
+		t.Fatalf("get a: %v", err)
 	}
 	return found
 }
@@ -113,10 +135,10 @@ func (o objects) change(t *testing.T, object *unstructured.Unstructured) *unstru
 	return changed
 }
 
-func (o objects) remove(t *testing.T, name string) {
+func (o objects) remove(t *testing.T) {
 	t.Helper()
-	if err := o.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		t.Fatalf("delete %s: %v", name, err)
+	if err := o.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+		t.Fatalf("delete a: %v", err)
 	}
 }
 
@@ -127,10 +149,10 @@ func labeled(object *unstructured.Unstructured, value string) *unstructured.Unst
 	return other
 }
 
-func (o objects) wantGone(t *testing.T, name string) {
+func (o objects) wantGone(t *testing.T) {
 	t.Helper()
 	want(t, "get after the deletion", apierrors.IsNotFound, func() error {
-		_, err := o.Get(t.Context(), name, metav1.GetOptions{})
+		_, err := o.Get(t.Context(), "a", metav1.GetOptions{})
 		return err
 	})
 }
@@ -149,7 +171,7 @@ func createGivesAnIdentity(t *testing.T, o objects) {
 	if created.IsZero() || made.GetUID() == "" || made.GetResourceVersion() == "" || made.GetNamespace() == "" {
 		t.Errorf("made %v", made)
 	}
-	if got := o.get(t, "a"); got.GetUID() != made.GetUID() || got.GetResourceVersion() != made.GetResourceVersion() {
+	if got := o.get(t); got.GetUID() != made.GetUID() || got.GetResourceVersion() != made.GetResourceVersion() {
 		t.Errorf("got %v, want %v", got, made)
 	}
 	want(t, "create twice", apierrors.IsAlreadyExists, func() error {
@@ -181,11 +203,11 @@ func dryRunChangesNothing(t *testing.T, o objects) {
 	if err != nil || made.GetUID() == "" {
 		t.Errorf("made %v, %v", made, err)
 	}
-	o.wantGone(t, "a")
+	o.wantGone(t)
 }
 
 func missingIsNotFound(t *testing.T, o objects) {
-	o.wantGone(t, "a")
+	o.wantGone(t)
 	want(t, "delete", apierrors.IsNotFound, func() error { return o.Delete(t.Context(), "a", metav1.DeleteOptions{}) })
 	want(t, "patch", apierrors.IsNotFound, func() error {
 		_, err := o.Patch(t.Context(), "a", types.MergePatchType, []byte(`{}`), metav1.PatchOptions{})
@@ -202,14 +224,15 @@ func missingIsNotFound(t *testing.T, o objects) {
 func staleUpdateIsAConflict(t *testing.T, o objects) {
 	stale := o.make(t, o.named("a"))
 	changed := o.change(t, labeled(stale, "1"))
-	if changed.GetResourceVersion() == stale.GetResourceVersion() || changed.GetUID() != stale.GetUID() || changed.GetLabels()["test"] != "1" {
+	if changed.GetResourceVersion() == stale.GetResourceVersion() || changed.GetUID() != stale.GetUID() ||
+		changed.GetLabels()["test"] != "1" {
 		t.Errorf("got %v after %v", changed, stale)
 	}
 	want(t, "stale update", apierrors.IsConflict, func() error {
 		_, err := o.Update(t.Context(), labeled(stale, "2"), metav1.UpdateOptions{})
 		return err
 	})
-	if got := o.get(t, "a"); got.GetLabels()["test"] != "1" {
+	if got := o.get(t); got.GetLabels()["test"] != "1" {
 		t.Errorf("got %v", got)
 	}
 }
@@ -232,7 +255,7 @@ func updateWithoutChange(t *testing.T, o objects) {
 }
 
 func customNeedsAVersion(t *testing.T, o objects) {
-	things := o.things()
+	things := objectsOf(o.cluster, Thing)
 	made := labeled(things.make(t, things.named("a")), "1")
 	made.SetResourceVersion("")
 	want(t, "update", apierrors.IsInvalid, func() error {
@@ -242,7 +265,7 @@ func customNeedsAVersion(t *testing.T, o objects) {
 }
 
 func othersNeedNoVersion(t *testing.T, o objects) {
-	secrets := objects{o.cluster.Secrets(), kinds[1], o.cluster}
+	secrets := objectsOf(o.cluster, kinds[1])
 	made := labeled(secrets.make(t, secrets.named("a")), "1")
 	made.SetResourceVersion("")
 	if got := secrets.change(t, made); got.GetLabels()["test"] != "1" {
@@ -262,12 +285,12 @@ func deletionsHavePreconditions(t *testing.T, o objects) {
 	if err := o.Delete(t.Context(), "a", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}); err != nil {
 		t.Error(err)
 	}
-	o.wantGone(t, "a")
+	o.wantGone(t)
 }
 
 func newObjectHasAnotherUID(t *testing.T, o objects) {
 	first := o.make(t, o.named("a"))
-	o.remove(t, "a")
+	o.remove(t)
 	if second := o.make(t, o.named("a")); second.GetUID() == first.GetUID() {
 		t.Error("two objects have one UID")
 	}
@@ -281,8 +304,8 @@ func (o objects) finalized(t *testing.T) *unstructured.Unstructured {
 	object := o.named("a")
 	object.SetFinalizers([]string{finalizer})
 	o.make(t, object)
-	o.remove(t, "a")
-	return o.get(t, "a")
+	o.remove(t)
+	return o.get(t)
 }
 
 func finalizersHold(t *testing.T, o objects) {
@@ -290,8 +313,8 @@ func finalizersHold(t *testing.T, o objects) {
 	if held.GetDeletionTimestamp() == nil {
 		t.Fatalf("got %v", held)
 	}
-	o.remove(t, "a")
-	if again := o.get(t, "a"); again.GetResourceVersion() != held.GetResourceVersion() {
+	o.remove(t)
+	if again := o.get(t); again.GetResourceVersion() != held.GetResourceVersion() {
 		t.Errorf("a second deletion changed it: %v", again)
 	}
 	more := held.DeepCopy()
@@ -303,39 +326,54 @@ func finalizersHold(t *testing.T, o objects) {
 	changed := o.change(t, labeled(held, "1"))
 	changed.SetFinalizers(nil)
 	o.change(t, changed)
-	o.wantGone(t, "a")
+	o.wantGone(t)
 }
 
 func patchRemovesFinalizer(t *testing.T, o objects) {
 	uid := o.finalized(t).GetUID()
-	patch := []byte(`[{"op": "test", "path": "/metadata/uid", "value": "` + string(uid) + `"}, {"op": "test", "path": "/metadata/finalizers/0", "value": "` + finalizer +
-		`"}, {"op": "remove", "path": "/metadata/finalizers/0"}]`)
+	patch := []byte(
+		`[{"op": "test", "path": "/metadata/uid", "value": "` + string(
+			uid,
+		) + `"}, {"op": "test", "path": "/metadata/finalizers/0", "value": "` + finalizer +
+			`"}, {"op": "remove", "path": "/metadata/finalizers/0"}]`,
+	)
 	if _, err := o.Patch(t.Context(), "a", types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	o.wantGone(t, "a")
+	o.wantGone(t)
 }
 
 func patchMayTest(t *testing.T, o objects) {
 	made := o.make(t, o.named("a"))
-	patch := []byte(`[{"op": "test", "path": "/metadata/uid", "value": "another"}, {"op": "add", "path": "/metadata/labels", "value": {"test": "1"}}]`)
+	patch := []byte(
+		`[{"op": "test", "path": "/metadata/uid", "value": "another"}, {"op": "add", "path": "/metadata/labels", "value": {"test": "1"}}]`,
+	)
 	want(t, "patch of another UID", apierrors.IsInvalid, func() error {
 		_, err := o.Patch(t.Context(), "a", types.JSONPatchType, patch, metav1.PatchOptions{})
 		return err
 	})
-	if got := o.get(t, "a"); got.GetResourceVersion() != made.GetResourceVersion() {
+	if got := o.get(t); got.GetResourceVersion() != made.GetResourceVersion() {
 		t.Errorf("got %v", got)
 	}
 }
 
 func mergePatchMayBeStale(t *testing.T, o objects) {
 	made := o.make(t, labeled(o.named("a"), "1"))
-	changed, err := o.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata": {"labels": {"test": null, "other": "2"}}}`), metav1.PatchOptions{})
-	if err != nil || len(changed.GetLabels()) != 1 || changed.GetLabels()["other"] != "2" || changed.GetResourceVersion() == made.GetResourceVersion() {
+	changed, err := o.Patch(
+		t.Context(),
+		"a",
+		types.MergePatchType,
+		[]byte(`{"metadata": {"labels": {"test": null, "other": "2"}}}`),
+		metav1.PatchOptions{},
+	)
+	if err != nil || len(changed.GetLabels()) != 1 || changed.GetLabels()["other"] != "2" ||
+		changed.GetResourceVersion() == made.GetResourceVersion() {
 		t.Errorf("got %v, %v", changed, err)
 	}
 	want(t, "stale patch", apierrors.IsConflict, func() error {
-		stale := []byte(`{"metadata": {"resourceVersion": "` + made.GetResourceVersion() + `", "labels": {"test": "3"}}}`)
+		stale := []byte(
+			`{"metadata": {"resourceVersion": "` + made.GetResourceVersion() + `", "labels": {"test": "3"}}}`,
+		)
 		_, err := o.Patch(t.Context(), "a", types.MergePatchType, stale, metav1.PatchOptions{})
 		return err
 	})
@@ -350,16 +388,25 @@ func statusIsASubresource(t *testing.T, o objects) {
 	}
 	next := made.DeepCopy()
 	next.Object["status"] = map[string]any{"phase": "Running"}
-	if got := o.change(t, labeled(next, "2")); fieldText(got, "status.phase") != "Pending" || got.GetLabels()["test"] != "2" {
+	if got := o.change(t, labeled(next, "2")); fieldText(got, "status.phase") != "Pending" ||
+		got.GetLabels()["test"] != "2" {
 		t.Errorf("got %v", got)
 	}
 	next.SetResourceVersion("")
 	next.Object["spec"].(map[string]any)["activeDeadlineSeconds"] = int64(1)
 	got, err := o.UpdateStatus(t.Context(), labeled(next, "3"), metav1.UpdateOptions{})
-	if err != nil || fieldText(got, "status.phase") != "Running" || got.GetLabels()["test"] != "3" || fieldText(got, "spec.activeDeadlineSeconds") != "" {
+	if err != nil || fieldText(got, "status.phase") != "Running" || got.GetLabels()["test"] != "3" ||
+		fieldText(got, "spec.activeDeadlineSeconds") != "" {
 		t.Errorf("got %v, %v", got, err)
 	}
-	got, err = o.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"status": {"message": "text"}}`), metav1.PatchOptions{}, "status")
+	got, err = o.Patch(
+		t.Context(),
+		"a",
+		types.MergePatchType,
+		[]byte(`{"status": {"message": "text"}}`),
+		metav1.PatchOptions{},
+		"status",
+	)
 	if err != nil || fieldText(got, "status.message") != "text" || fieldText(got, "status.phase") != "Running" {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -379,7 +426,7 @@ func nodeHoldsItsPods(t *testing.T, o objects) {
 		if err := o.Delete(t.Context(), "a", metav1.DeleteOptions{GracePeriodSeconds: &grace}); err != nil {
 			t.Fatal(err)
 		}
-		if got := o.get(t, "a"); got.GetDeletionTimestamp() == nil || *got.GetDeletionGracePeriodSeconds() != grace {
+		if got := o.get(t); got.GetDeletionTimestamp() == nil || *got.GetDeletionGracePeriodSeconds() != grace {
 			t.Errorf("with a grace of %d s: %v", grace, got)
 		}
 	}
@@ -387,13 +434,13 @@ func nodeHoldsItsPods(t *testing.T, o objects) {
 	if err := o.Delete(t.Context(), "a", metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &uid}}); err != nil {
 		t.Fatal(err)
 	}
-	o.wantGone(t, "a")
+	o.wantGone(t)
 }
 
 func podsWithoutANode(t *testing.T, o objects) {
 	o.make(t, o.named("a"))
-	o.remove(t, "a")
-	o.wantGone(t, "a")
+	o.remove(t)
+	o.wantGone(t)
 }
 
 func endedPodsGoAtOnce(t *testing.T, o objects) {
@@ -402,8 +449,8 @@ func endedPodsGoAtOnce(t *testing.T, o objects) {
 	if _, err := o.UpdateStatus(t.Context(), ended, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	o.remove(t, "a")
-	o.wantGone(t, "a")
+	o.remove(t)
+	o.wantGone(t)
 }
 
 func listsAreSelected(t *testing.T, o objects) {

@@ -78,13 +78,14 @@ func watchesContinueLists(t *testing.T, o objects) {
 	made := o.make(t, o.named("a"))
 	o.change(t, made) // no change, so no event
 	o.change(t, labeled(made, "1"))
-	o.remove(t, "a")
+	o.remove(t)
 	o.make(t, o.named("a"))
 	w := o.follow(t, metav1.ListOptions{ResourceVersion: version})
 	wantEvents(t, w, "ADDED a ", "MODIFIED a 1", "DELETED a 1", "ADDED a ")
 	event := o.make(t, o.named("b"))
 	got, _ := next(t, w)
-	if object := got.Object.(*unstructured.Unstructured); object.GetResourceVersion() != event.GetResourceVersion() || object.GetUID() != event.GetUID() {
+	if object := got.Object.(*unstructured.Unstructured); object.GetResourceVersion() != event.GetResourceVersion() ||
+		object.GetUID() != event.GetUID() {
 		t.Errorf("got %v, want %v", object, event)
 	}
 }
@@ -101,7 +102,11 @@ func watchesBeginWithWhatIsThere(t *testing.T, o objects) {
 func initialEventsHaveAnEnd(t *testing.T, o objects) {
 	o.make(t, o.named("a"))
 	yes := true
-	options := metav1.ListOptions{SendInitialEvents: &yes, AllowWatchBookmarks: true, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
+	options := metav1.ListOptions{
+		SendInitialEvents:    &yes,
+		AllowWatchBookmarks:  true,
+		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+	}
 	w := o.follow(t, options)
 	wantEvents(t, w, "ADDED a ")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -109,7 +114,8 @@ func initialEventsHaveAnEnd(t *testing.T, o objects) {
 	select {
 	case event := <-w.ResultChan():
 		mark, ok := event.Object.(*unstructured.Unstructured)
-		if !ok || event.Type != watch.Bookmark || mark.GetAnnotations()[metav1.InitialEventsAnnotationKey] != "true" || mark.GetResourceVersion() == "" {
+		if !ok || event.Type != watch.Bookmark || mark.GetAnnotations()[metav1.InitialEventsAnnotationKey] != "true" ||
+			mark.GetResourceVersion() == "" {
 			t.Errorf("got %v", event)
 		}
 	case <-ctx.Done():
@@ -134,7 +140,8 @@ func watchesSeeObjectsComeAndGo(t *testing.T, o objects) {
 	o.change(t, labeled(made, "1"))
 	wantEvents(t, w, "ADDED a 1", "MODIFIED a 2")
 	event, _ := next(t, w)
-	if object := event.Object.(*unstructured.Unstructured); event.Type != watch.Deleted || object.GetResourceVersion() != made.GetResourceVersion() {
+	if object := event.Object.(*unstructured.Unstructured); event.Type != watch.Deleted ||
+		object.GetResourceVersion() != made.GetResourceVersion() {
 		t.Errorf("got %v", event)
 	}
 	wantEvents(t, w, "ADDED a 1")
@@ -153,7 +160,7 @@ func watchesSeeOneNamespace(t *testing.T, o objects) {
 
 // oldVersionIsExpired: no Thing existed at the first version, so no history begins there.
 func oldVersionIsExpired(t *testing.T, o objects) {
-	event, _ := next(t, o.things().follow(t, metav1.ListOptions{ResourceVersion: "1"}))
+	event, _ := next(t, objectsOf(o.cluster, Thing).follow(t, metav1.ListOptions{ResourceVersion: "1"}))
 	if event.Type != watch.Error || !apierrors.IsResourceExpired(apierrors.FromObject(event.Object)) {
 		t.Errorf("got %v", event)
 	}

@@ -1,9 +1,11 @@
-// Package kubetest is an API of Kubernetes in memory, for tests of what follows and changes objects. It behaves as the API server does: objects
-// have a UID and a resource version, a stale change is a conflict, deletion waits for finalizers and for nodes, and watches begin at a
+// Package kubetest is an API of Kubernetes in memory, for tests of what follows and changes
+// objects. It behaves as the API server does: objects have a UID and a resource version, a stale
+// change is a conflict, deletion waits for finalizers and for nodes, and watches begin at a
 // version. Run is the suite that both pass.
 //
-// What an API server does at a bad moment, an API does when a test asks: it refuses a request (Before), its events come late (Hold) or again
-// (Repeat), its watches end (Cut), and it forgets what happened (Forget).
+// What an API server does at a bad moment, an API does when a test asks: it refuses a request
+// (Before), its events come late (Hold) or again (Repeat), its watches end (Cut), and it forgets
+// what happened (Forget).
 package kubetest
 
 import (
@@ -26,7 +28,8 @@ type Kind struct {
 	Status bool     // the status is a subresource, which requests for the whole object leave as it is
 	Fields []string // paths of fields that selectors may name, beside the name and the namespace
 
-	// Unconditional allows an update without a resource version, as most kinds of Kubernetes itself do.
+	// Unconditional allows an update without a resource version, as most kinds of Kubernetes itself
+	// do.
 	Unconditional bool
 }
 
@@ -35,9 +38,31 @@ var Pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
 // kinds are those that every API serves.
 var kinds = []Kind{
-	{GroupVersionResource: Pods, Kind: "Pod", Status: true, Fields: []string{"spec.nodeName", "status.phase"}, Unconditional: true},
-	{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Kind: "Secret", Fields: []string{"type"}, Unconditional: true},
-	{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "events"}, Kind: "Event", Fields: []string{"involvedObject.kind", "involvedObject.name", "involvedObject.uid", "reason", "type"}, Unconditional: true},
+	{
+		GroupVersionResource: Pods,
+		Kind:                 "Pod",
+		Status:               true,
+		Fields:               []string{"spec.nodeName", "status.phase"},
+		Unconditional:        true,
+	},
+	{
+		GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"},
+		Kind:                 "Secret",
+		Fields:               []string{"type"},
+		Unconditional:        true,
+	},
+	{
+		GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "events"},
+		Kind:                 "Event",
+		Fields: []string{
+			"involvedObject.kind",
+			"involvedObject.name",
+			"involvedObject.uid",
+			"reason",
+			"type",
+		},
+		Unconditional: true,
+	},
 }
 
 // Request is a request that an API received. Its verbs are those of roles.
@@ -86,8 +111,14 @@ func New(t testing.TB, more ...Kind) *API {
 
 // Open returns an API that serves pods, Secrets, events and further kinds. The caller closes it.
 func Open(more ...Kind) *API {
-	a := &API{kinds: map[schema.GroupVersionResource]Kind{}, version: firstVersion, forgot: firstVersion, objects: map[key]*unstructured.Unstructured{},
-		changed: make(chan struct{}), cut: make(chan struct{})}
+	a := &API{
+		kinds:   map[schema.GroupVersionResource]Kind{},
+		version: firstVersion,
+		forgot:  firstVersion,
+		objects: map[key]*unstructured.Unstructured{},
+		changed: make(chan struct{}),
+		cut:     make(chan struct{}),
+	}
 	for _, kind := range append(more, kinds...) {
 		a.kinds[kind.GroupVersionResource] = kind
 	}
@@ -100,7 +131,8 @@ func (a *API) Close() {
 	a.watching.Wait()
 }
 
-// Cluster returns a client of the API for one namespace. It has no address, so pods and their logs cannot be reached.
+// Cluster returns a client of the API for one namespace. It has no address, so pods and their logs
+// cannot be reached.
 func (a *API) Cluster(namespace string) *kube.Cluster {
 	return &kube.Cluster{Interface: a, Namespace: namespace}
 }
@@ -157,7 +189,8 @@ func (a *API) Cut() {
 	a.cut = make(chan struct{})
 }
 
-// Forget ends all watches, and those that begin at a version up to now are refused, so that clients have to list again.
+// Forget ends all watches, and those that begin at a version up to now are refused, so that clients
+// have to list again.
 func (a *API) Forget() {
 	a.mutex.Lock()
 	a.version++ // what clients have seen is older
@@ -182,7 +215,8 @@ func (a *API) receive(ctx context.Context, r Request) error {
 	return nil
 }
 
-// store makes a new version of an object and records the change; a nil object is removed. The caller holds the mutex.
+// store makes a new version of an object and records the change; a nil object is removed. The
+// caller holds the mutex.
 func (a *API) store(at key, object *unstructured.Unstructured) *unstructured.Unstructured {
 	before := a.objects[at]
 	a.version++

@@ -19,7 +19,13 @@ func TestConformance(t *testing.T) {
 }
 
 func secret(name string) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name, "namespace": "test"}}}
+	return &unstructured.Unstructured{
+		Object: map[string]any{
+			"apiVersion": "v1",
+			"kind":       "Secret",
+			"metadata":   map[string]any{"name": name, "namespace": "test"},
+		},
+	}
 }
 
 // world has a watch of Secrets.
@@ -142,7 +148,8 @@ func TestRequestsAreRefused(t *testing.T) {
 	if _, err := w.cluster.Secrets().Create(t.Context(), secret("a"), metav1.CreateOptions{}); !errors.Is(err, away) {
 		t.Error(err)
 	}
-	if want := (kubetest.Request{Verb: "create", Resource: "secrets", Namespace: "test", Name: "a"}); len(got) != 1 || got[0] != want {
+	if want := (kubetest.Request{Verb: "create", Resource: "secrets", Namespace: "test", Name: "a"}); len(got) != 1 ||
+		got[0] != want {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -159,7 +166,8 @@ func TestWhatWasAddedIsKeptAsItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if phase, _, _ := unstructured.NestedString(got.Object, "status", "phase"); got.GetUID() != "own" || phase != "Running" {
+	if phase, _, _ := unstructured.NestedString(got.Object, "status", "phase"); got.GetUID() != "own" ||
+		phase != "Running" {
 		t.Errorf("got %v", got)
 	}
 }

@@ -57,7 +57,15 @@ func patched(now *unstructured.Unstructured, form types.PatchType, patch []byte)
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 		if text, err = steps.Apply(text); err != nil {
-			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+			return nil, apierrors.NewGenericServerResponse(
+				http.StatusUnprocessableEntity,
+				"",
+				schema.GroupResource{},
+				"",
+				err.Error(),
+				0,
+				false,
+			)
 		}
 	case types.MergePatchType:
 		if text, err = jsonpatch.MergePatch(text, patch); err != nil {
@@ -89,7 +97,8 @@ func (c client) selector(kind Kind, o metav1.ListOptions) (s chosen, err error) 
 		return s, apierrors.NewBadRequest(err.Error())
 	}
 	for _, one := range s.fields.Requirements() {
-		if one.Field != "metadata.name" && one.Field != "metadata.namespace" && !slices.Contains(kind.Fields, one.Field) {
+		if one.Field != "metadata.name" && one.Field != "metadata.namespace" &&
+			!slices.Contains(kind.Fields, one.Field) {
 			return s, apierrors.NewBadRequest("field label not supported: " + one.Field)
 		}
 	}

@@ -51,7 +51,14 @@ func (c client) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interfac
 	}
 	initial := o.SendInitialEvents != nil && *o.SendInitialEvents
 	if o.SendInitialEvents != nil && o.ResourceVersionMatch != metav1.ResourceVersionMatchNotOlderThan {
-		return nil, c.invalid(kind, "", field.Forbidden(field.NewPath("resourceVersionMatch"), "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
+		return nil, c.invalid(
+			kind,
+			"",
+			field.Forbidden(
+				field.NewPath("resourceVersionMatch"),
+				"sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+			),
+		)
 	}
 	w := &watching{chosen: selected, results: make(chan watch.Event), cut: c.api.cut, stopping: make(chan struct{})}
 	if o.TimeoutSeconds != nil {
@@ -75,7 +82,8 @@ func fieldName(o metav1.ListOptions) string {
 	return ""
 }
 
-// begin has a watch begin with the objects as they are, and perhaps with a mark at their end. The caller holds the mutex.
+// begin has a watch begin with the objects as they are, and perhaps with a mark at their end. The
+// caller holds the mutex.
 func (a *API) begin(w *watching, kind Kind, marked bool) {
 	for _, one := range a.sorted() {
 		if w.has(one, a.objects[one]) {
@@ -84,14 +92,17 @@ func (a *API) begin(w *watching, kind Kind, marked bool) {
 	}
 	w.next = len(a.history)
 	if marked {
-		mark := &unstructured.Unstructured{Object: map[string]any{"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind}}
+		mark := &unstructured.Unstructured{
+			Object: map[string]any{"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind},
+		}
 		mark.SetResourceVersion(a.text())
 		mark.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 		w.begin = append(w.begin, watch.Event{Type: watch.Bookmark, Object: mark})
 	}
 }
 
-// resume has a watch begin behind a version. One whose history is gone is the watch's first event, as the API server has it.
+// resume has a watch begin behind a version. One whose history is gone is the watch's first event,
+// as the API server has it.
 func (a *API) resume(w *watching, version string) error {
 	after, err := strconv.ParseInt(version, 10, 64)
 	if err != nil {
@@ -163,7 +174,8 @@ func (w *watching) news() (events []watch.Event, more <-chan struct{}) {
 	return events, a.changed
 }
 
-// event returns what a change is for the watch: an object that the selectors begin to match is added, one that they cease to match is deleted.
+// event returns what a change is for the watch: an object that the selectors begin to match is
+// added, one that they cease to match is deleted.
 func (w *watching) event(c change) (watch.Event, bool) {
 	was, is := w.has(c.key, c.before), w.has(c.key, c.after)
 	switch {

@@ -16,7 +16,11 @@ import (
 )
 
 // errQuota is the answer for an object for which a namespace has no room.
-var errQuota = apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "thing", errors.New("exceeded quota: q, requested: things=1, used: things=0, limited: things=0"))
+var errQuota = apierrors.NewForbidden(
+	schema.GroupResource{Resource: "things"},
+	"thing",
+	errors.New("exceeded quota: q, requested: things=1, used: things=0, limited: things=0"),
+)
 
 // refusing returns a cluster that refuses to make objects of a kind so many times.
 func refusing(t *testing.T, refusals map[string]int, with error) *kubetest.API {
@@ -35,8 +39,19 @@ func refusing(t *testing.T, refusals map[string]int, with error) *kubetest.API {
 // attemptAt returns an attempt at a step in a cluster.
 func attemptAt(api *kubetest.API, sink build.Sink) *podAttempt {
 	cluster := api.Cluster("builds")
-	r := &Runner{Config: Config{Away: time.Minute}, cluster: cluster, pods: cluster.Pods(), secrets: cluster.Secrets(), seen: newPods(cluster.Pods(), cluster.Events(), "")}
-	return &podAttempt{runner: r, sink: sink, watched: map[string]bool{}, pod: manifest{Config: r.Config, name: "p", namespace: "builds"}}
+	r := &Runner{
+		Config:  Config{Away: time.Minute},
+		cluster: cluster,
+		pods:    cluster.Pods(),
+		secrets: cluster.Secrets(),
+		seen:    newPods(cluster.Pods(), cluster.Events(), ""),
+	}
+	return &podAttempt{
+		runner:  r,
+		sink:    sink,
+		watched: map[string]bool{},
+		pod:     manifest{Config: r.Config, name: "p", namespace: "builds"},
+	}
 }
 
 // TestAQuotaIsWaitedFor of pods and of Secrets.

@@ -80,7 +80,8 @@ func (w *watched) ends(ctx context.Context) error {
 
 const bothEnded = `"containerStatuses": [{"name": "step", "state": {"terminated": {"exitCode": 143}}}, {"name": "results", "state": {"terminated": {"exitCode": 3}}}]`
 
-// TestTheReasonOfAPodComesAfterItsEnd: kubelet ends the containers of a pod that it evicts, and reports why only then.
+// TestTheReasonOfAPodComesAfterItsEnd: kubelet ends the containers of a pod that it evicts, and
+// reports why only then.
 func TestTheReasonOfAPodComesAfterItsEnd(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -120,7 +121,8 @@ func TestTheReasonOfAPodComesAfterItsEnd(t *testing.T) {
 	}
 }
 
-// TestAPodIsGoneHoweverItIsSeen: by its deletion, by a list after a watch that was away, or by a look at a pod that was never seen.
+// TestAPodIsGoneHoweverItIsSeen: by its deletion, by a list after a watch that was away, or by a
+// look at a pod that was never seen.
 func TestAPodIsGoneHoweverItIsSeen(t *testing.T) {
 	t.Parallel()
 	now := int64(0)
@@ -168,7 +170,10 @@ func TestARepeatedEventIsNotedOnce(t *testing.T) {
 		w := newWatched(t)
 		w.runner.PullDeadline = time.Hour
 		ctx := w.observed(t)
-		w.reports(t, `{"containerStatuses": [{"name": "step", "state": {"waiting": {"reason": "ErrImagePull", "message": "not found"}}}]}`)
+		w.reports(
+			t,
+			`{"containerStatuses": [{"name": "step", "state": {"waiting": {"reason": "ErrImagePull", "message": "not found"}}}]}`,
+		)
 		for range 3 {
 			<-time.After(time.Minute)
 			w.api.Repeat()
@@ -205,7 +210,8 @@ func TestAPodIsRemovedWithoutItsNode(t *testing.T) {
 		if err := w.remove(t.Context(), forceAfter); err != nil {
 			t.Error(err)
 		}
-		if pod, err := w.runner.pods.Get(t.Context(), "p", metav1.GetOptions{}); err != nil || string(pod.GetUID()) != second {
+		if pod, err := w.runner.pods.Get(t.Context(), "p", metav1.GetOptions{}); err != nil ||
+			string(pod.GetUID()) != second {
 			t.Errorf("the other pod: %v, %v", pod, err)
 		}
 	})
@@ -220,7 +226,8 @@ func TestAPodThatStaysIsNamed(t *testing.T) {
 		if _, err := w.runner.pods.Patch(t.Context(), "p", types.MergePatchType, hold, metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.remove(t.Context(), forceAfter); err == nil || err.Error() != "delete pod p: it still exists after 3m0s" {
+		if err := w.remove(t.Context(), forceAfter); err == nil ||
+			err.Error() != "delete pod p: it still exists after 3m0s" {
 			t.Errorf("got %v", err)
 		}
 	})

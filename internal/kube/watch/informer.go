@@ -1,6 +1,7 @@
-// Package watch follows objects of Kubernetes. An Informer lists and watches them and keeps what a decoder makes of each, a Queue hands the
-// names of objects to workers, and a Memory keeps what was learned about each object. The latest state of an object counts, not what happened
-// before: events may be late, repeated or missed.
+// Package watch follows objects of Kubernetes. An Informer lists and watches them and keeps what a
+// decoder makes of each, a Queue hands the names of objects to workers, and a Memory keeps what was
+// learned about each object. The latest state of an object counts, not what happened before: events
+// may be late, repeated or missed.
 package watch
 
 import (
@@ -16,14 +17,16 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Config configures an Informer, which calls Changed and Gone one at a time. What is nil is not called.
+// Config configures an Informer, which calls Changed and Gone one at a time. What is nil is not
+// called.
 type Config[T metav1.Object] struct {
 	Objects dynamic.ResourceInterface
 	Labels  string        // selector; "": all objects
 	Fields  string        // selector; "": all objects
 	Resync  time.Duration // interval at which all objects are reported again; 0: never
 
-	// Decode makes what is kept of an object, at least its name, namespace, UID and resource version. It may change the object.
+	// Decode makes what is kept of an object, at least its name, namespace, UID and resource
+	// version. It may change the object.
 	Decode  func(*unstructured.Unstructured) T
 	Changed func(T) // receives an object that is new, that has changed, or that is reported again
 	Gone    func(T) // receives an object that was deleted, as it was seen last

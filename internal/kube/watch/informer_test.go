@@ -47,15 +47,23 @@ func newFollower(t *testing.T, resync time.Duration) *follower {
 		return func(kept *summary) { f.reports <- fmt.Sprintf("%s %s %s", what, kept.Name, kept.state) }
 	}
 	var err error
-	f.Informer, err = watch.New(watch.Config[*summary]{Objects: f.cluster.Secrets(), Labels: "state", Fields: "metadata.name!=hidden", Resync: resync,
-		Decode: decode, Changed: note("changed"), Gone: note("gone"),
-		Opened: func(err error) {
-			if err != nil {
-				f.reports <- "not opened: " + err.Error()
-			}
+	f.Informer, err = watch.New(
+		watch.Config[*summary]{
+			Objects: f.cluster.Secrets(),
+			Labels:  "state",
+			Fields:  "metadata.name!=hidden",
+			Resync:  resync,
+			Decode:  decode,
+			Changed: note("changed"),
+			Gone:    note("gone"),
+			Opened: func(err error) {
+				if err != nil {
+					f.reports <- "not opened: " + err.Error()
+				}
+			},
+			Interrupted: func(err error) { f.reports <- "interrupted: " + err.Error() },
 		},
-		Interrupted: func(err error) { f.reports <- "interrupted: " + err.Error() },
-	})
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +90,9 @@ func (f *follower) want(t *testing.T, want ...string) {
 // set makes a Secret, or changes its state.
 func (f *follower) set(t *testing.T, name, state string) {
 	t.Helper()
-	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name}}}
+	object := &unstructured.Unstructured{
+		Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name}},
+	}
 	object.SetLabels(map[string]string{"state": state})
 	_, err := f.cluster.Secrets().Create(t.Context(), object, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
@@ -188,7 +198,10 @@ func TestFailuresAreReported(t *testing.T) {
 		f.run(t)
 		for got := ""; got != "changed a 1"; {
 			switch got = <-f.reports; got {
-			case "not opened: no watch now", "interrupted: no watch now", "interrupted: failed to list *unstructured.Unstructured: no list now", "changed a 1":
+			case "not opened: no watch now",
+				"interrupted: no watch now",
+				"interrupted: failed to list *unstructured.Unstructured: no list now",
+				"changed a 1":
 			default:
 				t.Errorf("got %q", got)
 			}

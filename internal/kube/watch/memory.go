@@ -6,13 +6,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Memory keeps an M about each object, so that nothing is asked or done twice. It may be lost at any time. The zero value is empty.
+// Memory keeps an M about each object, so that nothing is asked or done twice. It may be lost at
+// any time. The zero value is empty.
 type Memory[M any] struct {
 	mutex sync.Mutex
 	about map[types.UID]*M
 }
 
-// Of returns what is kept about an object, at first a zero M. The one worker that has the object changes it.
+// Of returns what is kept about an object, at first a zero M. The one worker that has the object
+// changes it.
 func (m *Memory[M]) Of(uid types.UID) *M {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -25,7 +27,8 @@ func (m *Memory[M]) Of(uid types.UID) *M {
 	return m.about[uid]
 }
 
-// Forget removes what is kept about an object that is gone, and returns it; nil if there is nothing.
+// Forget removes what is kept about an object that is gone, and returns it; nil if there is
+// nothing.
 func (m *Memory[M]) Forget(uid types.UID) *M {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()

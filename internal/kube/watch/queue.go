@@ -15,14 +15,16 @@ type QueueConfig struct {
 	Workers int          // number of names that are handled at a time
 	Retry   loop.Backoff // delays after failures of a name in a row
 
-	// Handle does the work for a name. again is the time until a failed name is handled again; 0: the next delay of Retry.
+	// Handle does the work for a name. again is the time until a failed name is handled again; 0:
+	// the next delay of Retry.
 	Handle func(ctx context.Context, name string) (again time.Duration, err error)
 	// Failed receives each failure with the time until the name is handled again.
 	Failed func(name string, err error, again time.Duration)
 }
 
-// Queue hands names to workers. One worker at a time has a name; a name that is added while a worker has it is handled once more. A name that
-// has failed waits for its time, however often it is added. Make it with NewQueue, run it once.
+// Queue hands names to workers. One worker at a time has a name; a name that is added while a
+// worker has it is handled once more. A name that has failed waits for its time, however often it
+// is added. Make it with NewQueue, run it once.
 type Queue struct {
 	config QueueConfig
 	names  workqueue.TypedDelayingInterface[string]

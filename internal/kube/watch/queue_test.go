@@ -36,13 +36,15 @@ func (b *bench) note(format string, args ...any) {
 func newBench(t *testing.T, workers int, handle func(ctx context.Context, name string) (time.Duration, error)) *bench {
 	t.Helper()
 	b := &bench{start: time.Now()}
-	b.Queue = watch.NewQueue(watch.QueueConfig{Workers: workers, Retry: loop.Backoff{First: time.Second, Most: 5 * time.Second, Even: true},
-		Handle: func(ctx context.Context, name string) (time.Duration, error) {
-			b.note("begin %s", name)
-			return handle(ctx, name)
+	b.Queue = watch.NewQueue(
+		watch.QueueConfig{Workers: workers, Retry: loop.Backoff{First: time.Second, Most: 5 * time.Second, Even: true},
+			Handle: func(ctx context.Context, name string) (time.Duration, error) {
+				b.note("begin %s", name)
+				return handle(ctx, name)
+			},
+			Failed: func(name string, err error, again time.Duration) { b.note("%s: %v, again in %s", name, err, again) },
 		},
-		Failed: func(name string, err error, again time.Duration) { b.note("%s: %v, again in %s", name, err, again) },
-	})
+	)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -66,7 +68,8 @@ func (b *bench) want(t *testing.T, want ...string) {
 	}
 }
 
-// TestANameHasOneWorker: what is added while it is handled is handled once more, however often it was added.
+// TestANameHasOneWorker: what is added while it is handled is handled once more, however often it
+// was added.
 func TestANameHasOneWorker(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {
@@ -84,7 +87,8 @@ func TestANameHasOneWorker(t *testing.T) {
 	})
 }
 
-// TestFailuresArePaced: delays double up to the most and begin again after a success; a delay that the handler names counts for itself.
+// TestFailuresArePaced: delays double up to the most and begin again after a success; a delay that
+// the handler names counts for itself.
 func TestFailuresArePaced(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {
@@ -102,9 +106,23 @@ func TestFailuresArePaced(t *testing.T) {
 		<-time.After(time.Hour)
 		b.Add("a")
 		<-time.After(time.Hour)
-		b.want(t, "0s begin a", "0s a: away, again in 1s", "1s begin a", "1s a: away, again in 2s", "3s begin a", "3s a: away, again in 4s",
-			"7s begin a", "7s a: away, again in 5s", "12s begin a", "12s a: later, again in 1m0s", "1m12s begin a",
-			"1h0m0s begin a", "1h0m0s a: away, again in 1s", "1h0m1s begin a")
+		b.want(
+			t,
+			"0s begin a",
+			"0s a: away, again in 1s",
+			"1s begin a",
+			"1s a: away, again in 2s",
+			"3s begin a",
+			"3s a: away, again in 4s",
+			"7s begin a",
+			"7s a: away, again in 5s",
+			"12s begin a",
+			"12s a: later, again in 1m0s",
+			"1m12s begin a",
+			"1h0m0s begin a",
+			"1h0m0s a: away, again in 1s",
+			"1h0m1s begin a",
+		)
 	})
 }
 
@@ -126,7 +144,14 @@ func TestAFailedNameWaits(t *testing.T) {
 		b.Forget("a")
 		b.Add("a")
 		synctest.Wait()
-		b.want(t, "0s begin a", "0s a: away, again in 1m0s", "1m0s begin a", "1m0s a: away, again in 1m0s", "1m10s begin a")
+		b.want(
+			t,
+			"0s begin a",
+			"0s a: away, again in 1m0s",
+			"1m0s begin a",
+			"1m0s a: away, again in 1m0s",
+			"1m10s begin a",
+		)
 	})
 }
 
