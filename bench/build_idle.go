@@ -106,7 +106,7 @@ func serveIdle(ctx context.Context, dir string, stored *builds.Builds) (aggregat
 	plan := &build.Plan{Stages: []build.PlanStage{{Name: "test", Steps: []int{1}}}, Steps: []build.PlanStep{{ID: 1, Stage: "test", Name: "unit"}}}
 	err = store.Describe(results.Build{ID: fmt.Sprint(made.ID), Plan: plan})
 	for step := range 2 {
-		_, failed := store.Update(step, results.Update{Status: build.Running, Timestamp: time.Now()})
+		_, failed := store.Update(step, build.Update{Status: build.Running, Timestamp: time.Now()})
 		err = errors.Join(err, failed)
 	}
 	if err != nil {

@@ -228,10 +228,10 @@ func (l *loggingBuild) run(ctx context.Context, failed chan<- error) {
 // unobserved is an observer of a build that shows nothing.
 type unobserved struct{}
 
-func (unobserved) Status(int, results.Update)    {}
-func (unobserved) Output(int, []build.Entry)     {}
-func (unobserved) Artifact(int, build.Artifact)  {}
-func (unobserved) Tests(int, []results.TestFile) {}
+func (unobserved) Status(int, build.Update)     {}
+func (unobserved) Output(int, []build.Entry)    {}
+func (unobserved) Artifact(int, build.Artifact) {}
+func (unobserved) Tests(int, []build.TestFile)  {}
 
 // Remark does nothing.
 func (unobserved) Remark(string) {}

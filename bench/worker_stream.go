@@ -91,7 +91,7 @@ func loggedBuild(dir string, lines int) (*results.Store, *build.Plan, error) {
 	plan := &build.Plan{Stages: []build.PlanStage{{Name: "test", Steps: []int{1}}}, Steps: []build.PlanStep{{ID: 1, Stage: "test", Name: "unit"}}}
 	err = store.Describe(results.Build{ID: "1", Plan: plan})
 	for step := range 2 {
-		_, failed := store.Update(step, results.Update{Status: build.Running, Timestamp: time.Now()})
+		_, failed := store.Update(step, build.Update{Status: build.Running, Timestamp: time.Now()})
 		err = errors.Join(err, failed)
 	}
 	log, failed := store.Log(1)
@@ -103,7 +103,7 @@ func loggedBuild(dir string, lines int) (*results.Store, *build.Plan, error) {
 		err = errors.Join(err, log.Append(build.Entry{At: time.Now(), Text: text}))
 	}
 	for step := range 2 {
-		_, failed := store.Update(1-step, results.Update{Status: build.Completed, Timestamp: time.Now()})
+		_, failed := store.Update(1-step, build.Update{Status: build.Completed, Timestamp: time.Now()})
 		err = errors.Join(err, failed)
 	}
 	return store, plan, err

@@ -29,7 +29,7 @@ type watchedTests struct {
 	shown  string                 // the folder's path as the step saw it
 	before map[string]fs.FileInfo // the files that match before the step begins
 
-	files   []build.TestFile
+	files   []build.TestSource
 	remarks []string
 }
 
@@ -71,7 +71,7 @@ func (t *watchedTests) move(dir, shown string) (err error) {
 	return nil
 }
 
-func (t *watchedTests) match() (found []build.TestFile, unmatched []string, err error) {
+func (t *watchedTests) match() (found []build.TestSource, unmatched []string, err error) {
 	files, _, err := workspace.Files(t.root, t.repo)
 	if err != nil {
 		return nil, nil, fmt.Errorf("look for test results: %w", err)
@@ -92,7 +92,7 @@ func (t *watchedTests) find() error {
 	for _, glob := range unmatched {
 		t.remarks = append(t.remarks, fmt.Sprintf("test-results: %s matches no file", glob))
 	}
-	t.files = slices.DeleteFunc(found, func(f build.TestFile) bool { return !t.written(f.Name) })
+	t.files = slices.DeleteFunc(found, func(f build.TestSource) bool { return !t.written(f.Name) })
 	if n := len(found) - len(t.files); n > 0 {
 		t.remarks = append(t.remarks, fmt.Sprintf("test-results: files that the step has not written are not read: %d", n))
 	}

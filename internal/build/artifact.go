@@ -25,3 +25,13 @@ const (
 func (a Artifact) OfTests() bool {
 	return a.Kind == string(testresult.JUnit) || a.Kind == string(testresult.TRX)
 }
+
+// TestFile is what one file of a step reports about tests.
+type TestFile struct {
+	Artifact int               `json:"artifactId"` // its bytes
+	Step     int               `json:"-"`
+	Name     string            `json:"name"` // its path in the workspace
+	Format   testresult.Format `json:"format"`
+	testresult.Report
+	Problem *testresult.Error `json:"problem,omitempty"` // why it cannot be read; then it reports nothing
+}

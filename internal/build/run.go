@@ -74,7 +74,7 @@ type Sink interface {
 	Artifact(name, kind string, executable bool, r io.Reader) error
 	// Tests keeps and reads files that report about tests, paths in which may be below the folder
 	// workspace. One that cannot be read is kept and noted, without an error.
-	Tests(workspace string, files []TestFile) error
+	Tests(workspace string, files []TestSource) error
 }
 
 // Kept is the files that one artifact rule selects.

@@ -26,8 +26,8 @@ func (t *TestRules) Globs() []string {
 	return slices.Concat(t.JUnit, t.TRX)
 }
 
-// TestFile is a file that reports about tests, for a sink.
-type TestFile struct {
+// TestSource is a file that reports about tests, for a sink.
+type TestSource struct {
 	Name   string // its path from the root of the workspace
 	Format testresult.Format
 	Open   func() (io.ReadCloser, error)
@@ -36,7 +36,7 @@ type TestFile struct {
 // CollectTests decides which of a workspace's files (slash-separated, relative)
 // report about tests, sorted by name, and which globs match none. A file that
 // several globs match is taken by the first.
-func CollectTests(rules *TestRules, files []string) (found []TestFile, unmatched []string) {
+func CollectTests(rules *TestRules, files []string) (found []TestSource, unmatched []string) {
 	taken := map[string]bool{}
 	for i, glob := range rules.Globs() {
 		format, matches := testresult.JUnit, false
@@ -50,14 +50,14 @@ func CollectTests(rules *TestRules, files []string) (found []TestFile, unmatched
 			matches = true
 			if !taken[f] {
 				taken[f] = true
-				found = append(found, TestFile{Name: f, Format: format})
+				found = append(found, TestSource{Name: f, Format: format})
 			}
 		}
 		if !matches {
 			unmatched = append(unmatched, glob)
 		}
 	}
-	slices.SortFunc(found, func(a, b TestFile) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(found, func(a, b TestSource) int { return strings.Compare(a.Name, b.Name) })
 	return found, unmatched
 }
 

@@ -262,7 +262,7 @@ type buildServer interface {
 	AllBuilds(ctx context.Context, q server.BuildQuery) ([]server.BuildSummary, error)
 	Build(ctx context.Context, id string) (server.BuildView, error)
 	BuildArtifacts(ctx context.Context, id string) ([]build.Artifact, error)
-	BuildTests(ctx context.Context, id string) ([]results.TestFile, error)
+	BuildTests(ctx context.Context, id string) ([]build.TestFile, error)
 	OpenBuildArtifact(ctx context.Context, id string, artifact int) (io.ReadCloser, error)
 }
 
@@ -361,13 +361,13 @@ func runShowBuild(ctx context.Context, o showBuildOptions) error {
 
 // read reads the build with its tests by step.
 func (o showBuildOptions) read(ctx context.Context) (d show.BuildDocument, err error) {
-	var tests []results.TestFile
+	var tests []build.TestFile
 	if o.Server != nil {
 		d, tests, err = o.readServer(ctx)
 	} else {
 		d, tests, err = o.readHere()
 	}
-	d.Artifacts, d.Tests = show.Items(d.Artifacts), map[int][]results.TestFile{}
+	d.Artifacts, d.Tests = show.Items(d.Artifacts), map[int][]build.TestFile{}
 	for _, f := range tests {
 		d.Tests[f.Step] = append(d.Tests[f.Step], f)
 	}
@@ -375,7 +375,7 @@ func (o showBuildOptions) read(ctx context.Context) (d show.BuildDocument, err e
 }
 
 // readHere reads a build of this computer.
-func (o showBuildOptions) readHere() (d show.BuildDocument, tests []results.TestFile, err error) {
+func (o showBuildOptions) readHere() (d show.BuildDocument, tests []build.TestFile, err error) {
 	r, err := o.Builds.open(o.Name)
 	if err != nil {
 		return d, nil, err
@@ -387,7 +387,7 @@ func (o showBuildOptions) readHere() (d show.BuildDocument, tests []results.Test
 	if err != nil {
 		return d, nil, err
 	}
-	d.Plan, d.Updates = b.Plan, map[int][]results.Update{}
+	d.Plan, d.Updates = b.Plan, map[int][]build.Update{}
 	for id := range len(b.Plan.Steps) + 1 {
 		if d.Updates[id], err = r.Updates(id); err != nil {
 			return d, nil, err
@@ -401,12 +401,12 @@ func (o showBuildOptions) readHere() (d show.BuildDocument, tests []results.Test
 }
 
 // readServer reads a build of a server.
-func (o showBuildOptions) readServer(ctx context.Context) (d show.BuildDocument, tests []results.TestFile, err error) {
+func (o showBuildOptions) readServer(ctx context.Context) (d show.BuildDocument, tests []build.TestFile, err error) {
 	view, err := o.Server.Build(ctx, o.Name)
 	if err != nil {
 		return d, nil, err
 	}
-	d.BuildSummary, d.Plan, d.Updates = summaryFrom(view.BuildSummary), view.Plan, map[int][]results.Update{}
+	d.BuildSummary, d.Plan, d.Updates = summaryFrom(view.BuildSummary), view.Plan, map[int][]build.Update{}
 	d.Updates[0] = view.Done[0]
 	for i := range d.Plan.Steps { // those that have begun since are left out
 		id := d.Plan.Steps[i].ID

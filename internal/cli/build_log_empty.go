@@ -9,7 +9,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -17,7 +16,7 @@ import (
 type buildOutcome struct {
 	show.BuildSummary
 	plan    *build.Plan
-	updates map[int][]results.Update // by step
+	updates map[int][]build.Update // by step
 }
 
 // outcome reads what became of the build.
@@ -83,16 +82,16 @@ func (b buildOutcome) stepLine(step *build.PlanStep) string {
 }
 
 // last returns the newest status of a step.
-func (b buildOutcome) last(step int) results.Update {
+func (b buildOutcome) last(step int) build.Update {
 	if updates := b.updates[step]; len(updates) > 0 {
 		return updates[len(updates)-1]
 	}
-	return results.Update{Status: build.Pending}
+	return build.Update{Status: build.Pending}
 }
 
 // ran reports whether a step's program has begun, so that it may have printed something.
 func (b buildOutcome) ran(step int) bool {
-	return slices.ContainsFunc(b.updates[step], func(u results.Update) bool {
+	return slices.ContainsFunc(b.updates[step], func(u build.Update) bool {
 		return u.Status == build.Running || u.Status == build.Completed || u.Status == build.Reused
 	})
 }

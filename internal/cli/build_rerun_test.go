@@ -75,7 +75,7 @@ func TestABuildInUseIsLeftAlone(t *testing.T) {
 		status build.Status
 		want   string
 	}{{build.Running, "still runs"}, {build.Completed, "still serves the results"}} {
-		if _, err := store.Update(0, results.Update{Status: c.status, Timestamp: noon()}); err != nil {
+		if _, err := store.Update(0, build.Update{Status: c.status, Timestamp: noon()}); err != nil {
 			t.Fatal(err)
 		}
 		if err := inUse(r, "1", "1"); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), c.want) {

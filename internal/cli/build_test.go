@@ -42,7 +42,7 @@ func shelf(t *testing.T) buildShelf {
 	}
 	for _, step := range []int{1, 2, 0} { // the end of step 0 is that of the build
 		for _, status := range []build.Status{build.Running, build.Completed} {
-			if _, err := store.Update(step, results.Update{Status: status, Timestamp: noon()}); err != nil {
+			if _, err := store.Update(step, build.Update{Status: status, Timestamp: noon()}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -182,9 +182,9 @@ func (s *silentServer) Build(context.Context, string) (server.BuildView, error) 
 func TestTheLogOfABuildThatNeverRanSaysWhy(t *testing.T) {
 	t.Parallel()
 	plan := &build.Plan{Steps: []build.PlanStep{{ID: 1, Stage: "test", Name: "unit"}, {ID: 2, Stage: "test", Name: "vet"}}}
-	is := func(statuses ...build.Status) (updates []results.Update) {
+	is := func(statuses ...build.Status) (updates []build.Update) {
 		for _, status := range statuses {
-			updates = append(updates, results.Update{Status: status, Reason: "of the " + string(status)})
+			updates = append(updates, build.Update{Status: status, Reason: "of the " + string(status)})
 		}
 		return updates
 	}
@@ -192,7 +192,7 @@ func TestTheLogOfABuildThatNeverRanSaysWhy(t *testing.T) {
 		status  build.Status
 		reason  string
 		plan    *build.Plan
-		updates map[int][]results.Update
+		updates map[int][]build.Update
 		step    string
 		remark  string
 		code    fault.Code
@@ -204,12 +204,12 @@ func TestTheLogOfABuildThatNeverRanSaysWhy(t *testing.T) {
 		"a step of one without any": {status: build.Canceled, reason: "it had not begun", step: "test/unit", code: fault.Canceled, want: "build 7: Canceled, it had not begun"},
 		"another step":              {status: build.Failed, plan: plan, step: "none", code: fault.NotFound, want: "none"},
 		"lost":                      {status: build.Lost, reason: "the worker is gone", code: fault.Failed, want: "build 7: Lost, the worker is gone"},
-		"no image": {status: build.Failed, plan: plan, updates: map[int][]results.Update{1: is(build.Pending, build.Scheduling, build.Failed), 2: is(build.Canceled)},
+		"no image": {status: build.Failed, plan: plan, updates: map[int][]build.Update{1: is(build.Pending, build.Scheduling, build.Failed), 2: is(build.Canceled)},
 			code: fault.Failed, want: "build 7: Failed\ntest/unit: Failed, of the Failed"},
-		"a step that ran":            {status: build.Failed, plan: plan, updates: map[int][]results.Update{1: is(build.Running, build.Failed)}, step: "test/unit"},
-		"one of whose steps ran":     {status: build.Failed, plan: plan, updates: map[int][]results.Update{1: is(build.Running, build.Failed)}},
-		"a step that was skipped":    {status: build.Failed, plan: plan, updates: map[int][]results.Update{2: is(build.Skipped)}, step: "vet", remark: "test/vet: Skipped, of the Skipped\n"},
-		"a step that has not begun":  {status: build.Running, plan: plan, updates: map[int][]results.Update{1: is(build.Running)}, step: "vet", remark: "build 7: Running\n"},
+		"a step that ran":            {status: build.Failed, plan: plan, updates: map[int][]build.Update{1: is(build.Running, build.Failed)}, step: "test/unit"},
+		"one of whose steps ran":     {status: build.Failed, plan: plan, updates: map[int][]build.Update{1: is(build.Running, build.Failed)}},
+		"a step that was skipped":    {status: build.Failed, plan: plan, updates: map[int][]build.Update{2: is(build.Skipped)}, step: "vet", remark: "test/vet: Skipped, of the Skipped\n"},
+		"a step that has not begun":  {status: build.Running, plan: plan, updates: map[int][]build.Update{1: is(build.Running)}, step: "vet", remark: "build 7: Running\n"},
 		"a step that never had been": {status: build.TimedOut, reason: "it took too long", plan: plan, step: "vet", code: fault.Failed, want: "build 7: TimedOut, it took too long"},
 	} {
 		s, o := &silentServer{}, newOutput(asText)

@@ -51,7 +51,7 @@ func bundle(t *testing.T) []byte {
 	log := build.FormatEntry(nil, build.Entry{At: time.Unix(1, 0).UTC(), Text: []byte("made before")})
 	const tool = "echo it was made\n"
 	err = b.AddStep(results.BundledStep{ID: 1, Log: bytes.NewReader(log), Artifacts: []build.Artifact{{ID: 1, Name: "tool", Size: int64(len(tool)), SHA256: sumOf([]byte(tool)), Kind: build.KindFile}},
-		End:  results.Update{Status: build.Completed, Trailer: &results.Trailer{Entries: 1, Bytes: int64(len(log)), SHA256: sumOf(log)}},
+		End:  build.Update{Status: build.Completed, Trailer: &build.Trailer{Entries: 1, Bytes: int64(len(log)), SHA256: sumOf(log)}},
 		Open: func(build.Artifact) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(tool)), nil }})
 	if err := errors.Join(err, b.Close(results.Earlier{Build: "40", Steps: plan.Earlier(func(id int) string { return map[int]string{2: "it failed"}[id] })})); err != nil {
 		t.Fatal(err)

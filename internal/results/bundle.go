@@ -35,9 +35,9 @@ type Bundle struct {
 // BundledStep is a step that completed. Artifacts have the ids that they had; their Path is not read.
 type BundledStep struct {
 	ID        int
-	End       Update // its last status, with the trailer
+	End       build.Update // its last status, with the trailer
 	Artifacts []build.Artifact
-	Tests     []TestFile
+	Tests     []build.TestFile
 	Log       io.Reader // as many bytes as the trailer says
 	// Open opens the bytes of an artifact.
 	Open func(build.Artifact) (io.ReadCloser, error)
@@ -68,7 +68,7 @@ func (b *Bundle) AddStep(s BundledStep) error {
 			return fmt.Errorf("bundle artifact %s: %w", a.Name, err)
 		}
 	}
-	return errors.Join(b.document(path.Join(dir, statusFile), statusDocument{[]Update{s.End}}),
+	return errors.Join(b.document(path.Join(dir, statusFile), statusDocument{[]build.Update{s.End}}),
 		b.document(path.Join(dir, artifactsFile), artifactsDocument{s.Artifacts}),
 		b.document(path.Join(dir, testsFile), testsDocument{s.Tests}))
 }

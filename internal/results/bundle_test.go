@@ -23,7 +23,7 @@ func bundled(log, artifact string) results.BundledStep {
 		return hex.EncodeToString(digest[:])
 	}
 	return results.BundledStep{ID: 1, Log: strings.NewReader(log),
-		End:       results.Update{Status: build.Completed, Trailer: &results.Trailer{Entries: 1, Bytes: int64(len(log)), SHA256: sum(log)}},
+		End:       build.Update{Status: build.Completed, Trailer: &build.Trailer{Entries: 1, Bytes: int64(len(log)), SHA256: sum(log)}},
 		Artifacts: []build.Artifact{{ID: 7, Name: "../tool\x1b", Size: int64(len(artifact)), SHA256: sum(artifact), Kind: build.KindFile}},
 		Open:      func(build.Artifact) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(artifact)), nil }}
 }

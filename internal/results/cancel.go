@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -40,7 +41,7 @@ func (r *Reader) Cancel(notify func() error) error {
 }
 
 // WaitEnd waits for the final marker. It returns nil without an error if the worker ended without one.
-func (r *Reader) WaitEnd(ctx context.Context) (*Update, error) {
+func (r *Reader) WaitEnd(ctx context.Context) (*build.Update, error) {
 	for {
 		alive := r.Alive() // before the marker is looked for, which a worker may write last
 		final, err := r.Final()

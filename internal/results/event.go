@@ -14,7 +14,7 @@ import (
 // Event is an update and its step.
 type Event struct {
 	Step int
-	Update
+	build.Update
 }
 
 // Events reads the updates of all steps in the order of their ids.

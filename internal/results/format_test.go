@@ -10,7 +10,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/goldentest"
-	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
@@ -19,7 +18,7 @@ func TestTheFilesOfABuildKeepTheirFormat(t *testing.T) {
 	t.Parallel()
 	store := create(t, filepath.Join(t.TempDir(), "r"), 0)
 	at := time.Date(2026, 11, 28, 12, 0, 0, 5, time.UTC)
-	record := func(step int, u results.Update) {
+	record := func(step int, u build.Update) {
 		t.Helper()
 		at = at.Add(time.Second)
 		u.Timestamp = at
@@ -27,9 +26,9 @@ func TestTheFilesOfABuildKeepTheirFormat(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	record(0, results.Update{Status: build.Running})
-	record(1, results.Update{Status: build.Scheduling, Attempt: 1, Reason: "its artifact was damaged"})
-	record(1, results.Update{Status: build.Running, Attempt: 1})
+	record(0, build.Update{Status: build.Running})
+	record(1, build.Update{Status: build.Scheduling, Attempt: 1, Reason: "its artifact was damaged"})
+	record(1, build.Update{Status: build.Running, Attempt: 1})
 	log, err := store.Log(1)
 	if err != nil {
 		t.Fatal(err)
@@ -48,14 +47,14 @@ func TestTheFilesOfABuildKeepTheirFormat(t *testing.T) {
 	keep(2, "out/unit.xml", "junit", false, "<testsuites/>")
 	one := testresult.Result{Suite: "s", Name: "n", Outcome: testresult.Failed, Duration: time.Second, Message: "m", File: "f.go", Line: 3}
 	report := testresult.Report{Counts: testresult.Counts{Tests: 2, Failed: 1, Duration: time.Minute}, Results: []testresult.Result{one}, Omitted: 1}
-	if err := store.SetTests(2, []results.TestFile{{Artifact: 2, Step: 2, Name: "out/unit.xml", Format: testresult.JUnit, Report: report},
+	if err := store.SetTests(2, []build.TestFile{{Artifact: 2, Step: 2, Name: "out/unit.xml", Format: testresult.JUnit, Report: report},
 		{Artifact: 3, Step: 2, Name: "cut.xml", Format: testresult.TRX, Problem: &testresult.Error{Line: 7, Text: "it is cut off"}}}); err != nil {
 		t.Fatal(err)
 	}
 	code := 3
-	record(1, results.Update{Status: build.Failed, Attempt: 1, Reason: "exit status 3", ExitCode: &code})
-	record(2, results.Update{Status: build.Skipped})
-	record(0, results.Update{Status: build.Failed, Reason: "s/a failed"})
+	record(1, build.Update{Status: build.Failed, Attempt: 1, Reason: "exit status 3", ExitCode: &code})
+	record(2, build.Update{Status: build.Skipped})
+	record(0, build.Update{Status: build.Failed, Reason: "s/a failed"})
 	var got strings.Builder
 	for _, name := range []string{"build.json", "steps/0/status.json", "steps/1/status.json", "steps/1/artifacts.json", "steps/2/status.json",
 		"steps/2/artifacts.json", "steps/2/test-results.json"} {

@@ -133,13 +133,13 @@ func (l *Log) write(entries int64) error {
 }
 
 // trailer syncs the file and says what it comes to.
-func (l *Log) trailer() (*Trailer, error) {
+func (l *Log) trailer() (*build.Trailer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.file.Sync(); err != nil && !errors.Is(err, os.ErrClosed) { // an end synced it before it closed it
 		return nil, fmt.Errorf("sync %s: %w", l.file.Name(), err)
 	}
-	return &Trailer{Entries: l.entries, Bytes: l.bytes, SHA256: hex.EncodeToString(l.hash.Sum(nil))}, nil
+	return &build.Trailer{Entries: l.entries, Bytes: l.bytes, SHA256: hex.EncodeToString(l.hash.Sum(nil))}, nil
 }
 
 // close closes the file, after which nothing more is written. A closed one stays closed.

@@ -49,32 +49,6 @@ type Given struct {
 	Passwords   []string          `json:"passwords,omitempty"` // names of inputs whose values are not kept
 }
 
-// Update is one status of a step, or of the build when the step is 0.
-type Update struct {
-	ID        int64        `json:"updateId"` // counts over the whole build
-	Timestamp time.Time    `json:"timestamp"`
-	Status    build.Status `json:"status"`
-	Attempt   int          `json:"attempt,omitempty"`
-	Reason    string       `json:"reason,omitempty"`
-	ExitCode  *int         `json:"exitCode,omitempty"`
-	Trailer   *Trailer     `json:"trailer,omitempty"` // of an end
-	Final     *Final       `json:"final,omitempty"`   // of the build's end: the final marker
-}
-
-// Trailer is what a step's log must come to.
-type Trailer struct {
-	Entries int64  `json:"entries"`
-	Bytes   int64  `json:"bytes"`
-	SHA256  string `json:"sha256"`
-}
-
-// Final is what the whole build must come to.
-type Final struct {
-	Steps     int   `json:"steps"` // step 0 aside
-	Events    int64 `json:"events"`
-	Artifacts int   `json:"artifacts"`
-}
-
 // Why nothing more can be written to a step's log.
 var (
 	ErrDiskFull = errors.New("ResultsDiskFull: the disk that holds the results is full")

@@ -80,7 +80,7 @@ func (r *Reader) Own() bool {
 }
 
 // Updates lists the statuses of a step; none when it has not begun.
-func (r *Reader) Updates(step int) ([]Update, error) {
+func (r *Reader) Updates(step int) ([]build.Update, error) {
 	var document statusDocument
 	err := readJSON(filepath.Join(r.stepDir(step), statusFile), &document)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -93,16 +93,16 @@ func (r *Reader) Updates(step int) ([]Update, error) {
 }
 
 // Last returns the present status of a step; Pending when it has none.
-func (r *Reader) Last(step int) (Update, error) {
+func (r *Reader) Last(step int) (build.Update, error) {
 	updates, err := r.Updates(step)
 	if err != nil || len(updates) == 0 {
-		return Update{Status: build.Pending}, err
+		return build.Update{Status: build.Pending}, err
 	}
 	return updates[len(updates)-1], nil
 }
 
 // Final returns the final marker; nil when the build has not ended.
-func (r *Reader) Final() (*Update, error) {
+func (r *Reader) Final() (*build.Update, error) {
 	last, err := r.Last(0)
 	if err != nil || last.Final == nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (r *Reader) Alive() bool {
 
 // State returns the present status of the build, and whether its worker lives. A build without an end whose worker does not live is lost. The
 // worker is looked for first: it may write the end and die meanwhile.
-func (r *Reader) State() (last Update, alive bool, err error) {
+func (r *Reader) State() (last build.Update, alive bool, err error) {
 	alive = r.Alive()
 	last, err = r.Last(0)
 	return last, alive, err
@@ -298,7 +298,7 @@ func (r *Reader) Verify() error {
 	return nil
 }
 
-func (r *Reader) verifyLog(step int, want Trailer) error {
+func (r *Reader) verifyLog(step int, want build.Trailer) error {
 	if !holds(r.stepDir(step), logFile, want.Bytes, want.SHA256) {
 		return fault.New(fault.Corrupt, "the log of step %d in %s is not what its end says", step, r.dir)
 	}

@@ -25,7 +25,7 @@ func begun(t *testing.T) (*results.Store, *results.Reader) {
 	if err := store.Describe(results.Build{ID: "1", Plan: &build.Plan{}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Update(0, results.Update{Status: build.Running, Timestamp: time.Now()}); err != nil {
+	if _, err := store.Update(0, build.Update{Status: build.Running, Timestamp: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	r, err := results.Open(store.Dir())
@@ -92,7 +92,7 @@ func TestWaitEndTellsALostBuildFromAnEndedOne(t *testing.T) {
 	store, r := begun(t)
 	ended := make(chan error, 1)
 	go func() {
-		_, err := store.Update(0, results.Update{Status: build.Canceled, Timestamp: time.Now()})
+		_, err := store.Update(0, build.Update{Status: build.Canceled, Timestamp: time.Now()})
 		ended <- err
 	}()
 	final, err := r.WaitEnd(t.Context())

@@ -47,9 +47,9 @@ func open(t *testing.T, dir string) *results.Reader {
 	return r
 }
 
-func update(t *testing.T, s *results.Store, step int, status build.Status) results.Update {
+func update(t *testing.T, s *results.Store, step int, status build.Status) build.Update {
 	t.Helper()
-	u, err := s.Update(step, results.Update{Status: status, Timestamp: time.Now()})
+	u, err := s.Update(step, build.Update{Status: status, Timestamp: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestStepsAreReused(t *testing.T) {
 	store := create(t, second, 0)
 	update(t, store, 0, build.Running)
 	for id, from := range map[int]int{1: 2, 2: 1} {
-		reused, err := store.Reuse(id, open(t, first), from, results.Update{Timestamp: time.Now(), Reason: "reused"})
+		reused, err := store.Reuse(id, open(t, first), from, build.Update{Timestamp: time.Now(), Reason: "reused"})
 		if err != nil || reused.Update.Status != build.Reused || len(reused.Artifacts) != 1 || reused.Artifacts[0].Step != id {
 			t.Fatalf("%+v, %v", reused, err)
 		}
@@ -129,7 +129,7 @@ func TestOnlyAReusedStepIsRead(t *testing.T) {
 		}
 	}
 	store := create(t, filepath.Join(t.TempDir(), "2"), 0)
-	if reused, err := store.Reuse(1, open(t, first), 1, results.Update{Timestamp: time.Now()}); err != nil || len(reused.Artifacts) != 1 {
+	if reused, err := store.Reuse(1, open(t, first), 1, build.Update{Timestamp: time.Now()}); err != nil || len(reused.Artifacts) != 1 {
 		t.Errorf("%+v, %v", reused, err)
 	}
 }
@@ -159,7 +159,7 @@ func TestResultsProveThemselves(t *testing.T) {
 	if err != nil || final == nil {
 		t.Fatal(final, err)
 	}
-	if diff := cmp.Diff(&results.Final{Steps: 2, Events: 6, Artifacts: 2}, final.Final); diff != "" {
+	if diff := cmp.Diff(&build.Final{Steps: 2, Events: 6, Artifacts: 2}, final.Final); diff != "" {
 		t.Error(diff)
 	}
 	artifacts, err := r.Artifacts()
@@ -222,7 +222,7 @@ func TestUpdatesFollowTheStateMachine(t *testing.T) {
 	if u := update(t, store, 1, build.Completed); u.Trailer == nil || u.Trailer.Entries != 0 {
 		t.Errorf("an end without its trailer: %+v", u)
 	}
-	if _, err := store.Update(1, results.Update{Status: build.Failed}); err == nil {
+	if _, err := store.Update(1, build.Update{Status: build.Failed}); err == nil {
 		t.Error("an ended step failed")
 	}
 }
@@ -242,7 +242,7 @@ func TestTheLogOfAStepThatEndedIsClosed(t *testing.T) {
 	if err := log.Append(line("late")); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("an entry after the end: %v, want %v", err, os.ErrClosed)
 	}
-	_, err = store.Update(1, results.Update{Status: build.Failed, Timestamp: time.Now()})
+	_, err = store.Update(1, build.Update{Status: build.Failed, Timestamp: time.Now()})
 	if err == nil || errors.Is(err, os.ErrClosed) {
 		t.Errorf("another end: %v, want that of a change that is not allowed", err)
 	}

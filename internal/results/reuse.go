@@ -14,14 +14,14 @@ import (
 
 // ReusedStep is what a step has that did not run.
 type ReusedStep struct {
-	Update    Update
+	Update    build.Update
 	Artifacts []build.Artifact
-	Tests     []TestFile
+	Tests     []build.TestFile
 }
 
 // Reuse records that a step did not run, since it completed in an earlier build: its log, artifacts and test results are those of
 // that build, whose folder may be removed. Of u it takes the time and the reason. It returns them as they were stored.
-func (s *Store) Reuse(id int, earlier *Reader, from int, u Update) (ReusedStep, error) {
+func (s *Store) Reuse(id int, earlier *Reader, from int, u build.Update) (ReusedStep, error) {
 	last, err := earlier.Last(from)
 	if err != nil {
 		return ReusedStep{}, err

@@ -9,16 +9,16 @@ import (
 
 // statusDocument is status.json.
 type statusDocument struct {
-	Updates []Update `json:"statusUpdates"`
+	Updates []build.Update `json:"statusUpdates"`
 }
 
 // Update records a status of a step and returns it as it was stored. A change
 // that is not allowed is refused. An end gets the trailer of the log; the end of
 // step 0 is the final marker, after which nothing more is written.
-func (s *Store) Update(id int, u Update) (Update, error) {
+func (s *Store) Update(id int, u build.Update) (build.Update, error) {
 	trailer, err := s.trailerFor(id, u)
 	if err != nil {
-		return Update{}, err
+		return build.Update{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,23 +31,23 @@ func (s *Store) Update(id int, u Update) (Update, error) {
 }
 
 // record stores an update that has its trailer. The caller holds the lock.
-func (s *Store) record(id int, u Update) (Update, error) {
+func (s *Store) record(id int, u build.Update) (build.Update, error) {
 	step, err := s.step(id)
 	if err != nil {
-		return Update{}, err
+		return build.Update{}, err
 	}
 	if len(step.updates) > 0 {
 		if err := build.CheckChange(step.updates[len(step.updates)-1].Status, u.Status); err != nil {
-			return Update{}, fmt.Errorf("update step %d: %w", id, err)
+			return build.Update{}, fmt.Errorf("update step %d: %w", id, err)
 		}
 	}
 	u.ID, u.Timestamp = s.events+1, u.Timestamp.UTC()
 	if id == 0 && u.Status.Ended() {
-		u.Final = &Final{Steps: s.countSteps(), Events: u.ID, Artifacts: s.artifacts}
+		u.Final = &build.Final{Steps: s.countSteps(), Events: u.ID, Artifacts: s.artifacts}
 	}
 	document := statusDocument{append(step.updates, u)}
 	if err := s.replace(filepath.Join(s.stepDir(id), statusFile), document, u.Status.Ended()); err != nil {
-		return Update{}, err
+		return build.Update{}, err
 	}
 	s.events, step.updates = u.ID, document.Updates
 	s.recorded.wake()
@@ -55,7 +55,7 @@ func (s *Store) record(id int, u Update) (Update, error) {
 }
 
 // trailerFor returns the trailer that an end gets; nil for another status.
-func (s *Store) trailerFor(id int, u Update) (*Trailer, error) {
+func (s *Store) trailerFor(id int, u build.Update) (*build.Trailer, error) {
 	if !u.Status.Ended() {
 		return nil, nil
 	}

@@ -40,7 +40,7 @@ type Store struct {
 // step is what the store remembers of one step's files.
 type step struct {
 	log       *Log
-	updates   []Update
+	updates   []build.Update
 	artifacts []build.Artifact
 }
 

@@ -9,26 +9,15 @@ import (
 	"slices"
 
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/testresult"
 )
-
-// TestFile is what one file of a step reports about tests.
-type TestFile struct {
-	Artifact int               `json:"artifactId"` // its bytes
-	Step     int               `json:"-"`
-	Name     string            `json:"name"` // its path in the workspace
-	Format   testresult.Format `json:"format"`
-	testresult.Report
-	Problem *testresult.Error `json:"problem,omitempty"` // why it cannot be read; then it reports nothing
-}
 
 // testsDocument is test-results.json.
 type testsDocument struct {
-	Files []TestFile `json:"files"`
+	Files []build.TestFile `json:"files"`
 }
 
 // SetTests stores what the files of a step report about tests.
-func (s *Store) SetTests(id int, files []TestFile) error {
+func (s *Store) SetTests(id int, files []build.TestFile) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, err := s.step(id); err != nil {
@@ -51,7 +40,7 @@ func openArtifact(dir string, a build.Artifact) (*os.File, error) {
 }
 
 // TestsOf lists what the files of a step report about tests. They are complete once the step has ended.
-func (r *Reader) TestsOf(step int) ([]TestFile, error) {
+func (r *Reader) TestsOf(step int) ([]build.TestFile, error) {
 	var document testsDocument
 	err := readJSON(filepath.Join(r.stepDir(step), testsFile), &document)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -64,12 +53,12 @@ func (r *Reader) TestsOf(step int) ([]TestFile, error) {
 }
 
 // Tests lists what the files of all steps report about tests, in the order of the steps.
-func (r *Reader) Tests() ([]TestFile, error) {
+func (r *Reader) Tests() ([]build.TestFile, error) {
 	b, err := r.Build()
 	if err != nil {
 		return nil, err
 	}
-	var all []TestFile
+	var all []build.TestFile
 	for _, step := range b.Plan.Steps {
 		files, err := r.TestsOf(step.ID)
 		if err != nil {

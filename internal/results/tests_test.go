@@ -31,7 +31,7 @@ func TestTestResultsAreReadAsTheyWereStored(t *testing.T) {
 	if !a.OfTests() || (build.Artifact{Kind: build.KindFile}).OfTests() {
 		t.Error("the kind of an artifact does not say what it is kept for")
 	}
-	stored := []results.TestFile{
+	stored := []build.TestFile{
 		{Artifact: a.ID, Step: 2, Name: "out/unit.xml", Format: testresult.JUnit, Report: testresult.Report{
 			Counts: testresult.Counts{Tests: 3, Failed: 1, Duration: 5}, Omitted: 2,
 			Results: []testresult.Result{{Suite: "s", Name: "n", Outcome: testresult.Failed, Message: "m", File: "f", Line: 1}}}},

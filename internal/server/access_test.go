@@ -78,7 +78,7 @@ func (s *testServer) builds(t *testing.T) {
 	if err := log.Append(build.Entry{At: time.Now(), Text: []byte("hello")}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Update(1, results.Update{Status: build.Running, Timestamp: time.Now()}); err != nil {
+	if _, err := store.Update(1, build.Update{Status: build.Running, Timestamp: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
@@ -51,9 +50,9 @@ type BuildStepInput struct {
 // BuildView is a build with its steps.
 type BuildView struct {
 	BuildSummary
-	Plan  *build.Plan              `json:"plan"`
-	Steps []BuildStepView          `json:"stepList"`
-	Done  map[int][]results.Update `json:"updates"` // by step; 0 is the build
+	Plan  *build.Plan            `json:"plan"`
+	Steps []BuildStepView        `json:"stepList"`
+	Done  map[int][]build.Update `json:"updates"` // by step; 0 is the build
 }
 
 // BuildTests is what the tests of a step or file came to.

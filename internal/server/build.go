@@ -26,7 +26,7 @@ type BuildSource interface {
 type BuildReader interface {
 	State(ctx context.Context) (BuildState, error)
 	// Tests lists what the files of all steps report about tests, in the order of the steps.
-	Tests(ctx context.Context) ([]results.TestFile, error)
+	Tests(ctx context.Context) ([]build.TestFile, error)
 	OpenArtifact(ctx context.Context, a build.Artifact) (io.ReadSeekCloser, error)
 	// Locate finds a place in the log of a step. ReadLog fills buffer (results.BatchSize or more) with the whole entries that
 	// begin at the byte offset, and returns their size in bytes.
@@ -112,10 +112,10 @@ type BuildParam struct {
 type BuildState struct {
 	BuildSummary
 	Plan      *build.Plan               `json:"plan"`
-	Updates   map[int][]results.Update  `json:"updates"` // by step; 0 is the build
+	Updates   map[int][]build.Update    `json:"updates"` // by step; 0 is the build
 	Artifacts []build.Artifact          `json:"-"`       // step by step
 	Counts    map[int]testresult.Counts `json:"-"`       // of the tests of each step that reports any
-	Notable   []results.TestFile        `json:"-"`       // files with failed or flaky tests, and only these; at most mostNotable
+	Notable   []build.TestFile          `json:"-"`       // files with failed or flaky tests, and only these; at most mostNotable
 	Logs      map[int]build.Position    `json:"-"`       // ends of the logs of steps; nil: the logs say
 }
 
@@ -136,7 +136,7 @@ func statusID(s build.Status) int {
 func (s BuildSummary) Ended() bool { return s.Status.Ended() }
 
 // summarizeBuild returns the summary of a build from its description and the last update of step 0. alive says that its worker lives.
-func summarizeBuild(b results.Build, last results.Update, alive bool) BuildSummary {
+func summarizeBuild(b results.Build, last build.Update, alive bool) BuildSummary {
 	s := BuildSummary{ID: b.ID, Status: last.Status, Reason: last.Reason, Source: b.Source, Branch: b.Branch, Commit: b.Commit, Subject: b.Subject, Environment: b.Plan.Environment,
 		Stages: []string{}, Params: []BuildParam{}, Runner: b.Runner, RerunOf: b.RerunOf, Steps: len(b.Plan.Steps), ScheduledOn: b.StartedAt, StartedOn: b.StartedAt}
 	switch {
@@ -205,11 +205,11 @@ func contains(text, part string) bool {
 }
 
 // Last returns the present status of a step; Pending when it has none.
-func (s BuildState) Last(step int) results.Update {
+func (s BuildState) Last(step int) build.Update {
 	if updates := s.Updates[step]; len(updates) > 0 {
 		return updates[len(updates)-1]
 	}
-	return results.Update{Status: build.Pending}
+	return build.Update{Status: build.Pending}
 }
 
 // Artifact returns an artifact by its id.
@@ -290,7 +290,7 @@ func (s BuildState) stepView(step *build.PlanStep) BuildStepView {
 }
 
 // reusedFrom returns the build in which a step completed that was not run in this one; "" for any other step.
-func (s BuildState) reusedFrom(last results.Update) string {
+func (s BuildState) reusedFrom(last build.Update) string {
 	if last.Status == build.Reused {
 		return s.RerunOf
 	}

@@ -100,7 +100,7 @@ func (f *BuildFolders) has(q BuildQuery, s BuildSummary) bool {
 	}
 	test := func(part string) bool {
 		all, err := r.Tests()
-		return err == nil && slices.ContainsFunc(all, func(file results.TestFile) bool {
+		return err == nil && slices.ContainsFunc(all, func(file build.TestFile) bool {
 			return slices.ContainsFunc(file.Results, func(r testresult.Result) bool { return contains(r.Suite+" "+r.Name, part) })
 		})
 	}
@@ -219,11 +219,11 @@ type folderBuild struct {
 // folderStep is what is remembered of a step.
 type folderStep struct {
 	places  *results.Positions
-	updates []results.Update
+	updates []build.Update
 	ended   bool // updates, artifacts and tests are complete
 
 	artifacts []build.Artifact
-	tests     []results.TestFile // without tests that passed or were skipped
+	tests     []build.TestFile // without tests that passed or were skipped
 }
 
 // State reads the build and its steps; of those that have ended only once.
@@ -239,13 +239,13 @@ func (b *folderBuild) State(ctx context.Context) (BuildState, error) {
 	if err != nil {
 		return BuildState{}, err
 	}
-	last := results.Update{Status: build.Pending}
+	last := build.Update{Status: build.Pending}
 	if len(final) > 0 {
 		last = final[len(final)-1]
 	}
 	summary, _ := b.folders.describe(ctx, b.reader.Dir(), summarizeBuild(described, last, alive))
 	state := BuildState{BuildSummary: summary, Plan: described.Plan,
-		Updates: map[int][]results.Update{0: final}, Artifacts: []build.Artifact{}, Counts: map[int]testresult.Counts{}}
+		Updates: map[int][]build.Update{0: final}, Artifacts: []build.Artifact{}, Counts: map[int]testresult.Counts{}}
 	for _, step := range described.Plan.Steps {
 		if err := ctx.Err(); err != nil {
 			return state, context.Cause(ctx)
@@ -325,7 +325,7 @@ func (b *folderBuild) Follow() func(context.Context) error {
 	return func(ctx context.Context) error { return pauseFor(ctx, folderPause) }
 }
 
-func (b *folderBuild) Tests(context.Context) ([]results.TestFile, error) { return b.reader.Tests() }
+func (b *folderBuild) Tests(context.Context) ([]build.TestFile, error) { return b.reader.Tests() }
 
 func (b *folderBuild) OpenArtifact(_ context.Context, a build.Artifact) (io.ReadSeekCloser, error) {
 	return b.reader.OpenArtifact(a)

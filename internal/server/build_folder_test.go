@@ -43,7 +43,7 @@ func TestABuildThatEndsWhileItIsReadIsNotLost(t *testing.T) {
 			status := filepath.Join(store.Dir(), "steps", "0", "status.json")
 			update := func(s build.Status) (text []byte) {
 				t.Helper()
-				_, err := store.Update(0, results.Update{Status: s, Timestamp: time.Now()})
+				_, err := store.Update(0, build.Update{Status: s, Timestamp: time.Now()})
 				if err == nil {
 					text, err = os.ReadFile(status)
 				}

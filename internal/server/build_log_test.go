@@ -43,12 +43,12 @@ func TestACutLogIsResumed(t *testing.T) {
 			}
 			want = append(want, fmt.Sprintf("%s %d line %d\x1b[2J\ufffd", plan.Steps[id-1].Path(), n+1, n))
 		}
-		if _, err := store.Update(id, results.Update{Status: build.Completed, Timestamp: time.Now()}); err != nil {
+		if _, err := store.Update(id, build.Update{Status: build.Completed, Timestamp: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, status := range []build.Status{build.Running, build.Completed} {
-		if _, err := store.Update(0, results.Update{Status: status, Timestamp: time.Now()}); err != nil {
+		if _, err := store.Update(0, build.Update{Status: status, Timestamp: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
 	}

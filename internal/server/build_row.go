@@ -15,7 +15,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
@@ -47,7 +46,7 @@ type knownBuild struct {
 	artifacts []build.Artifact // in the order of their ids
 	reports   int
 	counts    map[int]testresult.Counts
-	notable   []results.TestFile
+	notable   []build.TestFile
 }
 
 // State reads the build, its steps and what they left, as far as it has changed.
@@ -199,13 +198,13 @@ func planOf(row *builds.Build, steps []builds.Step) *build.Plan {
 
 // updates returns the statuses of all steps. Statuses and logs are stored independently: while the build runs, those from the end of a
 // step whose log is not yet whole are left out, so that who has seen an end has all of the log.
-func (k *knownBuild) updates() map[int][]results.Update {
+func (k *knownBuild) updates() map[int][]build.Update {
 	trailers, whole := trailersOf(k.steps)
 	if !k.row.ExpiredAt.IsZero() {
 		trailers = nil // their logs were removed
 	}
-	all, number := map[int][]results.Update{}, int64(0) // streams need numbers without a gap
-	add := func(step int, u results.Update) {
+	all, number := map[int][]build.Update{}, int64(0) // streams need numbers without a gap
+	add := func(step int, u build.Update) {
 		number++
 		if u.ID = number; u.Status.Ended() {
 			u.Trailer = trailers[step]
@@ -216,35 +215,35 @@ func (k *knownBuild) updates() map[int][]results.Update {
 		if e.Source == builds.Worker && e.Status.Ended() && !whole[e.Step] && !k.row.Status.Ended() {
 			return all
 		}
-		add(e.Step, results.Update{Timestamp: e.At, Status: e.Status, Attempt: e.Attempt, Reason: e.Reason, ExitCode: e.ExitCode})
+		add(e.Step, build.Update{Timestamp: e.At, Status: e.Status, Attempt: e.Attempt, Reason: e.Reason, ExitCode: e.ExitCode})
 	}
 	if k.row.ExpiredAt.IsZero() {
 		return all
 	}
 	for i := range k.steps { // retention has left these
 		s := &k.steps[i]
-		add(s.ID, results.Update{Timestamp: s.EndedAt, Status: s.Status, Attempt: s.Attempt, Reason: s.Reason, ExitCode: s.ExitCode})
+		add(s.ID, build.Update{Timestamp: s.EndedAt, Status: s.Status, Attempt: s.Attempt, Reason: s.Reason, ExitCode: s.ExitCode})
 	}
 	return all
 }
 
 // trailersOf returns what the logs of the steps that have ended come to, and whose are whole.
-func trailersOf(steps []builds.Step) (trailers map[int]*results.Trailer, whole map[int]bool) {
-	trailers, whole = map[int]*results.Trailer{}, map[int]bool{}
+func trailersOf(steps []builds.Step) (trailers map[int]*build.Trailer, whole map[int]bool) {
+	trailers, whole = map[int]*build.Trailer{}, map[int]bool{}
 	for i := range steps {
 		s := &steps[i]
 		if t := s.Trailer; t != nil && s.LogLines >= t.Entries {
 			whole[s.ID] = true
-			trailers[s.ID] = &results.Trailer{Entries: t.Entries, Bytes: t.Bytes, SHA256: hex.EncodeToString(t.SHA256)}
+			trailers[s.ID] = &build.Trailer{Entries: t.Entries, Bytes: t.Bytes, SHA256: hex.EncodeToString(t.SHA256)}
 		} else if t != nil { // the rest is lost
-			trailers[s.ID] = &results.Trailer{Entries: s.LogLines, Bytes: s.LogBytes}
+			trailers[s.ID] = &build.Trailer{Entries: s.LogLines, Bytes: s.LogBytes}
 		}
 	}
 	return trailers, whole
 }
 
 // Tests lists what the files of all steps report about tests.
-func (b *tableBuild) Tests(ctx context.Context) ([]results.TestFile, error) {
+func (b *tableBuild) Tests(ctx context.Context) ([]build.TestFile, error) {
 	reports, err := b.from.Rows.TestReports(ctx, b.id)
 	if err != nil {
 		return nil, err
@@ -253,7 +252,7 @@ func (b *tableBuild) Tests(ctx context.Context) ([]results.TestFile, error) {
 }
 
 // files reads the tests of reports; with broken only those that failed or were flaky.
-func (b *tableBuild) files(ctx context.Context, reports []builds.TestReport, broken bool) ([]results.TestFile, error) {
+func (b *tableBuild) files(ctx context.Context, reports []builds.TestReport, broken bool) ([]build.TestFile, error) {
 	kept := map[int][]testresult.Result{}
 	for last := (builds.TestResult{}); len(reports) > 0; {
 		page, err := b.from.Rows.TestResults(ctx, b.id, last, broken, testsAtOnce)
@@ -268,12 +267,12 @@ func (b *tableBuild) files(ctx context.Context, reports []builds.TestReport, bro
 			break
 		}
 	}
-	var files []results.TestFile
+	var files []build.TestFile
 	for _, r := range reports {
-		files = append(files, results.TestFile{Artifact: r.Artifact, Step: r.Step, Name: r.Name, Format: r.Format, Problem: r.Problem,
+		files = append(files, build.TestFile{Artifact: r.Artifact, Step: r.Step, Name: r.Name, Format: r.Format, Problem: r.Problem,
 			Report: testresult.Report{Counts: r.Counts, Results: kept[r.Artifact], Omitted: r.Omitted}})
 	}
-	slices.SortStableFunc(files, func(a, b results.TestFile) int { return a.Step - b.Step })
+	slices.SortStableFunc(files, func(a, b build.TestFile) int { return a.Step - b.Step })
 	return files, nil
 }
 

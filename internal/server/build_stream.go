@@ -13,7 +13,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/results"
 )
 
 // Bounds of a stream of a build.
@@ -26,7 +25,7 @@ const (
 // BuildStatusEvent is the data of an event status.
 type BuildStatusEvent struct {
 	StepID int `json:"stepId"` // 0: the build
-	results.Update
+	build.Update
 }
 
 // BuildArtifact is an artifact and its step.

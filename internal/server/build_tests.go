@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
@@ -18,7 +18,7 @@ type BuildTest struct {
 // TestFileView is a file of test results and its step.
 type TestFileView struct {
 	StepID int `json:"stepId"`
-	results.TestFile
+	build.TestFile
 }
 
 type BuildTestInput struct {
@@ -27,7 +27,7 @@ type BuildTestInput struct {
 	Limit   int    `query:"limit" minimum:"0" maximum:"50000" doc:"default 1000"`
 }
 
-func testFileViews(files []results.TestFile) []TestFileView {
+func testFileViews(files []build.TestFile) []TestFileView {
 	views := []TestFileView{}
 	for _, f := range files {
 		views = append(views, TestFileView{f.Step, f})
@@ -35,14 +35,14 @@ func testFileViews(files []results.TestFile) []TestFileView {
 	return views
 }
 
-func countTests(files []results.TestFile) (counts testresult.Counts) {
+func countTests(files []build.TestFile) (counts testresult.Counts) {
 	for _, f := range files {
 		counts.Add(f.Counts)
 	}
 	return counts
 }
 
-func summarizeTests(files []results.TestFile) []BuildTests {
+func summarizeTests(files []build.TestFile) []BuildTests {
 	all := []BuildTests{}
 	for _, f := range files {
 		t := BuildTests{StepID: f.Step, ArtifactID: f.Artifact, Name: f.Name, Counts: f.Counts}
@@ -55,7 +55,7 @@ func summarizeTests(files []results.TestFile) []BuildTests {
 }
 
 // detailTests lists tests: failed, flaky, skipped, passed.
-func detailTests(files []results.TestFile, outcome string, limit int) []BuildTest {
+func detailTests(files []build.TestFile, outcome string, limit int) []BuildTest {
 	all := []BuildTest{}
 	for _, f := range files {
 		for _, r := range f.Results {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/results"
 )
 
 // buildPage is how many builds the client asks for at a time.
@@ -105,7 +104,7 @@ func (c *Client) OpenBuildArtifact(ctx context.Context, id string, artifact int)
 }
 
 // BuildTests lists the files of test results of a build.
-func (c *Client) BuildTests(ctx context.Context, id string) (all []results.TestFile, err error) {
+func (c *Client) BuildTests(ctx context.Context, id string) (all []build.TestFile, err error) {
 	var list []TestFileView
 	err = c.getBuild(ctx, apiPath(id, "test-result"), nil, &list)
 	for _, f := range list {

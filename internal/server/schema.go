@@ -14,7 +14,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
@@ -145,9 +144,9 @@ func schemaNames() map[reflect.Type]string {
 		reflect.TypeFor[ReplacedRevision]():            "ReplacedRevision",
 		reflect.TypeFor[ReplayOrder]():                 "ReplayOrder",
 		reflect.TypeFor[RerunBuildBody]():              "RerunBuildBody",
-		reflect.TypeFor[results.Final]():               "ResultsFinal",
-		reflect.TypeFor[results.Trailer]():             "ResultsTrailer",
-		reflect.TypeFor[results.Update]():              "ResultsUpdate",
+		reflect.TypeFor[build.Final]():                 "ResultsFinal",
+		reflect.TypeFor[build.Trailer]():               "ResultsTrailer",
+		reflect.TypeFor[build.Update]():                "ResultsUpdate",
 		reflect.TypeFor[ReturningHost]():               "ReturningHost",
 		reflect.TypeFor[RevisionBody]():                "RevisionInputBody",
 		reflect.TypeFor[RollbackBody]():                "RollbackInputBody",

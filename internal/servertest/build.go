@@ -88,7 +88,7 @@ func (b *Build) Append(step int, entries ...build.Entry) {
 // Status records a status of a step.
 func (b *Build) Status(step int, status build.Status, reason string) {
 	b.t.Helper()
-	u := results.Update{Timestamp: buildBegan.Add(time.Duration(step) * time.Second), Status: status, Reason: reason, Attempt: 1}
+	u := build.Update{Timestamp: buildBegan.Add(time.Duration(step) * time.Second), Status: status, Reason: reason, Attempt: 1}
 	if status.Ended() {
 		u.Timestamp = u.Timestamp.Add(12 * time.Second)
 		code := 0
@@ -139,7 +139,7 @@ func (b *Build) Tests(step int, tests ...testresult.Result) {
 			report.Skipped++
 		}
 	}
-	if err := b.SetTests(step, []results.TestFile{{Artifact: 1, Step: step, Name: "out/unit.xml", Format: testresult.JUnit, Report: report}}); err != nil {
+	if err := b.SetTests(step, []build.TestFile{{Artifact: 1, Step: step, Name: "out/unit.xml", Format: testresult.JUnit, Report: report}}); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/waybill-dev/waybill/api/worker/v1/workerv1connect"
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
@@ -156,7 +156,7 @@ func (c *client) tests(ctx context.Context, step int) (reports []builds.TestRepo
 	found := 0
 	return reports, c.get(ctx, fmt.Sprintf("/api/build/step/%d/test-result", step), "files", func(d *json.Decoder) error {
 		var t struct {
-			results.TestFile
+			build.TestFile
 			Results list[testresult.Result] `json:"results"` // counted, unlike those of TestFile
 		}
 		if err := d.Decode(&t); err != nil {

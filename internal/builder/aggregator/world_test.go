@@ -194,7 +194,7 @@ func (w *world) taken() {
 
 func (w *world) update(step int, status build.Status) {
 	w.t.Helper()
-	_, err := w.results.Update(step, results.Update{Status: status, Timestamp: time.Now().Add(w.skew), Attempt: min(step, 1)})
+	_, err := w.results.Update(step, build.Update{Status: status, Timestamp: time.Now().Add(w.skew), Attempt: min(step, 1)})
 	w.must(err)
 }
 
@@ -220,7 +220,7 @@ func (w *world) tests(step int) {
 	w.t.Helper()
 	a, err := w.results.AddArtifact(step, "out/unit.xml", string(testresult.JUnit), false, strings.NewReader("<testsuite/>"))
 	w.must(err)
-	w.must(w.results.SetTests(step, []results.TestFile{{Artifact: a.ID, Name: a.Name, Format: testresult.JUnit, Report: testresult.Report{
+	w.must(w.results.SetTests(step, []build.TestFile{{Artifact: a.ID, Name: a.Name, Format: testresult.JUnit, Report: testresult.Report{
 		Counts: testresult.Counts{Tests: 2, Failed: 1}, Results: []testresult.Result{{Suite: "cart", Name: "Total", Outcome: testresult.Failed, Line: 41}, {Name: "Empty", Outcome: testresult.Passed}}}}}))
 }
 

@@ -240,10 +240,10 @@ func (b *Builder) failServed(ctx context.Context, j job, cause error) error {
 // unwatched shows nothing of a build.
 type unwatched struct{}
 
-func (unwatched) Begin()                        {}
-func (unwatched) End(build.Status)              {}
-func (unwatched) Status(int, results.Update)    {}
-func (unwatched) Output(int, []build.Entry)     {}
-func (unwatched) Artifact(int, build.Artifact)  {}
-func (unwatched) Tests(int, []results.TestFile) {}
-func (unwatched) Remark(string)                 {}
+func (unwatched) Begin()                       {}
+func (unwatched) End(build.Status)             {}
+func (unwatched) Status(int, build.Update)     {}
+func (unwatched) Output(int, []build.Entry)    {}
+func (unwatched) Artifact(int, build.Artifact) {}
+func (unwatched) Tests(int, []build.TestFile)  {}
+func (unwatched) Remark(string)                {}

@@ -25,7 +25,7 @@ type sink struct {
 }
 
 func (s *sink) Phase(status build.Status) error {
-	return s.worker.update(s.step, results.Update{Status: status, Attempt: s.attempt})
+	return s.worker.update(s.step, build.Update{Status: status, Attempt: s.attempt})
 }
 
 func (s *sink) Output(entries []build.Entry) error {
@@ -88,9 +88,9 @@ func (u untilEnded) Read(p []byte) (int, error) {
 
 // Tests keeps every file, without passwords, before it reads it, so that one that cannot be read can
 // be looked at.
-func (s *sink) Tests(workspace string, files []build.TestFile) error {
+func (s *sink) Tests(workspace string, files []build.TestSource) error {
 	room := testresult.NewRoom()
-	read := make([]results.TestFile, len(files))
+	read := make([]build.TestFile, len(files))
 	for i, f := range files {
 		var err error
 		if read[i], err = s.readTests(workspace, f, room); err != nil {
@@ -112,26 +112,26 @@ func (s *sink) Tests(workspace string, files []build.TestFile) error {
 	return nil
 }
 
-func (s *sink) readTests(workspace string, f build.TestFile, room *testresult.Room) (results.TestFile, error) {
+func (s *sink) readTests(workspace string, f build.TestSource, room *testresult.Room) (build.TestFile, error) {
 	in, err := f.Open()
 	if err != nil {
-		return results.TestFile{}, err
+		return build.TestFile{}, err
 	}
 	defer in.Close()
 	kind := string(f.Format)
 	a, err := s.worker.Store.AddArtifact(s.step, s.worker.mask.Text(f.Name), kind, false, s.worker.mask.Reader(in))
 	if err != nil {
-		return results.TestFile{}, err
+		return build.TestFile{}, err
 	}
 	if a.Kind == kind { // else it was kept as an artifact
 		s.worker.Observer.Artifact(s.step, a)
 	}
 	kept, err := s.worker.Store.OpenArtifact(a)
 	if err != nil {
-		return results.TestFile{}, err
+		return build.TestFile{}, err
 	}
 	defer kept.Close()
-	out := results.TestFile{Artifact: a.ID, Step: s.step, Name: a.Name, Format: f.Format}
+	out := build.TestFile{Artifact: a.ID, Step: s.step, Name: a.Name, Format: f.Format}
 	out.Report, err = testresult.Parse(f.Format, kept, workspace, room)
 	if problem, ok := errors.AsType[*testresult.Error](err); ok {
 		out.Problem, err = &testresult.Error{Line: problem.Line, Text: s.worker.mask.Text(problem.Text)}, nil

@@ -9,7 +9,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/obs"
-	"github.com/waybill-dev/waybill/internal/results"
 )
 
 // spans is the trace of a build: its own span, below it one of each step that begins, and below that one of each attempt. Where
@@ -49,7 +48,7 @@ func (s spans) attempt(ctx context.Context, step build.PlanStep, number int) con
 }
 
 // changed ends the spans that end with a status, whose reason has no passwords.
-func (s spans) changed(id int, u results.Update) {
+func (s spans) changed(id int, u build.Update) {
 	if u.Status != build.Backoff && !u.Status.Ended() {
 		return
 	}
@@ -63,7 +62,7 @@ func (s spans) changed(id int, u results.Update) {
 	}
 }
 
-func endSpan(span trace.Span, u results.Update) {
+func endSpan(span trace.Span, u build.Update) {
 	span.SetAttributes(obs.SpanStatus.String(string(u.Status)))
 	if u.ExitCode != nil {
 		span.SetAttributes(obs.SpanExitCode.Int(*u.ExitCode))

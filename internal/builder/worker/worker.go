@@ -33,10 +33,10 @@ type Runner interface {
 // Observer receives everything after it was written. Its methods are called
 // from several goroutines, those of one step in order, and must not block for long.
 type Observer interface {
-	Status(step int, u results.Update)
+	Status(step int, u build.Update)
 	Output(step int, entries []build.Entry)
 	Artifact(step int, a build.Artifact)
-	Tests(step int, files []results.TestFile)
+	Tests(step int, files []build.TestFile)
 	Remark(text string) // what was left out of the workspace
 }
 
@@ -124,7 +124,7 @@ func (w *Worker) Run(ctx context.Context) (build.Status, error) {
 
 func (w *Worker) run(ctx context.Context) (build.Status, error) {
 	w.states.StartedAt = time.Now()
-	if err := w.update(0, results.Update{Status: build.Scheduling}); err != nil {
+	if err := w.update(0, build.Update{Status: build.Scheduling}); err != nil {
 		return "", err
 	}
 	if w.Fault != nil {
@@ -134,7 +134,7 @@ func (w *Worker) run(ctx context.Context) (build.Status, error) {
 	if err != nil {
 		return w.endEarly(ctx, err)
 	}
-	if err := w.update(0, results.Update{Status: build.Running}); err != nil {
+	if err := w.update(0, build.Update{Status: build.Running}); err != nil {
 		return "", err
 	}
 	if err := w.reuse(); err != nil {
@@ -145,7 +145,7 @@ func (w *Worker) run(ctx context.Context) (build.Status, error) {
 		w.abandon()
 		return "", err
 	}
-	return result, w.update(0, results.Update{Status: result, Reason: w.reason(result)})
+	return result, w.update(0, build.Update{Status: result, Reason: w.reason(result)})
 }
 
 // reuse records the steps that completed in the build that is resumed.
@@ -161,7 +161,7 @@ func (w *Worker) reuse() error {
 		}
 		reason := "reused from build " + w.Resumes.ID
 		w.note(step.Path() + " is " + reason)
-		reused, err := w.Store.Reuse(step.ID, w.Resumes.Results, from, results.Update{Timestamp: time.Now(), Reason: reason})
+		reused, err := w.Store.Reuse(step.ID, w.Resumes.Results, from, build.Update{Timestamp: time.Now(), Reason: reason})
 		if err != nil {
 			return fmt.Errorf("record build %s: %w", w.ID, err)
 		}
@@ -228,7 +228,7 @@ func wakeAt(at time.Time) (<-chan time.Time, func()) {
 // carryOut ends, stops and starts what the decision names.
 func (w *Worker) carryOut(ctx context.Context, d build.Decision, tree string) error {
 	for _, end := range d.End {
-		if err := w.end(end.ID, results.Update{Status: end.Status, Reason: end.Reason}); err != nil {
+		if err := w.end(end.ID, build.Update{Status: end.Status, Reason: end.Reason}); err != nil {
 			return err
 		}
 	}
@@ -250,7 +250,7 @@ func (w *Worker) carryOut(ctx context.Context, d build.Decision, tree string) er
 // build's context cancels the build, and the decision that follows the step.
 func (w *Worker) start(ctx context.Context, id int, tree string) error {
 	attempt := w.states.Steps[id].Attempt + 1
-	scheduled := results.Update{Status: build.Scheduling, Attempt: attempt}
+	scheduled := build.Update{Status: build.Scheduling, Attempt: attempt}
 	if attempt == 1 {
 		scheduled.Reason = w.runsAgain(id)
 	}
@@ -309,10 +309,10 @@ func (w *Worker) stepEnded(e stepEnd) error {
 }
 
 // outcome returns how an attempt ended, and its fault.
-func (w *Worker) outcome(e stepEnd) (results.Update, build.Fault) {
+func (w *Worker) outcome(e stepEnd) (build.Update, build.Fault) {
 	stopped, asked := w.stopped[e.id]
 	code := e.exit.Code
-	u := results.Update{Attempt: w.states.Steps[e.id].Attempt, Status: build.Completed, ExitCode: &code}
+	u := build.Update{Attempt: w.states.Steps[e.id].Attempt, Status: build.Completed, ExitCode: &code}
 	switch {
 	case asked:
 		u.Status, u.Reason = stopped.Status, stopped.Reason
@@ -368,7 +368,7 @@ func (w *Worker) needed(id int) (files []build.Needed) {
 }
 
 // end records a step's end, on disk first.
-func (w *Worker) end(id int, u results.Update) error {
+func (w *Worker) end(id int, u build.Update) error {
 	if err := w.update(id, u); err != nil {
 		return err
 	}
@@ -382,7 +382,7 @@ func (w *Worker) end(id int, u results.Update) error {
 }
 
 // update records a status and passes it to the observer.
-func (w *Worker) update(id int, u results.Update) error {
+func (w *Worker) update(id int, u build.Update) error {
 	u.Timestamp, u.Reason = time.Now(), w.mask.Text(u.Reason)
 	stored, err := w.Store.Update(id, u)
 	if err != nil {
@@ -447,11 +447,11 @@ func (w *Worker) endEarly(ctx context.Context, cause error) (build.Status, error
 	}
 	w.note(cause.Error())
 	for _, step := range w.Plan.Steps {
-		if err := w.end(step.ID, results.Update{Status: each, Reason: cause.Error()}); err != nil {
+		if err := w.end(step.ID, build.Update{Status: each, Reason: cause.Error()}); err != nil {
 			return "", err
 		}
 	}
-	return result, w.update(0, results.Update{Status: result, Reason: cause.Error()})
+	return result, w.update(0, build.Update{Status: result, Reason: cause.Error()})
 }
 
 // abandon ends running steps after the results could not be written.

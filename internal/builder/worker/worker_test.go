@@ -76,11 +76,11 @@ type watch struct {
 	on      func(printed string)
 }
 
-func (w *watch) Status(int, results.Update) {}
+func (w *watch) Status(int, build.Update) {}
 
 func (w *watch) Artifact(int, build.Artifact) {}
 
-func (w *watch) Tests(int, []results.TestFile) {}
+func (w *watch) Tests(int, []build.TestFile) {}
 
 func (w *watch) Remark(text string) {
 	w.mu.Lock()

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -33,11 +32,11 @@ type BuildSummary struct {
 // BuildDocument is `waybill build show -o json`.
 type BuildDocument struct {
 	BuildSummary
-	Plan      *build.Plan              `json:"plan"`
-	Updates   map[int][]results.Update `json:"updates"`
-	Artifacts []build.Artifact         `json:"artifacts"`
+	Plan      *build.Plan            `json:"plan"`
+	Updates   map[int][]build.Update `json:"updates"`
+	Artifacts []build.Artifact       `json:"artifacts"`
 
-	Tests map[int][]results.TestFile `json:"tests"` // by step
+	Tests map[int][]build.TestFile `json:"tests"` // by step
 }
 
 // Builds returns the rows of a list of builds. shorten returns a path as it is shown.

@@ -4,25 +4,24 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/results"
 )
 
 // buildEvent is one line of `waybill run -o json`.
 type buildEvent struct {
-	Event    string            `json:"event"` // build, status, output, artifact, tests, end
-	At       time.Time         `json:"at"`
-	Build    string            `json:"buildId,omitempty"`
-	Results  string            `json:"results,omitempty"`
-	Steps    int               `json:"steps,omitempty"`
-	StepID   int               `json:"stepId,omitempty"`
-	Step     string            `json:"step,omitempty"` // stage/step
-	Status   build.Status      `json:"status,omitempty"`
-	Reason   string            `json:"reason,omitempty"`
-	ExitCode *int              `json:"exitCode,omitempty"`
-	Text     string            `json:"text,omitempty"`
-	Stream   string            `json:"stream,omitempty"` // of output: stdout, stderr, or waybill
-	Artifact *build.Artifact   `json:"artifact,omitempty"`
-	Tests    *results.TestFile `json:"tests,omitempty"` // without the results of tests that passed or were skipped
+	Event    string          `json:"event"` // build, status, output, artifact, tests, end
+	At       time.Time       `json:"at"`
+	Build    string          `json:"buildId,omitempty"`
+	Results  string          `json:"results,omitempty"`
+	Steps    int             `json:"steps,omitempty"`
+	StepID   int             `json:"stepId,omitempty"`
+	Step     string          `json:"step,omitempty"` // stage/step
+	Status   build.Status    `json:"status,omitempty"`
+	Reason   string          `json:"reason,omitempty"`
+	ExitCode *int            `json:"exitCode,omitempty"`
+	Text     string          `json:"text,omitempty"`
+	Stream   string          `json:"stream,omitempty"` // of output: stdout, stderr, or waybill
+	Artifact *build.Artifact `json:"artifact,omitempty"`
+	Tests    *build.TestFile `json:"tests,omitempty"` // without the results of tests that passed or were skipped
 }
 
 // buildEvents writes a build as events, one JSON document a line.
@@ -45,7 +44,7 @@ func (v *buildEvents) Begin() {
 	v.print(0, buildEvent{Event: "build", Build: v.head.ID, Results: v.head.Results, Steps: len(v.head.Plan.Steps)})
 }
 
-func (v *buildEvents) Status(step int, u results.Update) {
+func (v *buildEvents) Status(step int, u build.Update) {
 	if step > 0 {
 		v.print(step, buildEvent{Event: "status", At: u.Timestamp, Status: u.Status, Reason: u.Reason, ExitCode: u.ExitCode})
 	}
@@ -66,7 +65,7 @@ func (v *buildEvents) Artifact(step int, a build.Artifact) {
 	v.print(step, buildEvent{Event: "artifact", Artifact: &a})
 }
 
-func (v *buildEvents) Tests(step int, files []results.TestFile) {
+func (v *buildEvents) Tests(step int, files []build.TestFile) {
 	for _, f := range notable(files) {
 		v.print(step, buildEvent{Event: "tests", Tests: &f})
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -30,7 +29,7 @@ func BuildHistory(d BuildDocument, now time.Time) []string {
 }
 
 // addUpdates adds a row for each status.
-func addUpdates(t *table, name string, updates []results.Update, end time.Time) {
+func addUpdates(t *table, name string, updates []build.Update, end time.Time) {
 	for i, u := range updates {
 		took := ""
 		switch {

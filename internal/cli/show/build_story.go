@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/results"
 )
 
 // buildStory prints a build line by line, for outputs that are not a terminal.
@@ -16,7 +15,7 @@ func (v *buildStory) Begin() {
 	}
 }
 
-func (v *buildStory) Status(step int, u results.Update) {
+func (v *buildStory) Status(step int, u build.Update) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.board.status(step, u)

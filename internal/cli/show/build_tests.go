@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
@@ -13,7 +12,7 @@ import (
 const namedTests = 10
 
 // testCounts returns the counts of a step's files: 214 tests, 1 failed.
-func testCounts(files []results.TestFile) string {
+func testCounts(files []build.TestFile) string {
 	c := countTests(files)
 	if c.Tests == 0 {
 		return ""
@@ -30,7 +29,7 @@ func testCounts(files []results.TestFile) string {
 	return text
 }
 
-func countTests(files []results.TestFile) (c testresult.Counts) {
+func countTests(files []build.TestFile) (c testresult.Counts) {
 	for _, f := range files {
 		c.Add(f.Counts)
 	}
@@ -39,7 +38,7 @@ func countTests(files []results.TestFile) (c testresult.Counts) {
 
 // testLines returns the failed and the flaky tests of a step by name, at most limit of each, and
 // the files that cannot be read.
-func testLines(s Style, files []results.TestFile, limit int) (lines []string) {
+func testLines(s Style, files []build.TestFile, limit int) (lines []string) {
 	c := countTests(files)
 	lines = append(lines, outcomeLines(s.bad, files, testresult.Failed, fmt.Sprintf("%d of %s failed", c.Failed, Count(c.Tests, "test")), limit)...)
 	lines = append(lines, outcomeLines(s.warn, files, testresult.Flaky, fmt.Sprintf("%d of %s passed only when repeated", c.Flaky, Count(c.Tests, "test")), limit)...)
@@ -52,7 +51,7 @@ func testLines(s Style, files []results.TestFile, limit int) (lines []string) {
 }
 
 // outcomeLines returns the tests with an outcome below a heading; a single one is in the heading's line.
-func outcomeLines(paint func(string) string, files []results.TestFile, wanted testresult.Outcome, head string, limit int) []string {
+func outcomeLines(paint func(string) string, files []build.TestFile, wanted testresult.Outcome, head string, limit int) []string {
 	var from, titles, details []string
 	total := 0
 	for _, f := range files {
@@ -116,8 +115,8 @@ func testDetail(r testresult.Result) string {
 func plainLine(text string) string { return OneLine(build.Printable(text, nil)) }
 
 // notable returns the files as events and documents for people list them: without tests that passed or were skipped.
-func notable(files []results.TestFile) []results.TestFile {
-	out := make([]results.TestFile, len(files))
+func notable(files []build.TestFile) []build.TestFile {
+	out := make([]build.TestFile, len(files))
 	for i, f := range files {
 		out[i] = f
 		out[i].Results = []testresult.Result{}

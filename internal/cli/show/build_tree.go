@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -85,7 +84,7 @@ func (v *buildTree) busiest(rows []string, room int) []string {
 	return append(out, fmt.Sprintf("   … and %s more", Count(len(rows)-len(out), "step")))
 }
 
-func (v *buildTree) Status(step int, u results.Update) {
+func (v *buildTree) Status(step int, u build.Update) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.board.status(step, u)

@@ -12,7 +12,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -49,7 +48,7 @@ type buildRow struct {
 	tail         []string        // the last lines
 	open         map[bool][]byte // lines of stdout and stderr that have begun
 	live         string          // the end of the begun line that grew last; "": a line has ended since
-	tests        []results.TestFile
+	tests        []build.TestFile
 }
 
 func newBuildBoard(plan *build.Plan, began time.Time) *buildBoard {
@@ -66,7 +65,7 @@ func (b *buildBoard) add(step int) {
 }
 
 // status folds an update.
-func (b *buildBoard) status(step int, u results.Update) {
+func (b *buildBoard) status(step int, u build.Update) {
 	row := b.steps[step]
 	if row.began.IsZero() {
 		row.began = u.Timestamp
@@ -329,7 +328,7 @@ func (v *buildScene) Remark(text string) {
 }
 
 // Tests remembers what a step's files report.
-func (v *buildScene) Tests(step int, files []results.TestFile) {
+func (v *buildScene) Tests(step int, files []build.TestFile) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.board.steps[step].tests = notable(files)

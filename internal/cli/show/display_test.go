@@ -12,7 +12,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -150,12 +149,12 @@ func TestAScreenKeepsHostileTextInItsLine(t *testing.T) {
 // play shows a build whose first step fails.
 func play(v worker.View) {
 	v.Begin()
-	v.Status(1, results.Update{Status: build.Running, Timestamp: at(0)})
+	v.Status(1, build.Update{Status: build.Running, Timestamp: at(0)})
 	v.Output(1, []build.Entry{{Text: []byte("FAIL")}})
 	v.Artifact(1, build.Artifact{Name: "dist/greeter", Size: 1000, SHA256: "9b1e07d2aa", Kind: build.KindFile})
 	v.Artifact(1, build.Artifact{Name: "out/unit.xml", Size: 1000, SHA256: "9b1e07d2aa", Kind: "junit"})
 	v.Tests(1, testFiles()[:1])
-	v.Status(1, results.Update{Status: build.Failed, Reason: "exit status 1", Timestamp: at(20)})
+	v.Status(1, build.Update{Status: build.Failed, Reason: "exit status 1", Timestamp: at(20)})
 	v.End(build.Failed)
 }
 

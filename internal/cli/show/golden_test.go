@@ -19,7 +19,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/testresult"
 	"github.com/waybill-dev/waybill/internal/token"
@@ -375,13 +374,13 @@ func testPlan() *build.Plan {
 }
 
 // testFiles returns files of every kind: with one failed test, with several, and one that cannot be read.
-func testFiles() []results.TestFile {
+func testFiles() []build.TestFile {
 	many := testresult.Report{Counts: testresult.Counts{Tests: 20, Failed: 12, Flaky: 1, Skipped: 1}}
 	for i := range 11 {
 		many.Results = append(many.Results, testresult.Result{Name: fmt.Sprintf("test %d", i), Outcome: testresult.Failed, Message: "\x1b[31mno\x1b[0m:\nsecond line"})
 	}
 	many.Results = append(many.Results, testresult.Result{Suite: "shop.Cart", Name: "stores", Outcome: testresult.Flaky, File: "Cart.java"})
-	return []results.TestFile{
+	return []build.TestFile{
 		{Name: "out/unit.xml", Report: testresult.Report{Counts: testresult.Counts{Tests: 214, Failed: 1}, Results: []testresult.Result{
 			{Suite: "shop/cart", Name: "TestCheckout", Outcome: testresult.Failed, Message: "total = 12, want 15", File: "cart_test.go", Line: 41}}}},
 		{Name: "out/more.xml", Report: many},
@@ -391,23 +390,23 @@ func testFiles() []results.TestFile {
 
 func buildViews() map[string][]string {
 	board := newBuildBoard(testPlan(), at(0))
-	board.status(1, results.Update{Status: build.Running, Timestamp: at(0)})
+	board.status(1, build.Update{Status: build.Running, Timestamp: at(0)})
 	board.output(1, []build.Entry{{Text: []byte("ok  "), Marks: build.Marks{Partial: true}}, {Text: []byte("greeter")}, {Text: []byte("FAIL"), Marks: build.Marks{Stderr: true}}})
-	board.status(2, results.Update{Status: build.Completed, Timestamp: at(19)})
-	board.steps[2].tests = []results.TestFile{{Name: "out/vet.xml", Report: testresult.Report{Counts: testresult.Counts{Tests: 7, Skipped: 2}}}}
+	board.status(2, build.Update{Status: build.Completed, Timestamp: at(19)})
+	board.steps[2].tests = []build.TestFile{{Name: "out/vet.xml", Report: testresult.Report{Counts: testresult.Counts{Tests: 7, Skipped: 2}}}}
 	running := board.rows(Style{}, at(100), "*", 0)
-	board.status(1, results.Update{Status: build.Failed, Reason: "exit status 1\nlook at the log", Timestamp: at(120)})
-	board.status(3, results.Update{Status: build.Skipped, Reason: "test failed", Timestamp: at(120)})
+	board.status(1, build.Update{Status: build.Failed, Reason: "exit status 1\nlook at the log", Timestamp: at(120)})
+	board.status(3, build.Update{Status: build.Skipped, Reason: "test failed", Timestamp: at(120)})
 	board.steps[1].tests = testFiles()
 	document := BuildDocument{
-		Tests:        map[int][]results.TestFile{1: testFiles()[:1], 2: testFiles()},
+		Tests:        map[int][]build.TestFile{1: testFiles()[:1], 2: testFiles()},
 		BuildSummary: BuildSummary{ID: "3", Status: build.Failed, Reason: "1 step failed", StartedAt: at(0), EndedAt: at(120), Results: "/tmp/3", Steps: 3},
 		Plan:         testPlan(),
-		Updates:      map[int][]results.Update{1: {{Status: build.Running, Timestamp: at(0)}, {Status: build.Failed, Reason: "exit status 1", Timestamp: at(120)}}},
+		Updates:      map[int][]build.Update{1: {{Status: build.Running, Timestamp: at(0)}, {Status: build.Failed, Reason: "exit status 1", Timestamp: at(120)}}},
 		Artifacts:    []build.Artifact{{Name: "dist/greeter", Size: 1000, SHA256: "9b1e07d2aa"}},
 	}
 	gone := BuildDocument{BuildSummary: BuildSummary{ID: "2", Status: "Lost", Lost: true, StartedAt: at(0), Results: "/tmp/2"}, Plan: testPlan(),
-		Updates: map[int][]results.Update{1: {{Status: build.Running, Timestamp: at(0)}}, 2: {{Status: build.Completed, Timestamp: at(5)}}}}
+		Updates: map[int][]build.Update{1: {{Status: build.Running, Timestamp: at(0)}}, 2: {{Status: build.Completed, Timestamp: at(5)}}}}
 	lost := BuildSummary{ID: "2", Status: "Lost", StartedAt: at(-100000), Source: "/srv/other"}
 	return map[string][]string{
 		"build-plan":       BuildPlan(testPlan()),

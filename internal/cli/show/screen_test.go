@@ -9,7 +9,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/results"
 )
 
 // TestAFrameIsReplacedOnATerminalThatBecameNarrower counts the rows that the last frame takes there.
@@ -102,8 +101,8 @@ func TestAnArtifactsNameIsOneLine(t *testing.T) {
 func TestABuildWhoseStepsHaveGapsIsShown(t *testing.T) {
 	t.Parallel()
 	plan := &build.Plan{Steps: []build.PlanStep{{ID: 2, Stage: "jenkins", Name: "step-2"}, {ID: 9, Stage: "jenkins", Name: "step-9"}}}
-	tests := map[int][]results.TestFile{11: {{Name: "unit.xml"}}}
-	d := BuildDocument{BuildSummary: BuildSummary{ID: "7", Status: build.Running}, Plan: plan, Updates: map[int][]results.Update{9: {{Status: build.Running}}}, Tests: tests}
+	tests := map[int][]build.TestFile{11: {{Name: "unit.xml"}}}
+	d := BuildDocument{BuildSummary: BuildSummary{ID: "7", Status: build.Running}, Plan: plan, Updates: map[int][]build.Update{9: {{Status: build.Running}}}, Tests: tests}
 	lines := append(Build(d, "7", Style{}, now()), BuildArtifacts(plan, []build.Artifact{{ID: 1, Step: 9, Name: "a"}, {ID: 2, Step: 11, Name: "b"}})...)
 	text := strings.Join(append(lines, BuildHistory(d, now())...), "\n")
 	for _, want := range []string{"◦ jenkins/step-2", "… jenkins/step-9", "1   jenkins/step-9", "2   11"} {
@@ -121,8 +120,8 @@ func TestLongNamesOfStepsLeaveRoom(t *testing.T) {
 		plan.Steps = append(plan.Steps, build.PlanStep{ID: i + 1, Stage: "test", Name: "integration-with-a-database (" + values + ")"})
 	}
 	board := newBuildBoard(plan, at(0))
-	board.status(1, results.Update{Status: build.Running, Timestamp: at(0)})
-	board.status(2, results.Update{Status: build.Failed, Reason: "exit status 1", Timestamp: at(0)})
+	board.status(1, build.Update{Status: build.Running, Timestamp: at(0)})
+	board.status(2, build.Update{Status: build.Failed, Reason: "exit status 1", Timestamp: at(0)})
 	for columns, want := range map[int][]string{
 		20: {" * test/i…ase=postgres)   10.0s   running", " ✗ test/i…ase=postgres)    0.0s   Failed, exit status 1"},
 		70: {" * test/integrat…hon=3.11, database=postgres)   10.0s   running", " ✗ test/integrat…hon=3.12, database=postgres)    0.0s   Failed, exit status 1"},
@@ -144,7 +143,7 @@ func TestTheTreeShowsALineThatHasBegun(t *testing.T) {
 	plan := testPlan()
 	board := newBuildBoard(plan, at(0))
 	step := plan.Steps[0]
-	board.status(step.ID, results.Update{Status: build.Running, Timestamp: at(0)})
+	board.status(step.ID, build.Update{Status: build.Running, Timestamp: at(0)})
 	for _, c := range []struct {
 		text    string
 		partial bool

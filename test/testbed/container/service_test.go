@@ -50,7 +50,7 @@ func (h *heard) Output(entries []build.Entry) error {
 	return nil
 }
 func (h *heard) Artifact(string, string, bool, io.Reader) error { return nil }
-func (h *heard) Tests(string, []build.TestFile) error           { return nil }
+func (h *heard) Tests(string, []build.TestSource) error         { return nil }
 
 // attempt runs a step that is described by hand.
 func attempt(ctx context.Context, t *testing.T, engine *testbed.Engine, spec build.Spec) (build.Exit, *heard, error) {

@@ -87,7 +87,7 @@ func serve(t *testing.T, change ...func(*api.Config)) *served {
 
 func (s *served) update(step int, status build.Status) {
 	s.t.Helper()
-	if _, err := s.store.Update(step, results.Update{Status: status, Timestamp: time.Now()}); err != nil {
+	if _, err := s.store.Update(step, build.Update{Status: status, Timestamp: time.Now()}); err != nil {
 		s.t.Fatal(err)
 	}
 }

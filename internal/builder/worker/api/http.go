@@ -11,7 +11,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/obs"
-	"github.com/waybill-dev/waybill/internal/results"
 )
 
 // step is one step in the answer of /api/build/step.
@@ -62,7 +61,7 @@ func (s *Server) listTests(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	writeJSON(w, map[string]any{"files": append([]results.TestFile{}, files...)})
+	writeJSON(w, map[string]any{"files": append([]build.TestFile{}, files...)})
 }
 
 // artifact is one artifact in the answer of /api/artifact.

@@ -43,9 +43,9 @@ type logCursor struct {
 	step    int
 	at      build.Position
 	began   bool
-	over    bool             // nothing more is sent
-	trailer *results.Trailer // nil: the step has not ended
-	first   time.Time        // when the first entry was seen that waits for others to fill a batch; zero: none waits
+	over    bool           // nothing more is sent
+	trailer *build.Trailer // nil: the step has not ended
+	first   time.Time      // when the first entry was seen that waits for others to fill a batch; zero: none waits
 }
 
 // newLogStream reads a request.

@@ -12,7 +12,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
@@ -33,7 +32,7 @@ type output struct {
 type built interface {
 	id() string // of the build, which `waybill build show` takes
 	// end returns the build's last status; nil if it ended without one.
-	end(ctx context.Context) (*results.Update, error)
+	end(ctx context.Context) (*build.Update, error)
 	// report stores that the outcome was handed to the conductor.
 	report(ctx context.Context) error
 	// artifacts lists those of a build that succeeded, after it was found whole.
@@ -214,7 +213,7 @@ func names(artifacts []build.Artifact) string {
 
 // failure names the first step that failed, its place in the file, its failed tests, and the last
 // lines that it printed.
-func failure(ctx context.Context, r built, final results.Update) (string, error) {
+func failure(ctx context.Context, r built, final build.Update) (string, error) {
 	steps, err := r.steps(ctx)
 	if err != nil {
 		return "", err

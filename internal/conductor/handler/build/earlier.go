@@ -230,8 +230,8 @@ func (g *gathering) write(ctx context.Context, to io.Writer) error {
 // step returns what a step has left.
 func (g *gathering) step(ctx context.Context, s *builds.Step) (results.BundledStep, error) {
 	step := results.BundledStep{ID: s.ID, Log: g.from.OpenLog(ctx, g.id, s.ID, 0)}
-	step.End = results.Update{Timestamp: s.EndedAt, Status: s.Status, Attempt: s.Attempt, ExitCode: s.ExitCode,
-		Trailer: &results.Trailer{Entries: s.Trailer.Entries, Bytes: s.Trailer.Bytes, SHA256: hex.EncodeToString(s.Trailer.SHA256)}}
+	step.End = build.Update{Timestamp: s.EndedAt, Status: s.Status, Attempt: s.Attempt, ExitCode: s.ExitCode,
+		Trailer: &build.Trailer{Entries: s.Trailer.Entries, Bytes: s.Trailer.Bytes, SHA256: hex.EncodeToString(s.Trailer.SHA256)}}
 	keys := map[int]string{}
 	for i := range g.files[s.ID] {
 		a := &g.files[s.ID][i]
@@ -244,7 +244,7 @@ func (g *gathering) step(ctx context.Context, s *builds.Step) (results.BundledSt
 		return content, err
 	}
 	for _, r := range g.reports[s.ID] {
-		file := results.TestFile{Artifact: r.Artifact, Name: r.Name, Format: r.Format, Problem: r.Problem}
+		file := build.TestFile{Artifact: r.Artifact, Name: r.Name, Format: r.Format, Problem: r.Problem}
 		var err error
 		file.Counts, file.Omitted = r.Counts, r.Omitted
 		if file.Results, err = g.tests(ctx, r.Artifact); err != nil {

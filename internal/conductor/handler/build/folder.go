@@ -17,7 +17,7 @@ type folder struct{ *results.Reader }
 
 func (f folder) id() string { return filepath.Base(f.Dir()) }
 
-func (f folder) end(context.Context) (*results.Update, error) { return f.Final() }
+func (f folder) end(context.Context) (*build.Update, error) { return f.Final() }
 
 func (f folder) report(context.Context) error {
 	return os.WriteFile(filepath.Join(f.Dir(), reportedFile), nil, 0o600)

@@ -10,7 +10,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
@@ -29,12 +28,12 @@ const testsAtOnce = 1000
 
 func (t *table) id() string { return strconv.FormatInt(int64(t.ID), 10) }
 
-func (t *table) end(context.Context) (*results.Update, error) {
+func (t *table) end(context.Context) (*build.Update, error) {
 	reason := t.Reason
 	if t.Message != "" {
 		reason += ": " + t.Message
 	}
-	return &results.Update{Status: t.Status, Reason: reason}, nil
+	return &build.Update{Status: t.Status, Reason: reason}, nil
 }
 
 func (t *table) report(ctx context.Context) error {

@@ -129,4 +129,4 @@ func (silent) Phase(build.Status) error                       { return nil }
 func (silent) Output([]build.Entry) error                     { return nil }
 func (silent) Note(string) error                              { return nil }
 func (silent) Artifact(string, string, bool, io.Reader) error { return nil }
-func (silent) Tests(string, []build.TestFile) error           { return nil }
+func (silent) Tests(string, []build.TestSource) error         { return nil }
