@@ -1,6 +1,11 @@
 package build
 
-import "github.com/waybill-dev/waybill/internal/testresult"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/waybill-dev/waybill/internal/testresult"
+)
 
 // Artifact is one file that a step yielded.
 type Artifact struct {
@@ -24,6 +29,14 @@ const (
 // OfTests reports whether the artifact is kept for its test results alone.
 func (a Artifact) OfTests() bool {
 	return a.Kind == string(testresult.JUnit) || a.Kind == string(testresult.TRX)
+}
+
+// DigestBytes returns the 32 bytes of a SHA-256 in hex digits; nil if the text is not one.
+func DigestBytes(digits string) []byte {
+	if sum, err := hex.DecodeString(digits); err == nil && len(sum) == sha256.Size {
+		return sum
+	}
+	return nil
 }
 
 // TestFile is what one file of a step reports about tests.

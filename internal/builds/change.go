@@ -1,10 +1,10 @@
 package builds
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding"
+	"encoding/hex"
 	"fmt"
 	"strings"
 	"time"
@@ -190,7 +190,7 @@ func (s *Step) lacks() (string, error) {
 		return fmt.Sprintf("the end of step %d", s.ID), nil
 	case s.LogLines < t.Entries || s.LogBytes < t.Bytes:
 		return fmt.Sprintf("%d of %d entries of step %d", t.Entries-s.LogLines, t.Entries, s.ID), nil
-	case s.Position() != build.Position{ID: t.Entries, Offset: t.Bytes}:
+	case s.Position() != t.End():
 		return "", fault.New(fault.Corrupt, "the log of step %d has %d entries, %d bytes; its trailer says %d, %d", s.ID, s.LogLines, s.LogBytes,
 			t.Entries, t.Bytes)
 	}
@@ -198,8 +198,8 @@ func (s *Step) lacks() (string, error) {
 	if err := restore(sum, s.HashState); err != nil {
 		return "", err
 	}
-	if got := sum.Sum(nil); !bytes.Equal(got, s.Trailer.SHA256) {
-		return "", fault.New(fault.Corrupt, "the log of step %d has the SHA-256 %x; its trailer says %x", s.ID, got, s.Trailer.SHA256)
+	if got := hex.EncodeToString(sum.Sum(nil)); got != s.Trailer.SHA256 {
+		return "", fault.New(fault.Corrupt, "the log of step %d has the SHA-256 %s; its trailer says %s", s.ID, got, s.Trailer.SHA256)
 	}
 	return "", nil
 }

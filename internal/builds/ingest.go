@@ -2,7 +2,6 @@ package builds
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -116,8 +115,8 @@ func (b Batch) check() error {
 		if err := checkStep(b.Events[i].Step); err != nil {
 			return err
 		}
-		if t := b.Events[i].Trailer; t != nil && len(t.SHA256) != sha256.Size {
-			return fault.New(fault.Invalid, "event %q has a digest of %d bytes", b.Events[i].EventID, len(t.SHA256))
+		if t := b.Events[i].Trailer; t != nil && build.DigestBytes(t.SHA256) == nil {
+			return fault.New(fault.Invalid, "event %q has a digest of %d bytes", b.Events[i].EventID, len(t.SHA256)/2)
 		}
 	}
 	for i := range b.Artifacts {
@@ -125,8 +124,8 @@ func (b Batch) check() error {
 		if err := checkStep(a.Step); err != nil {
 			return err
 		}
-		if a.Size < 0 || len(a.SHA256) != sha256.Size {
-			return fault.New(fault.Invalid, "artifact %d has %d bytes and a digest of %d bytes", a.ID, a.Size, len(a.SHA256))
+		if a.Size < 0 || build.DigestBytes(a.SHA256) == nil {
+			return fault.New(fault.Invalid, "artifact %d has %d bytes and a digest of %d bytes", a.ID, a.Size, len(a.SHA256)/2)
 		}
 		if err := checkArtifact(a.ID); err != nil {
 			return err

@@ -46,50 +46,36 @@ type Build struct {
 	DeletedAt         time.Time `json:"deletedAt,omitzero"`      // then this row is all that is left
 	ExpiredAt         time.Time `json:"expiredAt,omitzero"`      // retention took the results; the steps are left
 
-	LastSeq        int64  `json:"lastSeq"`       // number of its last event
-	RefusedEvents  int64  `json:"refusedEvents"` // changes that were not allowed
-	EventCursor    int64  `json:"-"`             // id of the worker's last event
-	ArtifactCursor int    `json:"-"`             // id of the last artifact
-	Final          *Final `json:"final,omitempty"`
-}
-
-// Final is what the worker says the whole build comes to. A build that has it is whole.
-type Final struct {
-	Steps     int   `json:"steps"` // step 0 aside
-	Events    int64 `json:"events"`
-	Artifacts int   `json:"artifacts"`
+	LastSeq        int64        `json:"lastSeq"`       // number of its last event
+	RefusedEvents  int64        `json:"refusedEvents"` // changes that were not allowed
+	EventCursor    int64        `json:"-"`             // id of the worker's last event
+	ArtifactCursor int          `json:"-"`             // id of the last artifact
+	Final          *build.Final `json:"final,omitempty"`
 }
 
 // Step is one step of a build, or with ID 0 the build's own log.
 type Step struct {
-	ID        int          `json:"stepId"`
-	Stage     string       `json:"stage"`
-	Name      string       `json:"name"`
-	Type      string       `json:"type,omitempty"`
-	Needs     []int        `json:"needs"` // ids of the steps that end before
-	Status    build.Status `json:"status"`
-	Attempt   int          `json:"attempt,omitempty"`
-	Reason    string       `json:"reason,omitempty"`
-	Message   string       `json:"message,omitempty"`
-	ExitCode  *int         `json:"exitCode,omitempty"`
-	StartedAt time.Time    `json:"startedAt,omitzero"` // by the clock of the worker
-	EndedAt   time.Time    `json:"endedAt,omitzero"`   // by the clock of the worker
-	LogLines  int64        `json:"logLines"`           // entries that are stored
-	LogBytes  int64        `json:"logBytes"`           // of the entries, as in the worker's file
-	Trailer   *Trailer     `json:"trailer,omitempty"`  // nil: the step has not ended
-	HashState []byte       `json:"-"`                  // of SHA-256 over LogBytes; nil: over nothing
-	Identity  string       `json:"-"`                  // build.Plan.Identity; "": not known
+	ID        int            `json:"stepId"`
+	Stage     string         `json:"stage"`
+	Name      string         `json:"name"`
+	Type      string         `json:"type,omitempty"`
+	Needs     []int          `json:"needs"` // ids of the steps that end before
+	Status    build.Status   `json:"status"`
+	Attempt   int            `json:"attempt,omitempty"`
+	Reason    string         `json:"reason,omitempty"`
+	Message   string         `json:"message,omitempty"`
+	ExitCode  *int           `json:"exitCode,omitempty"`
+	StartedAt time.Time      `json:"startedAt,omitzero"` // by the clock of the worker
+	EndedAt   time.Time      `json:"endedAt,omitzero"`   // by the clock of the worker
+	LogLines  int64          `json:"logLines"`           // entries that are stored
+	LogBytes  int64          `json:"logBytes"`           // of the entries, as in the worker's file
+	Trailer   *build.Trailer `json:"trailer,omitempty"`  // nil: the step has not ended
+	HashState []byte         `json:"-"`                  // of SHA-256 over LogBytes; nil: over nothing
+	Identity  string         `json:"-"`                  // build.Plan.Identity; "": not known
 }
 
 // Position returns the end of the log that is stored.
 func (s Step) Position() build.Position { return build.Position{ID: s.LogLines, Offset: s.LogBytes} }
-
-// Trailer is what the worker says a step's log comes to.
-type Trailer struct {
-	Entries int64  `json:"entries"`
-	Bytes   int64  `json:"bytes"`
-	SHA256  []byte `json:"sha256"` // 32 bytes
-}
 
 // Source is who has sent an event.
 type Source string
@@ -106,20 +92,20 @@ const (
 
 // Event is one status of a step, or of the build when the step is 0. One without a status is a remark: it changes nothing.
 type Event struct {
-	Seq      int64        `json:"seq"` // number in the build, from 1; set when it is stored
-	Source   Source       `json:"source"`
-	EventID  string       `json:"eventId"` // unique for its source in the build
-	Step     int          `json:"stepId"`
-	Status   build.Status `json:"status"`
-	Attempt  int          `json:"attempt,omitempty"`
-	Reason   string       `json:"reason,omitempty"`
-	Message  string       `json:"message,omitempty"`
-	ExitCode *int         `json:"exitCode,omitempty"`
-	Trailer  *Trailer     `json:"-"`        // of a worker's step that ends; kept on the step
-	Final    *Final       `json:"-"`        // of a worker's build that ends; kept on the build
-	Applied  bool         `json:"applied"`  // false: the change was not allowed, and changed nothing
-	At       time.Time    `json:"at"`       // by the clock of the source
-	StoredAt time.Time    `json:"storedAt"` // by the clock of the database
+	Seq      int64          `json:"seq"` // number in the build, from 1; set when it is stored
+	Source   Source         `json:"source"`
+	EventID  string         `json:"eventId"` // unique for its source in the build
+	Step     int            `json:"stepId"`
+	Status   build.Status   `json:"status"`
+	Attempt  int            `json:"attempt,omitempty"`
+	Reason   string         `json:"reason,omitempty"`
+	Message  string         `json:"message,omitempty"`
+	ExitCode *int           `json:"exitCode,omitempty"`
+	Trailer  *build.Trailer `json:"-"`        // of a worker's step that ends; kept on the step
+	Final    *build.Final   `json:"-"`        // of a worker's build that ends; kept on the build
+	Applied  bool           `json:"applied"`  // false: the change was not allowed, and changed nothing
+	At       time.Time      `json:"at"`       // by the clock of the source
+	StoredAt time.Time      `json:"storedAt"` // by the clock of the database
 }
 
 // ArtifactState says whether the bytes of an artifact are what the worker says.
@@ -131,19 +117,11 @@ const (
 	Damaged ArtifactState = "Damaged" // what could be read differs from the size or digest; no blob is kept
 )
 
-// Artifact is a file that a step yielded. Its bytes are in the blob store.
+// Artifact is a file that a step yielded. Its Path is the key of its bytes in the blob store.
 type Artifact struct {
-	ID       int           `json:"artifactId"` // counts over the whole build, from 1
-	Step     int           `json:"stepId"`
-	Name     string        `json:"name"`
-	Size     int64         `json:"size"`   // bytes
-	SHA256   []byte        `json:"sha256"` // 32 bytes
-	Kind     string        `json:"kind"`   // file | archive | junit | trx
-	State    ArtifactState `json:"state"`
-	BlobKey  string        `json:"-"`
-	StoredAt time.Time     `json:"storedAt"`
-
-	Executable bool `json:"executable,omitempty"` // the file was
+	build.Artifact
+	State    ArtifactState
+	StoredAt time.Time
 }
 
 // TestReport is what a file of a step reports about tests. The file is an artifact.

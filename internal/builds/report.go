@@ -165,7 +165,7 @@ func (b *Builds) ReportArtifact(ctx context.Context, id ID, a Artifact, tests *T
 		stored, stored.Name = a, clean(plainName(a.Name), mostName)
 		same := func(other Artifact) bool { return other.Step == a.Step && other.Name == stored.Name }
 		if i := slices.IndexFunc(known, same); i >= 0 {
-			if !bytes.Equal(known[i].SHA256, a.SHA256) {
+			if known[i].SHA256 != a.SHA256 {
 				return fault.New(fault.Conflict, "step %d has an artifact %q with another content", a.Step, stored.Name)
 			}
 			stored = known[i]

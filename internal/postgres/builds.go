@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
@@ -61,7 +63,7 @@ func scanBuild(row pgx.Row) (b builds.Build, err error) {
 		return b, err
 	}
 	if events.Valid {
-		b.Final = &builds.Final{Steps: int(steps.Int64), Events: events.Int64, Artifacts: int(artifacts.Int64)}
+		b.Final = &build.Final{Steps: int(steps.Int64), Events: events.Int64, Artifacts: int(artifacts.Int64)}
 	}
 	if err := json.Unmarshal([]byte(stages), &b.Stages); err != nil {
 		return b, fmt.Errorf("read build %d: %w", b.ID, err)
@@ -203,7 +205,7 @@ func (t *tx) PutSteps(id builds.ID, steps []builds.Step) error {
 		var sum []byte
 		if s.Trailer != nil {
 			entries, bytes = pgtype.Int8{Int64: s.Trailer.Entries, Valid: true}, pgtype.Int8{Int64: s.Trailer.Bytes, Valid: true}
-			sum = s.Trailer.SHA256
+			sum = build.DigestBytes(s.Trailer.SHA256)
 		}
 		if err := t.do(`INSERT INTO build_step (build_id, `+stepColumns+`)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
@@ -229,7 +231,7 @@ func scanStep(row pgx.Row) (s builds.Step, err error) {
 		return s, err
 	}
 	if entries.Valid {
-		s.Trailer = &builds.Trailer{Entries: entries.Int64, Bytes: bytes.Int64, SHA256: sum}
+		s.Trailer = &build.Trailer{Entries: entries.Int64, Bytes: bytes.Int64, SHA256: hex.EncodeToString(sum)}
 	}
 	return s, json.Unmarshal([]byte(needs), &s.Needs)
 }
@@ -337,7 +339,7 @@ func (t *tx) InsertBuildArtifacts(id builds.ID, artifacts []builds.Artifact) err
 		a := &artifacts[i]
 		if err := t.do(`INSERT INTO build_artifact (build_id, artifact_id, step_id, name, size, sha256, kind, state, blob_key, stored_at, executable)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-			int64(id), a.ID, a.Step, a.Name, a.Size, a.SHA256, a.Kind, string(a.State), a.BlobKey, stamp(a.StoredAt), a.Executable); err != nil {
+			int64(id), a.ID, a.Step, a.Name, a.Size, build.DigestBytes(a.SHA256), a.Kind, string(a.State), a.Path, stamp(a.StoredAt), a.Executable); err != nil {
 			return err
 		}
 	}
@@ -347,7 +349,9 @@ func (t *tx) InsertBuildArtifacts(id builds.ID, artifacts []builds.Artifact) err
 // BuildArtifacts reads the artifacts of a build after one, in the order of their ids.
 func (t *tx) BuildArtifacts(id builds.ID, after int) ([]builds.Artifact, error) {
 	return query(t, func(row pgx.Row) (a builds.Artifact, err error) {
-		err = row.Scan(&a.ID, &a.Step, &a.Name, &a.Size, &a.SHA256, &a.Kind, &a.State, &a.BlobKey, timeOf{&a.StoredAt}, &a.Executable)
+		var sum []byte
+		err = row.Scan(&a.ID, &a.Step, &a.Name, &a.Size, &sum, &a.Kind, &a.State, &a.Path, timeOf{&a.StoredAt}, &a.Executable)
+		a.SHA256 = hex.EncodeToString(sum)
 		return a, err
 	}, `SELECT artifact_id, step_id, name, size, sha256, kind, state, blob_key, stored_at, executable
 		FROM build_artifact WHERE build_id = $1 AND artifact_id > $2 ORDER BY artifact_id`, int64(id), after)

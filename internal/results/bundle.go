@@ -32,7 +32,7 @@ type Bundle struct {
 	archive *tar.Writer
 }
 
-// BundledStep is a step that completed. Artifacts have the ids that they had; their Path is not read.
+// BundledStep is a step that completed. Artifacts have the ids that they had; only Open reads their Path.
 type BundledStep struct {
 	ID        int
 	End       build.Update // its last status, with the trailer
@@ -62,9 +62,9 @@ func (b *Bundle) AddStep(s BundledStep) error {
 		return fmt.Errorf("bundle the log of step %d: %w", s.ID, err)
 	}
 	for i := range s.Artifacts {
-		a := &s.Artifacts[i]
+		from, a := s.Artifacts[i], &s.Artifacts[i]
 		a.Path = artifactPath(a.ID, a.Name)
-		if err := b.artifact(path.Join(dir, a.Path), *a, s.Open); err != nil {
+		if err := b.artifact(path.Join(dir, a.Path), from, s.Open); err != nil {
 			return fmt.Errorf("bundle artifact %s: %w", a.Name, err)
 		}
 	}

@@ -132,10 +132,10 @@ func (a *api) registerBuildReports() {
 		return LogReported{added}, err
 	})
 	handle(a, ReportBuildArtifact, func(ctx context.Context, in *FileReport) (BuildArtifact, error) {
-		return a.service.ReportBuildArtifact(ctx, in.ID, builds.Artifact{Step: in.StepID, Name: in.Name, Kind: build.KindFile}, in.body)
+		return a.service.ReportBuildArtifact(ctx, in.ID, builds.Artifact{Artifact: build.Artifact{Step: in.StepID, Name: in.Name, Kind: build.KindFile}}, in.body)
 	})
 	handle(a, ReportBuildTests, func(ctx context.Context, in *TestReport) (BuildArtifact, error) {
-		return a.service.ReportBuildArtifact(ctx, in.ID, builds.Artifact{Step: in.StepID, Name: in.Name, Kind: in.Format}, in.body)
+		return a.service.ReportBuildArtifact(ctx, in.ID, builds.Artifact{Artifact: build.Artifact{Step: in.StepID, Name: in.Name, Kind: in.Format}}, in.body)
 	})
 }
 

@@ -357,7 +357,7 @@ func (b *folderBuild) nearEnd(step int, after int64) (at build.Position, ok bool
 	if err != nil || last.Trailer == nil {
 		return build.Position{}, false, err
 	}
-	end := build.Position{ID: last.Trailer.Entries, Offset: last.Trailer.Bytes}
+	end := last.Trailer.End()
 	if after >= end.ID || after == math.MaxInt64 {
 		return end, true, nil
 	}

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -64,16 +63,16 @@ func (s *Service) ReportBuildArtifact(ctx context.Context, id string, a builds.A
 	}
 	if row.Engine == "" || row.Status.Ended() { // before the content is read
 		a, err = s.ledger.Builds.ReportArtifact(ctx, row.ID, a, nil)
-		return BuildArtifact{a.Step, artifactOfRow(a)}, err
+		return BuildArtifact{a.Step, a.Artifact}, err
 	}
 	folder := builds.Folder(row.ID) + "/" + rand.Text()
 	stored, err := s.reportArtifact(ctx, row.ID, folder+"/", a, content)
-	used := err == nil && strings.HasPrefix(stored.BlobKey, folder)
+	used := err == nil && strings.HasPrefix(stored.Path, folder)
 	unknown := err != nil && (ctx.Err() != nil || loop.Passing(err)) // a row may have been stored
 	if !used && !unknown {
 		err = errors.Join(err, s.blobs.Clear(ctx, folder))
 	}
-	return BuildArtifact{stored.Step, artifactOfRow(stored)}, err
+	return BuildArtifact{stored.Step, stored.Artifact}, err
 }
 
 // reportArtifact stores the content below a folder of the blob store, unless the artifact is known: then it returns the known one.
@@ -82,10 +81,7 @@ func (s *Service) reportArtifact(ctx context.Context, id builds.ID, folder strin
 	if err != nil {
 		return a, fmt.Errorf("store artifact %s of build %d: %w", a.Name, id, err)
 	}
-	a.BlobKey, a.Size = key, size
-	if a.SHA256, err = hex.DecodeString(digest); err != nil {
-		return a, fmt.Errorf("the digest of artifact %s: %w", a.Name, err)
-	}
+	a.Path, a.SHA256, a.Size = key, digest, size
 	tests, err := s.reportedTests(ctx, a)
 	if err != nil {
 		return a, err
@@ -99,7 +95,7 @@ func (s *Service) reportedTests(ctx context.Context, a builds.Artifact) (*builds
 	if format != testresult.JUnit && format != testresult.TRX {
 		return nil, nil //nolint:nilnil // nil says that it reports nothing
 	}
-	content, _, err := s.blobs.Get(ctx, a.BlobKey)
+	content, _, err := s.blobs.Get(ctx, a.Path)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -147,15 +146,9 @@ func (b *tableBuild) readArtifacts(ctx context.Context, k *knownBuild) error {
 	artifacts, err := b.from.Rows.Artifacts(ctx, b.id, last)
 	k.artifacts = slices.Clip(k.artifacts)
 	for _, a := range artifacts {
-		k.artifacts = append(k.artifacts, artifactOfRow(a))
+		k.artifacts = append(k.artifacts, a.Artifact)
 	}
 	return err
-}
-
-// artifactOfRow returns an artifact of the database as readers get it.
-func artifactOfRow(a builds.Artifact) build.Artifact {
-	return build.Artifact{ID: a.ID, Step: a.Step, Name: a.Name, Path: a.BlobKey, Size: a.Size,
-		SHA256: hex.EncodeToString(a.SHA256), Kind: a.Kind, Executable: a.Executable}
 }
 
 // readTests reads the counts of tests, and the files with failed and flaky ones, if there are new reports.
@@ -234,7 +227,7 @@ func trailersOf(steps []builds.Step) (trailers map[int]*build.Trailer, whole map
 		s := &steps[i]
 		if t := s.Trailer; t != nil && s.LogLines >= t.Entries {
 			whole[s.ID] = true
-			trailers[s.ID] = &build.Trailer{Entries: t.Entries, Bytes: t.Bytes, SHA256: hex.EncodeToString(t.SHA256)}
+			trailers[s.ID] = t
 		} else if t != nil { // the rest is lost
 			trailers[s.ID] = &build.Trailer{Entries: s.LogLines, Bytes: s.LogBytes}
 		}

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"path/filepath"
@@ -73,13 +74,13 @@ func ingestFailure(t *testing.T, tables *server.BuildTables) {
 	}
 	batch := builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "test", Name: "unit"}},
 		Logs:      []*builds.LogBatch{{Step: 1, First: 1, Entries: 2, Data: []byte(workerLog)}},
-		Artifacts: []builds.Artifact{{ID: 1, Step: 1, Name: "a.xml", Size: size, SHA256: sum[:], Kind: "junit", State: builds.Stored, BlobKey: key}},
+		Artifacts: []builds.Artifact{{Artifact: build.Artifact{ID: 1, Step: 1, Name: "a.xml", Size: size, SHA256: hex.EncodeToString(sum[:]), Kind: "junit", Path: key}, State: builds.Stored}},
 		Tests: []builds.TestReport{{Artifact: 1, Step: 1, Name: "a.xml", Format: testresult.JUnit, Summary: builds.Summary{Counts: testresult.Counts{Tests: 2, Failed: 1}},
 			Results: []testresult.Result{{Name: "Sum", Outcome: testresult.Failed}, {Name: "Add", Outcome: testresult.Passed}}}},
 		Events: []builds.Event{of("1", 0, build.Running), of("2", 1, build.Scheduling), of("3", 1, build.Initializing), of("4", 1, build.Running),
 			of("5", 1, build.Failed), of("6", 0, build.Failed)}}
-	batch.Events[4].Trailer, batch.Events[4].Reason, batch.Events[4].ExitCode = &builds.Trailer{Entries: 2, Bytes: int64(len(workerLog)), SHA256: logSum[:]}, "exit status 3", &three
-	batch.Events[5].Trailer, batch.Events[5].Final = &builds.Trailer{SHA256: none[:]}, &builds.Final{Steps: 1, Events: 6, Artifacts: 1}
+	batch.Events[4].Trailer, batch.Events[4].Reason, batch.Events[4].ExitCode = &build.Trailer{Entries: 2, Bytes: int64(len(workerLog)), SHA256: hex.EncodeToString(logSum[:])}, "exit status 3", &three
+	batch.Events[5].Trailer, batch.Events[5].Final = &build.Trailer{SHA256: hex.EncodeToString(none[:])}, &build.Final{Steps: 1, Events: 6, Artifacts: 1}
 	if _, err := tables.Rows.Ingest(t.Context(), 1, batch); err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +238,7 @@ func TestStatusesOfAWorkerComeInOrderAndAfterTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	end := of("4", build.Completed)
-	end.Trailer = &builds.Trailer{Entries: 2, Bytes: int64(len(workerLog)), SHA256: sum[:]}
+	end.Trailer = &build.Trailer{Entries: 2, Bytes: int64(len(workerLog)), SHA256: hex.EncodeToString(sum[:])}
 	ingest(builds.Batch{Events: []builds.Event{of("3", build.Running), end}})
 	want(build.Scheduling, build.Initializing, build.Running)
 	ingest(builds.Batch{Logs: []*builds.LogBatch{{Step: 1, First: 1, Entries: 2, Data: []byte(workerLog)}}})

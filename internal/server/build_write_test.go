@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -486,7 +487,7 @@ func TestABuildIsResumed(t *testing.T) {
 		}
 		none := sha256.Sum256(nil)
 		reused := builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "test", Name: "unit"}}, Events: []builds.Event{
-			{Source: builds.Worker, EventID: "1", Status: build.Running}, {Source: builds.Worker, EventID: "2", Step: 1, Status: build.Reused, Reason: "reused from build 1", Trailer: &builds.Trailer{SHA256: none[:]}}}}
+			{Source: builds.Worker, EventID: "1", Status: build.Running}, {Source: builds.Worker, EventID: "2", Step: 1, Status: build.Reused, Reason: "reused from build 1", Trailer: &build.Trailer{SHA256: hex.EncodeToString(none[:])}}}}
 		if _, err := s.Ledger.Builds.Ingest(t.Context(), 2, reused); err != nil {
 			t.Fatal(err)
 		}

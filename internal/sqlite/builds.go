@@ -2,11 +2,13 @@ package sqlite
 
 import (
 	"database/sql"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
 )
 
@@ -54,7 +56,7 @@ func scanBuild(s scanner) (b builds.Build, err error) {
 		return b, err
 	}
 	if events.Valid {
-		b.Final = &builds.Final{Steps: int(steps.Int64), Events: events.Int64, Artifacts: int(artifacts.Int64)}
+		b.Final = &build.Final{Steps: int(steps.Int64), Events: events.Int64, Artifacts: int(artifacts.Int64)}
 	}
 	if err := json.Unmarshal([]byte(stages), &b.Stages); err != nil {
 		return b, fmt.Errorf("read build %d: %w", b.ID, err)
@@ -194,7 +196,7 @@ func (t *tx) PutSteps(id builds.ID, steps []builds.Step) error {
 		}
 		var entries, bytes, sum any
 		if s.Trailer != nil {
-			entries, bytes, sum = s.Trailer.Entries, s.Trailer.Bytes, s.Trailer.SHA256
+			entries, bytes, sum = s.Trailer.Entries, s.Trailer.Bytes, build.DigestBytes(s.Trailer.SHA256)
 		}
 		all = append(all, []any{id, s.ID, s.Stage, s.Name, s.Type, needs, string(s.Status), s.Attempt, s.Reason, s.Message, s.ExitCode,
 			micros(s.StartedAt), micros(s.EndedAt), s.LogLines, s.LogBytes, s.HashState, entries, bytes, sum, s.Identity})
@@ -213,7 +215,7 @@ func scanStep(s scanner) (step builds.Step, err error) {
 		return step, err
 	}
 	if entries.Valid {
-		step.Trailer = &builds.Trailer{Entries: entries.Int64, Bytes: bytes.Int64, SHA256: sum}
+		step.Trailer = &build.Trailer{Entries: entries.Int64, Bytes: bytes.Int64, SHA256: hex.EncodeToString(sum)}
 	}
 	return step, json.Unmarshal([]byte(needs), &step.Needs)
 }
@@ -312,7 +314,7 @@ func (t *tx) InsertBuildArtifacts(id builds.ID, artifacts []builds.Artifact) err
 	var all [][]any
 	for i := range artifacts {
 		a := &artifacts[i]
-		all = append(all, []any{id, a.ID, a.Step, a.Name, a.Size, a.SHA256, a.Kind, string(a.State), a.BlobKey, micros(a.StoredAt), a.Executable})
+		all = append(all, []any{id, a.ID, a.Step, a.Name, a.Size, build.DigestBytes(a.SHA256), a.Kind, string(a.State), a.Path, micros(a.StoredAt), a.Executable})
 	}
 	return t.insert(artifactTable, all)
 }
@@ -320,7 +322,9 @@ func (t *tx) InsertBuildArtifacts(id builds.ID, artifacts []builds.Artifact) err
 // BuildArtifacts reads the artifacts of a build after one, in the order of their ids.
 func (t *tx) BuildArtifacts(id builds.ID, after int) ([]builds.Artifact, error) {
 	scan := func(s scanner) (a builds.Artifact, err error) {
-		err = s.Scan(&a.ID, &a.Step, &a.Name, &a.Size, &a.SHA256, &a.Kind, &a.State, &a.BlobKey, moment{&a.StoredAt}, &a.Executable)
+		var sum []byte
+		err = s.Scan(&a.ID, &a.Step, &a.Name, &a.Size, &sum, &a.Kind, &a.State, &a.Path, moment{&a.StoredAt}, &a.Executable)
+		a.SHA256 = hex.EncodeToString(sum)
 		return a, err
 	}
 	return rows(t, scan, `SELECT artifact_id, step_id, name, size, sha256, kind, state, blob_key, stored_at, executable

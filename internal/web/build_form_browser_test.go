@@ -4,6 +4,7 @@ package web_test
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"strconv"
 	"testing"
 	"time"
@@ -70,11 +71,11 @@ func TestReusedStepsLeadToTheirBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	none := sha256.Sum256(nil)
-	empty := &builds.Trailer{SHA256: none[:]}
+	empty := &build.Trailer{SHA256: hex.EncodeToString(none[:])}
 	batch := builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "test", Name: "unit"}, {ID: 2, Stage: "test", Name: "vet"}, {ID: 3, Stage: "image", Name: "shop", Needs: []int{1, 2}}},
 		Events: []builds.Event{{Status: build.Running}, {Step: 1, Status: build.Reused, Reason: "reused from build 1", Trailer: empty}, {Step: 2, Status: build.Reused, Reason: "reused from build 1", Trailer: empty},
 			{Step: 3, Status: build.Scheduling, Reason: "runs again: it failed"}, {Step: 3, Status: build.Running}, {Step: 3, Status: build.Failed, Reason: "exit status 1", Trailer: empty},
-			{Status: build.Failed, Reason: "image/shop failed", Trailer: empty, Final: &builds.Final{Steps: 3, Events: 7}}}}
+			{Status: build.Failed, Reason: "image/shop failed", Trailer: empty, Final: &build.Final{Steps: 3, Events: 7}}}}
 	for i := range batch.Events {
 		batch.Events[i].Source, batch.Events[i].EventID, batch.Events[i].At = builds.Worker, strconv.Itoa(i+1), time.Now()
 	}

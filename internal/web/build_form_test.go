@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"net/url"
 	"strings"
@@ -169,10 +170,10 @@ func TestABuildIsResumedByAForm(t *testing.T) {
 		}
 	}
 	none := sha256.Sum256(nil)
-	empty := &builds.Trailer{SHA256: none[:]}
+	empty := &build.Trailer{SHA256: hex.EncodeToString(none[:])}
 	reused := builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "test", Name: "unit"}}, Events: []builds.Event{
 		{Source: builds.Worker, EventID: "1", Status: build.Running}, {Source: builds.Worker, EventID: "2", Step: 1, Status: build.Reused, Reason: "reused from build 1", Trailer: empty},
-		{Source: builds.Worker, EventID: "3", Status: build.Completed, Trailer: empty, Final: &builds.Final{Steps: 1, Events: 3}}}}
+		{Source: builds.Worker, EventID: "3", Status: build.Completed, Trailer: empty, Final: &build.Final{Steps: 1, Events: 3}}}}
 	if _, err := s.Ledger.Builds.Ingest(t.Context(), 2, reused); err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +199,7 @@ func TestABuildOfAnotherEngineIsShownWhateverItsStepsAreNumbered(t *testing.T) {
 	sum := sha256.Sum256(nil)
 	report := &builds.TestReport{Format: testresult.JUnit, Summary: builds.Summary{Counts: testresult.Counts{Tests: 1, Failed: 1}},
 		Results: []testresult.Result{{Name: "Sum", Outcome: testresult.Failed}}}
-	if _, err := stored.ReportArtifact(t.Context(), b.ID, builds.Artifact{Step: 100, Name: "unit.xml", Kind: "junit", SHA256: sum[:], BlobKey: "build/1/a"}, report); err != nil {
+	if _, err := stored.ReportArtifact(t.Context(), b.ID, builds.Artifact{Artifact: build.Artifact{Step: 100, Name: "unit.xml", Kind: "junit", SHA256: hex.EncodeToString(sum[:]), Path: "build/1/a"}}, report); err != nil {
 		t.Fatal(err)
 	}
 	page := s.page(t, "/builds/1", "token-of-dan")

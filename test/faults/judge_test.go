@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
@@ -204,7 +205,7 @@ func (w *world) judgeArtifacts(id builds.ID) {
 	names := map[string]int{}
 	for _, a := range stored {
 		names[a.Name]++
-		if a.State != builds.Stored || !bytes.Equal(a.SHA256, want[:]) {
+		if a.State != builds.Stored || a.SHA256 != hex.EncodeToString(want[:]) {
 			w.t.Errorf("build %d: the artifact is %+v", id, a)
 		}
 	}

@@ -300,7 +300,7 @@ func TestADamagedArtifactIsReported(t *testing.T) {
 			continue
 		}
 		damaged++
-		if has, err := w.blobs.Has(t.Context(), builds.Folder(w.id)+"/"+string(rune('0'+a.ID))); err != nil || has || a.BlobKey != "" {
+		if has, err := w.blobs.Has(t.Context(), builds.Folder(w.id)+"/"+string(rune('0'+a.ID))); err != nil || has || a.Path != "" {
 			t.Errorf("artifact %d has a blob: %v, %v", a.ID, has, err)
 		}
 	}

@@ -1,9 +1,9 @@
 package aggregator
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/loop"
@@ -24,7 +25,8 @@ const (
 
 // fetch stores the bytes of an artifact in the blob store. An artifact whose bytes are never what the worker says is Damaged,
 // and the build says so.
-func (r *reader) fetch(ctx context.Context, a builds.Artifact) (builds.Artifact, error) {
+func (r *reader) fetch(ctx context.Context, sent build.Artifact) (builds.Artifact, error) {
+	a := builds.Artifact{Artifact: sent}
 	if a.Size < 0 {
 		return a, fault.New(fault.Corrupt, "artifact %d, %q, has %d bytes", a.ID, a.Name, a.Size)
 	}
@@ -35,7 +37,7 @@ func (r *reader) fetch(ctx context.Context, a builds.Artifact) (builds.Artifact,
 		_, _, _, err := r.Blobs.Put(ctx, key, d)
 		d.close()
 		if err == nil {
-			a.State, a.BlobKey = builds.Stored, key
+			a.State, a.Path = builds.Stored, key
 			return a, nil
 		}
 		var ok bool
@@ -57,7 +59,7 @@ type mismatchError struct {
 
 // Error names the artifact and what differs.
 func (e *mismatchError) Error() string {
-	return fmt.Sprintf("artifact %d, %q, has %s; its worker says %d bytes with the SHA-256 %x", e.artifact.ID, e.artifact.Name, e.got, e.artifact.Size, e.artifact.SHA256)
+	return fmt.Sprintf("artifact %d, %q, has %s; its worker says %d bytes with the SHA-256 %s", e.artifact.ID, e.artifact.Name, e.got, e.artifact.Size, e.artifact.SHA256)
 }
 
 // download reads the bytes of an artifact, and continues where its connection was cut. Its last read fails with a
@@ -102,8 +104,8 @@ func (d *download) Read(p []byte) (int, error) {
 
 // check compares the digest.
 func (d *download) check() error {
-	if got := d.sum.Sum(nil); !bytes.Equal(got, d.artifact.SHA256) {
-		return &mismatchError{d.artifact, fmt.Sprintf("the SHA-256 %x", got)}
+	if got := hex.EncodeToString(d.sum.Sum(nil)); got != d.artifact.SHA256 {
+		return &mismatchError{d.artifact, "the SHA-256 " + got}
 	}
 	return io.EOF
 }

@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -138,10 +139,10 @@ func eventOf(e *workerv1.StatusEvent) builds.Event {
 		event.ExitCode = &code
 	}
 	if t := e.GetTrailer(); t != nil {
-		event.Trailer = &builds.Trailer{Entries: t.GetEntries(), Bytes: t.GetBytes(), SHA256: t.GetSha256()}
+		event.Trailer = &build.Trailer{Entries: t.GetEntries(), Bytes: t.GetBytes(), SHA256: hex.EncodeToString(t.GetSha256())}
 	}
 	if f := e.GetFinal(); f != nil {
-		event.Final = &builds.Final{Steps: int(f.GetSteps()), Events: f.GetEvents(), Artifacts: int(f.GetArtifacts())}
+		event.Final = &build.Final{Steps: int(f.GetSteps()), Events: f.GetEvents(), Artifacts: int(f.GetArtifacts())}
 	}
 	return event
 }
@@ -185,8 +186,8 @@ func (r *reader) artifacts(ctx context.Context, after int) error {
 			case id > after+1:
 				return &builds.GapError{Build: r.worker.Build, What: "artifact", Got: build.Position{ID: int64(id - 1)}, Want: build.Position{ID: int64(after)}}
 			}
-			stored, err := r.fetch(ctx, builds.Artifact{ID: int(a.GetId()), Step: int(a.GetStepId()), Name: a.GetName(), Size: a.GetSize(),
-				SHA256: a.GetSha256(), Kind: a.GetKind(), Executable: a.GetExecutable()})
+			stored, err := r.fetch(ctx, build.Artifact{ID: int(a.GetId()), Step: int(a.GetStepId()), Name: a.GetName(), Size: a.GetSize(),
+				SHA256: hex.EncodeToString(a.GetSha256()), Kind: a.GetKind(), Executable: a.GetExecutable()})
 			if err != nil {
 				return err
 			}

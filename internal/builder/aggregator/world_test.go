@@ -329,7 +329,7 @@ func (w *world) checkArtifacts() {
 	}
 	sums := map[string]string{}
 	for _, a := range got {
-		blob, _, err := w.blobs.Get(w.t.Context(), a.BlobKey)
+		blob, _, err := w.blobs.Get(w.t.Context(), a.Path)
 		w.must(err)
 		data, err := io.ReadAll(blob)
 		w.must(err)

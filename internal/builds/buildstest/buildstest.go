@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"strconv"
@@ -146,9 +147,9 @@ func (o output) batch(step, after, last int) *builds.LogBatch {
 }
 
 // trailer returns what the file comes to.
-func (o output) trailer() *builds.Trailer {
+func (o output) trailer() *build.Trailer {
 	sum := sha256.Sum256(o.data)
-	return &builds.Trailer{Entries: int64(len(o.ends)), Bytes: int64(len(o.data)), SHA256: sum[:]}
+	return &build.Trailer{Entries: int64(len(o.ends)), Bytes: int64(len(o.data)), SHA256: hex.EncodeToString(sum[:])}
 }
 
 // event returns an event of the worker.
@@ -160,6 +161,6 @@ func event(id int, step int, status build.Status) builds.Event {
 func life(log output, artifacts int) []builds.Event {
 	events := []builds.Event{event(1, 0, build.Scheduling), event(2, 0, build.Running), event(3, 1, build.Running), event(4, 1, build.Completed), event(5, 0, build.Completed)}
 	events[3].Trailer, events[4].Trailer = log.trailer(), output{}.trailer()
-	events[4].Final = &builds.Final{Steps: 1, Events: 5, Artifacts: artifacts}
+	events[4].Final = &build.Final{Steps: 1, Events: 5, Artifacts: artifacts}
 	return events
 }

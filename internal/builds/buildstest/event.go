@@ -20,7 +20,7 @@ import (
 func aFinalMarkerNeedsEverythingBeforeIt(t *testing.T, s setup) {
 	id, file := s.create(t), print(100)
 	events := life(file, 1)
-	artifact := builds.Artifact{ID: 1, Step: 1, Name: "shop", SHA256: make([]byte, 32), Kind: "file", State: builds.Stored, BlobKey: "build/1/1"}
+	artifact := builds.Artifact{Artifact: build.Artifact{ID: 1, Step: 1, Name: "shop", SHA256: strings.Repeat("00", 32), Kind: "file", Path: "build/1/1"}, State: builds.Stored}
 	refused := func(what string) {
 		t.Helper()
 		_, err := s.Ingest(s.ctx, id, builds.Batch{Events: events[4:]})
@@ -44,7 +44,7 @@ func aFinalMarkerNeedsEverythingBeforeIt(t *testing.T, s setup) {
 	}
 	b, err := s.Build(s.ctx, id)
 	storetest.Check(t, err)
-	if b.Status != build.Completed || b.Final == nil || *b.Final != (builds.Final{Steps: 1, Events: 5, Artifacts: 1}) || !b.EndedAt.Equal(events[4].At) {
+	if b.Status != build.Completed || b.Final == nil || *b.Final != (build.Final{Steps: 1, Events: 5, Artifacts: 1}) || !b.EndedAt.Equal(events[4].At) {
 		t.Errorf("the build is %+v", b)
 	}
 	p, err := s.Progress(s.ctx, id)
@@ -60,12 +60,12 @@ func aFinalMarkerNeedsEverythingBeforeIt(t *testing.T, s setup) {
 
 func aDamagedLogHasNoEnd(t *testing.T, s setup) {
 	for name, change := range map[string]func([]builds.Event){
-		"another digest":          func(events []builds.Event) { events[3].Trailer.SHA256[7] ^= 1 },
+		"another digest":          func(events []builds.Event) { events[3].Trailer.SHA256 = strings.Repeat("07", 32) },
 		"fewer entries":           func(events []builds.Event) { events[3].Trailer.Entries-- },
 		"fewer events":            func(events []builds.Event) { events[4].Final.Events-- },
 		"without a final marker":  func(events []builds.Event) { events[4].Final = nil },
 		"fewer bytes":             func(events []builds.Event) { events[3].Trailer.Bytes-- },
-		"another log of step 0":   func(events []builds.Event) { events[4].Trailer.SHA256[0] ^= 1 },
+		"another log of step 0":   func(events []builds.Event) { events[4].Trailer.SHA256 = strings.Repeat("07", 32) },
 		"a bound of steps passed": func(events []builds.Event) { events[4].Final.Steps = 1 << 30 },
 	} {
 		id, file := s.create(t), print(10)
@@ -149,10 +149,10 @@ func eventsAreStoredOnce(t *testing.T, s setup) {
 		t.Errorf("an event of the far future is %+v, %v", all, err)
 	}
 	for name, b := range map[string]builds.Batch{
-		"a digest of 5 bytes": {Events: []builds.Event{{Source: builds.Worker, EventID: "5", Step: 2, Status: build.Failed, Trailer: &builds.Trailer{SHA256: make([]byte, 5)}}}},
-		"a negative size":     {Artifacts: []builds.Artifact{{ID: 1, Step: 1, Size: -1, SHA256: make([]byte, 32), State: builds.Stored}}},
+		"a digest of 5 bytes": {Events: []builds.Event{{Source: builds.Worker, EventID: "5", Step: 2, Status: build.Failed, Trailer: &build.Trailer{SHA256: strings.Repeat("00", 5)}}}},
+		"a negative size":     {Artifacts: []builds.Artifact{{Artifact: build.Artifact{ID: 1, Step: 1, Size: -1, SHA256: strings.Repeat("00", 32)}, State: builds.Stored}}},
 		"too many events":     {Events: []builds.Event{event(1_000_001, 1, build.Running)}},
-		"too many artifacts":  {Artifacts: []builds.Artifact{{ID: 10_001, Step: 1, SHA256: make([]byte, 32), State: builds.Stored}}},
+		"too many artifacts":  {Artifacts: []builds.Artifact{{Artifact: build.Artifact{ID: 10_001, Step: 1, SHA256: strings.Repeat("00", 32)}, State: builds.Stored}}},
 		"too many reports":    {Tests: []builds.TestReport{{Artifact: 10_001, Step: 1}}},
 		"no artifact":         {Tests: []builds.TestReport{{Artifact: 0, Step: 1}}},
 		"a step that is none": {Tests: []builds.TestReport{{Artifact: 1, Step: -1}}},
@@ -334,15 +334,13 @@ func artifactsHaveTestResults(t *testing.T, s setup) {
 	full := report
 	full.Results = []testresult.Result{{Suite: "cart", Name: "Total\x00", Outcome: testresult.Failed, Duration: time.Millisecond, Message: "got 12\xff", File: "cart.go", Line: 41},
 		{Name: "Empty", Outcome: testresult.Passed}}
-	batch := builds.Batch{Tests: []builds.TestReport{full}, Artifacts: []builds.Artifact{
-		{ID: 1, Step: 1, Name: "out/unit.xml", Size: 7, SHA256: make([]byte, 32), Kind: "junit", State: builds.Stored, BlobKey: "build/1/1"},
-		{ID: 2, Step: 1, Name: "shop", SHA256: make([]byte, 32), Kind: "file", State: builds.Damaged}}}
+	batch := builds.Batch{Tests: []builds.TestReport{full}, Artifacts: []builds.Artifact{{Artifact: build.Artifact{ID: 1, Step: 1, Name: "out/unit.xml", Size: 7, SHA256: strings.Repeat("00", 32), Kind: "junit", Path: "build/1/1"}, State: builds.Stored}, {Artifact: build.Artifact{ID: 2, Step: 1, Name: "shop", SHA256: strings.Repeat("00", 32), Kind: "file"}, State: builds.Damaged}}}
 	for range 2 {
 		s.ingest(t, id, batch)
 	}
 	found, err := s.Artifacts(s.ctx, id, 0)
 	storetest.Check(t, err)
-	if len(found) != 2 || found[0].BlobKey != "build/1/1" || found[1].State != builds.Damaged || found[0].StoredAt.IsZero() {
+	if len(found) != 2 || found[0].Path != "build/1/1" || found[1].State != builds.Damaged || found[0].StoredAt.IsZero() {
 		t.Errorf("the artifacts are %+v", found)
 	}
 	reports, err := s.TestReports(s.ctx, id)

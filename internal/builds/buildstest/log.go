@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -68,7 +69,7 @@ func aGapNamesThePositionExpected(t *testing.T, s setup) {
 	if gap, ok := errors.AsType[*builds.GapError](err); !ok || gap.Want.ID != 0 || gap.Got.ID != 1 {
 		t.Errorf("events: got %v", err)
 	}
-	_, err = s.Ingest(s.ctx, id, builds.Batch{Artifacts: []builds.Artifact{{ID: 2, Step: 1, State: builds.Stored, SHA256: make([]byte, 32)}}})
+	_, err = s.Ingest(s.ctx, id, builds.Batch{Artifacts: []builds.Artifact{{Artifact: build.Artifact{ID: 2, Step: 1, SHA256: strings.Repeat("00", 32)}, State: builds.Stored}}})
 	if _, ok := errors.AsType[*builds.GapError](err); !ok {
 		t.Errorf("artifacts: got %v", err)
 	}

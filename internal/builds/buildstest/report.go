@@ -121,7 +121,7 @@ func anotherEngineChangesStatusesThatMay(t *testing.T, s setup) {
 	if _, err := s.ReportLog(s.ctx, id, reported(1, 1)); !fault.Is(err, fault.Conflict) {
 		t.Errorf("a late log: %v", err)
 	}
-	if _, err := s.ReportArtifact(s.ctx, id, builds.Artifact{Step: 1, Name: "late", SHA256: make([]byte, 32)}, nil); !fault.Is(err, fault.Conflict) {
+	if _, err := s.ReportArtifact(s.ctx, id, builds.Artifact{Artifact: build.Artifact{Step: 1, Name: "late", SHA256: strings.Repeat("00", 32)}}, nil); !fault.Is(err, fault.Conflict) {
 		t.Errorf("a late artifact: %v", err)
 	}
 	b, err := s.Build(s.ctx, id)
@@ -139,21 +139,20 @@ func anotherEngineChangesStatusesThatMay(t *testing.T, s setup) {
 
 func anotherEngineReportsArtifactsAndTests(t *testing.T, s setup) {
 	id := s.elsewhere(t)
-	sum := make([]byte, 32)
+	sum := strings.Repeat("00", 32)
 	report := &builds.TestReport{Format: testresult.JUnit, Summary: builds.Summary{Counts: testresult.Counts{Tests: 1, Failed: 1}},
 		Results: []testresult.Result{{Name: "Sum", Outcome: testresult.Failed}}}
 	for range 2 {
-		a, err := s.ReportArtifact(s.ctx, id, builds.Artifact{Step: 1, Name: "unit.xml", SHA256: sum, Kind: "junit", BlobKey: "build/1/1"}, report)
+		a, err := s.ReportArtifact(s.ctx, id, builds.Artifact{Artifact: build.Artifact{Step: 1, Name: "unit.xml", SHA256: sum, Kind: "junit", Path: "build/1/1"}}, report)
 		if err != nil || a.ID != 1 || a.State != builds.Stored {
 			t.Errorf("%+v, %v", a, err)
 		}
 	}
-	if a, err := s.ReportArtifact(s.ctx, id, builds.Artifact{Step: 1, Name: "shop", SHA256: sum, Kind: "file", BlobKey: "build/1/2"}, nil); err != nil || a.ID != 2 {
+	if a, err := s.ReportArtifact(s.ctx, id, builds.Artifact{Artifact: build.Artifact{Step: 1, Name: "shop", SHA256: sum, Kind: "file", Path: "build/1/2"}}, nil); err != nil || a.ID != 2 {
 		t.Errorf("%+v, %v", a, err)
 	}
-	other := make([]byte, 32)
-	other[0] = 1
-	if _, err := s.ReportArtifact(s.ctx, id, builds.Artifact{Step: 1, Name: "shop", SHA256: other}, nil); !fault.Is(err, fault.Conflict) {
+	other := strings.Repeat("01", 32)
+	if _, err := s.ReportArtifact(s.ctx, id, builds.Artifact{Artifact: build.Artifact{Step: 1, Name: "shop", SHA256: other}}, nil); !fault.Is(err, fault.Conflict) {
 		t.Errorf("another content: %v", err)
 	}
 	tests, err := s.TestResults(s.ctx, id, builds.TestResult{}, true, 10)
@@ -169,14 +168,14 @@ func whatAnotherEngineReportsIsBounded(t *testing.T, s setup) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	sum := make([]byte, 32)
+	sum := strings.Repeat("00", 32)
 	id := s.elsewhere(t)
 	var whole builds.Batch
 	for n := 1; n <= 1999; n++ { // and step 0
 		whole.Steps = append(whole.Steps, builds.Step{ID: n, Stage: "test", Name: fmt.Sprint(n), Needs: []int{}})
 	}
 	for n := 1; n <= 2000; n++ {
-		whole.Artifacts = append(whole.Artifacts, builds.Artifact{ID: n, Step: 1, Name: fmt.Sprint(n), SHA256: sum, Kind: "file", State: builds.Stored})
+		whole.Artifacts = append(whole.Artifacts, builds.Artifact{Artifact: build.Artifact{ID: n, Step: 1, Name: fmt.Sprint(n), SHA256: sum, Kind: "file"}, State: builds.Stored})
 	}
 	_, err := s.Ingest(s.ctx, id, whole)
 	storetest.Check(t, err)
@@ -192,9 +191,9 @@ func whatAnotherEngineReportsIsBounded(t *testing.T, s setup) {
 	storetest.Check(t, err)
 	_, err = s.ReportLog(s.ctx, id, []build.Line{{Step: 2000, ID: 1}})
 	refused("all 2000 steps", err)
-	_, err = s.ReportArtifact(s.ctx, id, builds.Artifact{Step: 1, Name: "1", SHA256: sum, Kind: "file"}, nil)
+	_, err = s.ReportArtifact(s.ctx, id, builds.Artifact{Artifact: build.Artifact{Step: 1, Name: "1", SHA256: sum, Kind: "file"}}, nil)
 	storetest.Check(t, err)
-	_, err = s.ReportArtifact(s.ctx, id, builds.Artifact{Step: 1, Name: "one more", SHA256: sum, Kind: "file"}, nil)
+	_, err = s.ReportArtifact(s.ctx, id, builds.Artifact{Artifact: build.Artifact{Step: 1, Name: "one more", SHA256: sum, Kind: "file"}}, nil)
 	refused("all 2000 artifacts", err)
 	_, err = s.ReportStatus(s.ctx, id, builds.ReportedStep{ID: 1}, builds.Event{Status: build.Running})
 	refused("all 20000 changes of status", err)
@@ -207,7 +206,7 @@ func whatAnotherEngineReportsIsBounded(t *testing.T, s setup) {
 		if n > 0 { // the results of the first one would take seconds to store
 			report.Results = make([]testresult.Result, tests)
 		}
-		_, err := s.ReportArtifact(s.ctx, id, builds.Artifact{Step: 1, Name: fmt.Sprint(n), SHA256: sum, Kind: "junit", BlobKey: "x"}, report)
+		_, err := s.ReportArtifact(s.ctx, id, builds.Artifact{Artifact: build.Artifact{Step: 1, Name: fmt.Sprint(n), SHA256: sum, Kind: "junit", Path: "x"}}, report)
 		storetest.Check(t, err)
 	}
 	reports, err := s.TestReports(s.ctx, id)

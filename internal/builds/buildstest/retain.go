@@ -106,7 +106,7 @@ func whatIsTooOldIsDeleted(t *testing.T, s setup) {
 			s.ingest(t, id, builds.Batch{Logs: []*builds.LogBatch{file.batch(1, from, from+size)}})
 		}
 		s.ingest(t, id, builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "test", Name: "unit"}},
-			Artifacts: []builds.Artifact{{ID: 1, Step: 1, Name: "a", SHA256: make([]byte, 32), Kind: "junit", State: builds.Stored, BlobKey: builds.Folder(id) + "/1"}},
+			Artifacts: []builds.Artifact{{Artifact: build.Artifact{ID: 1, Step: 1, Name: "a", SHA256: strings.Repeat("00", 32), Kind: "junit", Path: builds.Folder(id) + "/1"}, State: builds.Stored}},
 			Tests:     []builds.TestReport{{Artifact: 1, Step: 1, Name: "a", Format: testresult.JUnit, Results: results}}, Events: life(file, 1)})
 	}
 	rows := &watched{Driver: s.driver}

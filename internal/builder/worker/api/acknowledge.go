@@ -75,7 +75,7 @@ func (s *Server) checkFinal(m *workerv1.AcknowledgeRequest, logs map[int]build.P
 		if err != nil {
 			return answer(err)
 		}
-		if t := last.Trailer; t == nil || logs[step] != (build.Position{ID: t.Entries, Offset: t.Bytes}) {
+		if t := last.Trailer; t == nil || logs[step] != t.End() {
 			missing = append(missing, fmt.Sprintf("the log of step %d after entry %d", step, logs[step].ID))
 		}
 	}

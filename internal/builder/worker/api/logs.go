@@ -275,7 +275,7 @@ func (c *logCursor) atEnd(path string) error {
 	if c.trailer == nil {
 		return nil
 	}
-	if at := (build.Position{ID: c.trailer.Entries, Offset: c.trailer.Bytes}); c.at != at {
+	if at := c.trailer.End(); c.at != at {
 		return fault.New(fault.Corrupt, "%s ends at entry %d, byte %d; its trailer says %d, %d", path, c.at.ID, c.at.Offset, at.ID, at.Offset)
 	}
 	c.over = true

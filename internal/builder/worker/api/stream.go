@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -61,9 +60,8 @@ func (s rpc) ArtifactEvents(ctx context.Context, request *connect.Request[worker
 	send := func(found []build.Artifact) error {
 		response := &workerv1.ArtifactEventsResponse{}
 		for _, a := range found {
-			sum, _ := hex.DecodeString(a.SHA256) // written by this program
 			response.Artifacts = append(response.Artifacts, &workerv1.Artifact{Id: int32(a.ID), StepId: int32(a.Step), Name: a.Name,
-				Size: a.Size, Sha256: sum, Kind: a.Kind, Executable: a.Executable})
+				Size: a.Size, Sha256: build.DigestBytes(a.SHA256), Kind: a.Kind, Executable: a.Executable})
 		}
 		return stream.Send(response)
 	}
@@ -146,8 +144,7 @@ func statusEvent(e results.Event) *workerv1.StatusEvent {
 		out.ExitCode = &code
 	}
 	if t := e.Trailer; t != nil {
-		sum, _ := hex.DecodeString(t.SHA256) // written by this program
-		out.Trailer = &workerv1.Trailer{Entries: t.Entries, Bytes: t.Bytes, Sha256: sum}
+		out.Trailer = &workerv1.Trailer{Entries: t.Entries, Bytes: t.Bytes, Sha256: build.DigestBytes(t.SHA256)}
 	}
 	if f := e.Final; f != nil {
 		out.Final = &workerv1.Final{Steps: int32(f.Steps), Events: f.Events, Artifacts: int32(f.Artifacts)}

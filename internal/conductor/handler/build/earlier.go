@@ -2,7 +2,6 @@ package build
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"strconv"
@@ -164,7 +163,7 @@ func (g *gathering) lacks(ctx context.Context, s *builds.Step) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if t := s.Trailer; t == nil || stored != (build.Position{ID: t.Entries, Offset: t.Bytes}) {
+	if t := s.Trailer; t == nil || stored != t.End() {
 		return "its log is not whole, or is gone", nil
 	}
 	size := g.size + s.Trailer.Bytes
@@ -188,7 +187,7 @@ func (g *gathering) lacksArtifact(ctx context.Context, a *builds.Artifact) (stri
 	if a.State != builds.Stored {
 		return fmt.Sprintf("the artifact %s is damaged", a.Name), nil
 	}
-	content, size, err := g.blobs.Get(ctx, a.BlobKey)
+	content, size, err := g.blobs.Get(ctx, a.Path)
 	if fault.Is(err, fault.NotFound) {
 		return fmt.Sprintf("the artifact %s is gone", a.Name), nil
 	}
@@ -230,17 +229,12 @@ func (g *gathering) write(ctx context.Context, to io.Writer) error {
 // step returns what a step has left.
 func (g *gathering) step(ctx context.Context, s *builds.Step) (results.BundledStep, error) {
 	step := results.BundledStep{ID: s.ID, Log: g.from.OpenLog(ctx, g.id, s.ID, 0)}
-	step.End = build.Update{Timestamp: s.EndedAt, Status: s.Status, Attempt: s.Attempt, ExitCode: s.ExitCode,
-		Trailer: &build.Trailer{Entries: s.Trailer.Entries, Bytes: s.Trailer.Bytes, SHA256: hex.EncodeToString(s.Trailer.SHA256)}}
-	keys := map[int]string{}
+	step.End = build.Update{Timestamp: s.EndedAt, Status: s.Status, Attempt: s.Attempt, ExitCode: s.ExitCode, Trailer: s.Trailer}
 	for i := range g.files[s.ID] {
-		a := &g.files[s.ID][i]
-		keys[a.ID] = a.BlobKey
-		step.Artifacts = append(step.Artifacts, build.Artifact{ID: a.ID, Step: s.ID, Name: a.Name, Size: a.Size, SHA256: hex.EncodeToString(a.SHA256),
-			Kind: a.Kind, Executable: a.Executable})
+		step.Artifacts = append(step.Artifacts, g.files[s.ID][i].Artifact)
 	}
 	step.Open = func(a build.Artifact) (io.ReadCloser, error) {
-		content, _, err := g.blobs.Get(ctx, keys[a.ID])
+		content, _, err := g.blobs.Get(ctx, a.Path)
 		return content, err
 	}
 	for _, r := range g.reports[s.ID] {

@@ -35,19 +35,15 @@ func leave(t *testing.T, blobs blob.Store) builds.Batch {
 	t.Helper()
 	log := domain.FormatEntry(nil, domain.Entry{At: time.Unix(1, 0).UTC(), Text: []byte("made")})
 	sum, none := sha256.Sum256(log), sha256.Sum256(nil)
-	whole, empty := &builds.Trailer{Entries: 1, Bytes: int64(len(log)), SHA256: sum[:]}, &builds.Trailer{SHA256: none[:]}
+	whole, empty := &domain.Trailer{Entries: 1, Bytes: int64(len(log)), SHA256: hex.EncodeToString(sum[:])}, &domain.Trailer{SHA256: hex.EncodeToString(none[:])}
 	key, digest, size, err := blobs.Put(t.Context(), builds.Folder(1)+"/1", strings.NewReader("the tool"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	digestBytes, err := hex.DecodeString(digest)
 	if err != nil {
 		t.Fatal(err)
 	}
 	exit := 1
 	events := []builds.Event{{Step: 0, Status: domain.Running}, {Step: 1, Status: domain.Running}, {Step: 1, Status: domain.Completed, Trailer: whole},
 		{Step: 2, Status: domain.Running}, {Step: 2, Status: domain.Failed, ExitCode: &exit, Trailer: empty},
-		{Step: 0, Status: domain.Failed, Trailer: empty, Final: &builds.Final{Steps: 2, Events: 6, Artifacts: 1}}}
+		{Step: 0, Status: domain.Failed, Trailer: empty, Final: &domain.Final{Steps: 2, Events: 6, Artifacts: 1}}}
 	for i := range events {
 		events[i].Source, events[i].EventID, events[i].At = builds.Worker, strconv.Itoa(i+1), time.Unix(int64(i), 0)
 	}
@@ -56,7 +52,7 @@ func leave(t *testing.T, blobs blob.Store) builds.Batch {
 	report.Counts = testresult.Counts{Tests: 2, Failed: 1}
 	return builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "one", Name: "tool", Identity: strings.Repeat("a", 64)}, {ID: 2, Stage: "two", Name: "use", Needs: []int{1}}},
 		Logs:      []*builds.LogBatch{{Step: 1, First: 1, Entries: 1, Data: log}},
-		Artifacts: []builds.Artifact{{ID: 1, Step: 1, Name: "bin/tool", Size: size, SHA256: digestBytes, Kind: domain.KindFile, State: builds.Stored, BlobKey: key, Executable: true}},
+		Artifacts: []builds.Artifact{{Artifact: domain.Artifact{ID: 1, Step: 1, Name: "bin/tool", Size: size, SHA256: digest, Kind: domain.KindFile, Path: key, Executable: true}, State: builds.Stored}},
 		Tests:     []builds.TestReport{report}, Events: events}
 }
 
@@ -184,7 +180,7 @@ func TestWhatTheEarlierBuildLacksRunsAgain(t *testing.T) {
 			_, _, _, err := s.blobs.Put(ctx, builds.Folder(1)+"/1", strings.NewReader("the fool"))
 			return err
 		}, step: "its log or an artifact is damaged"},
-		"its artifact never came": {change: func(b *builds.Batch) { b.Artifacts[0].State, b.Artifacts[0].BlobKey = builds.Damaged, "" },
+		"its artifact never came": {change: func(b *builds.Batch) { b.Artifacts[0].State, b.Artifacts[0].Path = builds.Damaged, "" },
 			step: "the artifact bin/tool is damaged"},
 		"its log is not whole": {change: func(b *builds.Batch) { b.Logs, b.Events = nil, b.Events[:len(b.Events)-1] },
 			step: "its log is not whole, or is gone"},

@@ -2,7 +2,6 @@ package build
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"strconv"
@@ -46,8 +45,7 @@ func (t *table) artifacts(ctx context.Context) ([]build.Artifact, error) {
 	stored, err := t.from.Artifacts(ctx, t.ID, 0)
 	var all []build.Artifact
 	for _, a := range stored {
-		all = append(all, build.Artifact{ID: a.ID, Step: a.Step, Name: a.Name, Path: a.BlobKey, Size: a.Size,
-			SHA256: hex.EncodeToString(a.SHA256), Kind: a.Kind})
+		all = append(all, a.Artifact)
 	}
 	return all, err
 }

@@ -225,14 +225,14 @@ func whole(t *testing.T, s *setup) builds.Batch {
 		t.Fatal(err)
 	}
 	return builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "build", Name: "app"}},
-		Artifacts: []builds.Artifact{{ID: 1, Step: 1, Name: "dist/about", Size: size, SHA256: unhex(t, digest), Kind: "file", State: builds.Stored, BlobKey: key}},
+		Artifacts: []builds.Artifact{{Artifact: domain.Artifact{ID: 1, Step: 1, Name: "dist/about", Size: size, SHA256: digest, Kind: "file", Path: key}, State: builds.Stored}},
 		Events: []builds.Event{
 			{Source: builds.Worker, EventID: "1", Status: domain.Running},
 			{Source: builds.Worker, EventID: "2", Step: 1, Status: domain.Scheduling},
 			{Source: builds.Worker, EventID: "3", Step: 1, Status: domain.Initializing},
 			{Source: builds.Worker, EventID: "4", Step: 1, Status: domain.Running},
-			{Source: builds.Worker, EventID: "5", Step: 1, Status: domain.Completed, Trailer: &builds.Trailer{SHA256: nothing()}},
-			{Source: builds.Worker, EventID: "6", Status: domain.Completed, Trailer: &builds.Trailer{SHA256: nothing()}, Final: &builds.Final{Steps: 1, Events: 6, Artifacts: 1}},
+			{Source: builds.Worker, EventID: "5", Step: 1, Status: domain.Completed, Trailer: &domain.Trailer{SHA256: nothing()}},
+			{Source: builds.Worker, EventID: "6", Status: domain.Completed, Trailer: &domain.Trailer{SHA256: nothing()}, Final: &domain.Final{Steps: 1, Events: 6, Artifacts: 1}},
 		}}
 }
 
@@ -260,8 +260,8 @@ func TestADamagedArtifactIsBuiltAgain(t *testing.T) {
 		damage func(a *builds.Artifact)
 		want   string
 	}{
-		"never whole": {func(a *builds.Artifact) { a.State, a.BlobKey = builds.Damaged, "" }, "were never those"},
-		"removed":     {func(a *builds.Artifact) { a.BlobKey = "build/1/removed" }, "build/1/removed"},
+		"never whole": {func(a *builds.Artifact) { a.State, a.Path = builds.Damaged, "" }, "were never those"},
+		"removed":     {func(a *builds.Artifact) { a.Path = "build/1/removed" }, "build/1/removed"},
 		"changed":     {func(a *builds.Artifact) { a.SHA256 = nothing() }, "has changed"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -297,7 +297,7 @@ func TestABuildThatNeverHadStepsIsToldByItsOwnLog(t *testing.T) {
 	s, _, _ := inWorkers(t, func(ctx context.Context, stored *builds.Builds) error {
 		_, err := stored.Ingest(ctx, 1, builds.Batch{Logs: []*builds.LogBatch{{First: 1, Entries: 1, Data: []byte(log)}},
 			Events: []builds.Event{{Source: builds.Worker, EventID: "1", Status: domain.Failed, Reason: "no files",
-				Trailer: &builds.Trailer{Entries: 1, Bytes: int64(len(log)), SHA256: sum[:]}, Final: &builds.Final{Events: 1}}}})
+				Trailer: &domain.Trailer{Entries: 1, Bytes: int64(len(log)), SHA256: hex.EncodeToString(sum[:])}, Final: &domain.Final{Events: 1}}}})
 		return err
 	})
 	want := "the build ended Failed: no files\nits last lines:\n  cannot clone"
@@ -306,17 +306,8 @@ func TestABuildThatNeverHadStepsIsToldByItsOwnLog(t *testing.T) {
 	}
 }
 
-func unhex(t *testing.T, text string) []byte {
-	t.Helper()
-	sum, err := hex.DecodeString(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sum
-}
-
 // nothing returns the digest of an empty log.
-func nothing() []byte {
+func nothing() string {
 	sum := sha256.Sum256(nil)
-	return sum[:]
+	return hex.EncodeToString(sum[:])
 }
