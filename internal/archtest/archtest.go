@@ -38,7 +38,7 @@ var layers = map[string]Layer{
 	"fault": Pure, "action": Pure, "admission": Pure, "address": Pure, "cachekey": Pure, "pipeline": Pure, "document": Pure, "build": Pure, "definition": Pure, "cron": Pure, "mask": Pure, "testresult": Pure,
 	"store": Log, "queue": Log, "journal": Log, "builds": Log, "token": Log, "ledger": Log, "loop": Log, "semaphore": Log, "file": Log,
 	"sqlite": Adapter, "postgres": Adapter, "blob": Adapter, "aws": Adapter, "kube": Adapter, "argo": Adapter, "git": Adapter, "command": Adapter, "yamltree": Adapter, "results": Adapter, "workspace": Adapter, "buildcache": Adapter, "attempt": Adapter, "docker": Adapter, "config": Adapter,
-	"secret": Adapter, "ssh": Adapter, "webhook": Adapter, "callback": Adapter, "jsonpath": Adapter,
+	"listener": Adapter, "secret": Adapter, "ssh": Adapter, "webhook": Adapter, "callback": Adapter, "jsonpath": Adapter,
 	"conductor": Component, "deployer": Component, "caboose": Component, "builder": Component,
 	"server": Face, "web": Face,
 	"assembly": Wiring, "cli": Wiring,
