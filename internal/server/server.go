@@ -17,10 +17,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/otel/trace"
-	"golang.org/x/net/netutil"
 	"golang.org/x/sys/unix"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/listener"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/store"
 )
@@ -130,7 +130,7 @@ func (s *Server) Listen(ctx context.Context) error {
 		return fault.New(fault.Invalid, "listen on %s: %w", s.options.Listen, err).WithHint("--listen or server.listen, such as 127.0.0.1:7070")
 	}
 	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", s.options.Listen)
+	opened, err := config.Listen(ctx, "tcp", s.options.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fault.New(fault.Unavailable, "listen on %s: %s", s.options.Listen, whoListens(ctx, s.options.Listen)).
 			WithHint("stop it, or choose another address with --listen or server.listen")
@@ -139,7 +139,7 @@ func (s *Server) Listen(ctx context.Context) error {
 		return fault.New(fault.Unavailable, "listen on %s: %w", s.options.Listen, err).
 			WithHint("choose another address with --listen or server.listen")
 	}
-	s.listener = listener
+	s.listener = opened
 	return nil
 }
 
@@ -170,26 +170,9 @@ func (s *Server) LoginPage() string {
 
 // Run serves until ctx ends, and then gives requests a few seconds to end. Listen must have been called.
 func (s *Server) Run(ctx context.Context) error {
-	streams, cut := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer cut(nil)
-	server := &http.Server{
-		Handler: s.access, MaxHeaderBytes: mostHeader, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
-		ErrorLog:    slog.NewLogLogger(s.options.Log.Handler(), slog.LevelWarn),
-		BaseContext: func(net.Listener) context.Context { return streams },
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(netutil.LimitListener(s.listener, mostConnections())) }()
-	select {
-	case err := <-served:
-		return fmt.Errorf("serve %s: %w", s.URL(), err)
-	case <-ctx.Done():
-	}
-	cut(context.Cause(ctx)) // streams end at once; their clients resume elsewhere or later
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
-	defer cancel()
-	err := server.Shutdown(closing)
-	<-served
-	return err
+	return listener.Serve(ctx, s.listener, listener.Config{Name: s.URL(), Handler: s.access, Log: s.options.Log,
+		Connections: mostConnections(), Header: mostHeader, HeaderTime: headerTimeout, IdleTime: idleTimeout, Drain: drainTimeout,
+		EndRequests: true}) // clients of streams resume elsewhere or later
 }
 
 // health is the answer of /healthz.
