@@ -18,11 +18,10 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/listener"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
@@ -46,7 +45,6 @@ const (
 	mostHeader      = 16 << 10 // bytes
 	headerTimeout   = 5 * time.Second
 	bodyTimeout     = time.Minute
-	refusedTimeout  = 2 * time.Second  // of the rest of a body that is not read
 	answerTimeout   = 11 * time.Minute // a snapshot may have to be copied
 	idleTimeout     = time.Minute
 	drainTimeout    = 10 * time.Second
@@ -86,27 +84,10 @@ func New(c Config) *Server {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
 // Serve answers requests until ctx ends; then requests have a few seconds.
-func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
-	server := &http.Server{Handler: s, MaxHeaderBytes: mostHeader, ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout,
-		WriteTimeout: answerTimeout, IdleTimeout: idleTimeout, ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn)}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(netutil.LimitListener(listener, mostConnections)) }()
-	select {
-	case err := <-served:
-		return fmt.Errorf("serve the provisioner: %w", err)
-	case <-ctx.Done():
-	}
-	drain, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), drainTimeout, errors.New("requests took too long to end"))
-	defer cancel()
-	err := server.Shutdown(drain)
-	if err != nil && drain.Err() != nil {
-		err = context.Cause(drain)
-	}
-	if err != nil {
-		err = errors.Join(fmt.Errorf("end the provisioner: %w", err), server.Close())
-	}
-	<-served
-	return err
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	return listener.Serve(ctx, l, listener.Config{Name: "the provisioner", Handler: s, Log: s.Log, Connections: mostConnections,
+		Header: mostHeader, HeaderTime: headerTimeout, BodyTime: bodyTimeout, AnswerTime: answerTimeout, IdleTime: idleTimeout,
+		Drain: drainTimeout})
 }
 
 // guard lets a request pass whose token has access.
@@ -114,12 +95,12 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 		if !strings.EqualFold(scheme, "Bearer") || strings.TrimSpace(token) == "" {
-			hurry(w)
+			listener.GiveUp(w)
 			writeError(w, fault.New(fault.Unauthorized, "a token with the scope worker is needed"))
 			return
 		}
 		if err := s.Access(r.Context(), strings.TrimSpace(token)); err != nil {
-			hurry(w)
+			listener.GiveUp(w)
 			writeError(w, err)
 			return
 		}
@@ -133,7 +114,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 	leave, err := s.starts.enter() // before the body, which may be slow
 	if err != nil {
-		hurry(w)
+		listener.GiveUp(w)
 		writeError(w, err)
 		return
 	}
@@ -187,12 +168,6 @@ func (s *Server) start(ctx context.Context, request provisionerv1.CreateWorker, 
 		err = fault.New(fault.Unavailable, "the worker of build %d did not start within %s: %w", request.BuildID, limit, err)
 	}
 	return worker, created, err
-}
-
-// hurry has a refused request be answered before its body has come, and gives up the body and the connection soon.
-func hurry(w http.ResponseWriter) {
-	w.Header().Set("Connection", "close")
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(refusedTimeout)) // a recorder has no deadline
 }
 
 // readCreate reads the body of a request to its end.
