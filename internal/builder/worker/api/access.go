@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+
+	"github.com/waybill-dev/waybill/internal/listener"
 )
 
 // guard lets a request pass that carries the token, once its body has arrived.
@@ -57,8 +59,7 @@ func hurry(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength == 0 || r.ProtoMajor > 1 {
 		return
 	}
-	w.Header().Set("Connection", "close")
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(refusedTimeout)) // a connection without deadlines ends by itself
+	listener.GiveUp(w)
 }
 
 // takeBody reads the whole body, which has a bound in size and time. No method of the service takes more than one message.

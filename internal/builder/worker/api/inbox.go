@@ -87,8 +87,8 @@ func (b *Inbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Serve answers requests until ctx ends, as [Server.Serve] does.
-func (b *Inbox) Serve(ctx context.Context, listener net.Listener) error {
-	return serve(ctx, listener, b, b.Log, func() {
+func (b *Inbox) Serve(ctx context.Context, l net.Listener) error {
+	return serve(ctx, l, b, b.Log, func() {
 		if next := b.next.Load(); next != nil {
 			next.endStreams()
 		}

@@ -2,8 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,10 +11,10 @@ import (
 	"connectrpc.com/connect"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/net/netutil"
 
 	"github.com/waybill-dev/waybill/api/worker/v1/workerv1connect"
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/listener"
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
@@ -29,7 +27,6 @@ const (
 	mostHeader      = 16 << 10 // bytes
 	mostBody        = 1 << 20  // bytes
 	bodyTimeout     = 30 * time.Second
-	refusedTimeout  = 2 * time.Second // of a body that is not read
 	headerTimeout   = 10 * time.Second
 	writeTimeout    = 30 * time.Second // a reader that takes nothing for so long is dead
 	idleTimeout     = 30 * time.Second
@@ -104,42 +101,18 @@ func (s *Server) routes() http.Handler {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
 // Serve answers requests until ctx ends; then streams end, and other requests have a few seconds.
-func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
-	return serve(ctx, listener, s, s.Log, s.endStreams)
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	return serve(ctx, l, s, s.Log, s.endStreams)
 }
 
 // endStreams has the streams end with what they have sent.
 func (s *Server) endStreams() { s.ending.Do(func() { close(s.closing) }) }
 
 // serve answers requests until ctx ends; then it calls ending, and requests have a few seconds.
-func serve(ctx context.Context, listener net.Listener, handler http.Handler, log *slog.Logger, ending func()) error {
-	protocols := &http.Protocols{}
-	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true) // gRPC
-	server := &http.Server{
-		Handler: handler, Protocols: protocols, MaxHeaderBytes: mostHeader, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
-		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: mostStreams, SendPingTimeout: keepAliveEvery, PingTimeout: writeTimeout},
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(netutil.LimitListener(listener, mostConnections)) }()
-	select {
-	case err := <-served:
-		return fmt.Errorf("serve the worker API: %w", err)
-	case <-ctx.Done():
-	}
-	ending()
-	drain, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), drainTimeout, errors.New("requests took too long to end"))
-	defer cancel()
-	err := server.Shutdown(drain)
-	if err != nil && drain.Err() != nil {
-		err = context.Cause(drain)
-	}
-	if err != nil {
-		err = errors.Join(fmt.Errorf("end the worker API: %w", err), server.Close())
-	}
-	<-served
-	return err
+func serve(ctx context.Context, l net.Listener, handler http.Handler, log *slog.Logger, ending func()) error {
+	return listener.Serve(ctx, l, listener.Config{Name: "the worker API", Handler: handler, Log: log, Connections: mostConnections,
+		Header: mostHeader, HeaderTime: headerTimeout, IdleTime: idleTimeout, Drain: drainTimeout, Ending: ending,
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: mostStreams, SendPingTimeout: keepAliveEvery, PingTimeout: writeTimeout}})
 }
 
 // Break reports that the build could not be recorded and so will have no final marker. Streams end with DATA_LOSS after what is there.
