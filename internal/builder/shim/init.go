@@ -15,6 +15,7 @@ import (
 
 	shimv1 "github.com/waybill-dev/waybill/api/shim/v1"
 	"github.com/waybill-dev/waybill/internal/file"
+	"github.com/waybill-dev/waybill/internal/listener"
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
@@ -33,7 +34,7 @@ type receiver struct {
 
 // Init receives a workspace on the listener, unpacks it and makes the folder ready for exec and serve. It returns once the worker
 // has said that everything is there, or when ctx ends. The program is the file of this process.
-func Init(ctx context.Context, c Config, program string, listener net.Listener) error {
+func Init(ctx context.Context, c Config, program string, l net.Listener) error {
 	ctx, heard, stop := c.untilSilence(ctx)
 	defer stop()
 	r := &receiver{Config: c, program: program, heard: heard, done: make(chan struct{})}
@@ -41,23 +42,27 @@ func Init(ctx context.Context, c Config, program string, listener net.Listener) 
 	mux.HandleFunc("GET "+shimv1.PathUpload, r.received)
 	mux.HandleFunc("PUT "+shimv1.PathUpload, r.upload)
 	mux.HandleFunc("POST "+shimv1.PathUnpack, r.unpack)
-	return listen(ctx, c.authorized(mux, heard), listener, r.done)
+	return listen(ctx, c.authorized(mux, heard), l, r.done)
 }
 
-// listen serves until done is closed, and lets what is being answered end then. Bodies have no time limit: snapshots and logs take as
-// long as they do.
-func listen(ctx context.Context, handler http.Handler, listener net.Listener, done <-chan struct{}) error {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 30 * time.Second}
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
-	select {
-	case err := <-failed:
-		return errors.Join(fmt.Errorf("listen on %s: %w", listener.Addr(), err), server.Close())
-	case <-ctx.Done():
-		return errors.Join(context.Cause(ctx), server.Close())
-	case <-done:
-		return server.Shutdown(ctx)
+// Bounds of what callers may take. With the token, bodies and answers have none: snapshots and logs take as long as they do.
+const (
+	mostConnections = 256      // of which callers without the token have each for headerTimeout
+	mostHeader      = 16 << 10 // bytes
+	headerTimeout   = 30 * time.Second
+	idleTimeout     = 30 * time.Second // a worker makes a connection for each request
+	drainTimeout    = 30 * time.Second
+)
+
+// listen serves until done is closed, and lets requests in flight end then. A request that takes too long is cut. The work is
+// done then, so listen returns nil.
+func listen(ctx context.Context, handler http.Handler, l net.Listener, done <-chan struct{}) error {
+	err := listener.Serve(ctx, l, listener.Config{Name: "the shim", Handler: handler, Connections: mostConnections, Header: mostHeader,
+		HeaderTime: headerTimeout, IdleTime: idleTimeout, Drain: drainTimeout, Done: done})
+	if errors.Is(err, listener.ErrSlow) {
+		return nil
 	}
+	return err
 }
 
 func (r *receiver) path() string { return filepath.Join(r.Folder, fileSnapshot) }

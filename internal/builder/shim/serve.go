@@ -32,7 +32,7 @@ type results struct {
 }
 
 // Serve gives the spool and the workspace's files to the worker until the worker releases it, or until ctx ends.
-func Serve(ctx context.Context, c Config, listener net.Listener) error {
+func Serve(ctx context.Context, c Config, l net.Listener) error {
 	root, err := os.OpenRoot(c.Folder)
 	if err != nil {
 		return fmt.Errorf("open the folder of the shims: %w", err)
@@ -49,7 +49,7 @@ func Serve(ctx context.Context, c Config, listener net.Listener) error {
 	mux.HandleFunc("POST "+shimv1.PathRelease, func(http.ResponseWriter, *http.Request) {
 		s.release.Do(func() { close(s.done) })
 	})
-	return listen(ctx, c.authorized(mux, heard), listener, s.done)
+	return listen(ctx, c.authorized(mux, heard), l, s.done)
 }
 
 // touch returns a handler that writes one of the files that exec looks at.

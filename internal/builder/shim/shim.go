@@ -25,6 +25,7 @@ import (
 	"time"
 
 	shimv1 "github.com/waybill-dev/waybill/api/shim/v1"
+	"github.com/waybill-dev/waybill/internal/listener"
 )
 
 // Names in the shared folder.
@@ -70,12 +71,13 @@ func duration(value string, fallback time.Duration) time.Duration {
 	return d
 }
 
-// authorized answers requests without the token with 401, and calls heard for those with it and for what arrives of their bodies. The
+// authorized answers requests without the token with 401, without their bodies, and calls heard for those with it and for what arrives of their bodies. The
 // comparison takes the same time for all.
 func (c Config) authorized(next http.Handler, heard func()) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		if c.Token == "" || subtle.ConstantTimeCompare([]byte(given), []byte(c.Token)) != 1 {
+			listener.GiveUp(w)
 			http.Error(w, "the token is missing or wrong", http.StatusUnauthorized)
 			return
 		}
