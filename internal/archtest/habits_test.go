@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
 	"strings"
 	"testing"
 
@@ -265,4 +266,23 @@ func opensToRead(call *ast.CallExpr) bool {
 		return !strings.Contains(flags, "O_WRONLY") && !strings.Contains(flags, "O_EXCL")
 	}
 	return false
+}
+
+// TestOneLoopServesHTTP: a server that was made elsewhere could lack a bound, and with it a process all of its memory.
+func TestOneLoopServesHTTP(t *testing.T) {
+	for _, f := range load(t) {
+		if f.Test || isTestPackage(f.Package) || !strings.HasPrefix(f.Package, internal) || f.Package == internal+"listener" {
+			continue
+		}
+		ast.Inspect(f.AST, func(n ast.Node) bool {
+			if selector, ok := n.(*ast.SelectorExpr); ok {
+				x, _ := selector.X.(*ast.Ident)
+				server := slices.Contains([]string{"Server", "Serve", "ServeTLS", "ListenAndServe", "ListenAndServeTLS"}, selector.Sel.Name)
+				if x != nil && x.Name == "http" && server {
+					t.Errorf("%s has http.%s: serve with package listener, which bounds it", f.At(n.Pos()), selector.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
 }
