@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -247,85 +246,6 @@ func (s *testServer) shipByClient(t *testing.T) (server.Proposal, pipeline.Regis
 		t.Fatalf("register: %+v, %v", first, err)
 	}
 	return proposal, revision, first
-}
-
-// TestClientAsksWhatAServiceAnswers compares every answer over HTTP with the service's own.
-func TestClientAsksWhatAServiceAnswers(t *testing.T) {
-	t.Parallel()
-	s, ctx := serve(t, ""), t.Context()
-	c := s.client()
-	proposal, _, first := s.shipByClient(t)
-	ref := server.Ref{Pipeline: "greeter", Number: first.Deployment.Number}
-	s.Until(t, ref, "ends", servertest.Ended)
-
-	same := func(name string, ask func(operations) (any, error)) {
-		t.Helper()
-		want, wantErr := ask(server.NewLocal(s.Service, "ana"))
-		got, gotErr := ask(c)
-		if wantErr != nil || gotErr != nil {
-			t.Errorf("%s: the service says %v, the client %v", name, wantErr, gotErr)
-		}
-		if diff := cmp.Diff(asJSON(t, want), asJSON(t, got)); diff != "" {
-			t.Errorf("%s (-service +client):\n%s", name, diff)
-		}
-	}
-	same("pipelines", func(o operations) (any, error) { return o.Pipelines(ctx) })
-	same("pipeline", func(o operations) (any, error) { return o.Pipeline(ctx, "greeter") })
-	same("versions", func(o operations) (any, error) { return o.Versions(ctx, "greeter") })
-	same("version", func(o operations) (any, error) { return o.Version(ctx, "greeter", 0) })
-	same("revisions", func(o operations) (any, error) { return o.Revisions(ctx, "greeter", 5) })
-	same("revision", func(o operations) (any, error) { return o.Revision(ctx, "greeter", "3f2c9a1") })
-	same("deployments", func(o operations) (any, error) {
-		return o.Deployments(ctx, journal.DeploymentQuery{Pipeline: "greeter", Status: pipeline.StatusFinished, Limit: 5})
-	})
-	same("steps", func(o operations) (any, error) { return o.Steps(ctx, ref) })
-	same("why", func(o operations) (any, error) { return o.Why(ctx, ref, "prod/east") })
-	same("plan", func(o operations) (any, error) {
-		v, err := o.Plan(ctx, server.PlanQuery{Pipeline: "greeter", Revision: "3f2c9a1", From: "1h", Fail: []string{"prod/east/elm:test", "beta"}})
-		v.Now = time.Time{}
-		return v, err
-	})
-	same("targets", func(o operations) (any, error) {
-		return o.Targets(ctx, server.TargetQuery{Pipeline: "greeter", Target: "prod", After: "prod/east", Limit: 2})
-	})
-	same("resources", func(o operations) (any, error) {
-		return o.Resources(ctx, journal.ResourceQuery{Pipeline: "greeter", After: pipeline.Resource{Address: "local://elm", Service: "greeter"}, Limit: 2})
-	})
-	same("plan of an edit", func(o operations) (any, error) { return o.PlanEdit(ctx, proposal) })
-	same("resolve", func(o operations) (any, error) { return o.Resolve(ctx, first.Deployment.ID.String()) })
-	same("entries", func(o operations) (any, error) {
-		return o.Entries(ctx, journal.EntryQuery{Pipeline: "greeter", Target: "greeter/prod", Class: pipeline.Fact, After: 3, Limit: 4})
-	})
-	same("actions", func(o operations) (any, error) {
-		return server.ListActions.Call(ctx, o, server.ActionsInput{Pipeline: "greeter", Status: []string{"successful"}, Limit: 3})
-	})
-	actions, err := server.ListActions.Call(ctx, c, server.ActionsInput{Limit: 1})
-	if err != nil || len(actions) != 1 {
-		t.Fatalf("got %d actions, %v; want 1", len(actions), err)
-	}
-	same("action", func(o operations) (any, error) {
-		return server.GetAction.Call(ctx, o, server.ActionPath{ID: actions[0].ID.String()})
-	})
-}
-
-// operations are the methods that Service and Client share.
-type operations interface {
-	server.Caller
-	Pipelines(ctx context.Context) ([]server.PipelineView, error)
-	Pipeline(ctx context.Context, name string) (server.PipelineView, error)
-	Versions(ctx context.Context, pipeline string) ([]journal.Version, error)
-	Version(ctx context.Context, pipeline string, version int) (journal.Version, error)
-	PlanEdit(ctx context.Context, p server.Proposal) (server.EditView, error)
-	Targets(ctx context.Context, q server.TargetQuery) ([]server.TargetView, error)
-	Resources(ctx context.Context, q journal.ResourceQuery) ([]journal.Resource, error)
-	Plan(ctx context.Context, q server.PlanQuery) (server.PlanView, error)
-	Revisions(ctx context.Context, pipeline string, limit int) ([]pipeline.RegisteredRevision, error)
-	Revision(ctx context.Context, pipeline, label string) (pipeline.RegisteredRevision, error)
-	Deployments(ctx context.Context, q journal.DeploymentQuery) ([]journal.Deployment, error)
-	Steps(ctx context.Context, ref server.Ref) ([]pipeline.StepState, error)
-	Why(ctx context.Context, ref server.Ref, target string) ([]pipeline.StepState, error)
-	Resolve(ctx context.Context, text string) (server.Ref, error)
-	Entries(ctx context.Context, q journal.EntryQuery) ([]pipeline.Entry, error)
 }
 
 func asJSON(t *testing.T, value any) string {

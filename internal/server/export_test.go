@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"maps"
 	"reflect"
+	"slices"
 
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -23,6 +25,9 @@ func (s *Service) ObserveOnce(ctx context.Context) (drifted int, services map[st
 
 // ForgetLooks makes the next request ask hosts again.
 func (s *Service) ForgetLooks() { s.looks.all = map[string]*look{} }
+
+// ServedOperations returns the ids of the operations that a service performs.
+func ServedOperations(s *Service) []string { return slices.Sorted(maps.Keys(NewLocal(s, "ana").calls)) }
 
 // SchemaNames returns the names of schemas by type.
 func SchemaNames() map[reflect.Type]string { return schemaNames() }

@@ -144,3 +144,33 @@ func TestAnOperationThatIsNotServed(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestEveryOperationHasARoute: a value without a route would be refused by every caller.
+func TestEveryOperationHasARoute(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := map[string]bool{}
+	for _, operations := range description(t, serve(t, "")).Paths {
+		for _, o := range operations {
+			served[o.OperationID] = true
+		}
+	}
+	value, found := regexp.MustCompile(`Operation\[[^{]+\]\{ID: "([a-z-]+)"`), 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range value.FindAllSubmatch(text, -1) {
+			if found++; !served[string(match[1])] {
+				t.Errorf("%s: the operation %s has no route: give its value to handle", file, match[1])
+			}
+		}
+	}
+	if found < 50 {
+		t.Errorf("found %d values: the rule would hold for nothing", found)
+	}
+}
