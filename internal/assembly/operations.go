@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -49,16 +48,6 @@ type Operations interface {
 	PreviewRollback(ctx context.Context, want server.TargetRequest) (server.RollbackPreview, error)
 	PreviewCatchUp(ctx context.Context, want server.TargetRequest) (server.RollbackPreview, error)
 	PreviewDeploy(ctx context.Context, want server.NewDeployment) (server.DeployPreview, error)
-	Approve(ctx context.Context, a server.Approval) (server.ApprovalView, error)
-	Freeze(ctx context.Context, pipeline string, freeze admission.Freeze) (server.FreezeView, error)
-	Thaw(ctx context.Context, pipeline, by, reason string) (server.FreezeView, error)
-
-	History(ctx context.Context, q journal.HistoryQuery) ([]journal.Passage, error)
-	Target(ctx context.Context, pipeline, target string) (server.TargetView, error)
-	Targets(ctx context.Context, q server.TargetQuery) ([]server.TargetView, error)
-	Resources(ctx context.Context, q journal.ResourceQuery) ([]journal.Resource, error)
-	Metrics(ctx context.Context, q server.MetricsQuery) ([]server.StageMetrics, error)
-	Difference(ctx context.Context, pipeline, from, to string) (server.DifferenceView, error)
 
 	Entries(ctx context.Context, q journal.EntryQuery) ([]pipeline.Entry, error)
 	Follow(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) error

@@ -12,7 +12,8 @@ import (
 )
 
 func approveCommand(a *app) *cobra.Command {
-	var want server.Approval
+	var want server.ApprovalInput
+	reject := false
 	c := &cobra.Command{
 		Use:   "approve PIPELINE[#N] STAGE",
 		Short: "Approve or reject a stage that waits for it",
@@ -28,37 +29,39 @@ With --server the token needs the scope approve, and its name is recorded.`,
 		ValidArgsFunction: completeStages(a),
 		RunE: func(c *cobra.Command, given []string) error {
 			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				want.Pipeline, want.Stage, want.By = given[0], given[1], a.User()
+				want.Pipeline, want.Stage = given[0], given[1]
 				if strings.Contains(given[0], "#") {
 					ref, err := server.ParseRef(given[0])
 					if err != nil {
 						return err
 					}
-					want.Pipeline, want.Deployment = ref.Pipeline, ref.Number
+					want.Pipeline, want.Body.Deployment = ref.Pipeline, ref.Number
+				}
+				want.Body.Decision = "approve"
+				if reject {
+					want.Body.Decision = "reject"
 				}
 				return runApprove(ctx, approveOptions{Approvals: s, Approval: want, Idle: s.IsIdle, Out: a.printer()})
 			})
 		},
 	}
-	c.Flags().StringVar(&want.Revision, "revision", "", "the revision to approve; needed when several wait")
-	c.Flags().BoolVar(&want.Reject, "reject", false, "reject the stage instead")
-	c.Flags().StringVar(&want.Reason, "reason", "", "the reason, kept in the log")
+	c.Flags().StringVar(&want.Body.Revision, "revision", "", "the revision to approve; needed when several wait")
+	c.Flags().BoolVar(&reject, "reject", false, "reject the stage instead")
+	c.Flags().StringVar(&want.Body.Reason, "reason", "", "the reason, kept in the log")
 	offerFrom(c, completeRevisions(a), "revision")
 	return c
 }
 
 type approveOptions struct {
-	Approvals interface {
-		Approve(context.Context, server.Approval) (server.ApprovalView, error)
-	}
-	Approval server.Approval
-	Idle     func(context.Context) bool
-	Out      show.Printer
+	Approvals server.Caller
+	Approval  server.ApprovalInput
+	Idle      func(context.Context) bool
+	Out       show.Printer
 }
 
 // runApprove records an approval or a rejection, and prints what the stage still needs.
 func runApprove(ctx context.Context, o approveOptions) error {
-	view, err := o.Approvals.Approve(ctx, o.Approval)
+	view, err := server.ApproveStage.Call(ctx, o.Approvals, o.Approval)
 	if err != nil {
 		return err
 	}

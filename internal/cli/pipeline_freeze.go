@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -15,7 +14,7 @@ import (
 )
 
 func pipelineFreezeCommand(a *app) *cobra.Command {
-	var freeze admission.Freeze
+	var freeze server.FreezeBody
 	until, all := "", false
 	c := &cobra.Command{
 		Use:   "freeze [PIPELINE]",
@@ -31,9 +30,8 @@ one that is applied for the first time later is not.`,
 			if freeze.Until, err = readAt("--until", until, time.Now()); err != nil {
 				return err
 			}
-			freeze.By = a.User()
-			return a.changeFreezes(c, given, all, func(ctx context.Context, s freezer, name string) (server.FreezeView, error) {
-				return s.Freeze(ctx, name, freeze)
+			return a.changeFreezes(c, given, all, func(ctx context.Context, s server.Caller, name string) (server.FreezeView, error) {
+				return server.FreezePipeline.Call(ctx, s, server.FreezeInput{PipelinePath: server.PipelinePath{Pipeline: name}, Body: &freeze})
 			})
 		},
 	}
@@ -52,8 +50,8 @@ func pipelineThawCommand(a *app) *cobra.Command {
 		Args:              arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: completePipelines(a),
 		RunE: func(c *cobra.Command, given []string) error {
-			return a.changeFreezes(c, given, all, func(ctx context.Context, s freezer, name string) (server.FreezeView, error) {
-				return s.Thaw(ctx, name, a.User(), reason)
+			return a.changeFreezes(c, given, all, func(ctx context.Context, s server.Caller, name string) (server.FreezeView, error) {
+				return server.ThawPipeline.Call(ctx, s, server.ThawInput{PipelinePath: server.PipelinePath{Pipeline: name}, Body: &server.ThawBody{Reason: reason}})
 			})
 		},
 	}
@@ -62,14 +60,8 @@ func pipelineThawCommand(a *app) *cobra.Command {
 	return c
 }
 
-// freezer freezes pipelines.
-type freezer interface {
-	Freeze(ctx context.Context, pipeline string, freeze admission.Freeze) (server.FreezeView, error)
-	Thaw(ctx context.Context, pipeline, by, reason string) (server.FreezeView, error)
-}
-
 // freezeChange freezes or thaws one pipeline.
-type freezeChange func(ctx context.Context, s freezer, name string) (server.FreezeView, error)
+type freezeChange func(ctx context.Context, s server.Caller, name string) (server.FreezeView, error)
 
 // changeFreezes changes whether a pipeline is frozen, or each one, and prints what they are then.
 func (a *app) changeFreezes(c *cobra.Command, given []string, all bool, change freezeChange) error {
@@ -95,7 +87,7 @@ func (a *app) changeFreezes(c *cobra.Command, given []string, all bool, change f
 // changeEach freezes or thaws each pipeline, and prints those that changed. A pipeline that refuses, because it is so
 // already, is left out. After another error the rest stays as it is.
 func changeEach(ctx context.Context, s interface {
-	freezer
+	server.Caller
 	pipelineLister
 }, change freezeChange, out show.Printer) error {
 	names, err := pipelineNames(ctx, s)

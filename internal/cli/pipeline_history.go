@@ -13,7 +13,7 @@ import (
 )
 
 func pipelineHistoryCommand(a *app) *cobra.Command {
-	var q journal.HistoryQuery
+	var q server.HistoryInput
 	c := &cobra.Command{
 		Use:   "history [PIPELINE]",
 		Short: "List the deployments that started at a stage, a group or a host",
@@ -45,17 +45,15 @@ func targetFlag(a *app, c *cobra.Command, target *string) {
 }
 
 type historyOptions struct {
-	Log interface {
-		History(context.Context, journal.HistoryQuery) ([]journal.Passage, error)
-	}
-	Query journal.HistoryQuery
+	Log   server.Caller
+	Query server.HistoryInput
 	Out   show.Printer
 	Now   func() time.Time
 }
 
 // runHistory prints the history of a target.
 func runHistory(ctx context.Context, o historyOptions) error {
-	found, err := o.Log.History(ctx, o.Query)
+	found, err := server.ListHistory.Call(ctx, o.Log, o.Query)
 	if err != nil {
 		return err
 	}
@@ -65,7 +63,7 @@ func runHistory(ctx context.Context, o historyOptions) error {
 }
 
 func pipelineMetricsCommand(a *app) *cobra.Command {
-	var q server.MetricsQuery
+	var q server.MetricsInput
 	var byWeek bool
 	c := &cobra.Command{
 		Use:   "metrics [PIPELINE]",
@@ -92,17 +90,15 @@ a failure to the next finish. Times are the median and the 95th percentile.`,
 }
 
 type metricsOptions struct {
-	Log interface {
-		Metrics(context.Context, server.MetricsQuery) ([]server.StageMetrics, error)
-	}
-	Query  server.MetricsQuery
+	Log    server.Caller
+	Query  server.MetricsInput
 	ByWeek bool
 	Out    show.Printer
 }
 
 // runMetrics prints the measures of a pipeline's stages.
 func runMetrics(ctx context.Context, o metricsOptions) error {
-	found, err := o.Log.Metrics(ctx, o.Query)
+	found, err := server.GetMetrics.Call(ctx, o.Log, o.Query)
 	if err != nil {
 		return err
 	}

@@ -75,9 +75,7 @@ func runShowPipeline(ctx context.Context, o showPipelineOptions) error {
 }
 
 type showTargetOptions struct {
-	Log interface {
-		Target(ctx context.Context, pipeline, target string) (server.TargetView, error)
-	}
+	Log              server.Caller
 	Pipeline, Target string
 	Out              show.Printer
 	Now              func() time.Time
@@ -85,7 +83,7 @@ type showTargetOptions struct {
 
 // runShowTarget prints what is at one target of a pipeline.
 func runShowTarget(ctx context.Context, o showTargetOptions) error {
-	view, err := o.Log.Target(ctx, o.Pipeline, o.Target)
+	view, err := server.GetTarget.Call(ctx, o.Log, server.TargetInput{PipelinePath: server.PipelinePath{Pipeline: o.Pipeline}, Target: o.Target})
 	if err != nil {
 		return err
 	}

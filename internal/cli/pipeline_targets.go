@@ -12,7 +12,7 @@ import (
 )
 
 func pipelineTargetsCommand(a *app) *cobra.Command {
-	var q server.TargetQuery
+	var q server.TargetsInput
 	c := &cobra.Command{
 		Use:   "targets [PIPELINE]",
 		Short: "List what is at each stage, group and host",
@@ -37,17 +37,15 @@ last that failed there, and what is on its way there. With --target: that one an
 }
 
 type targetsOptions struct {
-	Log interface {
-		Targets(context.Context, server.TargetQuery) ([]server.TargetView, error)
-	}
-	Query server.TargetQuery
+	Log   server.Caller
+	Query server.TargetsInput
 	Out   show.Printer
 	Now   func() time.Time
 }
 
 // runTargets prints what is at the targets of a pipeline.
 func runTargets(ctx context.Context, o targetsOptions) error {
-	found, err := o.Log.Targets(ctx, o.Query)
+	found, err := server.ListTargets.Call(ctx, o.Log, o.Query)
 	if err != nil {
 		return err
 	}

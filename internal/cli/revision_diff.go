@@ -29,9 +29,7 @@ their commits. FROM and TO are stages, or labels of revisions; a name that is bo
 }
 
 type diffOptions struct {
-	Log interface {
-		Difference(ctx context.Context, pipeline, from, to string) (server.DifferenceView, error)
-	}
+	Log                server.Caller
 	Pipeline, From, To string
 	Out                show.Printer
 	Now                func() time.Time
@@ -39,7 +37,7 @@ type diffOptions struct {
 
 // runDiff prints the revisions between two points.
 func runDiff(ctx context.Context, o diffOptions) error {
-	view, err := o.Log.Difference(ctx, o.Pipeline, o.From, o.To)
+	view, err := server.GetDifference.Call(ctx, o.Log, server.DifferenceInput{PipelinePath: server.PipelinePath{Pipeline: o.Pipeline}, From: o.From, To: o.To})
 	if err != nil {
 		return err
 	}

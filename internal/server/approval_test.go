@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -56,7 +55,7 @@ func TestApprovalsOfGroups(t *testing.T) {
 	ref := s.Ship(t, "greeter", "3f2c9a1")
 	s.Until(t, ref, "waits", waitsAt("prod"))
 	approve := func(by string) (server.ApprovalView, error) {
-		return server.NewClient(s.URL, homeToken, by).Approve(t.Context(), server.Approval{Pipeline: "greeter", Stage: "prod"})
+		return server.ApproveStage.Call(t.Context(), server.NewClient(s.URL, homeToken, by), server.ApprovalInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Stage: "prod", Body: server.ApprovalBody{Decision: "approve"}})
 	}
 	if _, err := approve("dan"); !fault.Is(err, fault.Forbidden) || fault.HintOf(err) != "one of these may: group:ops" {
 		t.Errorf("approved by dan: %v, hint %q", err, fault.HintOf(err))
@@ -76,7 +75,12 @@ func TestApprovalsOverHTTP(t *testing.T) {
 	ana, bob := s.client(), server.NewClient(s.URL, homeToken, "bob")
 	s.Apply(t, withProd("approval: {count: 2, by: [bob, cyd, ana]}"))
 	approve := func(c *server.Client, revision string, reject bool) (server.ApprovalView, error) {
-		return c.Approve(ctx, server.Approval{Pipeline: "greeter", Stage: "prod", Revision: revision, Reject: reject, Reason: "looks good"})
+		decision := "approve"
+		if reject {
+			decision = "reject"
+		}
+		return server.ApproveStage.Call(ctx, c, server.ApprovalInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Stage: "prod",
+			Body: server.ApprovalBody{Decision: decision, Revision: revision, Reason: "looks good"}})
 	}
 	if _, err := approve(bob, "", false); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "nothing waits for approval of prod in greeter") {
 		t.Errorf("before anything waits: %v", err)
@@ -141,11 +145,11 @@ func TestApprovalNamesTheRevisionWhenSeveralWait(t *testing.T) {
 	s.Until(t, first, "waits", waitsAt("prod")) // or the second may start beta before it
 	second := s.Ship(t, "greeter", "88d0e17")
 	s.Until(t, second, "waits", waitsAt("prod"))
-	_, err := s.client().Approve(ctx, server.Approval{Pipeline: "greeter", Stage: "prod"})
+	_, err := server.ApproveStage.Call(ctx, s.client(), server.ApprovalInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Stage: "prod", Body: server.ApprovalBody{Decision: "approve"}})
 	if want := "name the revision: greeter#1 (3f2c9a1) at prod; greeter#2 (88d0e17) at prod"; !fault.Is(err, fault.Refused) || fault.HintOf(err) != want {
 		t.Errorf("got %v (%s), want %s", err, fault.HintOf(err), want)
 	}
-	if _, err := s.client().Approve(ctx, server.Approval{Pipeline: "greeter", Stage: "prod", Revision: "88d0e17"}); err != nil {
+	if _, err := server.ApproveStage.Call(ctx, s.client(), server.ApprovalInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Stage: "prod", Body: server.ApprovalBody{Decision: "approve", Revision: "88d0e17"}}); err != nil {
 		t.Fatal(err)
 	}
 	// R19: what waits for people keeps no other deployment out.
@@ -214,18 +218,18 @@ func TestFreezeOverHTTP(t *testing.T) {
 	s, ctx := serve(t, ""), t.Context()
 	c := s.client()
 	s.Apply(t, servertest.Definition)
-	if _, err := c.Thaw(ctx, "greeter", "", ""); !fault.Is(err, fault.Refused) {
+	if _, err := server.ThawPipeline.Call(ctx, c, server.ThawInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Body: &server.ThawBody{Reason: ""}}); !fault.Is(err, fault.Refused) {
 		t.Errorf("thaw of what is not frozen: %v, want a refusal", err)
 	}
-	if _, err := c.Freeze(ctx, "greeter", admission.Freeze{Until: time.Now().Add(-time.Hour)}); !fault.Is(err, fault.Invalid) {
+	if _, err := server.FreezePipeline.Call(ctx, c, server.FreezeInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Body: &server.FreezeBody{Until: time.Now().Add(-time.Hour)}}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a freeze that has ended: %v, want invalid", err)
 	}
-	view, err := c.Freeze(ctx, "greeter", admission.Freeze{Reason: "holidays"})
+	view, err := server.FreezePipeline.Call(ctx, c, server.FreezeInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Body: &server.FreezeBody{Reason: "holidays"}})
 	if err != nil || view.Freeze == nil || view.Freeze.By != "ana" || view.Freeze.Reason != "holidays" {
 		t.Fatalf("frozen: %+v, %v", view, err)
 	}
 	storeToken(t, s.Ledger, "approver", "an-approving-token", "approve", "execute")
-	if _, err := server.NewClient(s.URL, "an-approving-token", "").Thaw(ctx, "greeter", "", ""); !fault.Is(err, fault.Forbidden) {
+	if _, err := server.ThawPipeline.Call(ctx, server.NewClient(s.URL, "an-approving-token", ""), server.ThawInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Body: &server.ThawBody{Reason: ""}}); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("thaw without the scope operate: %v, want forbidden", err)
 	}
 	ref := s.Ship(t, "greeter", "3f2c9a1")
@@ -236,7 +240,7 @@ func TestFreezeOverHTTP(t *testing.T) {
 	if p, err := c.Pipeline(ctx, "greeter"); err != nil || p.Freeze == nil || p.Freeze.By != "ana" {
 		t.Errorf("the pipeline shows the freeze %+v, %v", p.Freeze, err)
 	}
-	if view, err := c.Thaw(ctx, "greeter", "", "back"); err != nil || view.Freeze != nil {
+	if view, err := server.ThawPipeline.Call(ctx, c, server.ThawInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Body: &server.ThawBody{Reason: "back"}}); err != nil || view.Freeze != nil {
 		t.Errorf("thawed: %+v, %v", view, err)
 	}
 	s.Until(t, ref, "ends", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
@@ -248,7 +252,7 @@ func TestFreezeEndsByItself(t *testing.T) {
 	s := serve(t, "")
 	s.Apply(t, servertest.Definition)
 	until := time.Now().Add(10 * time.Second) // on a busy machine the request takes a while
-	if _, err := s.client().Freeze(t.Context(), "greeter", admission.Freeze{Until: until}); err != nil {
+	if _, err := server.FreezePipeline.Call(t.Context(), s.client(), server.FreezeInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Body: &server.FreezeBody{Until: until}}); err != nil {
 		t.Fatal(err)
 	}
 	ref := s.Ship(t, "greeter", "3f2c9a1")

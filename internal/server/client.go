@@ -13,7 +13,6 @@ import (
 	"sync"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -167,51 +166,6 @@ func (c *Client) Revision(ctx context.Context, name, label string) (found pipeli
 	return found, c.getJSON(ctx, apiPath("pipelines", name, "revisions", label), nil, &found)
 }
 
-// History calls Service.History on the server.
-func (c *Client) History(ctx context.Context, q journal.HistoryQuery) (found []journal.Passage, err error) {
-	query := numberQuery("before", q.Before, "limit", int64(q.Limit))
-	addTexts(query, "target", q.Target)
-	return found, c.getJSON(ctx, apiPath("pipelines", q.Pipeline, "history"), query, &found)
-}
-
-// Target calls Service.Target on the server.
-func (c *Client) Target(ctx context.Context, name, target string) (view TargetView, err error) {
-	query := url.Values{}
-	addTexts(query, "target", target)
-	return view, c.getJSON(ctx, apiPath("pipelines", name, "target"), query, &view)
-}
-
-// Targets calls Service.Targets on the server.
-func (c *Client) Targets(ctx context.Context, q TargetQuery) (views []TargetView, err error) {
-	query := numberQuery("limit", int64(q.Limit))
-	addTexts(query, "target", q.Target, "after", q.After)
-	return views, c.getJSON(ctx, apiPath("pipelines", q.Pipeline, "targets"), query, &views)
-}
-
-// Resources calls Service.Resources on the server.
-func (c *Client) Resources(ctx context.Context, q journal.ResourceQuery) (found []journal.Resource, err error) {
-	query := numberQuery("limit", int64(q.Limit))
-	addTexts(query, "pipeline", q.Pipeline, "host", q.Address)
-	if q.After != (pipeline.Resource{}) {
-		query.Set("after", q.After.String())
-	}
-	return found, c.getJSON(ctx, "/resources", query, &found)
-}
-
-// Metrics calls Service.Metrics on the server.
-func (c *Client) Metrics(ctx context.Context, q MetricsQuery) (found []StageMetrics, err error) {
-	query := numberQuery("weeks", int64(q.Weeks))
-	addTexts(query, "stage", q.Stage)
-	return found, c.getJSON(ctx, apiPath("pipelines", q.Pipeline, "metrics"), query, &found)
-}
-
-// Difference calls Service.Difference on the server.
-func (c *Client) Difference(ctx context.Context, name, from, to string) (view DifferenceView, err error) {
-	query := url.Values{}
-	addTexts(query, "from", from, "to", to)
-	return view, c.getJSON(ctx, apiPath("pipelines", name, "difference"), query, &view)
-}
-
 // Deploy calls Service.Deploy on the server. The server takes By from the token.
 func (c *Client) Deploy(ctx context.Context, want NewDeployment) (made journal.Deployment, err error) {
 	content, err := json.Marshal(want.body())
@@ -261,23 +215,6 @@ func (c *Client) Command(ctx context.Context, ref Ref, k Command) error {
 	return c.postJSON(ctx, apiPath("deployments", ref.String(), commandPath(k.Kind)), k.body(), nil)
 }
 
-// Approve calls Service.Approve on the server. The server takes By from the token.
-func (c *Client) Approve(ctx context.Context, a Approval) (view ApprovalView, err error) {
-	body := map[string]any{"decision": "approve"}
-	if a.Reject {
-		body["decision"] = "reject"
-	}
-	for key, text := range map[string]string{"revision": a.Revision, "reason": a.Reason} {
-		if text != "" {
-			body[key] = text
-		}
-	}
-	if a.Deployment != 0 {
-		body["deployment"] = a.Deployment
-	}
-	return view, c.postJSON(ctx, apiPath("pipelines", a.Pipeline, "stages", a.Stage, "approvals"), body, &view)
-}
-
 // RejectRevision calls Service.RejectRevision on the server, which takes by from the token.
 func (c *Client) RejectRevision(ctx context.Context, name, label, _, reason string) (r pipeline.RegisteredRevision, err error) {
 	return r, c.postJSON(ctx, apiPath("pipelines", name, "revisions", label, "reject"), map[string]any{"reason": reason}, &r)
@@ -296,20 +233,6 @@ func (c *Client) CatchUp(ctx context.Context, want TargetRequest) (d journal.Dep
 // Rollback calls Service.Rollback on the server. The server takes By from the token.
 func (c *Client) Rollback(ctx context.Context, want TargetRequest) (d journal.Deployment, err error) {
 	return d, c.postJSON(ctx, apiPath("pipelines", want.Pipeline, "rollback"), want.rollbackBody(), &d)
-}
-
-// Freeze calls Service.Freeze on the server. The server takes By from the token.
-func (c *Client) Freeze(ctx context.Context, name string, freeze admission.Freeze) (view FreezeView, err error) {
-	body := map[string]any{"reason": freeze.Reason}
-	if !freeze.Until.IsZero() {
-		body["until"] = freeze.Until
-	}
-	return view, c.postJSON(ctx, apiPath("pipelines", name, "freeze"), body, &view)
-}
-
-// Thaw calls Service.Thaw on the server, which takes by from the token.
-func (c *Client) Thaw(ctx context.Context, name, _, reason string) (view FreezeView, err error) {
-	return view, c.postJSON(ctx, apiPath("pipelines", name, "thaw"), map[string]any{"reason": reason}, &view)
 }
 
 // Entries calls Service.Entries on the server.

@@ -17,7 +17,7 @@ func TestQuestionsAreAnsweredOverHTTP(t *testing.T) {
 	s, ctx := serve(t, ""), t.Context()
 	s.Apply(t, servertest.Definition)
 	ana := s.client()
-	if _, err := ana.Difference(ctx, "greeter", "beta", "prod"); !fault.Is(err, fault.Refused) {
+	if _, err := server.GetDifference.Call(ctx, ana, server.DifferenceInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, From: "beta", To: "prod"}); !fault.Is(err, fault.Refused) {
 		t.Errorf("difference before anything was deployed: %v", err)
 	}
 	finished := func(v server.DeploymentView) bool { return v.Status == pipeline.StatusFinished }
@@ -25,34 +25,34 @@ func TestQuestionsAreAnsweredOverHTTP(t *testing.T) {
 	second := s.Ship(t, "greeter", "88d0e17")
 	s.Until(t, second, "ends", finished)
 
-	passages, err := ana.History(ctx, journal.HistoryQuery{Pipeline: "greeter", Target: "beta/all/oak"})
+	passages, err := server.ListHistory.Call(ctx, ana, server.HistoryInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Target: "beta/all/oak"})
 	if err != nil || len(passages) != 2 || passages[0].Label != "88d0e17" || passages[1].Outcome != "finished" || len(passages[1].Entries) == 0 {
 		t.Errorf("history of oak: %+v, %v", passages, err)
 	}
-	older, err := ana.History(ctx, journal.HistoryQuery{Pipeline: "greeter", Target: "greeter/beta/all/oak", Before: passages[0].Seq, Limit: 5})
+	older, err := server.ListHistory.Call(ctx, ana, server.HistoryInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Target: "greeter/beta/all/oak", Before: passages[0].Seq, Limit: 5})
 	if err != nil || len(older) != 1 || older[0].Label != "3f2c9a1" {
 		t.Errorf("the page after it: %+v, %v", older, err)
 	}
-	if all, err := ana.History(ctx, journal.HistoryQuery{Pipeline: "greeter"}); err != nil || len(all) != 2 {
+	if all, err := server.ListHistory.Call(ctx, ana, server.HistoryInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}}); err != nil || len(all) != 2 {
 		t.Errorf("history of the pipeline: %+v, %v", all, err)
 	}
-	view, err := ana.Target(ctx, "greeter", "prod")
+	view, err := server.GetTarget.Call(ctx, ana, server.TargetInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Target: "prod"})
 	if err != nil || view.Current == nil || view.Current.Label != "88d0e17" || view.Current.At.IsZero() || view.Failed != nil || len(view.Open) != 0 {
 		t.Errorf("prod: %+v, %v", view, err)
 	}
-	between, err := ana.Difference(ctx, "greeter", "3f2c9a1", "prod")
+	between, err := server.GetDifference.Call(ctx, ana, server.DifferenceInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, From: "3f2c9a1", To: "prod"})
 	if err != nil || between.Newer != "prod" || len(between.Revisions) != 1 || between.Revisions[0].Label != "88d0e17" || between.To.Deployment != second.Number {
 		t.Errorf("difference: %+v, %v", between, err)
 	}
 	for _, point := range []string{"prod/east", "prod/east/elm"} { // neither a stage nor a label
-		if wrong, err := ana.Difference(ctx, "greeter", "beta", point); !fault.Is(err, fault.NotFound) {
+		if wrong, err := server.GetDifference.Call(ctx, ana, server.DifferenceInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, From: "beta", To: point}); !fault.Is(err, fault.NotFound) {
 			t.Errorf("difference to %s: %+v, %v", point, wrong, err)
 		}
 	}
-	if same, err := ana.Difference(ctx, "greeter", "beta", "prod"); err != nil || same.Newer != "" || len(same.Revisions) != 0 {
+	if same, err := server.GetDifference.Call(ctx, ana, server.DifferenceInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, From: "beta", To: "prod"}); err != nil || same.Newer != "" || len(same.Revisions) != 0 {
 		t.Errorf("difference of two equal stages: %+v, %v", same, err)
 	}
-	stages, err := ana.Metrics(ctx, server.MetricsQuery{Pipeline: "greeter", Weeks: 2})
+	stages, err := server.GetMetrics.Call(ctx, ana, server.MetricsInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Weeks: 2})
 	if err != nil || len(stages) != 3 || stages[2].Stage != "prod" || stages[2].All.Deployments != 2 || len(stages[2].Weeks) != 2 {
 		t.Errorf("metrics: %+v, %v", stages, err)
 	}
@@ -65,13 +65,19 @@ func TestQuestionsAboutWhatIsNotThereAreRefused(t *testing.T) {
 	ana := s.client()
 	ask := map[string]func(pipeline, target string) error{
 		"history": func(name, target string) error {
-			_, err := ana.History(ctx, journal.HistoryQuery{Pipeline: name, Target: target})
+			_, err := server.ListHistory.Call(ctx, ana, server.HistoryInput{PipelinePath: server.PipelinePath{Pipeline: name}, Target: target})
 			return err
 		},
-		"target":     func(name, target string) error { _, err := ana.Target(ctx, name, target); return err },
-		"difference": func(name, target string) error { _, err := ana.Difference(ctx, name, target, target); return err },
+		"target": func(name, target string) error {
+			_, err := server.GetTarget.Call(ctx, ana, server.TargetInput{PipelinePath: server.PipelinePath{Pipeline: name}, Target: target})
+			return err
+		},
+		"difference": func(name, target string) error {
+			_, err := server.GetDifference.Call(ctx, ana, server.DifferenceInput{PipelinePath: server.PipelinePath{Pipeline: name}, From: target, To: target})
+			return err
+		},
 		"metrics": func(name, target string) error {
-			_, err := ana.Metrics(ctx, server.MetricsQuery{Pipeline: name, Stage: target})
+			_, err := server.GetMetrics.Call(ctx, ana, server.MetricsInput{PipelinePath: server.PipelinePath{Pipeline: name}, Stage: target})
 			return err
 		},
 	}
@@ -82,7 +88,7 @@ func TestQuestionsAboutWhatIsNotThereAreRefused(t *testing.T) {
 			}
 		}
 	}
-	if _, err := ana.Metrics(ctx, server.MetricsQuery{Pipeline: "greeter", Weeks: 261}); !fault.Is(err, fault.Invalid) {
+	if _, err := server.GetMetrics.Call(ctx, ana, server.MetricsInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Weeks: 261}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("261 weeks: %v", err)
 	}
 	if _, err := s.Service.Metrics(ctx, server.MetricsQuery{Pipeline: "greeter", Weeks: -1}); !fault.Is(err, fault.Invalid) {
@@ -132,7 +138,7 @@ func TestTargetShowsTheHighestRank(t *testing.T) {
 	command(third, "resume", "")
 	command(third, "resume", "prod")
 	s.Until(t, third, "ends", servertest.Ended)
-	view, err := ana.Target(ctx, "greeter", "prod/east")
+	view, err := server.GetTarget.Call(ctx, ana, server.TargetInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Target: "prod/east"})
 	if err != nil || view.Current == nil || view.Current.Deployment != third.Number || view.Current.Label != "r3" || view.Current.At.IsZero() {
 		t.Errorf("current is %+v, %v; want greeter#3 of r3", view.Current, err)
 	}
@@ -202,7 +208,11 @@ func TestResourcesAreReadInPages(t *testing.T) {
 	ana := s.client()
 	read := func(q journal.ResourceQuery) (found []string) {
 		t.Helper()
-		some, err := ana.Resources(ctx, q)
+		in := server.ResourcesInput{Pipeline: q.Pipeline, Host: q.Address, Limit: q.Limit}
+		if q.After != (pipeline.Resource{}) {
+			in.After = q.After.String()
+		}
+		some, err := server.ListResources.Call(ctx, ana, in)
 		if err != nil {
 			t.Fatal(err)
 		}
