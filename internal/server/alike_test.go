@@ -22,7 +22,8 @@ type alike struct {
 	compared    map[string]bool
 }
 
-// same compares the answer of an operation in this process with that of a server. Answers that fail have the same code and text.
+// same compares the answer of an operation in this process with that of a server. Answers that fail
+// have the same code and text.
 func same[In, Out any](a alike, op server.Operation[In, Out], in In) {
 	a.Helper()
 	a.compared[op.ID] = true
@@ -45,7 +46,8 @@ func (a alike) wantSame(name string, want, got any) {
 	}
 }
 
-// TestEveryQuestionIsAnsweredAlike: whatever a command reads, it reads the same from the log of its process and from a server.
+// TestEveryQuestionIsAnsweredAlike: whatever a command reads, it reads the same from the log of its
+// process and from a server.
 func TestEveryQuestionIsAnsweredAlike(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "")

@@ -75,14 +75,18 @@ type SnoozeBody struct {
 
 // Commands on actions.
 var (
-	AddAction = Operation[AddActionInput, AddedAction]{ID: "add-action", Method: http.MethodPost, Path: "/api/v1/actions", Scope: ScopeExecute,
-		Status: http.StatusCreated, Summary: "Add an action for a handler"}
-	RetryAction = Operation[ActionPath, AddedAction]{ID: "retry-action", Method: http.MethodPost, Path: "/api/v1/actions/{id}/retry", Scope: ScopeOperate,
-		Status: http.StatusAccepted, Summary: "Create a new action with the parameters of an ended one"}
-	SnoozeAction = Operation[SnoozeInput, queue.ActionState]{ID: "snooze-action", Method: http.MethodPost, Path: "/api/v1/actions/{id}/snooze", Scope: ScopeOperate,
-		Status: http.StatusAccepted, Summary: "Make a waiting action wait until another time"}
-	CancelAction = Operation[ActionPath, queue.ActionState]{ID: "cancel-action", Method: http.MethodPost, Path: "/api/v1/actions/{id}/cancel", Scope: ScopeOperate,
-		Status: http.StatusAccepted, Summary: "Cancel an action"}
+	AddAction = Operation[AddActionInput, AddedAction]{ID: "add-action", Method: http.MethodPost,
+		Path: "/api/v1/actions", Scope: ScopeExecute, Status: http.StatusCreated,
+		Summary: "Add an action for a handler"}
+	RetryAction = Operation[ActionPath, AddedAction]{ID: "retry-action", Method: http.MethodPost,
+		Path: "/api/v1/actions/{id}/retry", Scope: ScopeOperate, Status: http.StatusAccepted,
+		Summary: "Create a new action with the parameters of an ended one"}
+	SnoozeAction = Operation[SnoozeInput, queue.ActionState]{ID: "snooze-action", Method: http.MethodPost,
+		Path: "/api/v1/actions/{id}/snooze", Scope: ScopeOperate, Status: http.StatusAccepted,
+		Summary: "Make a waiting action wait until another time"}
+	CancelAction = Operation[ActionPath, queue.ActionState]{ID: "cancel-action", Method: http.MethodPost,
+		Path: "/api/v1/actions/{id}/cancel", Scope: ScopeOperate, Status: http.StatusAccepted,
+		Summary: "Cancel an action"}
 )
 
 // describeAnyBody adds to a description that the body may have no type: it is read as JSON then too.

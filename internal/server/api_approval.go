@@ -8,6 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/admission"
 )
 
+// ApprovalInput holds the parameters of ApproveStage.
 type ApprovalInput struct {
 	PipelinePath
 	Stage string `path:"stage"`
@@ -22,6 +23,7 @@ type ApprovalBody struct {
 	Reason     string `json:"reason,omitempty" maxLength:"1000"`
 }
 
+// FreezeInput holds the parameters of FreezePipeline.
 type FreezeInput struct {
 	PipelinePath
 	Body *FreezeBody // optional
@@ -33,6 +35,7 @@ type FreezeBody struct {
 	Reason string    `json:"reason,omitempty" maxLength:"1000"`
 }
 
+// ThawInput holds the parameters of ThawPipeline.
 type ThawInput struct {
 	PipelinePath
 	Body *ThawBody // optional
@@ -43,12 +46,16 @@ type ThawBody struct {
 	Reason string `json:"reason,omitempty" maxLength:"1000"`
 }
 
+// Operations on approvals and freezes.
 var (
-	ApproveStage = Operation[ApprovalInput, ApprovalView]{ID: "approve-stage", Method: http.MethodPost, Path: "/api/v1/pipelines/{pipeline}/stages/{stage}/approvals", Scope: ScopeApprove,
+	ApproveStage = Operation[ApprovalInput, ApprovalView]{ID: "approve-stage", Method: http.MethodPost,
+		Path: "/api/v1/pipelines/{pipeline}/stages/{stage}/approvals", Scope: ScopeApprove,
 		Summary: "Approve or reject a stage of a deployment that waits for that"}
-	FreezePipeline = Operation[FreezeInput, FreezeView]{ID: "freeze-pipeline", Method: http.MethodPost, Path: "/api/v1/pipelines/{pipeline}/freeze", Scope: ScopeOperate,
+	FreezePipeline = Operation[FreezeInput, FreezeView]{ID: "freeze-pipeline", Method: http.MethodPost,
+		Path: "/api/v1/pipelines/{pipeline}/freeze", Scope: ScopeOperate,
 		Summary: "Keep back every start in a pipeline"}
-	ThawPipeline = Operation[ThawInput, FreezeView]{ID: "thaw-pipeline", Method: http.MethodPost, Path: "/api/v1/pipelines/{pipeline}/thaw", Scope: ScopeOperate,
+	ThawPipeline = Operation[ThawInput, FreezeView]{ID: "thaw-pipeline", Method: http.MethodPost,
+		Path: "/api/v1/pipelines/{pipeline}/thaw", Scope: ScopeOperate,
 		Summary: "End a freeze"}
 )
 

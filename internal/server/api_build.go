@@ -42,6 +42,7 @@ type BuildPath struct {
 	ID string `path:"build" maxLength:"100" doc:"the build's id"`
 }
 
+// BuildStepInput holds the parameters of ListBuildArtifacts.
 type BuildStepInput struct {
 	BuildPath
 	Step string `query:"step" maxLength:"2010" doc:"STAGE/STEP or the step's id; default: all"`
@@ -66,21 +67,29 @@ type BuildTests struct {
 
 // Operations that read builds. Their paths are those of wharf-api, without a version.
 var (
-	ListBuilds = Operation[BuildsInput, BuildList]{ID: "list-builds", Method: http.MethodGet, Path: "/api/build",
+	ListBuilds = Operation[BuildsInput, BuildList]{ID: "list-builds", Method: http.MethodGet,
+		Path:    "/api/build",
 		Summary: "Builds, newest first"}
-	GetBuild = Operation[BuildPath, BuildView]{ID: "get-build", Method: http.MethodGet, Path: "/api/build/{build}",
+	GetBuild = Operation[BuildPath, BuildView]{ID: "get-build", Method: http.MethodGet,
+		Path:    "/api/build/{build}",
 		Summary: "One build with its plan and steps"}
-	ListBuildSteps = Operation[BuildPath, []BuildStepView]{ID: "list-build-steps", Method: http.MethodGet, Path: "/api/build/{build}/step",
+	ListBuildSteps = Operation[BuildPath, []BuildStepView]{ID: "list-build-steps", Method: http.MethodGet,
+		Path:    "/api/build/{build}/step",
 		Summary: "The steps of a build, with what each waits for"}
-	ListBuildArtifacts = Operation[BuildStepInput, []BuildArtifact]{ID: "list-build-artifacts", Method: http.MethodGet, Path: "/api/build/{build}/artifact",
+	ListBuildArtifacts = Operation[BuildStepInput, []BuildArtifact]{ID: "list-build-artifacts", Method: http.MethodGet,
+		Path:    "/api/build/{build}/artifact",
 		Summary: "The artifacts of a build"}
-	ListBuildTests = Operation[BuildPath, []TestFileView]{ID: "list-build-tests", Method: http.MethodGet, Path: "/api/build/{build}/test-result",
+	ListBuildTests = Operation[BuildPath, []TestFileView]{ID: "list-build-tests", Method: http.MethodGet,
+		Path:    "/api/build/{build}/test-result",
 		Summary: "Every file of test results of a build, with its tests"}
-	SumBuildTests = Operation[BuildPath, testresult.Counts]{ID: "sum-build-tests", Method: http.MethodGet, Path: "/api/build/{build}/test-result/list-summary",
+	SumBuildTests = Operation[BuildPath, testresult.Counts]{ID: "sum-build-tests", Method: http.MethodGet,
+		Path:    "/api/build/{build}/test-result/list-summary",
 		Summary: "The counts of all tests of a build"}
-	SummarizeBuildTests = Operation[BuildPath, []BuildTests]{ID: "summarize-build-tests", Method: http.MethodGet, Path: "/api/build/{build}/test-result/summary",
+	SummarizeBuildTests = Operation[BuildPath, []BuildTests]{ID: "summarize-build-tests", Method: http.MethodGet,
+		Path:    "/api/build/{build}/test-result/summary",
 		Summary: "The counts of each file of test results"}
-	DetailBuildTests = Operation[BuildTestInput, []BuildTest]{ID: "detail-build-tests", Method: http.MethodGet, Path: "/api/build/{build}/test-result/detail",
+	DetailBuildTests = Operation[BuildTestInput, []BuildTest]{ID: "detail-build-tests", Method: http.MethodGet,
+		Path:    "/api/build/{build}/test-result/detail",
 		Summary: "The results of a build's tests, those that failed or were flaky first"}
 )
 

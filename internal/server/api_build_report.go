@@ -100,13 +100,17 @@ const (
 
 // Operations by which another build engine reports about a build.
 var (
-	ReportBuildStatus = Operation[StatusReport, builds.Event]{ID: "report-build-status", Method: http.MethodPut, Path: "/api/build/{build}/status", Scope: ScopeReport,
+	ReportBuildStatus = Operation[StatusReport, builds.Event]{ID: "report-build-status", Method: http.MethodPut,
+		Path: "/api/build/{build}/status", Scope: ScopeReport,
 		Summary: "Report a status of a build of another build engine, or of its step"}
-	ReportBuildLog = Operation[LogReportInput, LogReported]{ID: "report-build-log", Method: http.MethodPut, Path: "/api/build/{build}/log", Scope: ScopeReport,
+	ReportBuildLog = Operation[LogReportInput, LogReported]{ID: "report-build-log", Method: http.MethodPut,
+		Path: "/api/build/{build}/log", Scope: ScopeReport,
 		Summary: "Append entries of a build of another build engine: one or a list of {workerStepId, workerLogId, timestamp, message, lineEnding, stream}"}
-	ReportBuildArtifact = Operation[FileReport, BuildArtifact]{ID: "report-build-artifact", Method: http.MethodPost, Path: "/api/build/{build}/artifact", Scope: ScopeReport,
+	ReportBuildArtifact = Operation[FileReport, BuildArtifact]{ID: "report-build-artifact", Method: http.MethodPost,
+		Path: "/api/build/{build}/artifact", Scope: ScopeReport,
 		Summary: "Store an artifact of a build of another build engine; the same content again is fine"}
-	ReportBuildTests = Operation[TestReport, BuildArtifact]{ID: "report-build-tests", Method: http.MethodPost, Path: "/api/build/{build}/test-result", Scope: ScopeReport,
+	ReportBuildTests = Operation[TestReport, BuildArtifact]{ID: "report-build-tests", Method: http.MethodPost,
+		Path: "/api/build/{build}/test-result", Scope: ScopeReport,
 		Summary: "Store a JUnit or TRX file of a build of another build engine"}
 )
 

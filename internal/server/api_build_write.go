@@ -63,16 +63,21 @@ type RerunBuildInput struct {
 
 // Operations that change builds. Their paths are those of wharf-api, without a version.
 var (
-	ListProjects = Operation[Nothing, []ProjectView]{ID: "list-projects", Method: http.MethodGet, Path: "/api/project",
+	ListProjects = Operation[Nothing, []ProjectView]{ID: "list-projects", Method: http.MethodGet,
+		Path:    "/api/project",
 		Summary: "The projects that can be built without a deployment"}
-	RunBuild = Operation[RunBuildInput, MadeBuild]{ID: "run-build", Method: http.MethodPost, Path: "/api/project/{project}/build", Scope: ScopeExecute,
-		Status: http.StatusCreated, Summary: "Build a project"}
-	RerunBuild = Operation[RerunBuildInput, MadeBuild]{ID: "rerun-build", Method: http.MethodPost, Path: "/api/build/{build}/rerun", Scope: ScopeExecute,
-		Status: http.StatusCreated, Summary: "Build the commit of an ended build again"}
-	CancelBuild = Operation[BuildPath, BuildSummary]{ID: "cancel-build", Method: http.MethodPost, Path: "/api/build/{build}/cancel", Scope: ScopeOperate,
-		Status: http.StatusAccepted, Summary: "Cancel a build"}
-	DeleteBuild = Operation[BuildPath, Nothing]{ID: "delete-build", Method: http.MethodDelete, Path: "/api/build/{build}", Scope: ScopeOperate,
-		Status: http.StatusNoContent, Summary: "Delete what is stored of an ended build"}
+	RunBuild = Operation[RunBuildInput, MadeBuild]{ID: "run-build", Method: http.MethodPost,
+		Path: "/api/project/{project}/build", Scope: ScopeExecute, Status: http.StatusCreated,
+		Summary: "Build a project"}
+	RerunBuild = Operation[RerunBuildInput, MadeBuild]{ID: "rerun-build", Method: http.MethodPost,
+		Path: "/api/build/{build}/rerun", Scope: ScopeExecute, Status: http.StatusCreated,
+		Summary: "Build the commit of an ended build again"}
+	CancelBuild = Operation[BuildPath, BuildSummary]{ID: "cancel-build", Method: http.MethodPost,
+		Path: "/api/build/{build}/cancel", Scope: ScopeOperate, Status: http.StatusAccepted,
+		Summary: "Cancel a build"}
+	DeleteBuild = Operation[BuildPath, Nothing]{ID: "delete-build", Method: http.MethodDelete,
+		Path: "/api/build/{build}", Scope: ScopeOperate, Status: http.StatusNoContent,
+		Summary: "Delete what is stored of an ended build"}
 )
 
 // registerBuildChanges registers the operations that start, cancel, repeat and delete builds.

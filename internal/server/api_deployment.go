@@ -14,6 +14,7 @@ type DeploymentPath struct {
 	ID string `path:"id" doc:"greeter#7 (the # as %23), or the deployment's id"`
 }
 
+// DeploymentsInput holds the parameters of ListDeployments.
 type DeploymentsInput struct {
 	Pipeline string `query:"pipeline"`
 	Revision int64  `query:"revision" doc:"rev_seq"`
@@ -22,6 +23,7 @@ type DeploymentsInput struct {
 	Limit    int    `query:"limit" minimum:"0" maximum:"1000" doc:"default 50"`
 }
 
+// WhyInput holds the parameters of ExplainDeployment.
 type WhyInput struct {
 	DeploymentPath
 	Target string `query:"target" doc:"only this target and those below it"`
@@ -61,6 +63,7 @@ type CommandBody struct {
 	Now    bool   `json:"now,omitempty" doc:"cancel: also interrupt builds and replication"`
 }
 
+// DeployInput holds the parameters of CreateDeployment.
 type DeployInput struct {
 	PipelinePath
 	DryRunQuery
@@ -105,24 +108,33 @@ type CatchUpBody struct {
 
 // CommandDeployment records a command of a kind on a deployment.
 func CommandDeployment(kind string) Operation[CommandInput, CommandAnswer] {
-	return Operation[CommandInput, CommandAnswer]{ID: kind + "-deployment", Method: http.MethodPost, Path: "/api/v1/deployments/{id}/" + commandPath(kind),
-		Scope: ScopeOperate, Summary: "Record the command " + kind}
+	return Operation[CommandInput, CommandAnswer]{ID: kind + "-deployment", Method: http.MethodPost,
+		Path: "/api/v1/deployments/{id}/" + commandPath(kind), Scope: ScopeOperate,
+		Summary: "Record the command " + kind}
 }
 
+// Operations on deployments.
 var (
-	RollbackPipeline = Operation[RollbackInput, CommandAnswer]{ID: "rollback-pipeline", Method: http.MethodPost, Path: "/api/v1/pipelines/{pipeline}/rollback", Scope: ScopeOperate,
+	RollbackPipeline = Operation[RollbackInput, CommandAnswer]{ID: "rollback-pipeline", Method: http.MethodPost,
+		Path: "/api/v1/pipelines/{pipeline}/rollback", Scope: ScopeOperate,
 		Summary: "Bring back the newest older revision that finished the stages of a target"}
-	CatchUpPipeline = Operation[CatchUpInput, CommandAnswer]{ID: "catch-up-pipeline", Method: http.MethodPost, Path: "/api/v1/pipelines/{pipeline}/catch-up", Scope: ScopeExecute,
+	CatchUpPipeline = Operation[CatchUpInput, CommandAnswer]{ID: "catch-up-pipeline", Method: http.MethodPost,
+		Path: "/api/v1/pipelines/{pipeline}/catch-up", Scope: ScopeExecute,
 		Summary: "Bring the current revision of a group to the hosts that joined late, whose failure was tolerated, or that have lost it"}
-	ListDeployments = Operation[DeploymentsInput, []journal.Deployment]{ID: "list-deployments", Method: http.MethodGet, Path: "/api/v1/deployments",
+	ListDeployments = Operation[DeploymentsInput, []journal.Deployment]{ID: "list-deployments", Method: http.MethodGet,
+		Path:    "/api/v1/deployments",
 		Summary: "Deployments, newest first"}
-	CreateDeployment = Operation[DeployInput, CommandAnswer]{ID: "create-deployment", Method: http.MethodPost, Path: "/api/v1/pipelines/{pipeline}/deployments", Scope: ScopeExecute,
+	CreateDeployment = Operation[DeployInput, CommandAnswer]{ID: "create-deployment", Method: http.MethodPost,
+		Path: "/api/v1/pipelines/{pipeline}/deployments", Scope: ScopeExecute,
 		Summary: "Deploy a registered revision once more"}
-	GetDeployment = Operation[DeploymentPath, DeploymentView]{ID: "get-deployment", Method: http.MethodGet, Path: "/api/v1/deployments/{id}",
+	GetDeployment = Operation[DeploymentPath, DeploymentView]{ID: "get-deployment", Method: http.MethodGet,
+		Path:    "/api/v1/deployments/{id}",
 		Summary: "One deployment with its stages, groups, hosts and steps"}
-	ListSteps = Operation[DeploymentPath, []pipeline.StepState]{ID: "list-steps", Method: http.MethodGet, Path: "/api/v1/deployments/{id}/steps",
+	ListSteps = Operation[DeploymentPath, []pipeline.StepState]{ID: "list-steps", Method: http.MethodGet,
+		Path:    "/api/v1/deployments/{id}/steps",
 		Summary: "Every step of a deployment, in order"}
-	ExplainDeployment = Operation[WhyInput, []pipeline.StepState]{ID: "why", Method: http.MethodGet, Path: "/api/v1/deployments/{id}/why",
+	ExplainDeployment = Operation[WhyInput, []pipeline.StepState]{ID: "why", Method: http.MethodGet,
+		Path:    "/api/v1/deployments/{id}/why",
 		Summary: "What each open step waits for"}
 )
 

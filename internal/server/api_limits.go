@@ -22,10 +22,13 @@ type LimitBody struct {
 	For     action.Duration `json:"for,omitempty" doc:"of a pause: how long, such as 30m; then the target is probed. Default: until it is resumed"`
 }
 
+// Operations on lanes.
 var (
-	ListLimits = Operation[Nothing, []queue.Limiter]{ID: "list-limits", Method: http.MethodGet, Path: "/api/v1/limits",
+	ListLimits = Operation[Nothing, []queue.Limiter]{ID: "list-limits", Method: http.MethodGet,
+		Path:    "/api/v1/limits",
 		Summary: "Lanes that are limited, slowed, paused or disabled, and why"}
-	ChangeLimit = Operation[LaneInput, queue.Limiter]{ID: "change-limit", Method: http.MethodPost, Path: "/api/v1/limits/{lane}", Scope: ScopeOperate,
+	ChangeLimit = Operation[LaneInput, queue.Limiter]{ID: "change-limit", Method: http.MethodPost,
+		Path: "/api/v1/limits/{lane}", Scope: ScopeOperate,
 		Summary: "Pause, resume, enable or reset a lane"}
 )
 

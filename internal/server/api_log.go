@@ -57,21 +57,28 @@ func (in *LogInput) query() (journal.EntryQuery, error) {
 	return q, nil
 }
 
+// Operations that read actions.
 var (
-	ListActions = Operation[ActionsInput, []queue.ActionState]{ID: "list-actions", Method: http.MethodGet, Path: "/api/v1/actions",
+	ListActions = Operation[ActionsInput, []queue.ActionState]{ID: "list-actions", Method: http.MethodGet,
+		Path:    "/api/v1/actions",
 		Summary: "Actions, newest first"}
-	ReadExchange = Operation[ExchangeInput, json.RawMessage]{ID: "read-exchange", Method: http.MethodGet, Path: "/api/v1/actions/{id}/exchanges/{attempt}",
+	ReadExchange = Operation[ExchangeInput, json.RawMessage]{ID: "read-exchange", Method: http.MethodGet,
+		Path:    "/api/v1/actions/{id}/exchanges/{attempt}",
 		Summary: "What one attempt of an action saw: the request and its answer, or the output"}
-	WatchEvents = Operation[AllEventsInput, Nothing]{ID: "watch-events", Method: http.MethodGet, Path: "/api/v1/events",
+	WatchEvents = Operation[AllEventsInput, Nothing]{ID: "watch-events", Method: http.MethodGet,
+		Path:    "/api/v1/events",
 		Summary: "The events of all actions, as a live stream: each event at least once, in the order in which they were recorded"}
-	ReadEvents = Operation[EventsInput, []action.Event]{ID: "read-events", Method: http.MethodGet, Path: "/api/v1/actions/{id}/events",
+	ReadEvents = Operation[EventsInput, []action.Event]{ID: "read-events", Method: http.MethodGet,
+		Path:    "/api/v1/actions/{id}/events",
 		Summary: "An action's history, or a live stream of it"}
-	GetAction = Operation[ActionPath, ActionView]{ID: "get-action", Method: http.MethodGet, Path: "/api/v1/actions/{id}",
+	GetAction = Operation[ActionPath, ActionView]{ID: "get-action", Method: http.MethodGet,
+		Path:    "/api/v1/actions/{id}",
 		Summary: "One action with its events, its children and what its attempts saw"}
 )
 
 // ReadLog reads entries of a deployment log.
-var ReadLog = Operation[LogInput, []pipeline.Entry]{ID: "read-log", Method: http.MethodGet, Path: "/api/v1/pipelines/{pipeline}/log",
+var ReadLog = Operation[LogInput, []pipeline.Entry]{ID: "read-log", Method: http.MethodGet,
+	Path:    "/api/v1/pipelines/{pipeline}/log",
 	Summary: "The deployment log, or a live stream of it"}
 
 func (a *api) registerLog() {
@@ -200,6 +207,7 @@ func (in *ActionPath) id() (action.ID, error) {
 	return id, nil
 }
 
+// ExchangeInput holds the parameters of ReadExchange.
 type ExchangeInput struct {
 	ActionPath
 	Attempt int `path:"attempt" minimum:"1" doc:"counts claims from 1"`
@@ -210,6 +218,7 @@ type AllEventsInput struct {
 	LastEventID string `header:"Last-Event-ID" doc:"the id of an event: the stream resumes behind it; without it the stream begins now"`
 }
 
+// EventsInput holds the parameters of ReadEvents.
 type EventsInput struct {
 	ActionPath
 	Accept      string `header:"Accept" doc:"text/event-stream: live, id is the seq, event: end closes"`

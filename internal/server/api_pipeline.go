@@ -52,6 +52,7 @@ func (in *PlanInput) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
+// VersionPath holds the parameters of GetVersion.
 type VersionPath struct {
 	PipelinePath
 	Version int `path:"version" minimum:"0" doc:"definition version; 0: the one in force"`
@@ -67,18 +68,25 @@ func answerPipeline(view PipelineView) *pipelineAnswer {
 	return &pipelineAnswer{ETag: strconv.Quote(strconv.Itoa(view.Version)), Body: view}
 }
 
+// Operations on pipelines.
 var (
-	ListPipelines = Operation[Nothing, []PipelineView]{ID: "list-pipelines", Method: http.MethodGet, Path: "/api/v1/pipelines",
+	ListPipelines = Operation[Nothing, []PipelineView]{ID: "list-pipelines", Method: http.MethodGet,
+		Path:    "/api/v1/pipelines",
 		Summary: "The current state of every pipeline"}
-	GetPipeline = Operation[PipelinePath, PipelineView]{ID: "get-pipeline", Method: http.MethodGet, Path: "/api/v1/pipelines/{pipeline}",
+	GetPipeline = Operation[PipelinePath, PipelineView]{ID: "get-pipeline", Method: http.MethodGet,
+		Path:    "/api/v1/pipelines/{pipeline}",
 		Summary: "One pipeline with its hosts, revisions and deployments"}
-	ApplyDefinition = Operation[DefinitionInput, EditView]{ID: "apply-definition", Method: http.MethodPut, Path: "/api/v1/pipelines/{pipeline}", Scope: ScopeDefine,
+	ApplyDefinition = Operation[DefinitionInput, EditView]{ID: "apply-definition", Method: http.MethodPut,
+		Path: "/api/v1/pipelines/{pipeline}", Scope: ScopeDefine,
 		Summary: "Apply a waybill.yaml"}
-	PlanDeployment = Operation[PlanInput, PlanView]{ID: "plan", Method: http.MethodPost, Path: "/api/v1/pipelines/{pipeline}/plan", Scope: ScopeRead,
+	PlanDeployment = Operation[PlanInput, PlanView]{ID: "plan", Method: http.MethodPost,
+		Path: "/api/v1/pipelines/{pipeline}/plan", Scope: ScopeRead,
 		Summary: "What a deployment, or an edit, would do; changes nothing"}
-	ListVersions = Operation[PipelinePath, []journal.Version]{ID: "list-versions", Method: http.MethodGet, Path: "/api/v1/pipelines/{pipeline}/versions",
+	ListVersions = Operation[PipelinePath, []journal.Version]{ID: "list-versions", Method: http.MethodGet,
+		Path:    "/api/v1/pipelines/{pipeline}/versions",
 		Summary: "Definition versions, oldest first"}
-	GetVersion = Operation[VersionPath, journal.Version]{ID: "get-version", Method: http.MethodGet, Path: "/api/v1/pipelines/{pipeline}/versions/{version}",
+	GetVersion = Operation[VersionPath, journal.Version]{ID: "get-version", Method: http.MethodGet,
+		Path:    "/api/v1/pipelines/{pipeline}/versions/{version}",
 		Summary: "One definition version"}
 )
 

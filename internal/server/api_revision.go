@@ -30,6 +30,7 @@ func (u *Upload) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
+// ArtifactUpload holds the parameters of PutArtifact.
 type ArtifactUpload struct {
 	Upload
 	Artifact string `path:"artifact" doc:"the artifact's label, usually an architecture"`
@@ -42,6 +43,7 @@ type Stored struct {
 	Key string `json:"key" doc:"blob key, for the revision's registration"`
 }
 
+// JudgmentInput holds the parameters of RejectRevision.
 type JudgmentInput struct {
 	LabelPath
 	Body *JudgmentBody // optional
@@ -84,27 +86,37 @@ type RevisionBody struct {
 	Until       string    `json:"until,omitempty" doc:"last stage of its forward deployment; left out: all stages"`
 }
 
+// RevisionsInput holds the parameters of ListRevisions.
 type RevisionsInput struct {
 	PipelinePath
 	Limit int `query:"limit" minimum:"0" maximum:"1000" doc:"default 50"`
 }
 
+// Operations on revisions.
 var (
-	ListRevisions = Operation[RevisionsInput, []pipeline.RegisteredRevision]{ID: "list-revisions", Method: http.MethodGet, Path: "/api/v1/pipelines/{pipeline}/revisions",
+	ListRevisions = Operation[RevisionsInput, []pipeline.RegisteredRevision]{ID: "list-revisions", Method: http.MethodGet,
+		Path:    "/api/v1/pipelines/{pipeline}/revisions",
 		Summary: "Registered revisions, newest first"}
-	GetRevision = Operation[LabelPath, pipeline.RegisteredRevision]{ID: "get-revision", Method: http.MethodGet, Path: "/api/v1/pipelines/{pipeline}/revisions/{label}",
+	GetRevision = Operation[LabelPath, pipeline.RegisteredRevision]{ID: "get-revision", Method: http.MethodGet,
+		Path:    "/api/v1/pipelines/{pipeline}/revisions/{label}",
 		Summary: "One revision"}
-	RegisterRevision = Operation[RevisionInput, journal.Registered]{ID: "register-revision", Method: http.MethodPost, Path: "/api/v1/pipelines/{pipeline}/revisions", Scope: ScopeExecute,
+	RegisterRevision = Operation[RevisionInput, journal.Registered]{ID: "register-revision", Method: http.MethodPost,
+		Path: "/api/v1/pipelines/{pipeline}/revisions", Scope: ScopeExecute,
 		Summary: "Register a revision and create its forward deployment; idempotent"}
-	RejectRevision = Operation[JudgmentInput, pipeline.RegisteredRevision]{ID: "reject-revision", Method: http.MethodPost, Path: "/api/v1/pipelines/{pipeline}/revisions/{label}/reject", Scope: ScopeOperate,
+	RejectRevision = Operation[JudgmentInput, pipeline.RegisteredRevision]{ID: "reject-revision", Method: http.MethodPost,
+		Path: "/api/v1/pipelines/{pipeline}/revisions/{label}/reject", Scope: ScopeOperate,
 		Summary: "Deploy a revision only when it is accepted again"}
-	AcceptRevision = Operation[JudgmentInput, pipeline.RegisteredRevision]{ID: "accept-revision", Method: http.MethodPost, Path: "/api/v1/pipelines/{pipeline}/revisions/{label}/accept", Scope: ScopeOperate,
+	AcceptRevision = Operation[JudgmentInput, pipeline.RegisteredRevision]{ID: "accept-revision", Method: http.MethodPost,
+		Path: "/api/v1/pipelines/{pipeline}/revisions/{label}/accept", Scope: ScopeOperate,
 		Summary: "Accept a rejected revision again"}
-	PutSnapshot = Operation[Upload, Stored]{ID: "put-snapshot", Method: http.MethodPut, Path: "/api/v1/pipelines/{pipeline}/revisions/{label}/snapshot", Scope: ScopeExecute,
+	PutSnapshot = Operation[Upload, Stored]{ID: "put-snapshot", Method: http.MethodPut,
+		Path: "/api/v1/pipelines/{pipeline}/revisions/{label}/snapshot", Scope: ScopeExecute,
 		Summary: "Store a revision's files, one archive, before it is registered"}
-	GetSnapshot = Operation[LabelPath, SnapshotView]{ID: "get-snapshot", Method: http.MethodGet, Path: "/api/v1/pipelines/{pipeline}/revisions/{label}/snapshot",
+	GetSnapshot = Operation[LabelPath, SnapshotView]{ID: "get-snapshot", Method: http.MethodGet,
+		Path:    "/api/v1/pipelines/{pipeline}/revisions/{label}/snapshot",
 		Summary: "Whether a revision's files are in the blob store"}
-	PutArtifact = Operation[ArtifactUpload, pipeline.RevisionArtifact]{ID: "put-artifact", Method: http.MethodPut, Path: "/api/v1/pipelines/{pipeline}/revisions/{label}/artifacts/{artifact}", Scope: ScopeExecute,
+	PutArtifact = Operation[ArtifactUpload, pipeline.RevisionArtifact]{ID: "put-artifact", Method: http.MethodPut,
+		Path: "/api/v1/pipelines/{pipeline}/revisions/{label}/artifacts/{artifact}", Scope: ScopeExecute,
 		Summary: "Store an artifact of a stage with build: external; the same content again is fine"}
 )
 

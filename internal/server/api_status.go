@@ -5,10 +5,13 @@ import (
 	"net/http"
 )
 
+// Operations that read the state of the processes.
 var (
-	GetStatus = Operation[Nothing, StatusView]{ID: "status", Method: http.MethodGet, Path: "/api/v1/status",
+	GetStatus = Operation[Nothing, StatusView]{ID: "status", Method: http.MethodGet,
+		Path:    "/api/v1/status",
 		Summary: "Whether everything keeps up and, if not, what is slow"}
-	ListInstances = Operation[Nothing, []InstanceView]{ID: "instances", Method: http.MethodGet, Path: "/api/v1/instances",
+	ListInstances = Operation[Nothing, []InstanceView]{ID: "instances", Method: http.MethodGet,
+		Path:    "/api/v1/instances",
 		Summary: "The processes that run roles"}
 )
 

@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
+// TargetsInput holds the parameters of ListTargets.
 type TargetsInput struct {
 	PipelinePath
 	Target string `query:"target" doc:"such as prod/east: it and those below it; left out: all"`
@@ -25,10 +26,13 @@ type ResourcesInput struct {
 	Limit    int    `query:"limit" minimum:"0" maximum:"1000" doc:"default 1000"`
 }
 
+// Operations that read targets and resources.
 var (
-	ListTargets = Operation[TargetsInput, []TargetView]{ID: "list-targets", Method: http.MethodGet, Path: "/api/v1/pipelines/{pipeline}/targets",
+	ListTargets = Operation[TargetsInput, []TargetView]{ID: "list-targets", Method: http.MethodGet,
+		Path:    "/api/v1/pipelines/{pipeline}/targets",
 		Summary: "What is at each stage, group and host, and what is on its way there"}
-	ListResources = Operation[ResourcesInput, []journal.Resource]{ID: "list-resources", Method: http.MethodGet, Path: "/api/v1/resources",
+	ListResources = Operation[ResourcesInput, []journal.Resource]{ID: "list-resources", Method: http.MethodGet,
+		Path:    "/api/v1/resources",
 		Summary: "What runs where, in the order of addresses and services"}
 )
 

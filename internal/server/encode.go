@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// newRequest returns the request of an operation with an input, a pointer to a struct with the tags that Operation names.
+// newRequest returns the request of an operation with an input, a pointer to a struct with the tags
+// that Operation names.
 func newRequest(d Description, in any) (request, error) {
 	e := encoder{path: d.Path, request: request{method: d.Method, query: url.Values{}}}
 	if err := e.addFields(reflect.ValueOf(in).Elem()); err != nil {
@@ -63,7 +64,8 @@ func (e *encoder) setBody(value reflect.Value) error {
 	return err
 }
 
-// addParameter adds a parameter. One that has its zero value is left out, unless the server has another default.
+// addParameter adds a parameter. One that has its zero value is left out, unless the server has
+// another default.
 func (e *encoder) addParameter(field reflect.StructField, value reflect.Value) error {
 	tag := field.Tag
 	if name := tag.Get("path"); name != "" {

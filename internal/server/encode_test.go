@@ -93,7 +93,8 @@ func TestAnInputIsSentByItsTags(t *testing.T) {
 	}
 }
 
-// TestAnInputThatCannotBeSentIsRefused: what a client could not send must not be left out in silence.
+// TestAnInputThatCannotBeSentIsRefused: what a client could not send must not be left out in
+// silence.
 func TestAnInputThatCannotBeSentIsRefused(t *testing.T) {
 	t.Parallel()
 	d := Description{ID: "get", Method: http.MethodGet, Path: "/api/v1/{map}"}

@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// Operation describes one request that people and programs can make of Waybill. Its route registers it, and a Caller performs it: in
-// this process, or on a server.
+// Operation describes one request that people and programs can make of Waybill. Its route registers
+// it, and a Caller performs it: in this process, or on a server.
 //
-// In is a struct. Its fields are the parameters of the HTTP request, by the tags path, query and header; the field Body is sent as
-// JSON, and RawBody as it is. Out is the answer, as JSON.
+// In is a struct. Its fields are the parameters of the HTTP request, by the tags path, query and
+// header; the field Body is sent as JSON, and RawBody as it is. Out is the answer, as JSON.
 type Operation[In, Out any] Description
 
 // Description is an Operation without its types.
@@ -22,7 +22,8 @@ type Description struct {
 	Summary string // for the description of the API
 }
 
-// Call performs the operation. Errors have the fault codes of a Service; fault.Unavailable if a server cannot be reached.
+// Call performs the operation. Errors have the fault codes of a Service; fault.Unavailable if a
+// server cannot be reached.
 func (op Operation[In, Out]) Call(ctx context.Context, to Caller, in In) (out Out, err error) {
 	err = to.Call(ctx, Description(op), &in, &out)
 	return out, err

@@ -39,8 +39,9 @@ func (s *Service) ReplayActions(ctx context.Context, o ReplayOrder) (queue.Repla
 type ReplayInput struct{ Body ReplayOrder }
 
 // ReplayActions creates actions like ended ones. Its input is one step of a replay.
-var ReplayActions = Operation[ReplayInput, queue.Replayed]{ID: "replay-actions", Method: http.MethodPost, Path: "/api/v1/actions/replay", Scope: ScopeOperate,
-	Status: http.StatusAccepted, Summary: "Create new actions with the parameters of ended ones, 500 per request"}
+var ReplayActions = Operation[ReplayInput, queue.Replayed]{ID: "replay-actions", Method: http.MethodPost,
+	Path: "/api/v1/actions/replay", Scope: ScopeOperate, Status: http.StatusAccepted,
+	Summary: "Create new actions with the parameters of ended ones, 500 per request"}
 
 // registerReplay registers the replay of ended actions.
 func (a *api) registerReplay() {

@@ -20,9 +20,10 @@ type answer[T any] struct{ Body T }
 
 func inBody[T any](body T) *answer[T] { return &answer[T]{Body: body} }
 
-// handleAs does the same for an operation whose HTTP answer has headers or a status of its own, or whose description needs more.
-func handleAs[In, Out, Answer any](a *api, op Operation[In, Out], perform func(context.Context, *In) (Out, error), form func(Out) *Answer,
-	describe ...func(*huma.Operation)) {
+// handleAs does the same for an operation whose HTTP answer has headers or a status of its own, or
+// whose description needs more.
+func handleAs[In, Out, Answer any](a *api, op Operation[In, Out], perform func(context.Context, *In) (Out, error),
+	form func(Out) *Answer, describe ...func(*huma.Operation)) {
 	Serve(a.calls, op, perform)
 	if a.huma == nil {
 		return
@@ -43,8 +44,9 @@ func handleAs[In, Out, Answer any](a *api, op Operation[In, Out], perform func(c
 	})
 }
 
-// handleStream makes the API perform an operation that answers over HTTP in two forms, as JSON and as server-sent events, which respond chooses by
-// the request. With perform nil it has the second form alone.
+// handleStream makes the API perform an operation that answers over HTTP in two forms, as JSON and
+// as server-sent events, which respond chooses by the request. With perform nil it has the second
+// form alone.
 func handleStream[In, Out any](a *api, op Operation[In, Out], perform func(context.Context, *In) (Out, error),
 	respond func(context.Context, *In) (*huma.StreamResponse, error)) {
 	if perform != nil {
@@ -53,9 +55,11 @@ func handleStream[In, Out any](a *api, op Operation[In, Out], perform func(conte
 	if a.huma == nil {
 		return
 	}
-	described, content := op.describe(), map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}
+	described := op.describe()
+	content := map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}
 	if perform != nil {
-		content["application/json"] = &huma.MediaType{Schema: a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Out](), true, op.ID)}
+		schemas := a.huma.OpenAPI().Components.Schemas
+		content["application/json"] = &huma.MediaType{Schema: schemas.Schema(reflect.TypeFor[Out](), true, op.ID)}
 	}
 	described.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: content}}
 	huma.Register(a.huma, described, respond)

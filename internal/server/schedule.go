@@ -70,8 +70,10 @@ func (s *Service) scheduleView(ctx context.Context, c config.Schedule, now time.
 	return view, nil
 }
 
+// Operations that read schedules.
 var (
-	ListSchedules = Operation[Nothing, []ScheduleView]{ID: "list-schedules", Method: http.MethodGet, Path: "/api/v1/schedules",
+	ListSchedules = Operation[Nothing, []ScheduleView]{ID: "list-schedules", Method: http.MethodGet,
+		Path:    "/api/v1/schedules",
 		Summary: "The schedules, with their last and next times"}
 )
 

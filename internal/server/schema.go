@@ -18,8 +18,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
-// schemaNames returns the name that the API's description has for the schema of each type. Generated clients call their types
-// so: a name stays when its type is renamed or moves to another package.
+// schemaNames returns the name that the API's description has for the schema of each type.
+// Generated clients call their types so: a name stays when its type is renamed or moves to another
+// package.
 func schemaNames() map[reflect.Type]string {
 	return map[reflect.Type]string{
 		reflect.TypeFor[action.Answer]():               "ActionAnswer",
@@ -187,7 +188,8 @@ func schemaNames() map[reflect.Type]string {
 	}
 }
 
-// namer returns the names of schemas for a registry of huma's. A type without a name gets one that a test finds.
+// namer returns the names of schemas for a registry of huma's. A type without a name gets one that
+// a test finds.
 func namer() func(t reflect.Type, hint string) string {
 	names := schemaNames()
 	return func(t reflect.Type, _ string) string {

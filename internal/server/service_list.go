@@ -143,17 +143,22 @@ type ServiceHost struct {
 	Target string `query:"target" required:"true" doc:"a host, such as greeter/beta/all/oak"`
 }
 
+// ServiceStatusInput holds the parameters of GetServiceStatus.
 type ServiceStatusInput struct {
 	ServiceHost
 	Verify bool `query:"verify" doc:"compares the files of the release on the host with those of its artifact, which may take minutes"`
 }
 
+// Operations that read services.
 var (
-	ListServices = Operation[PipelinePath, []ServiceView]{ID: "list-services", Method: http.MethodGet, Path: "/api/v1/pipelines/{pipeline}/services",
+	ListServices = Operation[PipelinePath, []ServiceView]{ID: "list-services", Method: http.MethodGet,
+		Path:    "/api/v1/pipelines/{pipeline}/services",
 		Summary: "The service of each host; at most 100 hosts are looked at"}
-	ReadServiceLog = Operation[ServiceLogInput, ServiceLogView]{ID: "read-service-log", Method: http.MethodGet, Path: "/api/v1/pipelines/{pipeline}/service-log",
-		Scope: ScopeRead, Summary: "The last output of the service on a host, at most 1 MiB; needs a token also on the server's machine"}
-	GetServiceStatus = Operation[ServiceStatusInput, ServiceStatusView]{ID: "get-service-status", Method: http.MethodGet, Path: "/api/v1/pipelines/{pipeline}/service-status",
+	ReadServiceLog = Operation[ServiceLogInput, ServiceLogView]{ID: "read-service-log", Method: http.MethodGet,
+		Path: "/api/v1/pipelines/{pipeline}/service-log", Scope: ScopeRead,
+		Summary: "The last output of the service on a host, at most 1 MiB; needs a token also on the server's machine"}
+	GetServiceStatus = Operation[ServiceStatusInput, ServiceStatusView]{ID: "get-service-status", Method: http.MethodGet,
+		Path:    "/api/v1/pipelines/{pipeline}/service-status",
 		Summary: "What a host reports of its service"}
 )
 

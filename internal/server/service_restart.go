@@ -101,6 +101,7 @@ func (c *Client) RestartService(ctx context.Context, r ServiceRestart) (added Ad
 	return added, c.postJSON(ctx, apiPath("pipelines", r.Pipeline, "service-restarts"), body, &added)
 }
 
+// ServiceRestartInput holds the parameters of RestartService.
 type ServiceRestartInput struct {
 	PipelinePath
 	Body ServiceRestartBody
@@ -113,8 +114,10 @@ type ServiceRestartBody struct {
 	Verify bool   `json:"verify,omitempty" doc:"compares the files of the release with those of its artifact first: a release that differs is built beside in another folder, and the host switches to that"`
 }
 
+// Operations that change services.
 var (
-	RestartService = Operation[ServiceRestartInput, AddedAction]{ID: "restart-service", Method: http.MethodPost, Path: "/api/v1/pipelines/{pipeline}/service-restarts", Scope: ScopeOperate,
+	RestartService = Operation[ServiceRestartInput, AddedAction]{ID: "restart-service", Method: http.MethodPost,
+		Path: "/api/v1/pipelines/{pipeline}/service-restarts", Scope: ScopeOperate,
 		Summary: "Restart the service on a host; the answer is the action that does it"}
 )
 
