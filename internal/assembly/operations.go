@@ -22,10 +22,6 @@ type Operations interface {
 	Version(ctx context.Context, pipeline string, version int) (journal.Version, error)
 	PlanEdit(ctx context.Context, p server.Proposal) (server.EditView, error)
 	Apply(ctx context.Context, p server.Proposal) (server.EditView, error)
-	Services(ctx context.Context, pipeline string) ([]server.ServiceView, error)
-	ServiceStatus(ctx context.Context, pipeline, target string, verify bool) (server.ServiceStatusView, error)
-	RestartService(ctx context.Context, r server.ServiceRestart) (server.AddedAction, error)
-	ServiceLog(ctx context.Context, q server.ServiceLogQuery) (server.ServiceLogView, error)
 	Plan(ctx context.Context, q server.PlanQuery) (server.PlanView, error)
 
 	PutSnapshot(ctx context.Context, pipeline, label string, r io.Reader) (key string, err error)

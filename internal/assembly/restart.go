@@ -10,9 +10,9 @@ import (
 
 // Restart restarts the service on a host and returns once it is ready. Where no process works on the log of a home, this one
 // does it; on a shared log a conductor does, which has the keys and the folders of the hosts.
-func (s *Session) Restart(ctx context.Context, r server.ServiceRestart) (id action.ID, err error) {
+func (s *Session) Restart(ctx context.Context, in server.ServiceRestartInput) (id action.ID, err error) {
 	follow := func(ctx context.Context) error {
-		added, err := s.RestartService(ctx, r)
+		added, err := server.RestartService.Call(ctx, s, in)
 		if err != nil {
 			return err
 		}

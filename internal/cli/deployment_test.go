@@ -344,11 +344,11 @@ func TestRestartService(t *testing.T) {
 	t.Parallel()
 	definition := pipeline.Definition{Pipeline: "greeter", Stages: []pipeline.Stage{{Name: "beta", Groups: []pipeline.Group{{Name: "all", Hosts: []pipeline.Host{{Name: "oak"}}}}}}}
 	f, o := &fake{version: journal.Version{Definition: definition}}, newOutput(asText)
-	options := restartServiceOptions{Services: f, At: serviceHost{"greeter", "beta/all/oak"}, Reason: "slow", By: "ana", Out: o.Printer}
+	options := restartServiceOptions{Services: f, At: serviceHost{"greeter", "beta/all/oak"}, Reason: "slow", Out: o.Printer}
 	if err := runRestartService(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}
-	f.wantCalls(t, "Restart greeter greeter/beta/all/oak slow ana")
+	f.wantCalls(t, "Restart greeter greeter/beta/all/oak slow")
 	o.want(t, "greeter: restarted on beta/all/oak\n", "")
 	f.errs, options.At.Host = map[string]error{"Restart": fault.New(fault.NotFound, "not found")}, "oak"
 	wantFault(t, runRestartService(t.Context(), options), fault.NotFound, "not found", "waybill service restart greeter beta/all/oak")

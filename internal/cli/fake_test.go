@@ -85,6 +85,9 @@ func (f *fake) Call(ctx context.Context, d server.Description, in, out any) erro
 	server.Serve(c, server.CancelAction, f.cancelAction)
 	server.Serve(c, server.SnoozeAction, f.snoozeAction)
 	server.Serve(c, server.ReplayActions, f.replayActions)
+	server.Serve(c, server.ListServices, f.listServices)
+	server.Serve(c, server.GetServiceStatus, f.getServiceStatus)
+	server.Serve(c, server.ReadServiceLog, f.readServiceLog)
 	server.Serve(c, server.ListLimits, f.listLimits)
 	server.Serve(c, server.ChangeLimit, f.changeLimit)
 	server.Serve(c, server.ListSchedules, f.listSchedules)
@@ -322,20 +325,20 @@ func (f *fake) getStatus(context.Context, *server.Nothing) (server.StatusView, e
 	return f.status, f.call("Status")
 }
 
-func (f *fake) Services(_ context.Context, name string) ([]server.ServiceView, error) {
-	return f.services, f.call("Services", name)
+func (f *fake) listServices(_ context.Context, in *server.PipelinePath) ([]server.ServiceView, error) {
+	return f.services, f.call("Services", in.Pipeline)
 }
 
-func (f *fake) ServiceStatus(_ context.Context, name, target string, _ bool) (server.ServiceStatusView, error) {
-	return f.service, f.call("ServiceStatus", name, target)
+func (f *fake) getServiceStatus(_ context.Context, in *server.ServiceStatusInput) (server.ServiceStatusView, error) {
+	return f.service, f.call("ServiceStatus", in.Pipeline, in.Target)
 }
 
-func (f *fake) Restart(_ context.Context, r server.ServiceRestart) (action.ID, error) {
-	return f.action.ID, f.call("Restart", r.Pipeline, r.Target, r.Reason, r.By)
+func (f *fake) Restart(_ context.Context, in server.ServiceRestartInput) (action.ID, error) {
+	return f.action.ID, f.call("Restart", in.Pipeline, in.Body.Target, in.Body.Reason)
 }
 
-// ServiceLog answers a query after a view with the next one of follows; without one the log is away.
-func (f *fake) ServiceLog(_ context.Context, q server.ServiceLogQuery) (server.ServiceLogView, error) {
+// readServiceLog answers a query after a view with the next one of follows; without one the log is away.
+func (f *fake) readServiceLog(_ context.Context, q *server.ServiceLogInput) (server.ServiceLogView, error) {
 	if err := f.call("ServiceLog", q.Pipeline, q.Target, q.Follow, q.After); err != nil || q.After == "" {
 		return f.log, err
 	}

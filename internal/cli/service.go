@@ -45,9 +45,7 @@ asked. Without PIPELINE: this folder's pipeline.`,
 }
 
 type listServicesOptions struct {
-	Services interface {
-		Services(ctx context.Context, pipeline string) ([]server.ServiceView, error)
-	}
+	Services server.Caller
 	Pipeline string
 	Out      show.Printer
 	Now      func() time.Time
@@ -55,7 +53,7 @@ type listServicesOptions struct {
 
 // runListServices prints the services of a pipeline.
 func runListServices(ctx context.Context, o listServicesOptions) error {
-	all, err := o.Services.Services(ctx, o.Pipeline)
+	all, err := server.ListServices.Call(ctx, o.Services, server.PipelinePath{Pipeline: o.Pipeline})
 	if err != nil {
 		return err
 	}
@@ -87,7 +85,7 @@ PIPELINE: this folder's pipeline.`,
 type serviceStatusOptions struct {
 	Services interface {
 		versionReader
-		ServiceStatus(ctx context.Context, pipeline, target string, verify bool) (server.ServiceStatusView, error)
+		server.Caller
 	}
 	At     serviceHost
 	Verify bool // the files of its release
@@ -97,7 +95,7 @@ type serviceStatusOptions struct {
 
 // runServiceStatus prints what a host reports of its service.
 func runServiceStatus(ctx context.Context, o serviceStatusOptions) error {
-	view, err := o.Services.ServiceStatus(ctx, o.At.Pipeline, o.At.target(), o.Verify)
+	view, err := server.GetServiceStatus.Call(ctx, o.Services, server.ServiceStatusInput{ServiceHost: o.At.input(), Verify: o.Verify})
 	if err != nil {
 		return o.At.withLikely(ctx, o.Services, "status", err)
 	}
@@ -111,6 +109,11 @@ type serviceHost struct {
 }
 
 func (h serviceHost) target() string { return fullTarget(h.Pipeline, h.Host) }
+
+// input returns the host as operations on its service name it.
+func (h serviceHost) input() server.ServiceHost {
+	return server.ServiceHost{PipelinePath: server.PipelinePath{Pipeline: h.Pipeline}, Target: h.target()}
+}
 
 // withServiceHost calls run with the host of the arguments [PIPELINE] HOST.
 func (a *app) withServiceHost(c *cobra.Command, given []string, run func(context.Context, *assembly.Session, serviceHost) error) error {
@@ -152,7 +155,7 @@ Without PIPELINE: this folder's pipeline.`,
 type serviceLogOptions struct {
 	Log interface {
 		versionReader
-		ServiceLog(ctx context.Context, q server.ServiceLogQuery) (server.ServiceLogView, error)
+		server.Caller
 	}
 	At      serviceHost
 	Follow  bool
@@ -168,8 +171,8 @@ const followPause = time.Second
 // runServiceLog prints what a service printed, without what a terminal would obey. With Follow it continues until ctx ends or the
 // log cannot be read.
 func runServiceLog(ctx context.Context, o serviceLogOptions) error {
-	q := server.ServiceLogQuery{Pipeline: o.At.Pipeline, Target: o.At.target(), Follow: o.Follow}
-	view, err := o.Log.ServiceLog(ctx, q)
+	q := server.ServiceLogInput{ServiceHost: o.At.input(), Follow: o.Follow}
+	view, err := server.ReadServiceLog.Call(ctx, o.Log, q)
 	if err != nil {
 		return o.At.withLikely(ctx, o.Log, "logs", err)
 	}
@@ -181,7 +184,7 @@ func runServiceLog(ctx context.Context, o serviceLogOptions) error {
 			return context.Cause(ctx)
 		}
 		q.After = view.Next
-		if view, err = o.Log.ServiceLog(ctx, q); err != nil {
+		if view, err = server.ReadServiceLog.Call(ctx, o.Log, q); err != nil {
 			return err
 		}
 	}

@@ -30,7 +30,7 @@ of the same revision with the definition in force would. The folder with the cha
 		ValidArgsFunction: completeHosts(a),
 		RunE: func(c *cobra.Command, given []string) error {
 			return a.withServiceHost(c, given, func(ctx context.Context, s *assembly.Session, at serviceHost) error {
-				return runRestartService(ctx, restartServiceOptions{Services: s, At: at, Reason: reason, Verify: verify, By: a.User(), Out: a.printer()})
+				return runRestartService(ctx, restartServiceOptions{Services: s, At: at, Reason: reason, Verify: verify, Out: a.printer()})
 			})
 		},
 	}
@@ -43,12 +43,12 @@ type restartServiceOptions struct {
 	Services interface {
 		versionReader
 		// Restart restarts the service on a host and returns once it is ready.
-		Restart(ctx context.Context, r server.ServiceRestart) (action.ID, error)
+		Restart(ctx context.Context, in server.ServiceRestartInput) (action.ID, error)
 	}
-	At         serviceHost
-	Reason, By string
-	Verify     bool
-	Out        show.Printer
+	At     serviceHost
+	Reason string
+	Verify bool
+	Out    show.Printer
 }
 
 // restartedService is the answer of a restart, as JSON.
@@ -60,7 +60,8 @@ type restartedService struct {
 // runRestartService restarts the service on a host.
 func runRestartService(ctx context.Context, o restartServiceOptions) error {
 	target := o.At.target()
-	id, err := o.Services.Restart(ctx, server.ServiceRestart{Pipeline: o.At.Pipeline, Target: target, Reason: o.Reason, Verify: o.Verify, By: o.By})
+	id, err := o.Services.Restart(ctx, server.ServiceRestartInput{PipelinePath: server.PipelinePath{Pipeline: o.At.Pipeline},
+		Body: server.ServiceRestartBody{Target: target, Reason: o.Reason, Verify: o.Verify}})
 	if err != nil {
 		return o.At.withLikely(ctx, o.Services, "restart", err)
 	}

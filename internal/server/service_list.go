@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"time"
 
@@ -121,20 +120,6 @@ func (view *PipelineView) serviceView(at int) ServiceView {
 // serviceView returns the service of a host that was looked at, without its drift.
 func (v *HostView) serviceView() ServiceView {
 	return ServiceView{Target: v.Target, Name: v.service.Name, Manager: v.service.Manager, Runs: v.Runs, Found: v.Found, State: v.state()}
-}
-
-// Services calls Service.Services on the server.
-func (c *Client) Services(ctx context.Context, name string) (views []ServiceView, err error) {
-	return views, c.getJSON(ctx, apiPath("pipelines", name, "services"), nil, &views)
-}
-
-// ServiceStatus calls Service.ServiceStatus on the server.
-func (c *Client) ServiceStatus(ctx context.Context, name, target string, verify bool) (view ServiceStatusView, err error) {
-	query := url.Values{"target": {target}}
-	if verify {
-		query.Set("verify", "true")
-	}
-	return view, c.getJSON(ctx, apiPath("pipelines", name, "service-status"), query, &view)
 }
 
 // ServiceHost is the part of a request that names the service of a host.

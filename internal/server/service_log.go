@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
@@ -75,16 +74,6 @@ func (s *Service) ServiceLog(ctx context.Context, q ServiceLogQuery) (ServiceLog
 	}
 	view.Text, view.Cut, view.Next, view.More = strings.ToValidUTF8(string(log.Text), "\ufffd"), log.Cut, log.Next.String(), log.More
 	return view, err
-}
-
-// ServiceLog calls Service.ServiceLog on the server.
-func (c *Client) ServiceLog(ctx context.Context, q ServiceLogQuery) (view ServiceLogView, err error) {
-	query := url.Values{"target": {q.Target}}
-	addTexts(query, "after", q.After)
-	if q.Follow {
-		query.Set("follow", "true")
-	}
-	return view, c.getJSON(ctx, apiPath("pipelines", q.Pipeline, "service-log"), query, &view)
 }
 
 type ServiceLogInput struct {

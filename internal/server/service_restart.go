@@ -89,18 +89,6 @@ func (f *fold) atWork(d *pipeline.Definition, at pipeline.Place, now time.Time) 
 	return 0
 }
 
-// RestartService calls Service.RestartService on the server. The server takes By from the token.
-func (c *Client) RestartService(ctx context.Context, r ServiceRestart) (added AddedAction, err error) {
-	body := map[string]any{"target": r.Target}
-	if r.Reason != "" {
-		body["reason"] = r.Reason
-	}
-	if r.Verify {
-		body["verify"] = true
-	}
-	return added, c.postJSON(ctx, apiPath("pipelines", r.Pipeline, "service-restarts"), body, &added)
-}
-
 // ServiceRestartInput holds the parameters of RestartService.
 type ServiceRestartInput struct {
 	PipelinePath

@@ -322,15 +322,15 @@ func TestServicesOfHosts(t *testing.T) {
 	}
 	w.Apply(t, servertest.Definition)
 	client := w.client()
-	if err := onlyError(client.Services(t.Context(), "unknown")); !fault.Is(err, fault.NotFound) {
+	if err := onlyError(server.ListServices.Call(t.Context(), client, server.PipelinePath{Pipeline: "unknown"})); !fault.Is(err, fault.NotFound) {
 		t.Errorf("an unknown pipeline: %v", err)
 	}
-	before, err := client.Services(t.Context(), "greeter")
+	before, err := server.ListServices.Call(t.Context(), client, server.PipelinePath{Pipeline: "greeter"})
 	if err != nil || len(before) != 4 || before[0].State.State != server.ServiceUnknown || before[1].Found.Release != "r1" || before[2].State != nil || before[0].Runs != nil {
 		t.Errorf("before the first deployment: %+v, %v", before, err)
 	}
 	w.Until(t, w.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
-	all, err := client.Services(t.Context(), "greeter")
+	all, err := server.ListServices.Call(t.Context(), client, server.PipelinePath{Pipeline: "greeter"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,25 +343,25 @@ func TestServicesOfHosts(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("services (-want +got):\n%s", diff)
 	}
-	full, err := client.ServiceStatus(t.Context(), "greeter", "greeter/prod/east/elm", false)
+	full, err := server.GetServiceStatus.Call(t.Context(), client, server.ServiceStatusInput{ServiceHost: serviceOn("greeter/prod/east/elm")})
 	if err != nil || full.Host == nil || !full.Host.Unfinished || full.Host.Release != "r1" || !full.State.Since.Equal(began) {
 		t.Errorf("status of elm: %+v, %v", full, err)
 	}
-	if err := onlyError(client.ServiceStatus(t.Context(), "greeter", "greeter/prod/east/elm", true)); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "reaches no hosts") {
+	if err := onlyError(server.GetServiceStatus.Call(t.Context(), client, server.ServiceStatusInput{ServiceHost: serviceOn("greeter/prod/east/elm"), Verify: true})); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "reaches no hosts") {
 		t.Errorf("the files, where no host is reached: %v", err)
 	}
 	w.Service.Verify = func(_ context.Context, at pipeline.Place, service string) ([]string, error) {
 		return []string{at.Host.Name + "/" + service}, nil
 	}
-	verified, err := client.ServiceStatus(t.Context(), "greeter", "greeter/prod/east/elm", true)
+	verified, err := server.GetServiceStatus.Call(t.Context(), client, server.ServiceStatusInput{ServiceHost: serviceOn("greeter/prod/east/elm"), Verify: true})
 	if err != nil || full.Verified || !verified.Verified || !slices.Equal(verified.Changed, []string{"elm/greeter"}) {
 		t.Errorf("the files: %+v, %v", verified, err)
 	}
-	away, err := client.ServiceStatus(t.Context(), "greeter", "greeter/prod/west/yew", false)
+	away, err := server.GetServiceStatus.Call(t.Context(), client, server.ServiceStatusInput{ServiceHost: serviceOn("greeter/prod/west/yew")})
 	if err != nil || away.Host != nil || away.State == nil || away.State.Error != "no route to yew" {
 		t.Errorf("status of yew: %+v, %v", away, err)
 	}
-	if err := onlyError(client.ServiceStatus(t.Context(), "greeter", "greeter/prod/east", false)); !fault.Is(err, fault.NotFound) {
+	if err := onlyError(server.GetServiceStatus.Call(t.Context(), client, server.ServiceStatusInput{ServiceHost: serviceOn("greeter/prod/east")})); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a group: %v", err)
 	}
 }
@@ -374,19 +374,19 @@ func TestServiceLogIsContinued(t *testing.T) {
 		return step.ServiceLog{Text: fmt.Appendf(nil, "after %s, whole %v\xff", q.After, q.Whole), Next: step.LogPlace{File: 7, Offset: q.After.Offset + 4}}, true, nil
 	}
 	w.Apply(t, servertest.Definition)
-	q := server.ServiceLogQuery{Pipeline: "greeter", Target: "greeter/beta/all/oak", Follow: true}
+	q := server.ServiceLogInput{ServiceHost: serviceOn("greeter/beta/all/oak"), Follow: true}
 	for _, want := range []server.ServiceLogView{{Text: "after 0.0, whole true\ufffd", Next: "7.4"}, {Text: "after 7.4, whole true\ufffd", Next: "7.8"}} {
-		got, err := w.client().ServiceLog(t.Context(), q)
+		got, err := server.ReadServiceLog.Call(t.Context(), w.client(), q)
 		if err != nil || got.Text != want.Text || got.Next != want.Next {
 			t.Errorf("%+v: %+v, %v; want %+v", q, got, err, want)
 		}
 		q.After = got.Next
 	}
 	q.After = "7"
-	if err := onlyError(w.client().ServiceLog(t.Context(), q)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), `after: want a place in a log such as 4711.80, found "7"`) {
+	if err := onlyError(server.ReadServiceLog.Call(t.Context(), w.client(), q)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), `after: want a place in a log such as 4711.80, found "7"`) {
 		t.Errorf("a place that is none: %v", err)
 	}
-	if err := onlyError(server.NewClient(w.URL, "", "ana").ServiceLog(t.Context(), q)); !fault.Is(err, fault.Forbidden) && !fault.Is(err, fault.Unauthorized) {
+	if err := onlyError(server.ReadServiceLog.Call(t.Context(), server.NewClient(w.URL, "", "ana"), q)); !fault.Is(err, fault.Forbidden) && !fault.Is(err, fault.Unauthorized) {
 		t.Errorf("without a token: %v", err)
 	}
 }
@@ -400,7 +400,7 @@ func TestServiceLogOfAUnitIsInTheJournal(t *testing.T) {
 		return step.ServiceLog{}, false, nil
 	}
 	w.Apply(t, strings.Replace(servertest.Definition, `{url: "local://yew", vars: {port: 7104}}`, `{url: "local://yew", vars: {port: 7104}, service: {manager: systemd, unit: greeter.service}}`, 1))
-	err := onlyError(w.client().ServiceLog(t.Context(), server.ServiceLogQuery{Pipeline: "greeter", Target: "greeter/prod/west/yew"}))
+	err := onlyError(server.ReadServiceLog.Call(t.Context(), w.client(), server.ServiceLogInput{ServiceHost: serviceOn("greeter/prod/west/yew")}))
 	if !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "is in the journal of its host") || fault.HintOf(err) != "on the host: journalctl --unit=greeter.service" {
 		t.Errorf("%v, hint %q", err, fault.HintOf(err))
 	}
@@ -412,7 +412,7 @@ func TestRestartService(t *testing.T) {
 	w := serve(t, "127.0.0.1:0")
 	w.Apply(t, strings.Replace(servertest.Definition, `{url: "local://yew", vars: {port: 7104}}`, `{url: "local://yew", vars: {port: 7104}, service: {manager: none}}`, 1))
 	restart := func(host, reason string) error {
-		return onlyError(w.client().RestartService(t.Context(), server.ServiceRestart{Pipeline: "greeter", Target: "greeter/" + host, Reason: reason}))
+		return onlyError(server.RestartService.Call(t.Context(), w.client(), server.ServiceRestartInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Body: server.ServiceRestartBody{Target: "greeter/" + host, Reason: reason}}))
 	}
 	refuse := func(err error, code fault.Code, text string) {
 		t.Helper()
@@ -426,7 +426,7 @@ func TestRestartService(t *testing.T) {
 	w.Until(t, w.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
 
 	storeToken(t, w.Ledger, "ci", "an-executing-token", "execute")
-	refuse(onlyError(server.NewClient(w.URL, "an-executing-token", "").RestartService(t.Context(), server.ServiceRestart{Pipeline: "greeter", Target: "greeter/beta/all/oak"})), fault.Forbidden, "")
+	refuse(onlyError(server.RestartService.Call(t.Context(), server.NewClient(w.URL, "an-executing-token", ""), server.ServiceRestartInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Body: server.ServiceRestartBody{Target: "greeter/beta/all/oak"}})), fault.Forbidden, "")
 	if err := onlyError(w.Service.RestartService(t.Context(), server.ServiceRestart{Pipeline: "greeter", Target: "greeter/beta/all/oak", Reason: strings.Repeat("a", 1001)})); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a long reason: %v", err)
 	}
@@ -444,11 +444,11 @@ func TestRestartService(t *testing.T) {
 	}
 	w.Script.Release("beta/all/oak host-deployed")
 	w.Until(t, second, "ends", servertest.Ended)
-	added, err := w.client().RestartService(t.Context(), server.ServiceRestart{Pipeline: "greeter", Target: "greeter/prod/east/elm", Reason: "again"})
+	added, err := server.RestartService.Call(t.Context(), w.client(), server.ServiceRestartInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Body: server.ServiceRestartBody{Target: "greeter/prod/east/elm", Reason: "again"}})
 	if err != nil || added.Created || added.CreatedBy != "ana" || added.Handler != step.RestartHandler || !strings.Contains(string(added.Parameters), `"deployment":1,"revision":1,"reason":"slow"`) {
 		t.Errorf("while a restart is live: %+v, %s, %v; want that one", added, added.Parameters, err)
 	}
-	added, err = w.client().RestartService(t.Context(), server.ServiceRestart{Pipeline: "greeter", Target: "greeter/beta/all/oak", Verify: true})
+	added, err = server.RestartService.Call(t.Context(), w.client(), server.ServiceRestartInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Body: server.ServiceRestartBody{Target: "greeter/beta/all/oak", Verify: true}})
 	if err != nil || !added.Created || !strings.Contains(string(added.Parameters), `"verify":true`) {
 		t.Errorf("a restart that verifies: %s, %v", added.Parameters, err)
 	}
@@ -509,4 +509,9 @@ func TestPipelineShowsReleasesAndServicesOfHosts(t *testing.T) {
 	if diff := cmp.Diff(want, troubles); diff != "" || !status.KeepsUp {
 		t.Errorf("troubles (-want +got):\n%s", diff)
 	}
+}
+
+// serviceOn names the service of a host of the tests' pipeline.
+func serviceOn(target string) server.ServiceHost {
+	return server.ServiceHost{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Target: target}
 }
