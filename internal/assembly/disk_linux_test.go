@@ -54,7 +54,7 @@ func TestAHomeOnAReadOnlyDiskIsRead(t *testing.T) {
 	}
 	defer s.Close()
 	_, statusErr := server.GetStatus.Call(t.Context(), s, server.Nothing{})
-	pipelines, pipelinesErr := s.Pipelines(t.Context())
+	pipelines, pipelinesErr := server.ListPipelines.Call(t.Context(), s, server.Nothing{})
 	if err := errors.Join(statusErr, pipelinesErr); err != nil || len(pipelines) != 0 || !s.IsIdle(t.Context()) {
 		t.Errorf("pipelines %v, %v", pipelines, err)
 	}

@@ -16,22 +16,13 @@ import (
 // wide as the two, because it is what makes them the same.
 type Operations interface {
 	server.Caller
-	Pipelines(ctx context.Context) ([]server.PipelineView, error)
-	Pipeline(ctx context.Context, name string) (server.PipelineView, error)
-	Versions(ctx context.Context, pipeline string) ([]journal.Version, error)
-	Version(ctx context.Context, pipeline string, version int) (journal.Version, error)
 	PlanEdit(ctx context.Context, p server.Proposal) (server.EditView, error)
 	Apply(ctx context.Context, p server.Proposal) (server.EditView, error)
 	Plan(ctx context.Context, q server.PlanQuery) (server.PlanView, error)
 
 	PutSnapshot(ctx context.Context, pipeline, label string, r io.Reader) (key string, err error)
-	Snapshot(ctx context.Context, pipeline, label string) (server.SnapshotView, error)
 	PutArtifact(ctx context.Context, pipeline, label string, a pipeline.RevisionArtifact, r io.Reader) (pipeline.RevisionArtifact, error)
 	Register(ctx context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (journal.Registered, error)
-	Revisions(ctx context.Context, pipeline string, limit int) ([]pipeline.RegisteredRevision, error)
-	Revision(ctx context.Context, pipeline, label string) (pipeline.RegisteredRevision, error)
-	RejectRevision(ctx context.Context, pipeline, label, by, reason string) (pipeline.RegisteredRevision, error)
-	AcceptRevision(ctx context.Context, pipeline, label, by, reason string) (pipeline.RegisteredRevision, error)
 
 	Deploy(ctx context.Context, want server.NewDeployment) (journal.Deployment, error)
 	Deployments(ctx context.Context, q journal.DeploymentQuery) ([]journal.Deployment, error)

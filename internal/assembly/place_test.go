@@ -203,7 +203,7 @@ func TestOpenCreatesTheHome(t *testing.T) {
 		if s.Kind != Embedded || s.Ledger == nil || s.URL != filepath.Join(dir, HomeName, "waybill.db") || s.PrivateBlobs() != "" {
 			t.Errorf("session %+v", s)
 		}
-		if found, err := s.Pipelines(t.Context()); err != nil || len(found) != 0 {
+		if found, err := server.ListPipelines.Call(t.Context(), s, server.Nothing{}); err != nil || len(found) != 0 {
 			t.Errorf("pipelines %v, %v", found, err)
 		}
 		if !s.IsIdle(t.Context()) {

@@ -16,12 +16,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // Stop ends the services of a pipeline's local hosts: those of the definition in force, and those that earlier ones left
 // running.
 func (s *Session) Stop(ctx context.Context, name string) (Stopped, error) {
-	v, err := s.Version(ctx, name, 0)
+	v, err := server.GetVersion.Call(ctx, s, server.VersionPath{PipelinePath: server.PipelinePath{Pipeline: name}})
 	if err != nil {
 		return Stopped{}, err
 	}

@@ -111,8 +111,8 @@ func completeStages(a *app) completer {
 		}))
 }
 
-func approvedStages(ctx context.Context, log versionReader, name string) ([]string, error) {
-	v, err := log.Version(ctx, name, 0)
+func approvedStages(ctx context.Context, log server.Caller, name string) ([]string, error) {
+	v, err := server.GetVersion.Call(ctx, log, server.VersionPath{PipelinePath: server.PipelinePath{Pipeline: name}})
 	var names []string
 	for _, stage := range v.Definition.Stages {
 		if stage.Approval != nil {
@@ -122,13 +122,8 @@ func approvedStages(ctx context.Context, log versionReader, name string) ([]stri
 	return names, err
 }
 
-// pipelineLister lists pipelines.
-type pipelineLister interface {
-	Pipelines(context.Context) ([]server.PipelineView, error)
-}
-
-func pipelineNames(ctx context.Context, log pipelineLister) ([]string, error) {
-	all, err := log.Pipelines(ctx)
+func pipelineNames(ctx context.Context, log server.Caller) ([]string, error) {
+	all, err := server.ListPipelines.Call(ctx, log, server.Nothing{})
 	var names []string
 	for _, p := range all {
 		names = append(names, p.Name)
@@ -236,8 +231,8 @@ func completeRevisions(a *app) completer {
 	})
 }
 
-func revisionLabels(ctx context.Context, log revisionLister, name string) ([]string, error) {
-	found, err := log.Revisions(ctx, name, listLimit)
+func revisionLabels(ctx context.Context, log server.Caller, name string) ([]string, error) {
+	found, err := server.ListRevisions.Call(ctx, log, server.RevisionsInput{PipelinePath: server.PipelinePath{Pipeline: name}, Limit: listLimit})
 	var labels []string
 	for _, r := range found {
 		labels = append(labels, r.Label+"\t"+r.Subject)
@@ -261,8 +256,8 @@ func completeHosts(a *app) completer {
 		}))
 }
 
-func hostNames(ctx context.Context, log pipelineReader, name string) ([]string, error) {
-	p, err := log.Pipeline(ctx, name)
+func hostNames(ctx context.Context, log server.Caller, name string) ([]string, error) {
+	p, err := server.GetPipeline.Call(ctx, log, server.PipelinePath{Pipeline: name})
 	var names []string
 	for _, h := range p.Hosts {
 		names = append(names, strings.TrimPrefix(h.Target, name+"/"))

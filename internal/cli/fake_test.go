@@ -88,6 +88,13 @@ func (f *fake) Call(ctx context.Context, d server.Description, in, out any) erro
 	server.Serve(c, server.ListServices, f.listServices)
 	server.Serve(c, server.GetServiceStatus, f.getServiceStatus)
 	server.Serve(c, server.ReadServiceLog, f.readServiceLog)
+	server.Serve(c, server.ListPipelines, f.listPipelines)
+	server.Serve(c, server.GetPipeline, f.getPipeline)
+	server.Serve(c, server.GetVersion, f.getVersion)
+	server.Serve(c, server.ListVersions, f.listVersions)
+	server.Serve(c, server.ListRevisions, f.listRevisions)
+	server.Serve(c, server.GetRevision, f.getRevision)
+	server.Serve(c, server.GetSnapshot, f.getSnapshot)
 	server.Serve(c, server.ListLimits, f.listLimits)
 	server.Serve(c, server.ChangeLimit, f.changeLimit)
 	server.Serve(c, server.ListSchedules, f.listSchedules)
@@ -224,11 +231,12 @@ func (f *fake) Follow(ctx context.Context, q journal.EntryQuery, each func(pipel
 	return context.Cause(ctx)
 }
 
-func (f *fake) Pipelines(context.Context) ([]server.PipelineView, error) {
+func (f *fake) listPipelines(context.Context, *server.Nothing) ([]server.PipelineView, error) {
 	return f.pipelines, f.call("Pipelines")
 }
 
-func (f *fake) Pipeline(_ context.Context, name string) (server.PipelineView, error) {
+func (f *fake) getPipeline(_ context.Context, in *server.PipelinePath) (server.PipelineView, error) {
+	name := in.Pipeline
 	if err := f.call("Pipeline", name); err != nil {
 		return server.PipelineView{}, err
 	}
@@ -239,15 +247,16 @@ func (f *fake) Pipeline(_ context.Context, name string) (server.PipelineView, er
 	return f.pipelines[i], nil
 }
 
-func (f *fake) Version(_ context.Context, name string, version int) (journal.Version, error) {
-	return f.version, f.call("Version", name, version)
+func (f *fake) getVersion(_ context.Context, in *server.VersionPath) (journal.Version, error) {
+	return f.version, f.call("Version", in.Pipeline, in.Version)
 }
 
-func (f *fake) Versions(_ context.Context, name string) ([]journal.Version, error) {
-	return f.versions, f.call("Versions", name)
+func (f *fake) listVersions(_ context.Context, in *server.PipelinePath) ([]journal.Version, error) {
+	return f.versions, f.call("Versions", in.Pipeline)
 }
 
-func (f *fake) Revisions(_ context.Context, name string, limit int) ([]pipeline.RegisteredRevision, error) {
+func (f *fake) listRevisions(_ context.Context, in *server.RevisionsInput) ([]pipeline.RegisteredRevision, error) {
+	name, limit := in.Pipeline, in.Limit
 	found := f.revisions
 	if limit > 0 && len(found) > limit {
 		found = found[:limit]
@@ -255,7 +264,8 @@ func (f *fake) Revisions(_ context.Context, name string, limit int) ([]pipeline.
 	return found, f.call("Revisions", name, limit)
 }
 
-func (f *fake) Revision(_ context.Context, name, label string) (pipeline.RegisteredRevision, error) {
+func (f *fake) getRevision(_ context.Context, in *server.LabelPath) (pipeline.RegisteredRevision, error) {
+	name, label := in.Pipeline, in.Label
 	if err := f.call("Revision", name, label); err != nil {
 		return pipeline.RegisteredRevision{}, err
 	}
@@ -266,8 +276,8 @@ func (f *fake) Revision(_ context.Context, name, label string) (pipeline.Registe
 	return f.revisions[i], nil
 }
 
-func (f *fake) Snapshot(_ context.Context, name, label string) (server.SnapshotView, error) {
-	return f.snapshot, f.call("Snapshot", name, label)
+func (f *fake) getSnapshot(_ context.Context, in *server.LabelPath) (server.SnapshotView, error) {
+	return f.snapshot, f.call("Snapshot", in.Pipeline, in.Label)
 }
 
 func (f *fake) PutSnapshot(_ context.Context, name, label string, r io.Reader) (string, error) {

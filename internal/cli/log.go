@@ -115,7 +115,7 @@ type logOptions struct {
 type logReader interface {
 	deploymentReader
 	entryReader
-	pipelineReader
+	server.Caller
 }
 
 // runLog prints entries.
@@ -150,7 +150,7 @@ func explainEmpty(ctx context.Context, log logReader, q journal.EntryQuery) erro
 		_, err := log.Deployment(ctx, server.Ref{Pipeline: q.Pipeline, Number: q.Deployment})
 		return err
 	}
-	p, err := log.Pipeline(ctx, q.Pipeline)
+	p, err := server.GetPipeline.Call(ctx, log, server.PipelinePath{Pipeline: q.Pipeline})
 	if err != nil || q.Target == "" {
 		return err
 	}

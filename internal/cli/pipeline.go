@@ -33,13 +33,13 @@ func pipelineListCommand(a *app) *cobra.Command {
 }
 
 type listPipelinesOptions struct {
-	Pipelines pipelineLister
+	Pipelines server.Caller
 	Out       show.Printer
 }
 
 // runListPipelines prints all pipelines.
 func runListPipelines(ctx context.Context, o listPipelinesOptions) error {
-	all, err := o.Pipelines.Pipelines(ctx)
+	all, err := server.ListPipelines.Call(ctx, o.Pipelines, server.Nothing{})
 	if err != nil {
 		return err
 	}

@@ -88,7 +88,6 @@ func (a *app) changeFreezes(c *cobra.Command, given []string, all bool, change f
 // already, is left out. After another error the rest stays as it is.
 func changeEach(ctx context.Context, s interface {
 	server.Caller
-	pipelineLister
 }, change freezeChange, out show.Printer) error {
 	names, err := pipelineNames(ctx, s)
 	if err != nil {

@@ -60,14 +60,14 @@ func (a *app) pipelineName(arguments []string) (string, error) {
 }
 
 type showPipelineOptions struct {
-	Pipelines pipelineReader
+	Pipelines server.Caller
 	Name      string
 	Out       show.Printer
 }
 
 // runShowPipeline prints one pipeline.
 func runShowPipeline(ctx context.Context, o showPipelineOptions) error {
-	p, err := o.Pipelines.Pipeline(ctx, o.Name)
+	p, err := server.GetPipeline.Call(ctx, o.Pipelines, server.PipelinePath{Pipeline: o.Name})
 	if err != nil {
 		return err
 	}

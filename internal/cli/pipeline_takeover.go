@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // takeOver makes hosts of a pipeline follow the log that the command line names. The log must have the pipeline: it says
@@ -23,7 +24,7 @@ func (a *app) takeOver(c *cobra.Command, name string, names []string, hosts *ste
 			return fault.New(fault.Invalid, "hosts are taken over where the log is, not through a server").
 				WithHint("run waybill pipeline trust --take-over where the conductor runs")
 		}
-		v, err := s.Version(ctx, name, 0)
+		v, err := server.GetVersion.Call(ctx, s, server.VersionPath{PipelinePath: server.PipelinePath{Pipeline: name}})
 		if fault.Is(err, fault.NotFound) {
 			return fault.New(fault.NotFound, "no host is taken over: %w", err).WithHint("waybill pipeline apply stores the pipeline in the log")
 		}

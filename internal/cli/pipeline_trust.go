@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/ssh"
 )
 
@@ -93,7 +94,7 @@ func (a *app) trustedDefinition(c *cobra.Command, given []string) (d pipeline.De
 		return p.definition, p.dir, err
 	}
 	err = a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-		v, err := s.Version(ctx, given[0], 0)
+		v, err := server.GetVersion.Call(ctx, s, server.VersionPath{PipelinePath: server.PipelinePath{Pipeline: given[0]}})
 		d = v.Definition
 		return err
 	})

@@ -7,7 +7,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
-	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func pipelineVersionsCommand(a *app) *cobra.Command {
@@ -30,16 +30,14 @@ func pipelineVersionsCommand(a *app) *cobra.Command {
 }
 
 type listVersionsOptions struct {
-	Definitions interface {
-		Versions(ctx context.Context, pipeline string) ([]journal.Version, error)
-	}
-	Name string
-	Out  show.Printer
+	Definitions server.Caller
+	Name        string
+	Out         show.Printer
 }
 
 // runListVersions prints the definitions of a pipeline.
 func runListVersions(ctx context.Context, o listVersionsOptions) error {
-	versions, err := o.Definitions.Versions(ctx, o.Name)
+	versions, err := server.ListVersions.Call(ctx, o.Definitions, server.PipelinePath{Pipeline: o.Name})
 	if err != nil {
 		return err
 	}

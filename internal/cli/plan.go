@@ -183,12 +183,9 @@ type planOptions struct {
 		planner
 		PlanEdit(context.Context, server.Proposal) (server.EditView, error)
 	}
-	Revisions interface {
-		revisionReader
-		revisionLister
-	}
+	Revisions   server.Caller
 	Deployments deploymentFinder
-	Pipelines   pipelineReader
+	Pipelines   server.Caller
 
 	Query    server.PlanQuery                      // its Proposal is the definition of the folder, or of the file
 	EditOnly bool                                  // plan what the file changes, and nothing else
@@ -227,7 +224,7 @@ func (o planOptions) planRevision(ctx context.Context, d *show.PlanDocument) err
 	if d.Revision, err = o.Label(ctx); err != nil {
 		return err
 	}
-	known, err := o.Revisions.Revision(ctx, d.Pipeline, d.Revision)
+	known, err := server.GetRevision.Call(ctx, o.Revisions, server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: d.Pipeline}, Label: d.Revision})
 	if fault.Is(err, fault.NotFound) {
 		d.Todo = show.TodoShip
 		return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func revisionCommand(a *app) *cobra.Command {
@@ -40,7 +41,7 @@ func revisionListCommand(a *app) *cobra.Command {
 }
 
 type listRevisionsOptions struct {
-	Revisions revisionLister
+	Revisions server.Caller
 	Pipeline  string
 	Limit     int // 0: all
 	Out       show.Printer
@@ -49,7 +50,7 @@ type listRevisionsOptions struct {
 
 // runListRevisions prints the newest revisions of a pipeline.
 func runListRevisions(ctx context.Context, o listRevisionsOptions) error {
-	found, err := o.Revisions.Revisions(ctx, o.Pipeline, o.Limit)
+	found, err := server.ListRevisions.Call(ctx, o.Revisions, server.RevisionsInput{PipelinePath: server.PipelinePath{Pipeline: o.Pipeline}, Limit: o.Limit})
 	if err != nil {
 		return err
 	}
@@ -79,7 +80,7 @@ type revisionDocument struct {
 
 type showRevisionOptions struct {
 	Log interface {
-		revisionReader
+		server.Caller
 		deploymentLister
 	}
 	Pipeline, Label string
@@ -88,7 +89,7 @@ type showRevisionOptions struct {
 
 // runShowRevision prints one revision with its deployments.
 func runShowRevision(ctx context.Context, o showRevisionOptions) error {
-	r, err := o.Log.Revision(ctx, o.Pipeline, o.Label)
+	r, err := server.GetRevision.Call(ctx, o.Log, server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: o.Pipeline}, Label: o.Label})
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func revisionArtifactCommand(a *app) *cobra.Command {
@@ -59,8 +60,8 @@ func completeArtifacts(a *app) completer {
 	})
 }
 
-func artifactLabels(ctx context.Context, log versionReader, name string) ([]string, error) {
-	v, err := log.Version(ctx, name, 0)
+func artifactLabels(ctx context.Context, log server.Caller, name string) ([]string, error) {
+	v, err := server.GetVersion.Call(ctx, log, server.VersionPath{PipelinePath: server.PipelinePath{Pipeline: name}})
 	var labels []string
 	for _, a := range v.Definition.ExternalArtifacts() {
 		labels = append(labels, a.Label)

@@ -9,10 +9,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func revisionRejectCommand(a *app) *cobra.Command {
-	c := judgmentCommand(a, "reject", func(s revisionJudge) judgment { return s.RejectRevision })
+	c := judgmentCommand(a, "reject", server.RejectRevision)
 	c.Short = "Deploy a revision only when it is accepted again"
 	c.Long = `Rejects a revision: it is not deployed or retried until it is accepted again. A deployment
 of it that is under way starts nothing new; "waybill deployment cancel" ends it. Hosts that run
@@ -22,24 +23,17 @@ the revision keep it.`
 }
 
 func revisionAcceptCommand(a *app) *cobra.Command {
-	c := judgmentCommand(a, "accept", func(s revisionJudge) judgment { return s.AcceptRevision })
+	c := judgmentCommand(a, "accept", server.AcceptRevision)
 	c.Short = "Accept a rejected revision again"
 	c.Example = examples("waybill revision accept greeter 3f2c9a1")
 	return c
 }
 
-// revisionJudge rejects and accepts revisions.
-type revisionJudge interface {
-	RejectRevision(ctx context.Context, pipeline, label, by, reason string) (pipeline.RegisteredRevision, error)
-	AcceptRevision(ctx context.Context, pipeline, label, by, reason string) (pipeline.RegisteredRevision, error)
-	deploymentLister
-}
-
-// judgment names one of the two methods of a revisionJudge.
-type judgment func(ctx context.Context, pipeline, label, by, reason string) (pipeline.RegisteredRevision, error)
+// judgment rejects or accepts a revision.
+type judgment = server.Operation[server.JudgmentInput, pipeline.RegisteredRevision]
 
 // judgmentCommand returns a command that records what a person says of a revision.
-func judgmentCommand(a *app, name string, of func(revisionJudge) judgment) *cobra.Command {
+func judgmentCommand(a *app, name string, judge judgment) *cobra.Command {
 	reason := ""
 	c := &cobra.Command{
 		Use:               name + " PIPELINE LABEL",
@@ -47,7 +41,7 @@ func judgmentCommand(a *app, name string, of func(revisionJudge) judgment) *cobr
 		ValidArgsFunction: inTurn(completePipelines(a), completeRevisions(a)),
 		RunE: func(c *cobra.Command, given []string) error {
 			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runJudge(ctx, judgeOptions{Revisions: s, Judge: of(s), Pipeline: given[0], Label: given[1], By: a.User(), Reason: reason, Out: a.printer()})
+				return runJudge(ctx, judgeOptions{Revisions: s, Judge: judge, Pipeline: given[0], Label: given[1], Reason: reason, Out: a.printer()})
 			})
 		},
 	}
@@ -56,15 +50,19 @@ func judgmentCommand(a *app, name string, of func(revisionJudge) judgment) *cobr
 }
 
 type judgeOptions struct {
-	Revisions                   revisionJudge
-	Judge                       judgment
-	Pipeline, Label, By, Reason string
-	Out                         show.Printer
+	Revisions interface {
+		server.Caller
+		deploymentLister
+	}
+	Judge                   judgment
+	Pipeline, Label, Reason string
+	Out                     show.Printer
 }
 
 // runJudge records a judgment, and prints the revision's state with the active deployments that it concerns.
 func runJudge(ctx context.Context, o judgeOptions) error {
-	r, err := o.Judge(ctx, o.Pipeline, o.Label, o.By, o.Reason)
+	r, err := o.Judge.Call(ctx, o.Revisions, server.JudgmentInput{Body: &server.JudgmentBody{Reason: o.Reason},
+		LabelPath: server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: o.Pipeline}, Label: o.Label}})
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func revisionRegisterCommand(a *app) *cobra.Command {
@@ -43,7 +44,7 @@ label may be registered again. Revisions that Waybill builds are registered by w
 
 type registerRevisionOptions struct {
 	Log interface {
-		versionReader
+		server.Caller
 		Register(ctx context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (journal.Registered, error)
 	}
 	Revision pipeline.RegisteredRevision
@@ -54,7 +55,7 @@ type registerRevisionOptions struct {
 
 // runRegisterRevision registers a revision without files, whose artifacts all come from outside.
 func runRegisterRevision(ctx context.Context, o registerRevisionOptions) error {
-	version, err := o.Log.Version(ctx, o.Revision.Pipeline, 0)
+	version, err := server.GetVersion.Call(ctx, o.Log, server.VersionPath{PipelinePath: server.PipelinePath{Pipeline: o.Revision.Pipeline}})
 	if err != nil {
 		return err
 	}

@@ -26,18 +26,6 @@ type (
 		deploymentReader
 		Command(context.Context, server.Ref, server.Command) error
 	}
-	revisionLister interface {
-		Revisions(ctx context.Context, pipeline string, limit int) ([]pipeline.RegisteredRevision, error)
-	}
-	revisionReader interface {
-		Revision(ctx context.Context, pipeline, label string) (pipeline.RegisteredRevision, error)
-	}
-	pipelineReader interface {
-		Pipeline(ctx context.Context, name string) (server.PipelineView, error)
-	}
-	versionReader interface {
-		Version(ctx context.Context, pipeline string, version int) (journal.Version, error)
-	}
 	entryReader interface {
 		Entries(context.Context, journal.EntryQuery) ([]pipeline.Entry, error)
 		Follow(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) error

@@ -16,15 +16,18 @@ import (
 // inForce has one definition for each name.
 type inForce map[string]pipeline.Definition
 
-func (f inForce) Pipelines(context.Context) (all []server.PipelineView, err error) {
-	for name := range f {
-		all = append(all, server.PipelineView{Name: name})
-	}
-	return all, nil
-}
-
-func (f inForce) Version(_ context.Context, name string, _ int) (journal.Version, error) {
-	return journal.Version{Definition: f[name]}, nil
+func (f inForce) Call(ctx context.Context, d server.Description, in, out any) error {
+	c := server.Calls{}
+	server.Serve(c, server.ListPipelines, func(context.Context, *server.Nothing) (all []server.PipelineView, err error) {
+		for name := range f {
+			all = append(all, server.PipelineView{Name: name})
+		}
+		return all, nil
+	})
+	server.Serve(c, server.GetVersion, func(_ context.Context, in *server.VersionPath) (journal.Version, error) {
+		return journal.Version{Definition: f[in.Pipeline]}, nil
+	})
+	return c.Call(ctx, d, in, out)
 }
 
 func TestApprovalsBesideBuildsOfTheSameAccountAreWarnedOf(t *testing.T) {

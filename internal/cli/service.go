@@ -84,7 +84,6 @@ PIPELINE: this folder's pipeline.`,
 
 type serviceStatusOptions struct {
 	Services interface {
-		versionReader
 		server.Caller
 	}
 	At     serviceHost
@@ -154,7 +153,6 @@ Without PIPELINE: this folder's pipeline.`,
 
 type serviceLogOptions struct {
 	Log interface {
-		versionReader
 		server.Caller
 	}
 	At      serviceHost
@@ -210,11 +208,11 @@ func (o serviceLogOptions) print(view server.ServiceLogView) error {
 }
 
 // withLikely adds the host that the person may have meant to the error of a command that has not found it.
-func (h serviceHost) withLikely(ctx context.Context, log versionReader, command string, err error) error {
+func (h serviceHost) withLikely(ctx context.Context, log server.Caller, command string, err error) error {
 	if !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	v, failed := log.Version(ctx, h.Pipeline, 0)
+	v, failed := server.GetVersion.Call(ctx, log, server.VersionPath{PipelinePath: server.PipelinePath{Pipeline: h.Pipeline}})
 	if failed != nil {
 		return err
 	}

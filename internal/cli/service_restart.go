@@ -41,7 +41,7 @@ of the same revision with the definition in force would. The folder with the cha
 
 type restartServiceOptions struct {
 	Services interface {
-		versionReader
+		server.Caller
 		// Restart restarts the service on a host and returns once it is ready.
 		Restart(ctx context.Context, in server.ServiceRestartInput) (action.ID, error)
 	}

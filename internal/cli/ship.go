@@ -125,7 +125,7 @@ func (a *app) ship(ctx context.Context, arguments []string, flags shipFlags) err
 type shipOptions struct {
 	Revisions   revisionStore
 	Deployments deploymentStore
-	Pipelines   pipelineReader
+	Pipelines   server.Caller
 	Edits       editor
 	Entries     entryReader
 	Worker      logWorker // nil: other processes do the work
@@ -150,10 +150,8 @@ type shipOptions struct {
 
 // revisionStore registers revisions and stores their files.
 type revisionStore interface {
-	revisionReader
-	revisionLister
+	server.Caller
 	snapshotStore
-	Snapshot(ctx context.Context, pipeline, label string) (server.SnapshotView, error)
 	Register(ctx context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (journal.Registered, error)
 }
 
@@ -218,7 +216,7 @@ func (s *shipment) rolledBack(ctx context.Context, v server.DeploymentView, err 
 
 // deployment returns the deployment to take further; nil when there is nothing to do.
 func (s *shipment) deployment(ctx context.Context) (*journal.Deployment, error) {
-	known, err := s.Revisions.Revision(ctx, s.Pipeline, s.Label)
+	known, err := server.GetRevision.Call(ctx, s.Revisions, server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: s.Pipeline}, Label: s.Label})
 	if fault.Is(err, fault.NotFound) {
 		return s.register(ctx)
 	}
@@ -269,7 +267,7 @@ func (s *shipment) refuseOlder(ctx context.Context) error {
 	if s.Flags.older || s.Commit.Hash == "" {
 		return nil
 	}
-	known, err := s.Revisions.Revisions(ctx, s.Pipeline, ancestryLimit)
+	known, err := server.ListRevisions.Call(ctx, s.Revisions, server.RevisionsInput{PipelinePath: server.PipelinePath{Pipeline: s.Pipeline}, Limit: ancestryLimit})
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
@@ -299,7 +297,7 @@ func (s *shipment) applyAgain(ctx context.Context, known pipeline.RegisteredRevi
 // storeAgain stores the files of a registered revision when the blob store does not have them, as when the revision was
 // shipped into another store.
 func (s *shipment) storeAgain(ctx context.Context, known pipeline.RegisteredRevision) error {
-	view, err := s.Revisions.Snapshot(ctx, known.Pipeline, known.Label)
+	view, err := server.GetSnapshot.Call(ctx, s.Revisions, server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: known.Pipeline}, Label: known.Label})
 	if err != nil || view.Stored || view.Key == "" {
 		return err
 	}

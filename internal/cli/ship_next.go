@@ -20,7 +20,7 @@ type nextStep struct {
 }
 
 // decideNext decides what ship does with a registered revision. It is the only decision: plan prints it, ship executes it.
-func decideNext(ctx context.Context, log deploymentFinder, pipelines pipelineReader, r pipeline.RegisteredRevision, flags shipFlags) (nextStep, error) {
+func decideNext(ctx context.Context, log deploymentFinder, pipelines server.Caller, r pipeline.RegisteredRevision, flags shipFlags) (nextStep, error) {
 	made, err := log.Deployments(ctx, journal.DeploymentQuery{Pipeline: r.Pipeline, Revision: r.Seq, Limit: ancestryLimit})
 	if err != nil {
 		return nextStep{}, err
@@ -55,7 +55,7 @@ func decideNext(ctx context.Context, log deploymentFinder, pipelines pipelineRea
 
 // finishedBefore returns the step for a revision that has finished: nothing. It is refused when a newer one has replaced
 // it since.
-func finishedBefore(ctx context.Context, log deploymentFinder, pipelines pipelineReader, d *journal.Deployment) (nextStep, error) {
+func finishedBefore(ctx context.Context, log deploymentFinder, pipelines server.Caller, d *journal.Deployment) (nextStep, error) {
 	next := nextStep{todo: show.TodoNothing, deployment: d}
 	newer, err := replacement(ctx, log, *d)
 	if err != nil {
@@ -66,7 +66,7 @@ func finishedBefore(ctx context.Context, log deploymentFinder, pipelines pipelin
 		next.refused = show.Replaced(v, *newer)
 		return next, err
 	}
-	p, err := pipelines.Pipeline(ctx, d.Pipeline)
+	p, err := server.GetPipeline.Call(ctx, pipelines, server.PipelinePath{Pipeline: d.Pipeline})
 	if err != nil {
 		return next, err
 	}
@@ -105,7 +105,7 @@ func replacement(ctx context.Context, log deploymentLister, d journal.Deployment
 }
 
 // isNewest reports whether a revision is the one registered last: only its waybill.yaml is applied.
-func isNewest(ctx context.Context, log revisionLister, r pipeline.RegisteredRevision) (bool, error) {
-	newest, err := log.Revisions(ctx, r.Pipeline, 1)
+func isNewest(ctx context.Context, log server.Caller, r pipeline.RegisteredRevision) (bool, error) {
+	newest, err := server.ListRevisions.Call(ctx, log, server.RevisionsInput{PipelinePath: server.PipelinePath{Pipeline: r.Pipeline}, Limit: 1})
 	return err == nil && len(newest) > 0 && newest[0].Seq == r.Seq, err
 }

@@ -237,7 +237,7 @@ func TestFreezeOverHTTP(t *testing.T) {
 	if stage := v.Stages[0]; stage.Reason != `frozen by ana: "holidays"` || stage.Who != "waybill pipeline thaw greeter" {
 		t.Errorf("the reason is %q, %q", stage.Reason, stage.Who)
 	}
-	if p, err := c.Pipeline(ctx, "greeter"); err != nil || p.Freeze == nil || p.Freeze.By != "ana" {
+	if p, err := server.GetPipeline.Call(ctx, c, server.PipelinePath{Pipeline: "greeter"}); err != nil || p.Freeze == nil || p.Freeze.By != "ana" {
 		t.Errorf("the pipeline shows the freeze %+v, %v", p.Freeze, err)
 	}
 	if view, err := server.ThawPipeline.Call(ctx, c, server.ThawInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Body: &server.ThawBody{Reason: "back"}}); err != nil || view.Freeze != nil {

@@ -53,26 +53,6 @@ func NewHomeClient(address, token, by string) *Client {
 	return c
 }
 
-// Pipelines calls Service.Pipelines on the server.
-func (c *Client) Pipelines(ctx context.Context) (views []PipelineView, err error) {
-	return views, c.getJSON(ctx, "/pipelines", nil, &views)
-}
-
-// Pipeline calls Service.Pipeline on the server.
-func (c *Client) Pipeline(ctx context.Context, name string) (view PipelineView, err error) {
-	return view, c.getJSON(ctx, apiPath("pipelines", name), nil, &view)
-}
-
-// Versions calls Service.Versions on the server.
-func (c *Client) Versions(ctx context.Context, name string) (versions []journal.Version, err error) {
-	return versions, c.getJSON(ctx, apiPath("pipelines", name, "versions"), nil, &versions)
-}
-
-// Version calls Service.Version on the server.
-func (c *Client) Version(ctx context.Context, name string, version int) (found journal.Version, err error) {
-	return found, c.getJSON(ctx, apiPath("pipelines", name, "versions", strconv.Itoa(version)), nil, &found)
-}
-
 // PlanEdit calls Service.PlanEdit on the server. Of the proposal's definition it sends the Source.
 func (c *Client) PlanEdit(ctx context.Context, p Proposal) (EditView, error) {
 	view, err := c.plan(ctx, PlanQuery{Pipeline: p.Definition.Pipeline, Proposal: &p}, false)
@@ -137,11 +117,6 @@ func (c *Client) PutArtifact(ctx context.Context, name, label string, a pipeline
 	}, &stored)
 }
 
-// Snapshot calls Service.Snapshot on the server.
-func (c *Client) Snapshot(ctx context.Context, name, label string) (view SnapshotView, err error) {
-	return view, c.getJSON(ctx, apiPath("pipelines", name, "revisions", label, "snapshot"), nil, &view)
-}
-
 // Register calls Service.Register on the server.
 func (c *Client) Register(ctx context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (done journal.Registered, err error) {
 	body := map[string]any{
@@ -154,16 +129,6 @@ func (c *Client) Register(ctx context.Context, r pipeline.RegisteredRevision, de
 		body["branch"] = r.Branch
 	}
 	return done, c.postJSON(ctx, apiPath("pipelines", r.Pipeline, "revisions"), body, &done)
-}
-
-// Revisions calls Service.Revisions on the server.
-func (c *Client) Revisions(ctx context.Context, name string, limit int) (found []pipeline.RegisteredRevision, err error) {
-	return found, c.getJSON(ctx, apiPath("pipelines", name, "revisions"), numberQuery("limit", int64(limit)), &found)
-}
-
-// Revision calls Service.Revision on the server.
-func (c *Client) Revision(ctx context.Context, name, label string) (found pipeline.RegisteredRevision, err error) {
-	return found, c.getJSON(ctx, apiPath("pipelines", name, "revisions", label), nil, &found)
 }
 
 // Deploy calls Service.Deploy on the server. The server takes By from the token.
@@ -213,16 +178,6 @@ func (c *Client) Why(ctx context.Context, ref Ref, target string) (open []pipeli
 // Command calls Service.Command on the server. The server takes By from the token.
 func (c *Client) Command(ctx context.Context, ref Ref, k Command) error {
 	return c.postJSON(ctx, apiPath("deployments", ref.String(), commandPath(k.Kind)), k.body(), nil)
-}
-
-// RejectRevision calls Service.RejectRevision on the server, which takes by from the token.
-func (c *Client) RejectRevision(ctx context.Context, name, label, _, reason string) (r pipeline.RegisteredRevision, err error) {
-	return r, c.postJSON(ctx, apiPath("pipelines", name, "revisions", label, "reject"), map[string]any{"reason": reason}, &r)
-}
-
-// AcceptRevision calls Service.AcceptRevision on the server, which takes by from the token.
-func (c *Client) AcceptRevision(ctx context.Context, name, label, _, reason string) (r pipeline.RegisteredRevision, err error) {
-	return r, c.postJSON(ctx, apiPath("pipelines", name, "revisions", label, "accept"), map[string]any{"reason": reason}, &r)
 }
 
 // CatchUp calls Service.CatchUp on the server. The server takes By from the token.

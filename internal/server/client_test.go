@@ -77,7 +77,7 @@ func TestTheHomesTokenIsSentOnceTheServerHasProvedThatItHasIt(t *testing.T) {
 	defer own.Close()
 	c := NewHomeClient(own.URL, homesToken, "ana")
 	for range 2 {
-		if _, err := c.Pipelines(t.Context()); err != nil {
+		if _, err := ListPipelines.Call(t.Context(), c, Nothing{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -113,7 +113,7 @@ func TestTheHomesTokenIsSentOnceTheServerHasProvedThatItHasIt(t *testing.T) {
 	} {
 		var fake receiver
 		server := httptest.NewServer(answer(&fake))
-		_, err := NewHomeClient(server.URL, homesToken, "ana").Pipelines(t.Context())
+		_, err := ListPipelines.Call(t.Context(), NewHomeClient(server.URL, homesToken, "ana"), Nothing{})
 		server.Close()
 		if got := strings.Trim(fake.got(), ","); err != nil || got != "" {
 			t.Errorf("%s got %q, %v", name, got, err)
@@ -126,7 +126,7 @@ func TestATokenIsNotSentToATakenPort(t *testing.T) {
 	t.Parallel()
 	own := httptest.NewServer(newAccess(homesToken, nil, "127.0.0.1:0", nil, new(receiver)))
 	c := NewHomeClient(own.URL, homesToken, "ana")
-	if _, err := c.Pipelines(t.Context()); err != nil {
+	if _, err := ListPipelines.Call(t.Context(), c, Nothing{}); err != nil {
 		t.Fatal(err)
 	}
 	own.Close()
@@ -138,7 +138,7 @@ func TestATokenIsNotSentToATakenPort(t *testing.T) {
 	program := &httptest.Server{Listener: taken, Config: &http.Server{Handler: &fake}}
 	program.Start()
 	defer program.Close()
-	if _, err := c.Pipelines(t.Context()); !fault.Is(err, fault.Unavailable) || !errors.Is(err, errUnproven) {
+	if _, err := ListPipelines.Call(t.Context(), c, Nothing{}); !fault.Is(err, fault.Unavailable) || !errors.Is(err, errUnproven) {
 		t.Errorf("got %v", err)
 	}
 	if got := strings.Trim(fake.got(), ","); got != "" {
@@ -164,7 +164,7 @@ func TestRedirectsStayAtTheServer(t *testing.T) {
 	}))
 	defer own.Close()
 	c := NewClient(own.URL, "wb_given", "ana")
-	if _, err := c.Pipelines(t.Context()); err != nil {
+	if _, err := ListPipelines.Call(t.Context(), c, Nothing{}); err != nil {
 		t.Errorf("a redirect to the same place: %v", err)
 	}
 	if _, err := GetStatus.Call(t.Context(), c, Nothing{}); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "it redirects to http://127.0.0.1:") {
@@ -202,7 +202,7 @@ func TestAnswersAreBounded(t *testing.T) {
 				c := NewClient("http://waybill.example", "", "ana")
 				c.open = newLine("", func(context.Context, string, string) (net.Conn, error) { return listener.Dial(), nil })
 				began := time.Now()
-				_, err := c.Pipelines(t.Context())
+				_, err := ListPipelines.Call(t.Context(), c, Nothing{})
 				if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), test.want) || time.Since(began) > 3*time.Minute {
 					t.Errorf("after %s: %v", time.Since(began), err)
 				}
@@ -227,7 +227,7 @@ func TestALongAnswerIsCut(t *testing.T) {
 	}))
 	defer server.Close()
 	c := NewClient(server.URL, "", "ana")
-	if _, err := c.Pipelines(t.Context()); !fault.Is(err, fault.Unavailable) || !errors.Is(err, errTooLong) {
+	if _, err := ListPipelines.Call(t.Context(), c, Nothing{}); !fault.Is(err, fault.Unavailable) || !errors.Is(err, errTooLong) {
 		t.Errorf("a list: %v", err)
 	}
 	ask := request{method: http.MethodGet, path: "/pipelines/a/log", query: url.Values{}, accept: "text/event-stream"}

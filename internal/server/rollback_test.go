@@ -22,27 +22,27 @@ func TestRejectedRevisionsAreNotDeployedOverHTTP(t *testing.T) {
 	s.Apply(t, servertest.Definition)
 	ref := s.Ship(t, "greeter", "3f2c9a1")
 	ana := s.client()
-	if _, err := ana.AcceptRevision(ctx, "greeter", "3f2c9a1", "", ""); !fault.Is(err, fault.Refused) {
+	if _, err := server.AcceptRevision.Call(ctx, ana, server.JudgmentInput{LabelPath: server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Label: "3f2c9a1"}, Body: &server.JudgmentBody{Reason: ""}}); !fault.Is(err, fault.Refused) {
 		t.Errorf("accept a revision that is not rejected: %v", err)
 	}
 	storeToken(t, s.Ledger, "cyd", "an-executing-token", "execute", "approve")
-	if _, err := server.NewClient(s.URL, "an-executing-token", "").RejectRevision(ctx, "greeter", "3f2c9a1", "", ""); !fault.Is(err, fault.Forbidden) {
+	if _, err := server.RejectRevision.Call(ctx, server.NewClient(s.URL, "an-executing-token", ""), server.JudgmentInput{LabelPath: server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Label: "3f2c9a1"}, Body: &server.JudgmentBody{Reason: ""}}); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("with the scope execute: %v", err)
 	}
-	if r, err := ana.RejectRevision(ctx, "greeter", "3f2c9a1", "", "loses sessions"); err != nil || r.State != journal.RevisionRejected {
+	if r, err := server.RejectRevision.Call(ctx, ana, server.JudgmentInput{LabelPath: server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Label: "3f2c9a1"}, Body: &server.JudgmentBody{Reason: "loses sessions"}}); err != nil || r.State != journal.RevisionRejected {
 		t.Fatalf("rejected: %+v, %v", r, err)
 	}
-	if _, err := ana.RejectRevision(ctx, "greeter", "3f2c9a1", "", ""); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "was rejected by ana: loses sessions") {
+	if _, err := server.RejectRevision.Call(ctx, ana, server.JudgmentInput{LabelPath: server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Label: "3f2c9a1"}, Body: &server.JudgmentBody{Reason: ""}}); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "was rejected by ana: loses sessions") {
 		t.Errorf("rejected twice: %v", err)
 	}
 	want := server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1"}
 	if _, err := ana.Deploy(ctx, want); !fault.Is(err, fault.Refused) || fault.HintOf(err) != "waybill revision accept greeter 3f2c9a1" {
 		t.Errorf("deploy: %v (%s)", err, fault.HintOf(err))
 	}
-	if _, err := ana.RejectRevision(ctx, "greeter", "unknown", "", ""); !fault.Is(err, fault.NotFound) {
+	if _, err := server.RejectRevision.Call(ctx, ana, server.JudgmentInput{LabelPath: server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Label: "unknown"}, Body: &server.JudgmentBody{Reason: ""}}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("an unknown revision: %v", err)
 	}
-	if r, err := ana.AcceptRevision(ctx, "greeter", "3f2c9a1", "", ""); err != nil || r.State == journal.RevisionRejected {
+	if r, err := server.AcceptRevision.Call(ctx, ana, server.JudgmentInput{LabelPath: server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Label: "3f2c9a1"}, Body: &server.JudgmentBody{Reason: ""}}); err != nil || r.State == journal.RevisionRejected {
 		t.Errorf("accepted: %+v, %v", r, err)
 	}
 	if _, err := ana.Deploy(ctx, want); err != nil {
@@ -87,7 +87,7 @@ func TestRollbackOverHTTP(t *testing.T) {
 	if err != nil || d.Number != 3 || d.Kind != journal.Rollback || d.Label != "3f2c9a1" || d.By != "ana" {
 		t.Fatalf("rollback: %+v, %v", d, err)
 	}
-	if r, err := ana.Revision(ctx, "greeter", "88d0e17"); err != nil || r.State != journal.RevisionRejected {
+	if r, err := server.GetRevision.Call(ctx, ana, server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Label: "88d0e17"}); err != nil || r.State != journal.RevisionRejected {
 		t.Errorf("what was undone: %+v, %v", r, err)
 	}
 	s.Until(t, server.Ref{Pipeline: "greeter", Number: 3}, "ends", finished)
@@ -159,7 +159,7 @@ func TestCatchUpOverHTTP(t *testing.T) {
 		t.Fatalf("catch-up: %+v, %v", d, err)
 	}
 	s.Until(t, server.Ref{Pipeline: "greeter", Number: 2}, "ends", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
-	view, err := ana.Pipeline(ctx, "greeter")
+	view, err := server.GetPipeline.Call(ctx, ana, server.PipelinePath{Pipeline: "greeter"})
 	if err != nil || len(view.Drift) > 0 {
 		t.Errorf("after it: %+v, %v", view.Drift, err)
 	}
