@@ -1,5 +1,10 @@
 // Package page has the parts that Waybill's pages share: the frame, live streams, forms, tones and
 // times.
+//
+// The package of a noun adds its pages to a [Site] in its function Register. A page is a file
+// templates/NAME.html that defines the template NAME, the template functions that only this page
+// needs, and a [Loader] that reads its data. The template renders the whole page and each event of
+// its live stream. A button is a form that a [Submit] executes; [Confirm] describes its effect first.
 package page
 
 import (
