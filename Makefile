@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build demo check test slow soak fuzz edges former mutate simulate e2e lint generate bench setup clean
+.PHONY: help build demo check test slow soak fuzz edges former mutate simulate stories e2e lint generate bench setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,9 +35,9 @@ slow: setup ## make test, and the 30 tests that took the longest
 
 # The parts of make soak run alone, too: make fuzz ROUNDS=10. make test has a sample of each, of less than a minute.
 FIRST := $(or $(FIRST),$(shell date +%s))
-soak: ## the long search, an hour: random programs and simulations from the seed FIRST on, fuzz targets, odd repositories
+soak: ## the long search, an hour: random programs and simulations from the seed FIRST on, fuzz targets, odd repositories, stories
 	@echo "soak: seeds from FIRST=$(FIRST)"
-	@$(MAKE) FIRST=$(FIRST) fuzz former simulate edges
+	@$(MAKE) FIRST=$(FIRST) fuzz former simulate edges stories
 
 # Each round is 100 random programs of the pipeline engine: definitions, actions that end or fail, retries, edits, crashes. What it
 # decides and explains is compared after every row with the rules computed word by word. A program that fails prints its seed.
@@ -62,6 +62,11 @@ simulate:
 FUZZTIME ?= 1m
 edges:
 	@FUZZTIME=$(FUZZTIME) scripts/edges
+
+# make test runs the stories with a program without the race detector.
+stories: setup
+	$(GO) build -race -o bin/waybill-race ./cmd/waybill
+	GORACE=atexit_sleep_ms=0 WAYBILL_TEST_PROGRAM=$(CURDIR)/bin/waybill-race $(GO) test -tags services ./internal/cli -count 1 -timeout 0
 
 e2e: setup ## stories against a real Kubernetes API server, Argo and S3, built once and cached
 	@scripts/e2e
