@@ -15,8 +15,8 @@ import (
 // AddBuild stores a build without a deployment and the action that has it run, in one transaction. The action must have an id; its
 // parameters are made here. The repeat of a request returns the first build.
 func (l *Ledger) AddBuild(ctx context.Context, b builds.Build, p builds.Passwords, a action.Action, once *queue.Idempotency) (id builds.ID, created bool, err error) {
-	o := queue.EnqueueOptions{Idempotency: once, Before: func(tx *store.Tx, a *action.Action) error {
-		b.ActionID = a.ID
+	o := queue.EnqueueOptions{Idempotency: once, Before: func(tx *store.Tx, actions []action.Action) error {
+		b.ActionID = actions[0].ID
 		stored, err := l.Builds.CreateIn(tx, b)
 		if err != nil {
 			return err
@@ -25,13 +25,16 @@ func (l *Ledger) AddBuild(ctx context.Context, b builds.Build, p builds.Password
 		if err := l.Builds.AddPasswordsIn(tx, id, p); err != nil {
 			return err
 		}
-		return builds.Describe(a, stored)
+		return builds.Describe(&actions[0], stored)
 	}}
-	made, err := l.EnqueueWith(ctx, a, o)
-	if err != nil || made.ID == a.ID {
-		return id, true, err
+	made, err := l.EnqueueWith(ctx, o, a)
+	if err != nil {
+		return 0, false, err
 	}
-	first, err := l.Action(ctx, made.ID)
+	if made[0].ID == a.ID {
+		return id, true, nil
+	}
+	first, err := l.Action(ctx, made[0].ID)
 	if err != nil {
 		return 0, false, err
 	}

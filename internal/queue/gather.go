@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -15,7 +14,7 @@ const (
 	groupsOnce = 2   // such transactions at a time; the embedded log has one writer
 )
 
-// gathering lets callers of Enqueue share transactions. A caller that arrives while the maximum is running joins the next
+// gathering lets callers of Enqueue and EnqueueWith share transactions. A caller that arrives while the maximum is running joins the next
 // group. An idle queue stores at once: no call waits for others to join it.
 type gathering struct {
 	mu      sync.Mutex     // guards what follows but ended; it is not held while a group is stored
@@ -25,27 +24,27 @@ type gathering struct {
 	ended   sync.WaitGroup // those goroutines
 }
 
-// enqueueCall is one call of Enqueue, and then its answer.
+// enqueueCall is one call, and then its answer.
 type enqueueCall struct {
-	ctx     context.Context // of the caller, without its end
-	actions []action.Action
-	made    []Enqueued
-	err     error
-	done    chan struct{}
+	part
+	ctx  context.Context // of the caller, without its end
+	made []Enqueued
+	err  error
+	done chan struct{}
 }
 
-// gather stores the actions of one caller in a transaction with those of others. The transaction does not end with the caller's
+// gather stores the part of one caller in a transaction with those of others. The transaction does not end with the caller's
 // context, since it is not the caller's alone. A context that has ended before is refused, so that nothing is stored for it.
-func (q *Queue) gather(ctx context.Context, actions []action.Action) ([]Enqueued, error) {
+func (q *Queue) gather(ctx context.Context, p part) ([]Enqueued, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, fmt.Errorf("enqueue: %w", err)
 	}
-	o := &enqueueCall{ctx: context.WithoutCancel(ctx), actions: actions, done: make(chan struct{})}
+	o := &enqueueCall{part: p, ctx: context.WithoutCancel(ctx), done: make(chan struct{})}
 	g := &q.calls
 	g.mu.Lock()
 	if g.closed {
 		g.mu.Unlock()
-		return q.store(ctx, actions, nil)
+		return q.store(ctx, nil, p)
 	}
 	g.waiting = append(g.waiting, o)
 	if g.running == 0 || g.running < groupsOnce && !q.db.Embedded() {
@@ -98,14 +97,14 @@ func (g *gathering) take() []*enqueueCall {
 	return some
 }
 
-// storeGroup stores the actions of a group of calls, and answers each. When one is at fault, each is stored alone, so that
+// storeGroup stores the parts of a group of calls, and answers each. When one is at fault, each is stored alone, so that
 // the rest are not refused with it. Closing done publishes the answer: made and err are not written after it.
 func (q *Queue) storeGroup(group []*enqueueCall) {
-	var all []action.Action
-	for _, o := range group {
-		all = append(all, o.actions...)
+	parts := make([]part, len(group))
+	for i, o := range group {
+		parts[i] = o.part
 	}
-	made, err := q.store(group[0].ctx, all, nil)
+	made, err := q.store(group[0].ctx, nil, parts...)
 	if err != nil && len(group) > 1 && !ofTheDatabase(err) {
 		for _, o := range group {
 			q.storeGroup([]*enqueueCall{o})
@@ -121,16 +120,8 @@ func (q *Queue) storeGroup(group []*enqueueCall) {
 }
 
 // ofTheDatabase reports whether an error would meet every call of a group alike: the database is away. A missing partition
-// concerns only the call whose time it is.
+// concerns only the call whose time it is, and what else a Before finds unavailable only its caller.
 func ofTheDatabase(err error) bool {
-	return (fault.Is(err, fault.LedgerUnavailable) || fault.Is(err, fault.Unavailable)) && !errors.Is(err, ErrNoPartition)
-}
-
-// store stores actions in one transaction, with what was planned for a subscriber.
-func (q *Queue) store(ctx context.Context, actions []action.Action, planned plans) (made []Enqueued, err error) {
-	_, err = q.transact(ctx, "enqueue", planned, func(t *txn) error {
-		made, err = t.enqueue(actions)
-		return err
-	})
-	return made, err
+	_, own := errors.AsType[beforeError](err)
+	return (fault.Is(err, fault.LedgerUnavailable) || fault.Is(err, fault.Unavailable) && !own) && !errors.Is(err, ErrNoPartition)
 }

@@ -26,29 +26,41 @@ func OnConflicts() []string {
 	return []string{string(ReturnExisting), string(RejectNew), string(ReplaceWaiting)}
 }
 
-// EnqueueOptions say what an enqueue of one action does besides storing it.
+// EnqueueOptions say what an enqueue does besides storing actions. OnConflict and Idempotency are of a single action.
 type EnqueueOptions struct {
 	OnConflict  OnConflict   // "": ReturnExisting
 	Idempotency *Idempotency // the request that asks for the action, so that a repeat gets the first answer; nil: none
-	// Before is called in the transaction before the action is stored, unless the request is a repeat. It may complete the action, and
-	// store what belongs to it. nil: nothing does.
-	Before func(tx *store.Tx, a *action.Action) error
+	// Before is called in the transaction before the actions are stored, unless the request is a repeat. It may complete the
+	// actions in place, and store what belongs to them. Its error undoes what it has stored, and its actions are not stored;
+	// other callers in the transaction are not concerned. It may run again, and after EnqueueWith has returned since ctx has
+	// ended, so what it sets is read only when there was no error. nil: nothing is called.
+	Before func(tx *store.Tx, actions []action.Action) error
 }
 
-// EnqueueWith stores one action, in one transaction with what happens to the live one that has its key. The repeat of
-// a request gets the same answer for IdempotencyAge. Errors: fault.IdempotencyKeyReused when the key was sent with another
-// request, fault.DuplicateKey and fault.Forbidden by OnConflict, fault.OwnedByDeployment when the action to replace is a
-// step, fault.Unavailable when its successors cannot be planned.
+// EnqueueWith stores actions as Enqueue does, in one transaction with what Before stores and what happens to the live action
+// that has the key of a single one. The repeat of a request gets the same answer for IdempotencyAge. Errors: those of Enqueue and
+// Before; fault.IdempotencyKeyReused when the key was sent with another request, fault.DuplicateKey and fault.Forbidden by
+// OnConflict, fault.OwnedByDeployment when the action to replace is a step, fault.Unavailable when its successors cannot be
+// planned; fault.Internal for several actions with options of a single one.
 //
 // An enqueue that cannot conflict shares a transaction with others (Enqueue). The rest go alone, since they lock what they find.
-func (q *Queue) EnqueueWith(ctx context.Context, a action.Action, o EnqueueOptions) (made Enqueued, err error) {
-	if o.Idempotency == nil && o.Before == nil && !o.contests(a) {
-		some, err := q.Enqueue(ctx, a)
-		if err != nil {
-			return Enqueued{}, err
-		}
-		return some[0], nil
+func (q *Queue) EnqueueWith(ctx context.Context, o EnqueueOptions, actions ...action.Action) ([]Enqueued, error) {
+	isAlone := o.Idempotency != nil || slices.ContainsFunc(actions, o.contests)
+	switch {
+	case !isAlone:
+		return q.enqueue(ctx, part{actions, o.Before})
+	case len(actions) != 1:
+		return nil, fault.New(fault.Internal, "enqueue %d actions with options of a single one", len(actions))
 	}
+	made, err := q.enqueueAlone(ctx, actions[0], o)
+	if err != nil {
+		return nil, err
+	}
+	return []Enqueued{made}, nil
+}
+
+// enqueueAlone stores an action in a transaction of its own.
+func (q *Queue) enqueueAlone(ctx context.Context, a action.Action, o EnqueueOptions) (made Enqueued, err error) {
 	replaced, err := q.foreseeReplaced(ctx, a, o.OnConflict)
 	if err != nil {
 		return Enqueued{}, err
@@ -131,12 +143,11 @@ func (t *txn) enqueueWith(a action.Action, o EnqueueOptions) (Enqueued, error) {
 
 // enqueueFirst stores an action of a request that is not a repeat.
 func (t *txn) enqueueFirst(a action.Action, o EnqueueOptions) (Enqueued, error) {
-	if o.Before != nil {
-		if err := o.Before(t.Tx, &a); err != nil {
-			return Enqueued{}, err
-		}
+	completed, err := part{[]action.Action{a}, o.Before}.complete(t.Tx)
+	if err != nil {
+		return Enqueued{}, err
 	}
-	return t.enqueueUnique(a, o)
+	return t.enqueueUnique(completed[0], o)
 }
 
 // enqueueUnique stores an action unless a live one has its key and keeps it. store.ErrRace, by which the database runs the

@@ -52,10 +52,10 @@ func BadParameters(err error) error {
 // enqueue stores an action with the trace of its request, and returns its state.
 func (s *Service) enqueue(ctx context.Context, a action.Action, o queue.EnqueueOptions) (AddedAction, error) {
 	a.Trace = obs.Traceparent(ctx)
-	made, err := s.ledger.EnqueueWith(ctx, a, o)
+	made, err := s.ledger.EnqueueWith(ctx, o, a)
 	if err != nil {
 		return AddedAction{}, err
 	}
-	state, err := s.ledger.Action(ctx, made.ID)
-	return AddedAction{state, made.Created}, err
+	state, err := s.ledger.Action(ctx, made[0].ID)
+	return AddedAction{state, made[0].Created}, err
 }

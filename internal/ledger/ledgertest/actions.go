@@ -367,7 +367,7 @@ func deploymentsOwnTheirSteps(t *testing.T, s setup) {
 	refused(s.Cancel(s.ctx, step.ID, queue.CancelNow), "waybill deployment cancel greeter#1")
 	thief := job("thief")
 	thief.UniqueKey = step.UniqueKey
-	_, err = s.EnqueueWith(s.ctx, thief, queue.EnqueueOptions{OnConflict: queue.ReplaceWaiting})
+	_, err = s.EnqueueWith(s.ctx, queue.EnqueueOptions{OnConflict: queue.ReplaceWaiting}, thief)
 	refused(err, "waybill deployment cancel greeter#1")
 	s.end(t, host, s.claim(t, host, "step/"+oak, 1)[0], action.Outcome{Kind: action.Fatal})
 	for _, dry := range []bool{true, false} {

@@ -218,28 +218,28 @@ func once(principal, key, body string) *queue.Idempotency {
 }
 
 func repeatedRequestsMakeOneAction(t *testing.T, s setup) {
-	first, err := s.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "k", "x")})
+	first, err := s.enqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "k", "x")})
 	storetest.Check(t, err)
-	again, err := s.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "k", "x")})
+	again, err := s.enqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "k", "x")})
 	storetest.Check(t, err)
 	if diff := cmp.Diff(first, again, cmpopts.EquateEmpty()); diff != "" || !first.Created {
 		t.Errorf("the repeat (-first +repeat):\n%s", diff)
 	}
-	_, err = s.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "k", "y")})
+	_, err = s.enqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "k", "y")})
 	storetest.WantCode(t, err, fault.IdempotencyKeyReused)
-	other, err := s.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("bob", "k", "y")})
+	other, err := s.enqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("bob", "k", "y")})
 	storetest.Check(t, err)
 	if !other.Created || other.ID == first.ID {
 		t.Errorf("another one's key: %+v", other)
 	}
 	// A request that found a job is answered so again, even after that job's payload has got another one.
 	s.ask(t, payload("p", 1))
-	found, err := s.EnqueueWith(s.ctx, payload("p", 1), queue.EnqueueOptions{Idempotency: once("ana", "l", "x")})
+	found, err := s.enqueueWith(s.ctx, payload("p", 1), queue.EnqueueOptions{Idempotency: once("ana", "l", "x")})
 	storetest.Check(t, err)
 	retry := payload("p", 1)
 	retry.RetryOf = found.ID
 	s.ask(t, retry)
-	again, err = s.EnqueueWith(s.ctx, payload("p", 1), queue.EnqueueOptions{Idempotency: once("ana", "l", "x")})
+	again, err = s.enqueueWith(s.ctx, payload("p", 1), queue.EnqueueOptions{Idempotency: once("ana", "l", "x")})
 	storetest.Check(t, err)
 	if found.Created || again != found {
 		t.Errorf("found %+v, then %+v", found, again)
@@ -260,10 +260,10 @@ func (s setup) ageCache(t *testing.T) {
 }
 
 func idempotencyKeysStandForADay(t *testing.T, s setup) {
-	first, err := s.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "k", "x")})
+	first, err := s.enqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "k", "x")})
 	storetest.Check(t, err)
 	s.ageCache(t)
-	second, err := s.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "k", "y")})
+	second, err := s.enqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "k", "y")})
 	storetest.Check(t, err)
 	if !second.Created || second.ID == first.ID {
 		t.Errorf("a day later: %+v", second)
@@ -273,11 +273,11 @@ func idempotencyKeysStandForADay(t *testing.T, s setup) {
 // oldIdempotencyKeysAreDeleted although every action is kept.
 func oldIdempotencyKeysAreDeleted(t *testing.T, s setup) {
 	for i := range 3 {
-		_, err := s.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", fmt.Sprint("old ", i), "x")})
+		_, err := s.enqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", fmt.Sprint("old ", i), "x")})
 		storetest.Check(t, err)
 	}
 	s.ageCache(t)
-	_, err := s.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "new", "x")})
+	_, err := s.enqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "new", "x")})
 	storetest.Check(t, err)
 	s.ask(t, payload("p", 1))
 	storetest.Check(t, s.Retain(s.ctx, 0, &weeks{}))
@@ -305,7 +305,7 @@ func repeatsRaceForOneAction(t *testing.T, s setup) {
 		l, _ := s.another(t, queue.Options{})
 		all.Go(func() {
 			var err error
-			if made[i], err = l.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "k", "x")}); err != nil {
+			if made[i], err = l.enqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "k", "x")}); err != nil {
 				t.Errorf("asker %d: %v", i, err)
 			}
 		})

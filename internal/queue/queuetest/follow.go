@@ -162,7 +162,7 @@ func everyEndHasItsFollowers(t *testing.T, s setup) {
 	keyed.UniqueKey = "key"
 	replaced := s.enqueue(t, keyed)
 	keyed.Kind = "action"
-	if made, err := s.EnqueueWith(s.ctx, keyed, queue.EnqueueOptions{OnConflict: queue.ReplaceWaiting}); err != nil || !made.Created {
+	if made, err := s.enqueueWith(s.ctx, keyed, queue.EnqueueOptions{OnConflict: queue.ReplaceWaiting}); err != nil || !made.Created {
 		t.Errorf("replaced by %+v, %v", made, err)
 	}
 	want[replaced] = action.Canceled
@@ -291,7 +291,7 @@ func endsArePlannedBeforehand(t *testing.T, s setup) {
 		{"a stop", 1, func() error { return l.Stopped(s.ctx, host, stopped, done()) }},
 		{"a cancellation", 1, func() error { return l.Cancel(s.ctx, canceled, queue.CancelNow) }},
 		{"a replacement", 1, func() error {
-			_, err := l.EnqueueWith(s.ctx, keyed, queue.EnqueueOptions{OnConflict: queue.ReplaceWaiting})
+			_, err := l.enqueueWith(s.ctx, keyed, queue.EnqueueOptions{OnConflict: queue.ReplaceWaiting})
 			return err
 		}},
 		{"a rescue", 1, func() error { _, err := l.Rescue(s.ctx, host.ID, nil); return err }},

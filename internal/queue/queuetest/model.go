@@ -187,7 +187,7 @@ func (p *program) enqueue(t *rapid.T) {
 		a.Policy.Deadline = action.Duration(time.Microsecond)
 	}
 	way := rapid.SampledFrom([]queue.OnConflict{queue.ReturnExisting, queue.RejectNew, queue.ReplaceWaiting}).Draw(t, "on conflict")
-	made, err := p.EnqueueWith(p.ctx, a, queue.EnqueueOptions{OnConflict: way})
+	made, err := p.enqueueWith(p.ctx, a, queue.EnqueueOptions{OnConflict: way})
 	holder := p.owner(m.key)
 	switch {
 	case holder != nil && way == queue.RejectNew:

@@ -109,6 +109,10 @@ func properties() map[string]func(*testing.T, setup) {
 		"RetainedActionsAreRefusedToGo": retainedActionsAreRefusedToGo,
 		// the rest
 		"CallersShareTransactions":          callersShareTransactions,
+		"SeveralActionsHaveOneBefore":       severalActionsHaveOneBefore,
+		"SeveralActionsConflictWithNone":    severalActionsConflictWithNone,
+		"BeforesShareTransactions":          beforesShareTransactions,
+		"CallersOfASharedBeforeMayLeave":    callersOfASharedBeforeMayLeave,
 		"InstancesLiveByTheirHeartbeat":     instancesLiveByTheirHeartbeat,
 		"OneProcessRunsAloneOnAFile":        oneProcessRunsAloneOnAFile,
 		"InstancesOutliveTheLedgersAbsence": instancesOutliveTheLedgersAbsence,

@@ -17,17 +17,17 @@ import (
 func equalKeysMayBeRefused(t *testing.T, s setup) {
 	a := job("x")
 	a.UniqueKey = "key"
-	first, err := s.EnqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.RejectNew})
+	first, err := s.enqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.RejectNew})
 	storetest.Check(t, err)
-	_, err = s.EnqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.RejectNew})
+	_, err = s.enqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.RejectNew})
 	storetest.WantCode(t, err, fault.DuplicateKey)
-	again, err := s.EnqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.ReturnExisting})
+	again, err := s.enqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.ReturnExisting})
 	storetest.Check(t, err)
 	if !first.Created || again.Created || again.ID != first.ID {
 		t.Errorf("first %+v, then %+v", first, again)
 	}
 	storetest.Check(t, s.Cancel(s.ctx, first.ID, queue.CancelNow))
-	if after, err := s.EnqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.RejectNew}); err != nil || !after.Created {
+	if after, err := s.enqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.RejectNew}); err != nil || !after.Created {
 		t.Errorf("an ended action holds its key: %+v, %v", after, err)
 	}
 }
@@ -37,7 +37,7 @@ func equalKeysMayReplace(t *testing.T, s setup) {
 	a := job("x")
 	a.UniqueKey = "key"
 	first := s.enqueue(t, a)
-	second, err := s.EnqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.ReplaceWaiting})
+	second, err := s.enqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.ReplaceWaiting})
 	storetest.Check(t, err)
 	if !second.Created || s.statusOf(t, first) != action.Canceled {
 		t.Errorf("the waiting one is %s, the new one %+v", s.statusOf(t, first), second)
@@ -46,7 +46,7 @@ func equalKeysMayReplace(t *testing.T, s setup) {
 	if c.ID != second.ID {
 		t.Fatalf("claimed %s, want %s", c.ID, second.ID)
 	}
-	third, err := s.EnqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.ReplaceWaiting})
+	third, err := s.enqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.ReplaceWaiting})
 	storetest.Check(t, err)
 	if third.Created || third.ID != second.ID || s.statusOf(t, second.ID) != action.Running {
 		t.Errorf("one that is worked on was replaced: %+v", third)
@@ -63,7 +63,7 @@ func replacersLeaveOne(t *testing.T, s setup) {
 	for i := range callers {
 		all.Go(func() {
 			var err error
-			if made[i], err = s.EnqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.ReplaceWaiting}); err != nil && !fault.Is(err, fault.LedgerUnavailable) {
+			if made[i], err = s.enqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.ReplaceWaiting}); err != nil && !fault.Is(err, fault.LedgerUnavailable) {
 				t.Errorf("caller %d: %v", i, err)
 			}
 		})

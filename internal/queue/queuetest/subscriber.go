@@ -88,7 +88,7 @@ func laterSubscribersAreTold(t *testing.T, s setup) {
 	}
 	once := queue.Idempotency{Principal: "ana", Key: "k"}
 	for range 2 {
-		if made, err := s.EnqueueWith(s.ctx, subscribed("p", "once"), queue.EnqueueOptions{Idempotency: &once}); err != nil || made.ID != job {
+		if made, err := s.enqueueWith(s.ctx, subscribed("p", "once"), queue.EnqueueOptions{Idempotency: &once}); err != nil || made.ID != job {
 			t.Fatalf("by key: %+v, %v", made, err)
 		}
 	}
@@ -137,7 +137,7 @@ func endedJobsTellAtOnce(t *testing.T, s setup) {
 	}
 	once := queue.Idempotency{Principal: "ana", Key: "k"}
 	for range 2 {
-		if made, err := s.EnqueueWith(s.ctx, subscribed("p", "once"), queue.EnqueueOptions{Idempotency: &once}); err != nil || made.ID != job {
+		if made, err := s.enqueueWith(s.ctx, subscribed("p", "once"), queue.EnqueueOptions{Idempotency: &once}); err != nil || made.ID != job {
 			t.Fatalf("by key: %+v, %v", made, err)
 		}
 	}
