@@ -70,7 +70,8 @@ func shapeOf(ctx context.Context, schema int) (objects map[store.Object]string, 
 
 // objectsIn returns the text of what a file has. SQLite's own tables and the indexes of constraints have none.
 func objectsIn(ctx context.Context, db *sql.DB) (map[store.Object]string, error) {
-	rows, err := db.QueryContext(ctx, `SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`)
+	rows, err := db.QueryContext(ctx, //nolint:rowserrcheck // ReadObjects returns it
+		`SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`)
 	if err != nil {
 		return nil, err
 	}
