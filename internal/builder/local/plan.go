@@ -65,9 +65,7 @@ func (b *Builder) planBuild(ctx context.Context, source *buildSource, flags Opti
 		return job{}, err
 	}
 	if flags.DryRun.On() {
-		for _, note := range source.notes { // instead of the build's log
-			fmt.Fprintf(b.Err, "waybill: warning: %s\n", note)
-		}
+		b.warnOf(source.notes) // instead of the build's log
 		return job{plan: plan, source: source, flags: flags}, nil
 	}
 	missing, err := b.giveSecrets(plan, flags)
@@ -78,6 +76,13 @@ func (b *Builder) planBuild(ctx context.Context, source *buildSource, flags Opti
 		resumes.choose(plan, source)
 	}
 	return job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags, given: flags.given(source, file, choice.Inputs), resumes: resumes, missing: missing}, nil
+}
+
+// warnOf prints what the files lack.
+func (b *Builder) warnOf(notes []string) {
+	for _, note := range notes {
+		fmt.Fprintf(b.Err, "waybill: warning: %s\n", note)
+	}
 }
 
 // makePlan plans a choice, files with variables included. The problems are warnings.
