@@ -3,6 +3,7 @@ package definition_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -346,6 +347,18 @@ func TestWarnings(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, problems.Warnings().Error()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestTheExampleHasNoWarnings: people meet it first.
+func TestTheExampleHasNoWarnings(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../examples/hello/waybill.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, problems := read(string(text)); len(problems) > 0 {
+		t.Error(problems)
 	}
 }
 
