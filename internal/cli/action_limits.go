@@ -82,3 +82,17 @@ func runLimits(ctx context.Context, o limitsOptions) error {
 	return show.List(o.Out, limits, "no lane is limited, slowed, paused or disabled",
 		func(limits []queue.Limiter) []string { return show.Limits(limits, o.Now()) })
 }
+
+// completeLimits offers the lanes that have a limiter.
+func completeLimits(a *app) completer {
+	return fromLog(a, func(ctx context.Context, s *assembly.Session, _ []string) ([]string, error) { return laneNames(ctx, s) })
+}
+
+func laneNames(ctx context.Context, log server.Caller) ([]string, error) {
+	limits, err := server.ListLimits.Call(ctx, log, server.Nothing{})
+	var lanes []string
+	for _, l := range limits {
+		lanes = append(lanes, l.Key+"\t"+l.State)
+	}
+	return lanes, err
+}

@@ -86,9 +86,9 @@ func endOf(e action.Event) error {
 	case action.Successful:
 		return nil
 	case action.Canceled:
-		return shown{fault.New(fault.Canceled, "action %s was canceled", e.ActionID)}
+		return printed(fault.New(fault.Canceled, "action %s was canceled", e.ActionID))
 	}
-	return shown{fault.New(fault.Failed, "action %s ended %s", e.ActionID, e.Status)}
+	return printed(fault.New(fault.Failed, "action %s ended %s", e.ActionID, e.Status))
 }
 
 func actionRetryCommand(a *app) *cobra.Command {

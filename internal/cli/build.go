@@ -63,7 +63,7 @@ func (a *app) lintFailed(err error) error {
 	if err := a.printer().Document(problems); err != nil {
 		return err
 	}
-	return shown{err}
+	return printed(err)
 }
 
 func buildLintCommand(a *app) *cobra.Command {
@@ -417,4 +417,30 @@ func (o showBuildOptions) readServer(ctx context.Context) (d show.BuildDocument,
 	}
 	tests, err = o.Server.BuildTests(ctx, o.Name)
 	return d, tests, err
+}
+
+// completeBuilds offers the builds of this computer for the first argument, then the steps of the one named.
+func completeBuilds(a *app) completer {
+	return func(_ *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+		var words []string
+		switch shelf := a.builds(); len(given) {
+		case 0:
+			for _, s := range shelf.summaries() {
+				words = append(words, s.ID+"\t"+string(s.Status))
+			}
+		case 1:
+			words = shelf.stepNames(given[0])
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeOwnBuilds offers the builds of this computer for the only argument, unless a server is asked.
+func completeOwnBuilds(a *app) completer {
+	return func(c *cobra.Command, given []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if a.Flags.Server != "" {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return first(completeBuilds(a))(c, given, begun)
+	}
 }

@@ -105,7 +105,7 @@ func configFault(problems fault.Problems) error {
 		return nil
 	}
 	if !slices.ContainsFunc(problems, func(p fault.Problem) bool { return !p.Warning && p.Code != probe.Unreachable }) {
-		return shown{fault.New(fault.Unavailable, "%s", err)} // not the problems themselves: their code is that of a wrong file
+		return printed(fault.New(fault.Unavailable, "%s", err)) // not the problems themselves: their code is that of a wrong file
 	}
-	return shown{err}
+	return printed(err)
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -141,4 +142,37 @@ func runIntent(ctx context.Context, o intentOptions) error {
 		warnIfIdle(ctx, o.Out, o.Idle)
 	}
 	return nil
+}
+
+// completeSteps offers the names of the steps of the deployment that the first argument names.
+func completeSteps(a *app) completer {
+	return fromLog(a, func(ctx context.Context, s *assembly.Session, given []string) ([]string, error) {
+		if len(given) == 0 {
+			return nil, nil
+		}
+		return deploymentSteps(ctx, s, given[0])
+	})
+}
+
+func deploymentSteps(ctx context.Context, log deploymentFinder, deployment string) ([]string, error) {
+	ref, err := resolve(ctx, log, deployment)
+	if err != nil {
+		return nil, err
+	}
+	v, err := log.Deployment(ctx, ref)
+	var names []string
+	add := func(steps []server.StepRun) {
+		for _, step := range steps {
+			if !slices.Contains(names, step.Name) {
+				names = append(names, step.Name)
+			}
+		}
+	}
+	for _, stage := range v.Stages {
+		add(stage.Steps)
+		for host := range show.Hosts(stage) {
+			add(host.Steps)
+		}
+	}
+	return names, err
 }

@@ -14,9 +14,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// listLimit is how many rows a list shows unless --limit says otherwise.
-const listLimit = 20
-
 func deploymentListCommand(a *app) *cobra.Command {
 	query := journal.DeploymentQuery{}
 	status := ""

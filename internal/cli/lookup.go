@@ -2,9 +2,14 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
+
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
@@ -58,4 +63,32 @@ func withAction(a *app, do func(ctx context.Context, s *assembly.Session, id act
 		}
 		return a.withSession(c, func(ctx context.Context, s *assembly.Session) error { return do(ctx, s, id) })
 	}
+}
+
+// byID returns the deployment with an id.
+func byID(ctx context.Context, log deploymentLister, id action.ID) (server.Ref, error) {
+	all, err := log.Deployments(ctx, journal.DeploymentQuery{})
+	if err != nil {
+		return server.Ref{}, err
+	}
+	for _, d := range all {
+		if d.ID == id {
+			return show.RefOf(d), nil
+		}
+	}
+	return server.Ref{}, fault.New(fault.NotFound, "deployment %s not found", id).WithHint("waybill deployment list")
+}
+
+// pipelineName returns the pipeline that was named, else that of this folder's waybill.yaml.
+func (a *app) pipelineName(arguments []string) (string, error) {
+	if len(arguments) > 0 {
+		return arguments[0], nil
+	}
+	dir := a.ProjectDir(a.Dir)
+	if _, err := os.Stat(filepath.Join(dir, assembly.ProjectFile)); errors.Is(err, fs.ErrNotExist) {
+		return "", fault.New(fault.Invalid, "%s not found in %s: which pipeline?", assembly.ProjectFile, dir).
+			WithHint("name it; waybill pipeline list shows the pipelines")
+	}
+	p, err := a.project(nil)
+	return p.definition.Pipeline, err
 }

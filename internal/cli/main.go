@@ -72,8 +72,3 @@ func unread(err error) bool {
 	failed, ok := errors.AsType[*fs.PathError](err)
 	return ok && (failed.Path == os.Stdout.Name() || failed.Path == os.Stderr.Name()) && errors.Is(failed, syscall.EPIPE)
 }
-
-// endedWith reports whether err is only the end of a context.
-func endedWith(err error) bool {
-	return errors.Is(err, context.Canceled) || fault.Is(err, fault.Interrupted)
-}

@@ -20,7 +20,7 @@ func (a *app) offerRetry(s *assembly.Session) retryOffer {
 		}
 		a.report(failed)
 		if !a.ask(ctx, "retry it now?") {
-			return false, shown{failed}
+			return false, printed(failed)
 		}
 		if err := s.Command(ctx, ref, server.Command{Kind: "retry", By: a.User()}); err != nil {
 			return false, err

@@ -2,17 +2,12 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -43,20 +38,6 @@ With --target: the current revision of a stage, a group or a host, the last that
 	}
 	targetFlag(a, c, &target)
 	return c
-}
-
-// pipelineName returns the pipeline that was named, else that of this folder's waybill.yaml.
-func (a *app) pipelineName(arguments []string) (string, error) {
-	if len(arguments) > 0 {
-		return arguments[0], nil
-	}
-	dir := a.ProjectDir(a.Dir)
-	if _, err := os.Stat(filepath.Join(dir, assembly.ProjectFile)); errors.Is(err, fs.ErrNotExist) {
-		return "", fault.New(fault.Invalid, "%s not found in %s: which pipeline?", assembly.ProjectFile, dir).
-			WithHint("name it; waybill pipeline list shows the pipelines")
-	}
-	p, err := a.project(nil)
-	return p.definition.Pipeline, err
 }
 
 type showPipelineOptions struct {

@@ -64,7 +64,7 @@ func (a *app) validate(ctx context.Context, arguments []string, live bool) error
 		if printErr := a.printer().Document(answer); printErr != nil || err == nil {
 			return printErr
 		}
-		return shown{err}
+		return printed(err)
 	}
 	if !answer.Valid {
 		return err

@@ -82,7 +82,7 @@ func planCommand(a *app) *cobra.Command {
 }
 
 // errPending returns the error that ends a plan that would do something.
-func errPending() error { return shown{fault.New(fault.Pending, "something would be done")} }
+func errPending() error { return printed(fault.New(fault.Pending, "something would be done")) }
 
 // planWhy is `waybill deployment why` with plan's exit status.
 func (a *app) planWhy(c *cobra.Command, deployment, target string) error {
@@ -266,4 +266,19 @@ func workOf(steps []pipeline.PlanStep) []pipeline.PlanStep {
 		}
 	}
 	return work
+}
+
+// completeFailing offers what may be assumed to fail: fail= and a host of the pipeline that is named, or of this folder's.
+func completeFailing(a *app) completer {
+	return fromLog(a, func(ctx context.Context, s *assembly.Session, given []string) ([]string, error) {
+		name, err := a.pipelineName(given)
+		if err != nil {
+			return nil, err
+		}
+		hosts, err := hostNames(ctx, s, name)
+		for i, host := range hosts {
+			hosts[i] = "fail=" + host
+		}
+		return hosts, err
+	})
 }

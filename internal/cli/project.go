@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/builder/local"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/git"
@@ -77,11 +78,12 @@ func (a *app) readProject(path string) (project, error) {
 
 // checkBuilds reads the build files that the stages name: it returns their faults before anything is written.
 func (a *app) checkBuilds(ctx context.Context, p project) error {
+	here := local.Builder{Files: a.Place}
 	for _, stage := range p.definition.Stages {
 		if stage.Build == nil || stage.Build.External {
 			continue
 		}
-		if _, _, err := a.builder().ReadFile(p.dir, stage.Build.File, a.Shorten(filepath.Join(p.dir, stage.Build.File)), false); err != nil {
+		if _, _, err := here.ReadFile(p.dir, stage.Build.File, a.Shorten(filepath.Join(p.dir, stage.Build.File)), false); err != nil {
 			return err
 		}
 	}

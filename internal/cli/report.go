@@ -13,6 +13,9 @@ import (
 // shown is an error whose text has been printed already: only its status is left.
 type shown struct{ error }
 
+// printed returns an error with the status of err, whose text has been printed.
+func printed(err error) error { return shown{err} }
+
 func (s shown) Unwrap() error { return s.error }
 
 // exitStatus returns the status of the process for err.

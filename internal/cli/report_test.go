@@ -12,7 +12,7 @@ import (
 // TestWhatIsReportedBesideAResult: the end of a build has been shown, and pods that it could not delete have not.
 func TestWhatIsReportedBesideAResult(t *testing.T) {
 	t.Parallel()
-	failed := shown{fault.New(fault.Failed, "build 7 failed")}
+	failed := printed(fault.New(fault.Failed, "build 7 failed"))
 	left := fault.New(fault.Unavailable, "delete the pods of the build: 2 pods are left")
 	for _, c := range []struct {
 		err  error

@@ -95,7 +95,7 @@ func (a *app) runBuild(ctx context.Context, folder string, flags local.Options) 
 	case ended.Status == "":
 		return err
 	case ended.Status == build.Canceled && ctx.Err() != nil: // by a signal, which has a status of its own
-		return errors.Join(shown{fault.New(fault.Interrupted, "build %s was canceled", ended.ID)}, err)
+		return errors.Join(printed(fault.New(fault.Interrupted, "build %s was canceled", ended.ID)), err)
 	}
 	return errors.Join(outcomeOf(ended.ID, ended.Status), err)
 }
@@ -106,7 +106,7 @@ func outcomeOf(id string, result build.Status) error {
 	case build.Completed, build.Skipped:
 		return nil
 	case build.Canceled:
-		return shown{fault.New(fault.Canceled, "build %s was canceled", id)}
+		return printed(fault.New(fault.Canceled, "build %s was canceled", id))
 	}
-	return shown{fault.New(fault.Failed, "build %s failed", id)}
+	return printed(fault.New(fault.Failed, "build %s failed", id))
 }

@@ -21,13 +21,17 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs/otlp"
+	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // builder returns what runs builds in this place and shows them on this command line.
 func (a *app) builder() *local.Builder {
 	b := &local.Builder{Files: a.Place, Console: buildConsole{a}, Environment: a.Environment, Dir: a.Dir, Home: a.Flags.Home, Version: a.Version, Err: a.err,
-		Earlier: a.earlierBuild, Trace: a.traceBuild,
+		Earlier: func(name, folder string) (*results.Reader, error) { return a.earlierBuild(name, folder) },
+		Trace: func(ctx context.Context, errors *slog.Logger) (trace.TracerProvider, func(context.Context) error) {
+			return a.traceBuild(ctx, errors)
+		},
 		Waits: func(limit time.Duration) {
 			fmt.Fprintf(a.err, "waiting up to %s until a reader has acknowledged the results; Ctrl-C ends this\n", server.ShortDuration(limit))
 		},

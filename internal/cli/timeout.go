@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,4 +52,9 @@ func unended(ctx context.Context, err error, what, resume string) error {
 // timedOut reports whether a context has ended by the limit of --timeout.
 func timedOut(ctx context.Context) bool {
 	return ctx.Err() != nil && fault.Is(context.Cause(ctx), fault.TimedOut)
+}
+
+// endedWith reports whether err is only the end of a context.
+func endedWith(err error) bool {
+	return errors.Is(err, context.Canceled) || fault.Is(err, fault.Interrupted)
 }

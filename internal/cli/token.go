@@ -199,3 +199,25 @@ func withTokens(a *app, c *cobra.Command, m assembly.Mode, do func(ctx context.C
 	}
 	return a.inSession(c, a.Dir, m, func(ctx context.Context, s *assembly.Session) error { return do(ctx, s.Ledger) })
 }
+
+// completeTokens offers the names of tokens. A server does not list them.
+func completeTokens(a *app) completer {
+	return fromLog(a, func(ctx context.Context, s *assembly.Session, _ []string) ([]string, error) {
+		if s.Kind == assembly.Remote {
+			return nil, nil
+		}
+		return tokenNames(ctx, s.Ledger, time.Now())
+	})
+}
+
+// tokenNames lists the tokens that may be revoked.
+func tokenNames(ctx context.Context, tokens tokenLister, now time.Time) ([]string, error) {
+	found, err := tokens.ListTokens(ctx)
+	var names []string
+	for _, t := range found {
+		if t.RevokedAt.IsZero() {
+			names = append(names, t.Name+"\t"+show.TokenState(t, now))
+		}
+	}
+	return names, err
+}
