@@ -10,6 +10,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -17,8 +18,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func actionCommand(a *app) *cobra.Command {
-	return group("action", "Add actions and read them: attempts, errors, what runs now; limits of lanes",
+func actionCommand(a *cmdline.App) *cobra.Command {
+	return cmdline.Group("action", "Add actions and read them: attempts, errors, what runs now; limits of lanes",
 		"Every side effect is an action: it has an id, a handler, attempts and a history.",
 		actionAddCommand(a), actionListCommand(a), actionShowCommand(a), actionWatchCommand(a), actionRetryCommand(a),
 		actionReplayCommand(a), actionSnoozeCommand(a), actionCancelCommand(a), actionLimitsCommand(a), actionSchedulesCommand(a))
@@ -30,22 +31,22 @@ type listActionsFlags struct {
 	since, until string
 }
 
-func actionListCommand(a *app) *cobra.Command {
+func actionListCommand(a *cmdline.App) *cobra.Command {
 	var flags listActionsFlags
 	c := &cobra.Command{
 		Use:   "list [DEPLOYMENT]",
 		Short: "List actions, newest first",
-		Example: examples("waybill action list --live", "waybill action list greeter#7",
+		Example: cmdline.Examples("waybill action list --live", "waybill action list greeter#7",
 			"waybill action list --status retries_exhausted --status failed --since 24h -o json",
 			"waybill action list --kind job --name mirror"),
-		Args:              arguments(0, 1, "DEPLOYMENT"),
-		ValidArgsFunction: completeDeployments(a),
+		Args:              cmdline.Arguments(0, 1, "DEPLOYMENT"),
+		ValidArgsFunction: cmdline.CompleteDeployments(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			if err := flags.read(time.Now()); err != nil {
 				return err
 			}
-			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runListActions(ctx, listActionsOptions{Log: s, Deployment: optional(arguments, 0), Query: flags.query, Out: a.printer(), Now: time.Now})
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+				return runListActions(ctx, listActionsOptions{Log: s, Deployment: cmdline.Optional(arguments, 0), Query: flags.query, Out: a.Printer(), Now: time.Now})
 			})
 		},
 	}
@@ -61,13 +62,13 @@ func actionListCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&flags.until, "until", "", "created before this time, or longer ago than this")
 	c.Flags().StringVar(&query.After, "after", "", "only those older than the action with this id: the next page")
 	c.Flags().BoolVar(&query.Live, "live", false, "only those that have not ended")
-	c.Flags().IntVar(&query.Limit, "limit", listLimit, "at most this many; 0: all")
-	offer(c, "kind", config.KindAction, config.KindJob, "callback", "step", "build")
-	offer(c, "status", statusNames(action.Pending)...)
-	offerFrom(c, completeConfigured(a, handlerNames), "handler")
-	offerFrom(c, completeLimits(a), "lane")
-	offerFrom(c, completeActions(a, everyAction), "parent", "after")
-	offerFrom(c, completeActions(a, action.Status.Ended), "retry-of")
+	c.Flags().IntVar(&query.Limit, "limit", cmdline.ListLimit, "at most this many; 0: all")
+	cmdline.Offer(c, "kind", config.KindAction, config.KindJob, "callback", "step", "build")
+	cmdline.Offer(c, "status", statusNames(action.Pending)...)
+	cmdline.OfferFrom(c, cmdline.CompleteConfigured(a, cmdline.HandlerNames), "handler")
+	cmdline.OfferFrom(c, completeLimits(a), "lane")
+	cmdline.OfferFrom(c, completeActions(a, everyAction), "parent", "after")
+	cmdline.OfferFrom(c, completeActions(a, action.Status.Ended), "retry-of")
 	return c
 }
 
@@ -95,7 +96,7 @@ func (f *listActionsFlags) read(now time.Time) error {
 
 type listActionsOptions struct {
 	Log interface {
-		deploymentLister
+		cmdline.DeploymentLister
 		server.Caller
 	}
 	Deployment string // "": actions of all deployments, and those of none
@@ -107,7 +108,7 @@ type listActionsOptions struct {
 // runListActions prints the actions that a query finds.
 func runListActions(ctx context.Context, o listActionsOptions) error {
 	if o.Deployment != "" {
-		ref, err := resolve(ctx, o.Log, o.Deployment)
+		ref, err := cmdline.Resolve(ctx, o.Log, o.Deployment)
 		if err != nil {
 			return err
 		}
@@ -120,15 +121,15 @@ func runListActions(ctx context.Context, o listActionsOptions) error {
 	return show.List(o.Out, found, "no actions", func(found []queue.ActionState) []string { return show.Actions(found, o.Now()) })
 }
 
-func actionShowCommand(a *app) *cobra.Command {
+func actionShowCommand(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show ID",
 		Short:             "Show an action with every attempt",
-		Example:           examples("waybill action show 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77"),
-		Args:              arguments(1, 1, "ID"),
-		ValidArgsFunction: first(completeActions(a, everyAction)),
-		RunE: withAction(a, func(ctx context.Context, s *assembly.Session, id action.ID) error {
-			return runShowAction(ctx, showActionOptions{Actions: s, ID: id, Out: a.printer(), Now: time.Now})
+		Example:           cmdline.Examples("waybill action show 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77"),
+		Args:              cmdline.Arguments(1, 1, "ID"),
+		ValidArgsFunction: cmdline.First(completeActions(a, everyAction)),
+		RunE: cmdline.WithAction(a, func(ctx context.Context, s *assembly.Session, id action.ID) error {
+			return runShowAction(ctx, showActionOptions{Actions: s, ID: id, Out: a.Printer(), Now: time.Now})
 		}),
 	}
 }
@@ -160,17 +161,17 @@ func runShowAction(ctx context.Context, o showActionOptions) error {
 func everyAction(action.Status) bool { return true }
 
 // completeActions offers the newest actions of some statuses.
-func completeActions(a *app, wanted func(action.Status) bool) completer {
-	return fromLog(a, func(ctx context.Context, s *assembly.Session, _ []string) ([]string, error) {
+func completeActions(a *cmdline.App, wanted func(action.Status) bool) cmdline.Completer {
+	return cmdline.FromLog(a, func(ctx context.Context, s *assembly.Session, _ []string) ([]string, error) {
 		return actionIDs(ctx, s, wanted)
 	})
 }
 
 func actionIDs(ctx context.Context, log server.Caller, wanted func(action.Status) bool) ([]string, error) {
-	found, err := server.ListActions.Call(ctx, log, server.ActionsInput{Limit: 10 * listLimit})
+	found, err := server.ListActions.Call(ctx, log, server.ActionsInput{Limit: 10 * cmdline.ListLimit})
 	var ids []string
 	for _, x := range found {
-		if wanted(x.Thread.Status) && len(ids) < listLimit {
+		if wanted(x.Thread.Status) && len(ids) < cmdline.ListLimit {
 			ids = append(ids, x.ID.String()+"\t"+show.ActionName(x)+" "+strings.ToLower(x.Thread.Status.String()))
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -28,7 +29,7 @@ type addFlags struct {
 	order      server.AddActionInput
 }
 
-func actionAddCommand(a *app) *cobra.Command {
+func actionAddCommand(a *cmdline.App) *cobra.Command {
 	var flags addFlags
 	c := &cobra.Command{
 		Use:   "add HANDLER",
@@ -36,17 +37,17 @@ func actionAddCommand(a *app) *cobra.Command {
 		Long: `Stores an action and prints its id. A conductor does the work: waybill up, or waybill serve
 conductor. A parameter is -p name=text, or -p name:=JSON for any other value.
 With --watch the exit status is 1 when the action fails, and 4 when it is canceled.`,
-		Example: examples(`waybill action add notify -p team=web -p text="r42 is live" --watch`,
+		Example: cmdline.Examples(`waybill action add notify -p team=web -p text="r42 is live" --watch`,
 			"waybill action add tidy -p 'days:=30' --at 2026-12-01T03:00:00Z --unique-key tidy"),
-		Args:              arguments(1, 1, "HANDLER"),
-		ValidArgsFunction: first(completeConfigured(a, orderNames)),
+		Args:              cmdline.Arguments(1, 1, "HANDLER"),
+		ValidArgsFunction: cmdline.First(cmdline.CompleteConfigured(a, cmdline.OrderNames)),
 		RunE: func(c *cobra.Command, given []string) error {
 			flags.order.Body.Handler = given[0]
 			if err := flags.read(time.Now()); err != nil {
 				return err
 			}
-			return a.createSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runAddAction(ctx, addActionOptions{Actions: s, Order: flags.order, Then: a.afterAdding(s, flags.watch, flags.timeout)})
+			return a.CreateSession(c, func(ctx context.Context, s *assembly.Session) error {
+				return runAddAction(ctx, addActionOptions{Actions: s, Order: flags.order, Then: newAfterAdding(a, s, flags.watch, flags.timeout)})
 			})
 		},
 	}
@@ -59,9 +60,9 @@ With --watch the exit status is 1 when the action fails, and 4 when it is cancel
 	c.Flags().StringVar(&flags.order.Body.Deadline, "deadline", "", "give up after this time, such as 2h or 7d; never (default: the handler's)")
 	c.Flags().StringVar(&flags.order.IdempotencyKey, "idempotency-key", "", "for a day the same request with this key returns the same action")
 	c.Flags().BoolVar(&flags.watch, "watch", false, "show the action until it has ended")
-	addTimeout(c, &flags.timeout, "with --watch: "+stopWatching)
-	offer(c, "on-conflict", queue.OnConflicts()...)
-	offerFrom(c, completeAssignments(a, parameterNames), "parameter")
+	cmdline.AddTimeout(c, &flags.timeout, "with --watch: "+stopWatching)
+	cmdline.Offer(c, "on-conflict", queue.OnConflicts()...)
+	cmdline.OfferFrom(c, cmdline.CompleteAssignments(a, cmdline.ParameterNames), "parameter")
 	return c
 }
 
@@ -145,8 +146,8 @@ type afterAdding struct {
 	Out     show.Printer
 }
 
-func (a *app) afterAdding(s *assembly.Session, watch bool, timeout time.Duration) afterAdding {
-	return afterAdding{Actions: s, Watch: watch, Timeout: timeout, Idle: s.IsIdle, Out: a.printer()}
+func newAfterAdding(a *cmdline.App, s *assembly.Session, watch bool, timeout time.Duration) afterAdding {
+	return afterAdding{Actions: s, Watch: watch, Timeout: timeout, Idle: s.IsIdle, Out: a.Printer()}
 }
 
 // run prints the id of an action that was stored, or that an earlier command has stored, and watches it.
@@ -163,10 +164,10 @@ func (o afterAdding) run(ctx context.Context, made server.AddedAction) error {
 		o.Out.Warn("waybill: it was there already: %s", strings.ToLower(made.Thread.Status.String()))
 	}
 	if made.Thread.Status.Live() {
-		warnIfIdle(ctx, o.Out, o.Idle)
+		cmdline.WarnIfIdle(ctx, o.Out, o.Idle)
 	}
 	if !o.Watch {
 		return nil
 	}
-	return within(ctx, o.Timeout, func(ctx context.Context) error { return watchAction(ctx, o.Actions, made.ID, o.Out) })
+	return cmdline.Within(ctx, o.Timeout, func(ctx context.Context) error { return watchAction(ctx, o.Actions, made.ID, o.Out) })
 }

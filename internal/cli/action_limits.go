@@ -8,12 +8,13 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func actionLimitsCommand(a *app) *cobra.Command {
+func actionLimitsCommand(a *cmdline.App) *cobra.Command {
 	var flags limitsFlags
 	c := &cobra.Command{
 		Use:   "limits",
@@ -22,12 +23,12 @@ func actionLimitsCommand(a *app) *cobra.Command {
 itself, down to one probe at a time, and sped up when the target is well again; its actions wait
 and spend no attempt. A lane whose target is gone for good is disabled. HANDLER/* is all lanes of a
 handler.`,
-		Example: examples("waybill action limits", "waybill action limits --pause notify/hooks.example.org",
+		Example: cmdline.Examples("waybill action limits", "waybill action limits --pause notify/hooks.example.org",
 			"waybill action limits --resume notify/hooks.example.org", `waybill action limits --pause "notify/*"`),
-		Args: arguments(0, 0),
+		Args: cmdline.Arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runLimits(ctx, limitsOptions{Lanes: s, Commands: flags.commands(), Out: a.printer(), Now: time.Now})
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+				return runLimits(ctx, limitsOptions{Lanes: s, Commands: flags.commands(), Out: a.Printer(), Now: time.Now})
 			})
 		},
 	}
@@ -36,7 +37,7 @@ handler.`,
 	c.Flags().StringVar(&flags.resume, "resume", "", "end the pause of this lane")
 	c.Flags().StringVar(&flags.enable, "enable", "", "start work in a disabled lane again")
 	c.Flags().StringVar(&flags.reset, "reset", "", "forget what was learned of this lane's target: back to its full rate")
-	offerFrom(c, completeLimits(a), "pause", "resume", "enable", "reset")
+	cmdline.OfferFrom(c, completeLimits(a), "pause", "resume", "enable", "reset")
 	return c
 }
 
@@ -84,8 +85,8 @@ func runLimits(ctx context.Context, o limitsOptions) error {
 }
 
 // completeLimits offers the lanes that have a limiter.
-func completeLimits(a *app) completer {
-	return fromLog(a, func(ctx context.Context, s *assembly.Session, _ []string) ([]string, error) { return laneNames(ctx, s) })
+func completeLimits(a *cmdline.App) cmdline.Completer {
+	return cmdline.FromLog(a, func(ctx context.Context, s *assembly.Session, _ []string) ([]string, error) { return laneNames(ctx, s) })
 }
 
 func laneNames(ctx context.Context, log server.Caller) ([]string, error) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -20,7 +21,7 @@ type replayFlags struct {
 	order                server.ReplayOrder
 }
 
-func actionReplayCommand(a *app) *cobra.Command {
+func actionReplayCommand(a *cmdline.App) *cobra.Command {
 	var flags replayFlags
 	c := &cobra.Command{
 		Use:   "replay",
@@ -29,15 +30,15 @@ func actionReplayCommand(a *app) *cobra.Command {
 ended ones stay what they are, and the new ones keep to the limits of their lanes. After an
 interruption --resume continues: nothing is done twice. Steps of deployments are retried
 with their deployments; name a handler to leave them out.`,
-		Example: examples("waybill action replay --status failed --since 2h --dry-run",
+		Example: cmdline.Examples("waybill action replay --status failed --since 2h --dry-run",
 			"waybill action replay --handler notify --status retries_exhausted --status failed --since 2026-12-01T03:00:00Z --until 2026-12-01T05:00:00Z"),
-		Args: arguments(0, 0),
+		Args: cmdline.Arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := flags.read(time.Now()); err != nil {
 				return err
 			}
-			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runReplay(ctx, replayOptions{Actions: s, Order: flags.order, Progress: onTerminal(a.err), Out: a.printer()})
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+				return runReplay(ctx, replayOptions{Actions: s, Order: flags.order, Progress: cmdline.OnTerminal(a.Err), Out: a.Printer()})
 			})
 		},
 	}
@@ -47,8 +48,8 @@ with their deployments; name a handler to leave them out.`,
 	c.Flags().StringVar(&flags.until, "until", "", "only those created before this time, or this long ago (default: now)")
 	c.Flags().BoolVar(&flags.order.DryRun, "dry-run", false, "only count them")
 	c.Flags().StringVar(&flags.resume, "resume", "", "continue the replay with this id")
-	offer(c, "status", statusNames(action.Successful)...)
-	offerFrom(c, completeConfigured(a, handlerNames), "handler")
+	cmdline.Offer(c, "status", statusNames(action.Successful)...)
+	cmdline.OfferFrom(c, cmdline.CompleteConfigured(a, cmdline.HandlerNames), "handler")
 	return c
 }
 

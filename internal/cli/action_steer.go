@@ -9,22 +9,23 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func actionCancelCommand(a *app) *cobra.Command {
+func actionCancelCommand(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "cancel ID",
 		Short: "End an action",
 		Long: `Ends an action: at once when no attempt runs, else as soon as its attempt ends. What has
 happened by then remains. A step of a deployment is canceled with its deployment.`,
-		Example:           examples("waybill action cancel 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77"),
-		Args:              arguments(1, 1, "ID"),
-		ValidArgsFunction: first(completeActions(a, action.Status.Live)),
-		RunE: withAction(a, func(ctx context.Context, s *assembly.Session, id action.ID) error {
-			return runCancelAction(ctx, cancelActionOptions{Actions: s, ID: id, Out: a.printer()})
+		Example:           cmdline.Examples("waybill action cancel 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77"),
+		Args:              cmdline.Arguments(1, 1, "ID"),
+		ValidArgsFunction: cmdline.First(completeActions(a, action.Status.Live)),
+		RunE: cmdline.WithAction(a, func(ctx context.Context, s *assembly.Session, id action.ID) error {
+			return runCancelAction(ctx, cancelActionOptions{Actions: s, ID: id, Out: a.Printer()})
 		}),
 	}
 }
@@ -48,19 +49,19 @@ func runCancelAction(ctx context.Context, o cancelActionOptions) error {
 	return o.Out.Answer(state, fmt.Sprintf("%s: %s", o.ID, done))
 }
 
-func actionSnoozeCommand(a *app) *cobra.Command {
+func actionSnoozeCommand(a *cmdline.App) *cobra.Command {
 	var until string
 	c := &cobra.Command{
 		Use:   "snooze ID --until TIME",
 		Short: "Let an action that waits do so until another time",
 		Long: `Puts off the next attempt of an action that waits for one, or has it made sooner: --until 0s is
 now. It costs no attempt. A step of a deployment is held with its deployment.`,
-		Example: examples("waybill action snooze 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77 --until 2h",
+		Example: cmdline.Examples("waybill action snooze 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77 --until 2h",
 			"waybill action snooze 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77 --until 2026-12-01T03:00:00Z"),
-		Args:              arguments(1, 1, "ID"),
-		ValidArgsFunction: first(completeActions(a, action.Status.Live)),
-		RunE: withAction(a, func(ctx context.Context, s *assembly.Session, id action.ID) error {
-			return runSnoozeAction(ctx, snoozeActionOptions{Actions: s, ID: id, Until: until, Out: a.printer(), Now: time.Now})
+		Args:              cmdline.Arguments(1, 1, "ID"),
+		ValidArgsFunction: cmdline.First(completeActions(a, action.Status.Live)),
+		RunE: cmdline.WithAction(a, func(ctx context.Context, s *assembly.Session, id action.ID) error {
+			return runSnoozeAction(ctx, snoozeActionOptions{Actions: s, ID: id, Until: until, Out: a.Printer(), Now: time.Now})
 		}),
 	}
 	c.Flags().StringVar(&until, "until", "", "this time (RFC 3339), or this far from now, such as 2h or 7d; at most a year ahead")

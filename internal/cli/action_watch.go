@@ -8,12 +8,13 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func actionWatchCommand(a *app) *cobra.Command {
+func actionWatchCommand(a *cmdline.App) *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "watch ID",
@@ -21,16 +22,16 @@ func actionWatchCommand(a *app) *cobra.Command {
 		Long: `Shows what has happened to an action and what happens until it has ended. The exit status is 1
 when it failed, and 4 when it was canceled. Ctrl-C stops the watching only, and so does --timeout,
 with status 124.`,
-		Example: examples("waybill action watch 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77",
+		Example: cmdline.Examples("waybill action watch 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77",
 			"waybill action watch 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77 --timeout 30m"),
-		Args:              arguments(1, 1, "ID"),
-		ValidArgsFunction: first(completeActions(a, everyAction)),
-		RunE: withAction(a, func(ctx context.Context, s *assembly.Session, id action.ID) error {
-			warnIfIdle(ctx, a.printer(), s.IsIdle)
-			return within(ctx, timeout, func(ctx context.Context) error { return watchAction(ctx, s, id, a.printer()) })
+		Args:              cmdline.Arguments(1, 1, "ID"),
+		ValidArgsFunction: cmdline.First(completeActions(a, everyAction)),
+		RunE: cmdline.WithAction(a, func(ctx context.Context, s *assembly.Session, id action.ID) error {
+			cmdline.WarnIfIdle(ctx, a.Printer(), s.IsIdle)
+			return cmdline.Within(ctx, timeout, func(ctx context.Context) error { return watchAction(ctx, s, id, a.Printer()) })
 		}),
 	}
-	addTimeout(c, &timeout, stopWatching)
+	cmdline.AddTimeout(c, &timeout, stopWatching)
 	return c
 }
 
@@ -66,7 +67,7 @@ func watchAction(ctx context.Context, actions actionWatcher, id action.ID, out s
 		return out.Lines(show.ActionEvent(e, x))
 	})
 	if err != nil {
-		return unended(ctx, err, "action "+id.String(), "waybill action watch "+id.String())
+		return cmdline.Unended(ctx, err, "action "+id.String(), "waybill action watch "+id.String())
 	}
 	return endOf(last)
 }
@@ -86,12 +87,12 @@ func endOf(e action.Event) error {
 	case action.Successful:
 		return nil
 	case action.Canceled:
-		return printed(fault.New(fault.Canceled, "action %s was canceled", e.ActionID))
+		return cmdline.Printed(fault.New(fault.Canceled, "action %s was canceled", e.ActionID))
 	}
-	return printed(fault.New(fault.Failed, "action %s ended %s", e.ActionID, e.Status))
+	return cmdline.Printed(fault.New(fault.Failed, "action %s ended %s", e.ActionID, e.Status))
 }
 
-func actionRetryCommand(a *app) *cobra.Command {
+func actionRetryCommand(a *cmdline.App) *cobra.Command {
 	var watch bool
 	var timeout time.Duration
 	c := &cobra.Command{
@@ -99,15 +100,15 @@ func actionRetryCommand(a *app) *cobra.Command {
 		Short: "Do an ended action once more",
 		Long: `Makes a new action with the parameters, the key and the priority of an ended one, and prints its
 id. The ended one stays what it is. A step of a deployment is retried with its deployment.`,
-		Example:           examples("waybill action retry 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77 --watch"),
-		Args:              arguments(1, 1, "ID"),
-		ValidArgsFunction: first(completeActions(a, action.Status.Ended)),
-		RunE: withAction(a, func(ctx context.Context, s *assembly.Session, id action.ID) error {
-			return runRetryAction(ctx, retryActionOptions{Actions: s, ID: id, Then: a.afterAdding(s, watch, timeout)})
+		Example:           cmdline.Examples("waybill action retry 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77 --watch"),
+		Args:              cmdline.Arguments(1, 1, "ID"),
+		ValidArgsFunction: cmdline.First(completeActions(a, action.Status.Ended)),
+		RunE: cmdline.WithAction(a, func(ctx context.Context, s *assembly.Session, id action.ID) error {
+			return runRetryAction(ctx, retryActionOptions{Actions: s, ID: id, Then: newAfterAdding(a, s, watch, timeout)})
 		}),
 	}
 	c.Flags().BoolVar(&watch, "watch", false, "show the new action until it has ended")
-	addTimeout(c, &timeout, "with --watch: "+stopWatching)
+	cmdline.AddTimeout(c, &timeout, "with --watch: "+stopWatching)
 	return c
 }
 

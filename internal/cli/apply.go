@@ -4,17 +4,18 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
 type applyOptions struct {
-	Edits    editor
+	Edits    cmdline.Editor
 	Proposal server.Proposal
 	Warn     func() // prints the warnings of the file, before anything else is said of it
 	Yes      bool   // apply although a deployment inside would skip or lose work
-	Ask      asker
+	Ask      cmdline.Asker
 	Out      show.Printer
 }
 

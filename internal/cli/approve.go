@@ -7,11 +7,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func approveCommand(a *app) *cobra.Command {
+func approveCommand(a *cmdline.App) *cobra.Command {
 	var want server.ApprovalInput
 	reject := false
 	c := &cobra.Command{
@@ -23,12 +24,12 @@ the one that waits, or the one that is named, such as greeter#7, or with --revis
 somebody approves it; "waybill deployment cancel" ends the deployment.
 
 With --server the token needs the scope approve, and its name is recorded.`,
-		Example: examples("waybill approve greeter prod --revision 3f2c9a1", "waybill approve greeter#7 prod",
+		Example: cmdline.Examples("waybill approve greeter prod --revision 3f2c9a1", "waybill approve greeter#7 prod",
 			`waybill approve greeter prod --reject --reason "error rate in beta"`),
-		Args:              arguments(2, 2, "PIPELINE", "STAGE"),
-		ValidArgsFunction: completeStages(a),
+		Args:              cmdline.Arguments(2, 2, "PIPELINE", "STAGE"),
+		ValidArgsFunction: cmdline.CompleteStages(a),
 		RunE: func(c *cobra.Command, given []string) error {
-			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
 				want.Pipeline, want.Stage = given[0], given[1]
 				if strings.Contains(given[0], "#") {
 					ref, err := server.ParseRef(given[0])
@@ -41,14 +42,14 @@ With --server the token needs the scope approve, and its name is recorded.`,
 				if reject {
 					want.Body.Decision = "reject"
 				}
-				return runApprove(ctx, approveOptions{Approvals: s, Approval: want, Idle: s.IsIdle, Out: a.printer()})
+				return runApprove(ctx, approveOptions{Approvals: s, Approval: want, Idle: s.IsIdle, Out: a.Printer()})
 			})
 		},
 	}
 	c.Flags().StringVar(&want.Body.Revision, "revision", "", "the revision to approve; needed when several wait")
 	c.Flags().BoolVar(&reject, "reject", false, "reject the stage instead")
 	c.Flags().StringVar(&want.Body.Reason, "reason", "", "the reason, kept in the log")
-	offerFrom(c, completeRevisions(a), "revision")
+	cmdline.OfferFrom(c, cmdline.CompleteRevisions(a), "revision")
 	return c
 }
 
@@ -69,7 +70,7 @@ func runApprove(ctx context.Context, o approveOptions) error {
 		return err
 	}
 	if view.Pending == nil && !o.Out.JSON {
-		warnIfIdle(ctx, o.Out, o.Idle)
+		cmdline.WarnIfIdle(ctx, o.Out, o.Idle)
 	}
 	return nil
 }

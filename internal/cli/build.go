@@ -18,6 +18,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/local"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
@@ -30,8 +31,8 @@ that its error and waybill build list show, and any by the folder of its results
 results are on the machine that built, or in the database for builds in workers;
 --server reads what the server has.`
 
-func buildCommand(a *app) *cobra.Command {
-	c := group("build", "Check a build's file; run builds on a server; read what they printed and made", buildHelp,
+func buildCommand(a *cmdline.App) *cobra.Command {
+	c := cmdline.Group("build", "Check a build's file; run builds on a server; read what they printed and made", buildHelp,
 		buildInitCommand(a), buildLintCommand(a), buildSchemaCommand(a), buildVarsCommand(a), buildListCommand(a), buildShowCommand(a), buildLogCommand(a), buildSearchCommand(a), buildArtifactCommand(a),
 		buildRunCommand(a), buildRerunCommand(a), buildCancelCommand(a), buildDeleteCommand(a))
 	for _, sub := range c.Commands() {
@@ -55,26 +56,26 @@ func refuseElsewhere(flags assembly.Flags, why string, served bool) error {
 }
 
 // lintFailed prints the faults of a file as JSON where that is asked for, as sound files have their warnings there.
-func (a *app) lintFailed(err error) error {
+func lintFailed(a *cmdline.App, err error) error {
 	problems, ok := errors.AsType[fault.Problems](err)
-	if !ok || !a.json() {
+	if !ok || !a.JSON() {
 		return err
 	}
-	if err := a.printer().Document(problems); err != nil {
+	if err := a.Printer().Document(problems); err != nil {
 		return err
 	}
-	return printed(err)
+	return cmdline.Printed(err)
 }
 
-func buildLintCommand(a *app) *cobra.Command {
+func buildLintCommand(a *cmdline.App) *cobra.Command {
 	var flags local.Options
 	c := &cobra.Command{
 		Use:   "lint [DIR|FILE]",
 		Short: "Report every fault and warning of a .wharf-ci.yml",
 		Long: `Reports every fault and warning of a file. --strict-vars also refuses a variable that has no
 value, as waybill run --strict-vars does: with --environment in that one, else in all.`,
-		Example: examples("waybill build lint", "waybill build lint examples/hello -o json", "waybill build lint --strict-vars --environment prod"),
-		Args:    arguments(0, 1, "DIR"),
+		Example: cmdline.Examples("waybill build lint", "waybill build lint examples/hello -o json", "waybill build lint --strict-vars --environment prod"),
+		Args:    cmdline.Arguments(0, 1, "DIR"),
 		RunE: func(c *cobra.Command, given []string) error {
 			root, name := a.Dir, build.FileName
 			if len(given) > 0 {
@@ -86,20 +87,20 @@ value, as waybill run --strict-vars does: with --environment in that one, else i
 			case err == nil && !info.IsDir():
 				root, name = filepath.Split(root)
 			}
-			file, warnings, err := a.builder().ReadFile(root, name, a.Shorten(filepath.Join(root, name)), flags.Strict)
+			file, warnings, err := builder(a).ReadFile(root, name, a.Shorten(filepath.Join(root, name)), flags.Strict)
 			if err == nil {
 				err = file.Loops().Err()
 			}
 			if err == nil && flags.StrictVars {
-				err = a.builder().LintVariables(c.Context(), root, name, file, flags)
+				err = builder(a).LintVariables(c.Context(), root, name, file, flags)
 			}
 			if err != nil {
-				return a.lintFailed(err)
+				return lintFailed(a, err)
 			}
 			advice := append(warnings, file.Advice()...)
 			advice.Sort()
-			a.printProblems(advice)
-			return a.printer().Answer(show.Items(advice), fmt.Sprintf("%s is sound: %s", name, show.Count(len(file.Stages), "stage")))
+			a.PrintProblems(advice)
+			return a.Printer().Answer(show.Items(advice), fmt.Sprintf("%s is sound: %s", name, show.Count(len(file.Stages), "stage")))
 		},
 	}
 	c.Flags().BoolVar(&flags.Strict, "strict", false, "refuse an unknown field of a step type, instead of a warning")
@@ -108,18 +109,18 @@ value, as waybill run --strict-vars does: with --environment in that one, else i
 	return c
 }
 
-func buildSchemaCommand(a *app) *cobra.Command {
+func buildSchemaCommand(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "schema",
 		Short:   "Print the JSON Schema of .wharf-ci.yml, for editors",
-		Example: examples("waybill build schema > .wharf-ci.schema.json"),
-		Args:    arguments(0, 0),
+		Example: cmdline.Examples("waybill build schema > .wharf-ci.schema.json"),
+		Args:    cmdline.Arguments(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			schema, err := build.Schema()
 			if err != nil {
 				return err
 			}
-			_, err = a.out.Write(schema)
+			_, err = a.Out.Write(schema)
 			return err
 		},
 	}
@@ -131,8 +132,8 @@ type buildShelf struct {
 	path  func(string) string // returns a path that a person wrote as an absolute one
 }
 
-// builds returns the builds run by hand, and those of the home.
-func (a *app) builds() buildShelf {
+// shelfOf returns the builds run by hand, and those of the home.
+func shelfOf(a *cmdline.App) buildShelf {
 	roots := []results.Root{results.RootAt(a.HomeOf(a.Dir).Builds())}
 	if own, err := results.Default(); err == nil { // else no build was run by hand
 		roots = append([]results.Root{own}, roots...)
@@ -214,15 +215,15 @@ func summarize(r *results.Reader) (show.BuildSummary, error) {
 	return s, err
 }
 
-func buildListCommand(a *app) *cobra.Command {
+func buildListCommand(a *cmdline.App) *cobra.Command {
 	var q server.BuildQuery
 	var since, until string
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the builds that this computer has results of, or a server, newest first",
-		Example: examples("waybill build list", "waybill build list --server https://waybill.example.org",
+		Example: cmdline.Examples("waybill build list", "waybill build list --server https://waybill.example.org",
 			"waybill build list --server https://waybill.example.org --status Failed --project shop --since 24h"),
-		Args: arguments(0, 0),
+		Args: cmdline.Arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			now := time.Now()
 			if q.Since, err = readPast("--since", since, now); err != nil {
@@ -231,9 +232,9 @@ func buildListCommand(a *app) *cobra.Command {
 			if q.Until, err = readPast("--until", until, now); err != nil {
 				return err
 			}
-			o := listBuildsOptions{Builds: a.builds(), Query: q, Shorten: a.Shorten, Out: a.printer(), Now: time.Now}
+			o := listBuildsOptions{Builds: shelfOf(a), Query: q, Shorten: a.Shorten, Out: a.Printer(), Now: time.Now}
 			if address := a.Flags.Server; address != "" {
-				o.Server, o.Shorten = a.buildServer(address), func(path string) string { return path }
+				o.Server, o.Shorten = buildClient(a, address), func(path string) string { return path }
 			}
 			return runListBuilds(c.Context(), o)
 		},
@@ -266,7 +267,7 @@ type buildServer interface {
 	OpenBuildArtifact(ctx context.Context, id string, artifact int) (io.ReadCloser, error)
 }
 
-func (a *app) buildServer(address string) *server.Client {
+func buildClient(a *cmdline.App, address string) *server.Client {
 	return a.Client(a.HomeOf(a.Dir), address)
 }
 
@@ -316,18 +317,18 @@ func runListBuilds(ctx context.Context, o listBuildsOptions) error {
 	return o.Out.Answer(all, show.Builds(all, o.Shorten, o.Now())...)
 }
 
-func buildShowCommand(a *app) *cobra.Command {
+func buildShowCommand(a *cmdline.App) *cobra.Command {
 	verbose := false
 	c := &cobra.Command{
 		Use:               "show BUILD",
 		Short:             "Show a build's steps, failed tests and artifacts",
-		Example:           examples("waybill build show 3", "waybill build show 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77.1 --server https://waybill.example.org"),
-		Args:              arguments(1, 1, "BUILD"),
+		Example:           cmdline.Examples("waybill build show 3", "waybill build show 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77.1 --server https://waybill.example.org"),
+		Args:              cmdline.Arguments(1, 1, "BUILD"),
 		ValidArgsFunction: completeBuilds(a),
 		RunE: func(c *cobra.Command, given []string) error {
-			o := showBuildOptions{Builds: a.builds(), Name: given[0], Verbose: verbose, Out: a.printer(), Now: time.Now}
+			o := showBuildOptions{Builds: shelfOf(a), Name: given[0], Verbose: verbose, Out: a.Printer(), Now: time.Now}
 			if address := a.Flags.Server; address != "" {
-				o.Server = a.buildServer(address)
+				o.Server = buildClient(a, address)
 			}
 			return runShowBuild(c.Context(), o)
 		},
@@ -420,10 +421,10 @@ func (o showBuildOptions) readServer(ctx context.Context) (d show.BuildDocument,
 }
 
 // completeBuilds offers the builds of this computer for the first argument, then the steps of the one named.
-func completeBuilds(a *app) completer {
+func completeBuilds(a *cmdline.App) cmdline.Completer {
 	return func(_ *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 		var words []string
-		switch shelf := a.builds(); len(given) {
+		switch shelf := shelfOf(a); len(given) {
 		case 0:
 			for _, s := range shelf.summaries() {
 				words = append(words, s.ID+"\t"+string(s.Status))
@@ -436,11 +437,11 @@ func completeBuilds(a *app) completer {
 }
 
 // completeOwnBuilds offers the builds of this computer for the only argument, unless a server is asked.
-func completeOwnBuilds(a *app) completer {
+func completeOwnBuilds(a *cmdline.App) cmdline.Completer {
 	return func(c *cobra.Command, given []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if a.Flags.Server != "" {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return first(completeBuilds(a))(c, given, begun)
+		return cmdline.First(completeBuilds(a))(c, given, begun)
 	}
 }

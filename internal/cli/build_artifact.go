@@ -16,28 +16,29 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-func buildArtifactCommand(a *app) *cobra.Command {
+func buildArtifactCommand(a *cmdline.App) *cobra.Command {
 	to := ""
 	c := &cobra.Command{
 		Use:   "artifact BUILD [NAME|ID]",
 		Short: "List what a build's steps made, or copy one of it",
 		Long: `Lists the artifacts of a build. With the name or the id of one, copies it into a file of this folder,
 or into --to. A file that is there already is not replaced, and the digest of the copy is verified.`,
-		Example:           examples("waybill build artifact 3", "waybill build artifact 3 dist/shop.tar.gz", "waybill build artifact 3 7 --to - | tar tz"),
-		Args:              arguments(1, 2, "BUILD", "NAME|ID"),
-		ValidArgsFunction: inTurn(completeBuilds(a), completeBuildArtifacts(a)),
+		Example:           cmdline.Examples("waybill build artifact 3", "waybill build artifact 3 dist/shop.tar.gz", "waybill build artifact 3 7 --to - | tar tz"),
+		Args:              cmdline.Arguments(1, 2, "BUILD", "NAME|ID"),
+		ValidArgsFunction: cmdline.InTurn(completeBuilds(a), completeBuildArtifacts(a)),
 		RunE: func(c *cobra.Command, given []string) error {
-			o := buildArtifactOptions{Builds: a.builds(), Build: given[0], Artifact: optional(given, 1), To: to, Bytes: show.Ungated(a.out), Out: a.printer()}
+			o := buildArtifactOptions{Builds: shelfOf(a), Build: given[0], Artifact: cmdline.Optional(given, 1), To: to, Bytes: show.Ungated(a.Out), Out: a.Printer()}
 			if to != "" && to != "-" {
 				o.To = a.Path(to)
 			}
 			o.Path = a.Path
 			if address := a.Flags.Server; address != "" {
-				o.Server = a.buildServer(address)
+				o.Server = buildClient(a, address)
 			}
 			return runBuildArtifact(c.Context(), o)
 		},
@@ -58,9 +59,9 @@ type buildArtifactOptions struct {
 }
 
 // completeBuildArtifacts offers the names of the artifacts of the build in the first argument.
-func completeBuildArtifacts(a *app) completer {
+func completeBuildArtifacts(a *cmdline.App) cmdline.Completer {
 	return func(_ *cobra.Command, given []string, _ string) (names []string, _ cobra.ShellCompDirective) {
-		if r, err := a.builds().open(given[0]); err == nil {
+		if r, err := shelfOf(a).open(given[0]); err == nil {
 			all, _ := r.Artifacts() // without results, no names
 			for _, artifact := range all {
 				names = append(names, artifact.Name)

@@ -8,14 +8,15 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
 // changeable finds a build of this computer that its user may change: one that was run by hand.
-func (a *app) changeable(name string) (*results.Reader, results.Build, error) {
-	r, err := a.builds().open(name)
+func changeable(a *cmdline.App, name string) (*results.Reader, results.Build, error) {
+	r, err := shelfOf(a).open(name)
 	if err != nil {
 		return nil, results.Build{}, err
 	}
@@ -45,8 +46,8 @@ func inUse(r *results.Reader, id, name string) error {
 }
 
 // deleteHere removes the results of a build of this computer.
-func (a *app) deleteHere(name string) error {
-	r, described, err := a.changeable(name)
+func deleteHere(a *cmdline.App, name string) error {
+	r, described, err := changeable(a, name)
 	if err != nil {
 		return err
 	}
@@ -56,19 +57,19 @@ func (a *app) deleteHere(name string) error {
 	if err := r.Remove(); err != nil {
 		return err
 	}
-	return a.printer().Answer(map[string]string{"buildId": described.ID}, "build "+described.ID+": deleted")
+	return a.Printer().Answer(map[string]string{"buildId": described.ID}, "build "+described.ID+": deleted")
 }
 
 // cancelHere cancels a build that runs on this computer, and waits for its end.
-func (a *app) cancelHere(ctx context.Context, name string) error {
-	r, described, err := a.changeable(name)
+func cancelHere(ctx context.Context, a *cmdline.App, name string) error {
+	r, described, err := changeable(a, name)
 	if err != nil {
 		return err
 	}
 	if err := stillRuns(r, described); err != nil {
 		return err
 	}
-	out := a.printer()
+	out := a.Printer()
 	err = r.Cancel(func() error { return command.Instance(described.Process).Signal(syscall.SIGTERM) })
 	switch {
 	case errors.Is(err, os.ErrProcessDone) && r.Alive():

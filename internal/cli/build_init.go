@@ -6,6 +6,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
+
 	slashpath "path"
 	"path/filepath"
 	"slices"
@@ -18,7 +21,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/file"
 )
 
-func buildInitCommand(a *app) *cobra.Command {
+func buildInitCommand(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Write a .wharf-ci.yml to start from",
@@ -27,14 +30,14 @@ files are there, such as go.mod or package.json, for each Dockerfile, and for ea
 deploy/*.yml. The tests that are there decide how they are run: pytest or unittest, npm test,
 make test. A file that exists is left as it is. The JSON Schema by which editors complete and
 check the file is written beside it.`,
-		Example: examples("waybill build init"),
-		Args:    arguments(0, 1, "DIR"),
+		Example: cmdline.Examples("waybill build init"),
+		Args:    cmdline.Arguments(0, 1, "DIR"),
 		RunE: func(_ *cobra.Command, given []string) error {
 			dir := a.Dir
 			if len(given) > 0 {
 				dir = a.Path(given[0])
 			}
-			return a.writeBuildFile(dir)
+			return writeBuildFile(a, dir)
 		},
 	}
 }
@@ -91,7 +94,7 @@ func beginningOf(path string) string {
 }
 
 // writeBuildFile writes the starting file of a folder that has no build file.
-func (a *app) writeBuildFile(dir string) error {
+func writeBuildFile(a *cmdline.App, dir string) error {
 	files, err := startingFiles(dir)
 	if err != nil {
 		return fault.New(fault.Invalid, "read %s: %w", a.Shorten(dir), file.Plain(err))
@@ -116,7 +119,7 @@ func (a *app) writeBuildFile(dir string) error {
 		File   string `json:"file"`
 		Schema string `json:"schema"`
 	}{path, filepath.Join(dir, build.SchemaFileName)}
-	return a.printer().Answer(document, fmt.Sprintf("wrote %s, and %s for editors; see what it would do: waybill run --dry-run",
+	return a.Printer().Answer(document, fmt.Sprintf("wrote %s, and %s for editors; see what it would do: waybill run --dry-run",
 		a.Shorten(path), a.Shorten(document.Schema)))
 }
 

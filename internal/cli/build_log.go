@@ -9,12 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func buildLogCommand(a *app) *cobra.Command {
+func buildLogCommand(a *cmdline.App) *cobra.Command {
 	var follow, raw bool
 	var since, before string
 	var timeout time.Duration
@@ -27,15 +28,15 @@ left out; on a terminal colours stay. With --raw the bytes that a step printed a
 unchanged, without remarks of Waybill: use it to write a file. When nothing has run, the standard
 error says why; the status is 1 if it failed, and 4 if it was canceled. With --follow, Ctrl-C stops the
 printing only, and so does --timeout, with status 124.`,
-		Example:           examples("waybill build log 3 test/unit --follow", "waybill build log 3 --since 10m", "waybill build log 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77.1 --server https://waybill.example.org"),
+		Example:           cmdline.Examples("waybill build log 3 test/unit --follow", "waybill build log 3 --since 10m", "waybill build log 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77.1 --server https://waybill.example.org"),
 		ValidArgsFunction: completeBuilds(a),
-		Args:              arguments(1, 2, "BUILD", "STAGE/STEP"),
+		Args:              cmdline.Arguments(1, 2, "BUILD", "STAGE/STEP"),
 		RunE: func(c *cobra.Command, given []string) error {
-			if raw && (len(given) < 2 || a.json()) {
+			if raw && (len(given) < 2 || a.JSON()) {
 				return fault.New(fault.Invalid, "--raw prints one step as text").WithHint("waybill build log %s STAGE/STEP --raw", given[0])
 			}
-			o := buildLogOptions{Build: given[0], Step: optional(given, 1), Follow: follow, Raw: raw,
-				Bytes: show.Ungated(a.out), Colours: onTerminal(a.out), Out: a.printer()}
+			o := buildLogOptions{Build: given[0], Step: cmdline.Optional(given, 1), Follow: follow, Raw: raw,
+				Bytes: show.Ungated(a.Out), Colours: cmdline.OnTerminal(a.Out), Out: a.Printer()}
 			var err error
 			now := time.Now()
 			if o.Since, err = readPast("--since", since, now); err != nil {
@@ -45,18 +46,18 @@ printing only, and so does --timeout, with status 124.`,
 				return err
 			}
 			if address := a.Flags.Server; address != "" {
-				o.Server, o.Address = a.buildServer(address), address
+				o.Server, o.Address = buildClient(a, address), address
 			} else {
-				o.Builds = a.builds()
+				o.Builds = shelfOf(a)
 			}
-			return within(c.Context(), timeout, func(ctx context.Context) error { return runBuildLog(ctx, o) })
+			return cmdline.Within(c.Context(), timeout, func(ctx context.Context) error { return runBuildLog(ctx, o) })
 		},
 	}
 	c.Flags().BoolVar(&raw, "raw", false, "print the exact bytes that one step printed, control characters too")
 	c.Flags().StringVar(&since, "since", "", "only what was printed at this time (RFC 3339) or later, or at most this long ago, such as 10m")
 	c.Flags().StringVar(&before, "before", "", "only what was printed before this time (RFC 3339), or longer ago, such as 10m")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "print what is added until the step has ended")
-	addTimeout(c, &timeout, "with --follow: "+stopWatching)
+	cmdline.AddTimeout(c, &timeout, "with --follow: "+stopWatching)
 	return c
 }
 
@@ -95,7 +96,7 @@ func runBuildLog(ctx context.Context, o buildLogOptions) error {
 		return !at.Before(o.Since) && (o.Before.IsZero() || at.Before(o.Before))
 	})
 	if o.Follow {
-		err = unended(ctx, err, "build "+o.Build, "waybill build log "+o.Build+" --follow"+atServer(o.Address))
+		err = cmdline.Unended(ctx, err, "build "+o.Build, "waybill build log "+o.Build+" --follow"+atServer(o.Address))
 	}
 	if empty && (err == nil || fault.Is(err, fault.NotFound)) {
 		return o.explainEmpty(ctx, err)

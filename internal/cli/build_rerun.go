@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/waybill-dev/waybill/internal/builder/local"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -25,7 +26,7 @@ func choicePaths() []string {
 }
 
 // keptFlags returns the flags that were given and that a rerun gives again, as --name=value, with full paths.
-func (a *app) keptFlags(set *pflag.FlagSet) (kept []string) {
+func keptFlags(a *cmdline.App, set *pflag.FlagSet) (kept []string) {
 	set.Visit(func(flag *pflag.Flag) {
 		path := slices.Contains(choicePaths(), flag.Name)
 		if !path && !slices.Contains(choiceFlags(), flag.Name) {
@@ -50,8 +51,8 @@ func (a *app) keptFlags(set *pflag.FlagSet) (kept []string) {
 }
 
 // rerunHere runs a build of this computer again, in its folder.
-func (a *app) rerunHere(ctx context.Context, name string, passwords map[string]string, resume bool) error {
-	r, described, err := a.changeable(name)
+func rerunHere(ctx context.Context, a *cmdline.App, name string, passwords map[string]string, resume bool) error {
+	r, described, err := changeable(a, name)
 	if err != nil {
 		return err
 	}
@@ -75,5 +76,5 @@ func (a *app) rerunHere(ctx context.Context, name string, passwords map[string]s
 	if resume {
 		flags.Resume = r.Dir()
 	}
-	return a.runWith(ctx, c.Flags(), []string{given.Folder}, flags)
+	return runWith(ctx, a, c.Flags(), []string{given.Folder}, flags)
 }

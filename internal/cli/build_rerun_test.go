@@ -13,6 +13,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/local"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
 )
@@ -25,7 +26,7 @@ func TestRerunGivesEveryFlagAgain(t *testing.T) {
 		"serve", "listen", "token-file", "linger", "termination-grace", "launch"} // how it is read
 	c := &cobra.Command{}
 	var flags local.Options
-	addRunFlags(&app{}, c, &flags)
+	addRunFlags(&cmdline.App{}, c, &flags)
 	c.Flags().VisitAll(func(flag *pflag.Flag) {
 		kept := slices.Contains(choiceFlags(), flag.Name) || slices.Contains(choicePaths(), flag.Name)
 		if kept == slices.Contains(otherwise, flag.Name) {
@@ -36,7 +37,7 @@ func TestRerunGivesEveryFlagAgain(t *testing.T) {
 
 func TestKeptFlagsMeanTheSameInAnotherFolder(t *testing.T) {
 	t.Parallel()
-	a := &app{}
+	a := &cmdline.App{}
 	a.Dir = "/srv"
 	read := func(arguments ...string) (local.Options, []string) {
 		c := &cobra.Command{}
@@ -45,7 +46,7 @@ func TestKeptFlagsMeanTheSameInAnotherFolder(t *testing.T) {
 		if err := c.ParseFlags(arguments); err != nil {
 			t.Fatal(err)
 		}
-		return flags, a.keptFlags(c.Flags())
+		return flags, keptFlags(a, c.Flags())
 	}
 	_, kept := read("--no-push", "--env", "A", "--env", "B,C", "--secrets", "keys", "--cluster", "dev=kube#a", "--cluster", "x", "-i", "pw=secret", "--timeout", "5m")
 	want := []string{"--cluster=dev=/srv/kube#a", "--cluster=/srv/x", "--env=A", "--env=B,C", "--no-push=true", "--secrets=/srv/keys", "--timeout=5m0s"}

@@ -10,12 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func buildSearchCommand(a *app) *cobra.Command {
+func buildSearchCommand(a *cmdline.App) *cobra.Command {
 	var o buildSearchOptions
 	var since, until string
 	c := &cobra.Command{
@@ -24,8 +25,8 @@ func buildSearchCommand(a *app) *cobra.Command {
 		Long: `Prints the lines that contain a text, of one build or of all builds of a project or a
 time. Upper and lower case are alike. Nothing is indexed: the logs are read, the newest
 first, so narrow the search down.`,
-		Example:           examples("waybill build search panic 41 --server https://waybill.example.org", "waybill build search 'connection refused' --project shop --since 24h --server https://waybill.example.org"),
-		Args:              arguments(1, 2, "TEXT", "BUILD"),
+		Example:           cmdline.Examples("waybill build search panic 41 --server https://waybill.example.org", "waybill build search 'connection refused' --project shop --since 24h --server https://waybill.example.org"),
+		Args:              cmdline.Arguments(1, 2, "TEXT", "BUILD"),
 		ValidArgsFunction: completeBuilds(a),
 		RunE: func(c *cobra.Command, given []string) (err error) {
 			now := time.Now()
@@ -35,11 +36,11 @@ first, so narrow the search down.`,
 			if o.Query.Until, err = readPast("--until", until, now); err != nil {
 				return err
 			}
-			o.Text, o.Build, o.Out, o.Bytes = given[0], optional(given, 1), a.printer(), show.Ungated(a.out)
+			o.Text, o.Build, o.Out, o.Bytes = given[0], cmdline.Optional(given, 1), a.Printer(), show.Ungated(a.Out)
 			if a.Flags.Server == "" {
 				return fault.New(fault.Invalid, "the logs of a server's builds are searched").WithHint("add --server ADDRESS; here: waybill build log BUILD | grep TEXT")
 			}
-			return runBuildSearch(c.Context(), a.buildServer(a.Flags.Server), o)
+			return runBuildSearch(c.Context(), buildClient(a, a.Flags.Server), o)
 		},
 	}
 	c.Flags().StringVar(&o.Query.Pipeline, "project", "", "search all builds of this project or pipeline")

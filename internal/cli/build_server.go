@@ -10,20 +10,21 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/local"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // changesOf returns the server that --server names. Without one the error says how the same is done on this computer.
-func (a *app) changesOf(here string) (*server.Client, error) {
+func changesOf(a *cmdline.App, here string) (*server.Client, error) {
 	if address := a.Flags.Server; address != "" {
-		return a.buildServer(address), nil
+		return buildClient(a, address), nil
 	}
 	return nil, fault.New(fault.Invalid, "want --server: the command changes builds of a server").WithHint("%s", here)
 }
 
-func buildRunCommand(a *app) *cobra.Command {
+func buildRunCommand(a *cmdline.App) *cobra.Command {
 	var o server.NewBuild
 	var inputs, passwords, steps []string
 	var follow bool
@@ -36,9 +37,9 @@ branch is at when the build begins, or --commit. A value of --input is stored an
 so an input of type password is refused there: give it by --password, which is kept encrypted
 until the build's worker has it. Another build engine is given no passwords. A server runs whole
 stages; waybill run --step runs single steps on this computer.`,
-		Example: examples("waybill build run shop --server https://waybill.example.org --follow",
+		Example: cmdline.Examples("waybill build run shop --server https://waybill.example.org --follow",
 			"waybill build run shop --branch topic --stage test -i log-level=debug --server https://waybill.example.org"),
-		Args: arguments(1, 1, "PROJECT"),
+		Args: cmdline.Arguments(1, 1, "PROJECT"),
 		ValidArgsFunction: func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return completeProjects(a, c, given), cobra.ShellCompDirectiveNoFileComp
 		},
@@ -46,7 +47,7 @@ stages; waybill run --step runs single steps on this computer.`,
 			if len(steps) > 0 {
 				return fault.New(fault.Invalid, "--step %s: a server runs whole stages", steps[0]).WithHint("--stage, or waybill run --step %s on this computer", fault.Quote(steps[0]))
 			}
-			changes, err := a.changesOf("waybill run   # builds this folder on this computer")
+			changes, err := changesOf(a, "waybill run   # builds this folder on this computer")
 			if err != nil {
 				return err
 			}
@@ -54,7 +55,7 @@ stages; waybill run --step runs single steps on this computer.`,
 			if o.Inputs, err = local.ReadInputs(inputs); err != nil {
 				return err
 			}
-			if o.Passwords, err = a.readPasswords(c.Context(), passwords); err != nil {
+			if o.Passwords, err = readPasswords(c.Context(), a, passwords); err != nil {
 				return err
 			}
 			made, err := changes.RunBuild(c.Context(), o)
@@ -62,9 +63,9 @@ stages; waybill run --step runs single steps on this computer.`,
 				return err
 			}
 			if o.DryRun {
-				return a.printer().Answer(made, fmt.Sprintf("a build of %s can be started; nothing was", o.Project))
+				return a.Printer().Answer(made, fmt.Sprintf("a build of %s can be started; nothing was", o.Project))
 			}
-			return a.begun(c.Context(), changes, made, follow, timeout)
+			return begun(c.Context(), a, changes, made, follow, timeout)
 		},
 	}
 	f := c.Flags()
@@ -79,18 +80,18 @@ stages; waybill run --step runs single steps on this computer.`,
 	passwordFlag(c, &passwords)
 	f.BoolVar(&o.DryRun, "dry-run", false, "have the server check the request and the types of its inputs, and start nothing")
 	f.BoolVarP(&follow, "follow", "f", false, "print what the build prints until it has ended; its failure is status 1")
-	addTimeout(c, &timeout, "with --follow: "+stopWatching)
+	cmdline.AddTimeout(c, &timeout, "with --follow: "+stopWatching)
 	return c
 }
 
 // completeProjects offers the projects of the server that --server names.
-func completeProjects(a *app, c *cobra.Command, given []string) (words []string) {
+func completeProjects(a *cmdline.App, c *cobra.Command, given []string) (words []string) {
 	if a.Flags.Server == "" || len(given) > 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(c.Context(), completionPatience)
+	ctx, cancel := context.WithTimeout(c.Context(), cmdline.CompletionPatience)
 	defer cancel()
-	projects, _ := a.buildServer(a.Flags.Server).Projects(ctx) // a shell has no place for an error
+	projects, _ := buildClient(a, a.Flags.Server).Projects(ctx) // a shell has no place for an error
 	for _, p := range projects {
 		words = append(words, p.Name+"\t"+p.Repository)
 	}
@@ -98,21 +99,21 @@ func completeProjects(a *app, c *cobra.Command, given []string) (words []string)
 }
 
 // begun answers with a new build, or follows it to its end, for as long as timeout says.
-func (a *app) begun(ctx context.Context, from *server.Client, made server.BuildSummary, follow bool, timeout time.Duration) error {
+func begun(ctx context.Context, a *cmdline.App, from *server.Client, made server.BuildSummary, follow bool, timeout time.Duration) error {
 	if !follow {
-		return a.printer().Answer(made, fmt.Sprintf("build %s: %s", made.ID, statusLine(made.Status, made.Reason)))
+		return a.Printer().Answer(made, fmt.Sprintf("build %s: %s", made.ID, statusLine(made.Status, made.Reason)))
 	}
-	return within(ctx, timeout, func(ctx context.Context) error {
-		err := a.followNew(ctx, from, made)
-		return unended(ctx, err, "build "+made.ID, "waybill build log "+made.ID+" --follow"+atServer(a.Flags.Server))
+	return cmdline.Within(ctx, timeout, func(ctx context.Context) error {
+		err := followNew(ctx, a, from, made)
+		return cmdline.Unended(ctx, err, "build "+made.ID, "waybill build log "+made.ID+" --follow"+atServer(a.Flags.Server))
 	})
 }
 
 // followNew prints what a new build prints, and how it has ended.
-func (a *app) followNew(ctx context.Context, from *server.Client, made server.BuildSummary) error {
-	out, terminal := a.printer(), onTerminal(a.out)
+func followNew(ctx context.Context, a *cmdline.App, from *server.Client, made server.BuildSummary) error {
+	out, terminal := a.Printer(), cmdline.OnTerminal(a.Out)
 	out.Note("build %s of %s", made.ID, made.Pipeline)
-	lines := logPrinter{out: out, bytes: show.Ungated(a.out), visible: show.LogText(terminal), named: true, live: terminal}
+	lines := logPrinter{out: out, bytes: show.Ungated(a.Out), visible: show.LogText(terminal), named: true, live: terminal}
 	if err := from.FollowBuild(ctx, made.ID, "", lines.print); err != nil {
 		return err
 	}
@@ -142,7 +143,7 @@ func statusLine(status build.Status, reason string) string {
 	return string(status) + ", " + reason
 }
 
-func buildRerunCommand(a *app) *cobra.Command {
+func buildRerunCommand(a *cmdline.App) *cobra.Command {
 	var passwords []string
 	var follow, resume bool
 	var timeout time.Duration
@@ -158,11 +159,11 @@ same commit; a step of a deployment is retried by its deployment.
 
 --resume reuses the steps that completed, with their logs, artifacts and test results. The log
 of the new build says of every step why it is reused or runs again.`,
-		Example:           examples("waybill build rerun 3", "waybill build rerun 3 --resume -p token", "waybill build rerun 41 --resume --server https://waybill.example.org"),
-		Args:              arguments(1, 1, "BUILD"),
+		Example:           cmdline.Examples("waybill build rerun 3", "waybill build rerun 3 --resume -p token", "waybill build rerun 41 --resume --server https://waybill.example.org"),
+		Args:              cmdline.Arguments(1, 1, "BUILD"),
 		ValidArgsFunction: completeOwnBuilds(a),
 		RunE: func(c *cobra.Command, given []string) error {
-			values, err := a.readPasswords(c.Context(), passwords)
+			values, err := readPasswords(c.Context(), a, passwords)
 			if err != nil {
 				return err
 			}
@@ -170,27 +171,27 @@ of the new build says of every step why it is reused or runs again.`,
 				return fault.New(fault.Invalid, "--timeout limits the watching of a server's build").WithHint("waybill run --timeout limits the build itself, and a rerun has the same limit")
 			}
 			if a.Flags.Server == "" {
-				return a.rerunHere(c.Context(), given[0], values, resume)
+				return rerunHere(c.Context(), a, given[0], values, resume)
 			}
-			changes := a.buildServer(a.Flags.Server)
+			changes := buildClient(a, a.Flags.Server)
 			made, err := changes.RerunBuild(c.Context(), server.BuildRerun{ID: given[0], Passwords: values, Resume: resume, IdempotencyKey: rand.Text()})
 			if err != nil {
 				return err
 			}
 			if resume && !made.Resume {
-				a.printer().Note("the server is of an older version: it runs every step again")
+				a.Printer().Note("the server is of an older version: it runs every step again")
 			}
-			return a.begun(c.Context(), changes, made, follow, timeout)
+			return begun(c.Context(), a, changes, made, follow, timeout)
 		},
 	}
 	passwordFlag(c, &passwords)
 	c.Flags().BoolVar(&resume, "resume", false, "reuse the steps that completed and are still described the same way")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "with --server: print what the build prints until it has ended; its failure is status 1")
-	addTimeout(c, &timeout, "with --follow: "+stopWatching)
+	cmdline.AddTimeout(c, &timeout, "with --follow: "+stopWatching)
 	return c
 }
 
-func buildCancelCommand(a *app) *cobra.Command {
+func buildCancelCommand(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "cancel BUILD",
 		Short: "Cancel a build that waybill run runs on this computer, or one of a server",
@@ -199,14 +200,14 @@ func buildCancelCommand(a *app) *cobra.Command {
 Without --server: one that waybill run runs on this computer, as Ctrl-C does where it runs.
 The command returns once the build has ended. With --server: at once if the build has no
 worker, else once its worker has stopped what runs.`,
-		Example:           examples("waybill build cancel 3", "waybill build cancel 41 --server https://waybill.example.org"),
-		Args:              arguments(1, 1, "BUILD"),
+		Example:           cmdline.Examples("waybill build cancel 3", "waybill build cancel 41 --server https://waybill.example.org"),
+		Args:              cmdline.Arguments(1, 1, "BUILD"),
 		ValidArgsFunction: completeOwnBuilds(a),
 		RunE: func(c *cobra.Command, given []string) error {
 			if a.Flags.Server == "" {
-				return a.cancelHere(c.Context(), given[0])
+				return cancelHere(c.Context(), a, given[0])
 			}
-			now, err := a.buildServer(a.Flags.Server).CancelBuild(c.Context(), given[0])
+			now, err := buildClient(a, a.Flags.Server).CancelBuild(c.Context(), given[0])
 			if err != nil {
 				return err
 			}
@@ -214,12 +215,12 @@ worker, else once its worker has stopped what runs.`,
 			if now.Ended() {
 				done = "canceled"
 			}
-			return a.printer().Answer(now, fmt.Sprintf("build %s: %s", given[0], done))
+			return a.Printer().Answer(now, fmt.Sprintf("build %s: %s", given[0], done))
 		},
 	}
 }
 
-func buildDeleteCommand(a *app) *cobra.Command {
+func buildDeleteCommand(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "delete BUILD",
 		Short: "Delete the results of an ended build of this computer, or of a server",
@@ -227,17 +228,17 @@ func buildDeleteCommand(a *app) *cobra.Command {
 used again. Without --server it is one that waybill run ran on this computer; other files
 in the folder of its results stay. With --server, artifacts that a deployment has registered
 stay.`,
-		Example:           examples("waybill build delete 3", "waybill build delete 41 --server https://waybill.example.org"),
-		Args:              arguments(1, 1, "BUILD"),
+		Example:           cmdline.Examples("waybill build delete 3", "waybill build delete 41 --server https://waybill.example.org"),
+		Args:              cmdline.Arguments(1, 1, "BUILD"),
 		ValidArgsFunction: completeOwnBuilds(a),
 		RunE: func(c *cobra.Command, given []string) error {
 			if a.Flags.Server == "" {
-				return a.deleteHere(given[0])
+				return deleteHere(a, given[0])
 			}
-			if err := a.buildServer(a.Flags.Server).DeleteBuild(c.Context(), given[0]); err != nil {
+			if err := buildClient(a, a.Flags.Server).DeleteBuild(c.Context(), given[0]); err != nil {
 				return err
 			}
-			return a.printer().Answer(map[string]string{"buildId": given[0]}, "build "+given[0]+": deleted")
+			return a.Printer().Answer(map[string]string{"buildId": given[0]}, "build "+given[0]+": deleted")
 		},
 	}
 }

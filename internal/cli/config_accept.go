@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 )
 
 // acceptedDocument is `waybill config accept -o json`.
@@ -12,7 +14,7 @@ type acceptedDocument struct {
 	Home string `json:"home"`
 }
 
-func configAcceptCommand(a *app) *cobra.Command {
+func configAcceptCommand(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "accept [DIR]",
 		Short: "Trust the home that is beside this folder's waybill.yaml",
@@ -22,8 +24,8 @@ refused until you have looked at it and accept it: server.yaml, known_hosts, and
 acceptance is noted in your account (~/.local/state/waybill, or XDG_STATE_HOME). When git tracks server.yaml
 or known_hosts of the home, each changed content is accepted again. Other files of a home are never taken from
 git. A home that --home or WAYBILL_HOME names, and a server.yaml that --config names, need no acceptance.`,
-		Example: examples("waybill config accept", "waybill config accept ../shop"),
-		Args:    arguments(0, 1, "DIR"),
+		Example: cmdline.Examples("waybill config accept", "waybill config accept ../shop"),
+		Args:    cmdline.Arguments(0, 1, "DIR"),
 		RunE: func(_ *cobra.Command, given []string) error {
 			dir := a.Dir
 			if len(given) > 0 {
@@ -33,7 +35,7 @@ git. A home that --home or WAYBILL_HOME names, and a server.yaml that --config n
 			if err := a.Accept(home); err != nil {
 				return err
 			}
-			return a.printer().Answer(acceptedDocument{Home: home.Dir}, fmt.Sprintf("accepted %s", a.Shorten(home.Dir)))
+			return a.Printer().Answer(acceptedDocument{Home: home.Dir}, fmt.Sprintf("accepted %s", a.Shorten(home.Dir)))
 		},
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/config/probe"
@@ -16,12 +17,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/file"
 )
 
-func configCommand(a *app) *cobra.Command {
-	return group("config", "Look at the configuration of the control plane", "server.yaml says where the log is and which handlers there are.",
+func configCommand(a *cmdline.App) *cobra.Command {
+	return cmdline.Group("config", "Look at the configuration of the control plane", "server.yaml says where the log is and which handlers there are.",
 		configCheckCommand(a), configAcceptCommand(a))
 }
 
-func configCheckCommand(a *app) *cobra.Command {
+func configCheckCommand(a *cmdline.App) *cobra.Command {
 	var live bool
 	c := &cobra.Command{
 		Use:   "check [FILE]",
@@ -31,8 +32,8 @@ its place: keys, references, templates, schemas, response rules. With --live it 
 the file names, from here: secrets, hosts of webhooks, workflow templates, state machines,
 queues, the bucket. The exit status is 2 when there are faults, 3 when all is there but something
 does not answer, and 0 when there are only warnings.`,
-		Example: examples("waybill config check", "waybill config check --live", "waybill config check deploy/server.yaml -o json"),
-		Args:    arguments(0, 1, "FILE"),
+		Example: cmdline.Examples("waybill config check", "waybill config check --live", "waybill config check deploy/server.yaml -o json"),
+		Args:    cmdline.Arguments(0, 1, "FILE"),
 		RunE: func(c *cobra.Command, given []string) error {
 			home := a.HomeOf(a.Dir)
 			path, named := a.ConfigPath(home)
@@ -44,7 +45,7 @@ does not answer, and 0 when there are only warnings.`,
 					return err
 				}
 			}
-			return a.checkConfig(c.Context(), path, live)
+			return checkConfig(c.Context(), a, path, live)
 		},
 	}
 	c.Flags().BoolVar(&live, "live", false, "look for what the file names, too: secrets, hosts, templates, state machines, queues, the bucket")
@@ -60,7 +61,7 @@ const configStarter = `do without, for waybill ship and waybill up need none; or
         parameters: {text: {type: string}}
         request: {url: "https://hooks.example.org/notify"}`
 
-func (a *app) checkConfig(ctx context.Context, path string, live bool) error {
+func checkConfig(ctx context.Context, a *cmdline.App, path string, live bool) error {
 	source, err := file.Read(path, file.Most)
 	if err != nil {
 		wrong := fault.New(fault.Invalid, "read the configuration %s: %w", a.Shorten(path), file.Plain(err))
@@ -76,23 +77,23 @@ func (a *app) checkConfig(ctx context.Context, path string, live bool) error {
 		problems = append(problems, probe.All(ctx, path, source, config)...)
 		problems.Sort()
 	}
-	if a.json() {
-		if err := a.printer().Document(show.Items(problems)); err != nil {
+	if a.JSON() {
+		if err := a.Printer().Document(show.Items(problems)); err != nil {
 			return err
 		}
 		return configFault(problems)
 	}
-	a.printProblems(problems)
+	a.PrintProblems(problems)
 	if err := configFault(problems); err != nil {
 		faults := len(problems) - len(problems.Warnings())
-		fmt.Fprintf(a.err, "waybill: %s\n", show.Count(faults, "problem"))
+		fmt.Fprintf(a.Err, "waybill: %s\n", show.Count(faults, "problem"))
 		return err
 	}
 	callbacks := 0
 	for _, w := range config.Processes {
 		callbacks += len(w.Callbacks)
 	}
-	_, err = fmt.Fprintf(a.out, "%s is sound: %s, %s, %s, %s\n", a.Shorten(path), show.Count(len(config.Handlers), "handler"),
+	_, err = fmt.Fprintf(a.Out, "%s is sound: %s, %s, %s, %s\n", a.Shorten(path), show.Count(len(config.Handlers), "handler"),
 		show.Count(len(config.Processes), "process"), show.Count(callbacks, "callback"), show.Count(len(config.Schedules), "schedule"))
 	return err
 }
@@ -105,7 +106,7 @@ func configFault(problems fault.Problems) error {
 		return nil
 	}
 	if !slices.ContainsFunc(problems, func(p fault.Problem) bool { return !p.Warning && p.Code != probe.Unreachable }) {
-		return printed(fault.New(fault.Unavailable, "%s", err)) // not the problems themselves: their code is that of a wrong file
+		return cmdline.Printed(fault.New(fault.Unavailable, "%s", err)) // not the problems themselves: their code is that of a wrong file
 	}
-	return printed(err)
+	return cmdline.Printed(err)
 }

@@ -11,12 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 // folder is a command line in a folder with files, and what it prints.
 type folder struct {
-	*app
+	*cmdline.App
 	dir      string
 	out, err bytes.Buffer
 }
@@ -28,7 +29,7 @@ func newFolder(t *testing.T, files map[string]string) *folder {
 	for name, content := range files {
 		f.write(t, name, content)
 	}
-	f.app = &app{Place: assembly.Place{Dir: f.dir, Environment: func(string) string { return "" }}, in: strings.NewReader(""), out: &f.out, err: &f.err}
+	f.App = &cmdline.App{Place: assembly.Place{Dir: f.dir, Environment: func(string) string { return "" }}, In: strings.NewReader(""), Out: &f.out, Err: &f.err}
 	return f
 }
 
@@ -68,12 +69,12 @@ schedules:
 func TestCheckConfigCountsWhatIsThere(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t, map[string]string{"server.yaml": serverFile})
-	if err := f.checkConfig(t.Context(), filepath.Join(f.dir, "server.yaml"), false); err != nil {
+	if err := checkConfig(t.Context(), f.App, filepath.Join(f.dir, "server.yaml"), false); err != nil {
 		t.Fatal(err)
 	}
 	f.want(t, "server.yaml is sound: 1 handler, 0 processes, 0 callbacks, 1 schedule\n", "")
-	f.output = jsonOutput
-	if err := f.checkConfig(t.Context(), filepath.Join(f.dir, "server.yaml"), false); err != nil {
+	f.Output = cmdline.JSONOutput
+	if err := checkConfig(t.Context(), f.App, filepath.Join(f.dir, "server.yaml"), false); err != nil {
 		t.Fatal(err)
 	}
 	f.want(t, "[]\n", "")
@@ -84,9 +85,9 @@ func TestCheckConfigReportsEveryFaultWithItsPlace(t *testing.T) {
 	wrong := strings.Replace(serverFile, "type: webhook", "type: webhok", 1)
 	wrong = strings.Replace(wrong, `"0 3 * * *"`, `"0 3 * *"`, 1)
 	f := newFolder(t, map[string]string{"server.yaml": wrong})
-	err := f.checkConfig(t.Context(), filepath.Join(f.dir, "server.yaml"), false)
-	if exitStatus(err) != 2 || !isShown(err) {
-		t.Errorf("%v with exit status %d, want faults that were printed, and 2", err, exitStatus(err))
+	err := checkConfig(t.Context(), f.App, filepath.Join(f.dir, "server.yaml"), false)
+	if cmdline.ExitStatus(err) != 2 || !isShown(err) {
+		t.Errorf("%v with exit status %d, want faults that were printed, and 2", err, cmdline.ExitStatus(err))
 	}
 	printed := f.err.String() + f.out.String()
 	for _, place := range []string{"server.yaml:3:11", "server.yaml:7:17", "waybill: 3 problems\n"} {
@@ -95,24 +96,24 @@ func TestCheckConfigReportsEveryFaultWithItsPlace(t *testing.T) {
 		}
 	}
 	f.out.Reset()
-	f.output = jsonOutput
-	err = f.checkConfig(t.Context(), filepath.Join(f.dir, "server.yaml"), false)
-	if exitStatus(err) != 2 || !isShown(err) || !strings.Contains(f.out.String(), `"line": 3`) {
+	f.Output = cmdline.JSONOutput
+	err = checkConfig(t.Context(), f.App, filepath.Join(f.dir, "server.yaml"), false)
+	if cmdline.ExitStatus(err) != 2 || !isShown(err) || !strings.Contains(f.out.String(), `"line": 3`) {
 		t.Errorf("as JSON: %v, %s", err, f.out.String())
 	}
 }
 
 // isShown reports whether the error's text was printed already.
 func isShown(err error) bool {
-	_, ok := errors.AsType[shown](err)
+	_, ok := errors.AsType[cmdline.Shown](err)
 	return ok
 }
 
 func TestCheckConfigWithoutAFileShowsOne(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t, nil)
-	wantFault(t, f.checkConfig(t.Context(), filepath.Join(f.dir, "server.yaml"), false), fault.Invalid, "read the configuration server.yaml: ", configStarter)
-	err := f.checkConfig(t.Context(), f.dir, false)
+	wantFault(t, checkConfig(t.Context(), f.App, filepath.Join(f.dir, "server.yaml"), false), fault.Invalid, "read the configuration server.yaml: ", configStarter)
+	err := checkConfig(t.Context(), f.App, f.dir, false)
 	wantFault(t, err, fault.Invalid, "not a regular file", "")
 	if fault.HintOf(err) != "" {
 		t.Errorf("hint %q for a folder", fault.HintOf(err))
@@ -125,12 +126,12 @@ func TestCheckConfigLooksForSecrets(t *testing.T) {
 	with := strings.Replace(serverFile, "request: {", "secrets: [{name: KEY, type: file, path: key}]\n    request: {headers: {Authorization: \"Bearer {{.secrets.KEY}}\"}, ", 1)
 	f := newFolder(t, map[string]string{"server.yaml": with})
 	path := filepath.Join(f.dir, "server.yaml")
-	if err := f.checkConfig(t.Context(), path, false); err != nil {
+	if err := checkConfig(t.Context(), f.App, path, false); err != nil {
 		t.Fatalf("%v\n%s", err, f.err.String())
 	}
 	f.out.Reset()
-	err := f.checkConfig(t.Context(), path, true)
-	if printed := f.err.String() + f.out.String(); exitStatus(err) == 0 || !strings.Contains(printed, "key") {
+	err := checkConfig(t.Context(), f.App, path, true)
+	if printed := f.err.String() + f.out.String(); cmdline.ExitStatus(err) == 0 || !strings.Contains(printed, "key") {
 		t.Errorf("a secret that does not exist: %v\n%s", err, printed)
 	}
 }

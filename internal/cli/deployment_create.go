@@ -8,13 +8,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func deploymentCreateCommand(a *app) *cobra.Command {
+func deploymentCreateCommand(a *cmdline.App) *cobra.Command {
 	revision, until, catchUp, dryRun := "", "", false, false
 	c := &cobra.Command{
 		Use:   "create PIPELINE [TARGET] (--revision LABEL | --catch-up)",
@@ -31,8 +32,8 @@ With --catch-up it brings the current revision of a group to the hosts of TARGET
 host; none: the pipeline) that lack it: they joined after the group had finished, their failure was
 tolerated, or they report that they do not have the release that the log says. It changes nothing
 else, and runs no gate and no bake.`,
-		Example: examples("waybill deployment create greeter --revision 3f2c9a1", "waybill deployment create greeter prod/east --revision 3f2c9a1", "waybill deployment create greeter prod/east --catch-up"),
-		Args:    arguments(1, 2, "PIPELINE", "TARGET"), ValidArgsFunction: completeStages(a),
+		Example: cmdline.Examples("waybill deployment create greeter --revision 3f2c9a1", "waybill deployment create greeter prod/east --revision 3f2c9a1", "waybill deployment create greeter prod/east --catch-up"),
+		Args:    cmdline.Arguments(1, 2, "PIPELINE", "TARGET"), ValidArgsFunction: cmdline.CompleteStages(a),
 		RunE: func(c *cobra.Command, given []string) error {
 			switch {
 			case catchUp && (revision != "" || until != ""):
@@ -43,19 +44,19 @@ else, and runs no gate and no bake.`,
 			case !catchUp && revision == "":
 				return fault.New(fault.Invalid, "which revision?").WithHint("--revision LABEL; waybill revision list %s", given[0])
 			}
-			target := strings.TrimSuffix(optional(given[1:], 0), "/")
-			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+			target := strings.TrimSuffix(cmdline.Optional(given[1:], 0), "/")
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
 				wanted := server.TargetRequest{Pipeline: given[0], Target: target, By: a.User()}
 				want := server.NewDeployment{Pipeline: given[0], Revision: revision, Target: target, Until: until, By: a.User()}
 				switch {
 				case dryRun && catchUp:
 					preview, err := s.PreviewCatchUp(ctx, wanted)
-					return printPreview(a.printer(), preview, show.RollbackPreview(want.Pipeline, preview), err)
+					return printPreview(a.Printer(), preview, show.RollbackPreview(want.Pipeline, preview), err)
 				case dryRun:
 					preview, err := s.PreviewDeploy(ctx, want)
-					return printPreview(a.printer(), preview, show.DeployPreview(preview), err)
+					return printPreview(a.Printer(), preview, show.DeployPreview(preview), err)
 				}
-				o := createDeploymentOptions{Idle: s.IsIdle, Out: a.printer()}
+				o := createDeploymentOptions{Idle: s.IsIdle, Out: a.Printer()}
 				o.Create = func(ctx context.Context) (journal.Deployment, error) {
 					if catchUp {
 						return s.CatchUp(ctx, wanted)
@@ -70,7 +71,7 @@ else, and runs no gate and no bake.`,
 	addDryRun(c, &dryRun)
 	c.Flags().StringVar(&revision, "revision", "", "label of the revision")
 	c.Flags().StringVar(&until, "until", "", "go no further than this `STAGE`; waybill deployment resume lifts it")
-	_ = c.RegisterFlagCompletionFunc("revision", completeRevisions(a))
+	_ = c.RegisterFlagCompletionFunc("revision", cmdline.CompleteRevisions(a))
 	return c
 }
 
@@ -91,7 +92,7 @@ func runCreateDeployment(ctx context.Context, o createDeploymentOptions) error {
 		return err
 	}
 	if !o.Out.JSON {
-		warnIfIdle(ctx, o.Out, o.Idle)
+		cmdline.WarnIfIdle(ctx, o.Out, o.Idle)
 	}
 	return nil
 }

@@ -8,35 +8,36 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-func deploymentListCommand(a *app) *cobra.Command {
+func deploymentListCommand(a *cmdline.App) *cobra.Command {
 	query := journal.DeploymentQuery{}
 	status := ""
 	c := &cobra.Command{
 		Use:               "list [PIPELINE]",
 		Short:             "List deployments, newest first",
-		Example:           examples("waybill deployment list", "waybill deployment list greeter --status active -o json"),
-		Args:              arguments(0, 1, "PIPELINE"),
-		ValidArgsFunction: completePipelines(a),
+		Example:           cmdline.Examples("waybill deployment list", "waybill deployment list greeter --status active -o json"),
+		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
+		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			query.Pipeline = optional(arguments, 0)
+			query.Pipeline = cmdline.Optional(arguments, 0)
 			var err error
 			if query.Status, err = parseStatus(status); err != nil {
 				return err
 			}
-			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runListDeployments(ctx, listDeploymentsOptions{Deployments: s, Query: query, Out: a.printer(), Now: time.Now})
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+				return runListDeployments(ctx, listDeploymentsOptions{Deployments: s, Query: query, Out: a.Printer(), Now: time.Now})
 			})
 		},
 	}
 	c.Flags().StringVar(&status, "status", "", "only active, finished, failed, superseded or canceled ones")
-	c.Flags().IntVar(&query.Limit, "limit", listLimit, "at most this many; 0: all")
-	offer(c, "status", deploymentStatuses()...)
+	c.Flags().IntVar(&query.Limit, "limit", cmdline.ListLimit, "at most this many; 0: all")
+	cmdline.Offer(c, "status", deploymentStatuses()...)
 	return c
 }
 
@@ -51,12 +52,12 @@ func parseStatus(text string) (pipeline.Status, error) {
 	if text == "" || slices.Contains(known, text) {
 		return pipeline.Status(text), nil
 	}
-	return "", nearestHint(fault.New(fault.Invalid, "%q is not a status of a deployment", text), text, known,
+	return "", cmdline.NearestHint(fault.New(fault.Invalid, "%q is not a status of a deployment", text), text, known,
 		"--status %s", "--status active, finished, failed, superseded or canceled")
 }
 
 type listDeploymentsOptions struct {
-	Deployments deploymentLister
+	Deployments cmdline.DeploymentLister
 	Query       journal.DeploymentQuery
 	Out         show.Printer
 	Now         func() time.Time

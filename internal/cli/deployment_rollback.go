@@ -7,12 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func rollbackCommand(a *app) *cobra.Command {
+func rollbackCommand(a *cmdline.App) *cobra.Command {
 	var want server.TargetRequest
 	dryRun := false
 	c := &cobra.Command{
@@ -25,18 +26,18 @@ else, comes before all other work, and waits for no window or approval.
 The revision that it undoes is rejected, and its deployment ends. Deployments of revisions that are
 registered already are held at these stages, as they may carry the fault; "waybill deployment
 resume" lets one continue.`,
-		Example:           examples(`waybill deployment rollback greeter prod --reason "error rate"`, "waybill deployment rollback greeter prod/east/elm"),
-		Args:              arguments(1, 2, "PIPELINE", "TARGET"),
-		ValidArgsFunction: completeStages(a),
+		Example:           cmdline.Examples(`waybill deployment rollback greeter prod --reason "error rate"`, "waybill deployment rollback greeter prod/east/elm"),
+		Args:              cmdline.Arguments(1, 2, "PIPELINE", "TARGET"),
+		ValidArgsFunction: cmdline.CompleteStages(a),
 		RunE: func(c *cobra.Command, given []string) error {
-			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				want.Pipeline, want.Target, want.By = given[0], strings.TrimSuffix(optional(given[1:], 0), "/"), a.User()
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+				want.Pipeline, want.Target, want.By = given[0], strings.TrimSuffix(cmdline.Optional(given[1:], 0), "/"), a.User()
 				if dryRun {
 					preview, err := s.PreviewRollback(ctx, want)
-					return printPreview(a.printer(), preview, show.RollbackPreview(want.Pipeline, preview), err)
+					return printPreview(a.Printer(), preview, show.RollbackPreview(want.Pipeline, preview), err)
 				}
 				create := func(ctx context.Context) (journal.Deployment, error) { return s.Rollback(ctx, want) }
-				return runCreateDeployment(ctx, createDeploymentOptions{Create: create, Prefix: "back to ", Idle: s.IsIdle, Out: a.printer()})
+				return runCreateDeployment(ctx, createDeploymentOptions{Create: create, Prefix: "back to ", Idle: s.IsIdle, Out: a.Printer()})
 			})
 		},
 	}

@@ -7,28 +7,29 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func deploymentWatchCommand(a *app) *cobra.Command {
+func deploymentWatchCommand(a *cmdline.App) *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "watch [DEPLOYMENT]",
 		Short: "Watch a deployment until it has ended; the exit status is that of ship",
 		Long: `Shows the progress of a deployment, as ship does, and does no work itself.
 Ctrl-C stops the watching only, and so does --timeout, with status 124. Without a name: the newest deployment of this folder's pipeline.`,
-		Example:           examples("waybill deployment watch", "waybill deployment watch greeter#7", "waybill deployment watch greeter -o json"),
-		Args:              arguments(0, 1, "DEPLOYMENT"),
-		ValidArgsFunction: completeDeployments(a),
-		RunE: withDeployment(a, func(ctx context.Context, s *assembly.Session, ref server.Ref, _ []string) error {
-			return within(ctx, timeout, func(ctx context.Context) error {
-				return runWatch(ctx, watchOptions{Log: s, Ref: ref, Idle: s.IsIdle, Retry: a.offerRetry(s), Out: a.printer()})
+		Example:           cmdline.Examples("waybill deployment watch", "waybill deployment watch greeter#7", "waybill deployment watch greeter -o json"),
+		Args:              cmdline.Arguments(0, 1, "DEPLOYMENT"),
+		ValidArgsFunction: cmdline.CompleteDeployments(a),
+		RunE: cmdline.WithDeployment(a, func(ctx context.Context, s *assembly.Session, ref server.Ref, _ []string) error {
+			return cmdline.Within(ctx, timeout, func(ctx context.Context) error {
+				return runWatch(ctx, watchOptions{Log: s, Ref: ref, Idle: s.IsIdle, Retry: offerRetry(a, s), Out: a.Printer()})
 			})
 		}),
 	}
-	addTimeout(c, &timeout, leaveDeployment)
+	cmdline.AddTimeout(c, &timeout, cmdline.LeaveDeployment)
 	return c
 }
 
@@ -48,14 +49,14 @@ func runWatch(ctx context.Context, o watchOptions) error {
 	}
 	o.Out.Note("%s", show.Header(v, o.Out.Style))
 	if v.State.Status == pipeline.StatusActive {
-		warnIfIdle(ctx, o.Out, o.Idle)
+		cmdline.WarnIfIdle(ctx, o.Out, o.Idle)
 	}
 	w, err := newWatcher(ctx, o.Log, o.Out, v, 0, "Ctrl-C, and the deployment stays active")
 	if err != nil {
 		return err
 	}
 	if v, err = w.run(ctx); err != nil {
-		if timedOut(ctx) {
+		if cmdline.TimedOut(ctx) {
 			return show.Late(v, context.Cause(ctx), "waybill deployment watch "+o.Ref.String())
 		}
 		return err

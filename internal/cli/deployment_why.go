@@ -6,12 +6,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func deploymentWhyCommand(a *app) *cobra.Command {
+func deploymentWhyCommand(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "why [DEPLOYMENT [TARGET]]",
 		Short: "List a deployment's open steps, with the reason why each does not run",
@@ -21,11 +22,11 @@ before a step takes, the text says when the step is expected to begin, in UTC. S
 host-artifact-replicated is the end of replicate, host-deployed of deploy, host-deployment-tested of
 test, host-NAME of an own step NAME; the rest mark how far stages, groups and hosts are.
 Without a name: the newest deployment of this folder's pipeline.`,
-		Example:           examples("waybill deployment why", "waybill deployment why greeter#7", "waybill deployment why greeter#7 prod/east"),
-		Args:              arguments(0, 2, "DEPLOYMENT", "TARGET"),
-		ValidArgsFunction: completeDeployments(a),
-		RunE: withDeployment(a, func(ctx context.Context, s *assembly.Session, ref server.Ref, rest []string) error {
-			_, err := runWhy(ctx, whyOptions{Deployments: s, Ref: ref, Target: optional(rest, 0), Idle: s.IsIdle, Out: a.printer()})
+		Example:           cmdline.Examples("waybill deployment why", "waybill deployment why greeter#7", "waybill deployment why greeter#7 prod/east"),
+		Args:              cmdline.Arguments(0, 2, "DEPLOYMENT", "TARGET"),
+		ValidArgsFunction: cmdline.CompleteDeployments(a),
+		RunE: cmdline.WithDeployment(a, func(ctx context.Context, s *assembly.Session, ref server.Ref, rest []string) error {
+			_, err := runWhy(ctx, whyOptions{Deployments: s, Ref: ref, Target: cmdline.Optional(rest, 0), Idle: s.IsIdle, Out: a.Printer()})
 			return err
 		}),
 	}
@@ -33,7 +34,7 @@ Without a name: the newest deployment of this folder's pipeline.`,
 
 type whyOptions struct {
 	Deployments interface {
-		deploymentReader
+		cmdline.DeploymentReader
 		Why(ctx context.Context, ref server.Ref, target string) ([]pipeline.StepState, error)
 	}
 	Ref    server.Ref
@@ -54,7 +55,7 @@ func runWhy(ctx context.Context, o whyOptions) (open int, err error) {
 			return 0, err
 		}
 		if v.State.Status == pipeline.StatusActive {
-			warnIfIdle(ctx, o.Out, o.Idle)
+			cmdline.WarnIfIdle(ctx, o.Out, o.Idle)
 		}
 	}
 	return len(steps), show.List(o.Out, steps, o.Ref.String()+" has no open step", show.OpenSteps)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -72,7 +73,7 @@ func TestExitStatuses(t *testing.T) {
 	for name := range exitStatuses {
 		left[name] = true
 	}
-	for _, c := range leaves(rootCommand(&app{})) {
+	for _, c := range leaves(rootCommand(&cmdline.App{})) {
 		name := strings.TrimPrefix(c.CommandPath(), "waybill ")
 		want, ok := exitStatuses[name]
 		delete(left, name)
@@ -120,15 +121,15 @@ func execute(t *testing.T, line []string) (status int, said string) {
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
-	a := &app{Place: assembly.Place{Dir: dir, Environment: func(string) string { return "" }}, in: strings.NewReader(""), out: &out, err: &errs}
-	return a.run(t.Context(), line), errs.String()
+	a := &cmdline.App{Place: assembly.Place{Dir: dir, Environment: func(string) string { return "" }}, In: strings.NewReader(""), Out: &out, Err: &errs}
+	return runLine(t.Context(), a, line), errs.String()
 }
 
 // Every command shows how it is used, and its arguments are completed unless they are files, folders or new names.
 func TestEveryCommandHelps(t *testing.T) {
 	t.Parallel()
 	written := []string{"[DIR]", "FILE", "token create"}
-	for _, c := range leaves(rootCommand(&app{})) {
+	for _, c := range leaves(rootCommand(&cmdline.App{})) {
 		if c.Example == "" {
 			t.Errorf("%s has no example", c.CommandPath())
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
@@ -123,8 +124,8 @@ func rollbackOf(undone server.DeploymentView) server.Ref {
 
 // shipLog is what ship's watcher reads.
 type shipLog struct {
-	deploymentReader
-	entryReader
+	cmdline.DeploymentReader
+	cmdline.EntryReader
 }
 
 // since returns the entry after which entries are shown: the deployment's first for programs, the newest for people.
@@ -151,7 +152,7 @@ func (s *shipment) work(ctx context.Context, w *watcher, unlock func() error) (v
 	}}
 	err = lifecycle.Run(ctx, append(roles, watching)...)
 	switch {
-	case interrupted(ctx):
+	case cmdline.Interrupted(ctx):
 		return v, context.Cause(ctx)
 	case err == nil && !seen:
 		return v, fault.New(fault.Internal, "the work on %s stopped without an error", w.ref)

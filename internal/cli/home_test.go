@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -43,7 +44,7 @@ func TestAHomeOfAnotherUserIsRefused(t *testing.T) {
 		if _, _, err := a.Config(a.HomeOf(below)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), filepath.Base(filepath.Join(dir, foreign))+" belongs to another user (12345)") {
 			t.Errorf("%s of another user: %v, want it refused", foreign, err)
 		}
-		if _, err := (&app{Place: a}).project(nil); (foreign == "waybill.yaml" || foreign == ".") && (err == nil || !strings.Contains(err.Error(), "belongs to another user")) {
+		if _, err := (&cmdline.App{Place: a}).Project(nil); (foreign == "waybill.yaml" || foreign == ".") && (err == nil || !strings.Contains(err.Error(), "belongs to another user")) {
 			t.Errorf("a project of another user: %v, want it refused", err)
 		}
 	}

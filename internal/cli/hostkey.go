@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ssh"
@@ -12,8 +13,8 @@ import (
 
 // unknownHosts returns a problem for each ssh host of a project, and for the jump host, whose key this machine does not
 // know. With until, only hosts count that a deployment which goes no further than this stage reaches.
-func (a *app) unknownHosts(p project, home assembly.Home, until string) (problems fault.Problems, err error) {
-	hosts, err := a.Hosts(home, p.dir)
+func unknownHosts(a *cmdline.App, p cmdline.Project, home assembly.Home, until string) (problems fault.Problems, err error) {
+	hosts, err := a.Hosts(home, p.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -23,8 +24,8 @@ func (a *app) unknownHosts(p project, home assembly.Home, until string) (problem
 	add := func(t ssh.Target, path, name string) {
 		targets, paths, names = append(targets, t), append(paths, path), append(names, name)
 	}
-	jump, within := false, p.definition.StagesUntil(until)
-	for i, stage := range p.definition.Stages {
+	jump, within := false, p.Definition.StagesUntil(until)
+	for i, stage := range p.Definition.Stages {
 		if until != "" && !within[i] {
 			continue
 		}
@@ -33,7 +34,7 @@ func (a *app) unknownHosts(p project, home assembly.Home, until string) (problem
 				if !group.Hosts[k].Remote() {
 					continue
 				}
-				at, _ := p.definition.Place(p.definition.Pipeline + "/" + stage.Name + "/" + group.Name + "/" + group.Hosts[k].Name)
+				at, _ := p.Definition.Place(p.Definition.Pipeline + "/" + stage.Name + "/" + group.Name + "/" + group.Hosts[k].Name)
 				target, err := hosts.Account(at)
 				if err != nil {
 					return nil, err
@@ -50,22 +51,22 @@ func (a *app) unknownHosts(p project, home assembly.Home, until string) (problem
 	if err != nil || len(unknown) == 0 {
 		return nil, err
 	}
-	root, _ := yamltree.Parse(a.Shorten(p.file), []byte(p.source), yamltree.PipelineFile)
+	root, _ := yamltree.Parse(a.Shorten(p.File), []byte(p.Source), yamltree.PipelineFile)
 	for _, i := range unknown {
 		problems.Add(fault.Problem{Position: definition.Locate(root, paths[i]), Code: "unknown-host-key",
-			Text: "no known key for " + names[i] + ": waybill pipeline trust " + p.definition.Pipeline})
+			Text: "no known key for " + names[i] + ": waybill pipeline trust " + p.Definition.Pipeline})
 	}
 	return problems, nil
 }
 
 // checkHostKeys refuses a project with ssh hosts whose keys are not known, if this machine is the one that reaches them.
 // It opens no log and makes no home, so that a refused command leaves nothing behind. until is as in unknownHosts.
-func (a *app) checkHostKeys(p project, until string) error {
-	kind, err := a.KindOf(p.dir)
+func checkHostKeys(a *cmdline.App, p cmdline.Project, until string) error {
+	kind, err := a.KindOf(p.Dir)
 	if err != nil || kind != assembly.Embedded {
 		return err
 	}
-	problems, err := a.unknownHosts(p, a.HomeOf(p.dir), until)
+	problems, err := unknownHosts(a, p, a.HomeOf(p.Dir), until)
 	if err != nil {
 		return err
 	}
@@ -73,16 +74,16 @@ func (a *app) checkHostKeys(p project, until string) error {
 }
 
 // keyWarnings returns what checkHostKeys would refuse, as warnings.
-func (a *app) keyWarnings(p project) (fault.Problems, error) {
-	err := a.checkHostKeys(p, "")
-	if problems, wrong := problemsOf(err); wrong {
+func keyWarnings(a *cmdline.App, p cmdline.Project) (fault.Problems, error) {
+	err := checkHostKeys(a, p, "")
+	if problems, wrong := cmdline.ProblemsOf(err); wrong {
 		return asWarnings(problems), nil
 	}
 	return nil, err
 }
 
 // reachedFromHere refuses a command about ssh hosts that names a server: the server's machine is what reaches them.
-func (a *app) reachedFromHere(command string) error {
+func reachedFromHere(a *cmdline.App, command string) error {
 	if a.Flags.Server == "" {
 		return nil
 	}

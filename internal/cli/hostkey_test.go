@@ -16,13 +16,13 @@ stages:
 - {name: beta, hosts: ["ssh://elm.example.net"]}
 - {name: prod, hosts: ["ssh://fir.example.net"]}
 `})
-	p, err := f.project(nil)
+	p, err := f.Project(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for until, want := range map[string]string{"build": "", "beta": "elm", "prod": "elm fir", "": "elm fir"} {
 		var asked []string
-		problems, err := f.unknownHosts(p, f.HomeOf(p.dir), until)
+		problems, err := unknownHosts(f.App, p, f.HomeOf(p.Dir), until)
 		for _, problem := range problems {
 			host, _, _ := strings.Cut(strings.TrimPrefix(problem.Text, "no known key for "), ".")
 			asked = append(asked, host)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
@@ -24,7 +25,7 @@ type logFlags struct {
 	limit  int
 }
 
-func logCommand(a *app) *cobra.Command {
+func logCommand(a *cmdline.App) *cobra.Command {
 	var flags logFlags
 	c := &cobra.Command{
 		Use:   "log [PIPELINE[#N]]",
@@ -41,24 +42,24 @@ With --verify: reads the whole log of a pipeline, checks that each entry follows
 it and that nothing breaks a rule, compares it with what the database keeps beside it and with the
 digests that entries were written with, reads the archives, and ends with status 1 if they differ or
 an archive is damaged. It changes nothing. It prints the digest at the end of the log.`,
-		Example: examples("waybill log", "waybill log greeter#7 --facts",
+		Example: cmdline.Examples("waybill log", "waybill log greeter#7 --facts",
 			"waybill log greeter --target greeter/prod/east -f", "waybill log greeter -o json | jq -r .event",
 			"waybill log greeter --verify"),
-		Args:              arguments(0, 1, "PIPELINE[#N]"),
-		ValidArgsFunction: completeDeployments(a),
+		Args:              cmdline.Arguments(0, 1, "PIPELINE[#N]"),
+		ValidArgsFunction: cmdline.CompleteDeployments(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			if err := exclusive(c, "verify", "target", "facts", "follow", "limit"); err != nil {
+			if err := cmdline.Exclusive(c, "verify", "target", "facts", "follow", "limit"); err != nil {
 				return err
 			}
-			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				query, err := a.logQuery(arguments, flags)
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+				query, err := logQuery(a, arguments, flags)
 				if err != nil {
 					return err
 				}
 				if flags.verify {
-					return a.verifyLog(ctx, s, query)
+					return verifyLog(ctx, a, s, query)
 				}
-				return runLog(ctx, logOptions{Log: s, Query: query, Follow: flags.follow, Out: a.printer(), Now: time.Now})
+				return runLog(ctx, logOptions{Log: s, Query: query, Follow: flags.follow, Out: a.Printer(), Now: time.Now})
 			})
 		},
 	}
@@ -71,12 +72,12 @@ an archive is damaged. It changes nothing. It prints the digest at the end of th
 }
 
 // logQuery returns the query for the arguments and the flags.
-func (a *app) logQuery(arguments []string, flags logFlags) (journal.EntryQuery, error) {
+func logQuery(a *cmdline.App, arguments []string, flags logFlags) (journal.EntryQuery, error) {
 	q := journal.EntryQuery{Limit: flags.limit, Newest: flags.limit > 0}
 	if flags.facts {
 		q.Class = pipeline.Fact
 	}
-	name, err := a.pipelineName(arguments)
+	name, err := a.PipelineName(arguments)
 	if err != nil {
 		return q, err
 	}
@@ -113,8 +114,8 @@ type logOptions struct {
 
 // logReader reads entries, and what explains that there are none.
 type logReader interface {
-	deploymentReader
-	entryReader
+	cmdline.DeploymentReader
+	cmdline.EntryReader
 	server.Caller
 }
 

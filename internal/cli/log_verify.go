@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -12,7 +13,7 @@ import (
 )
 
 // verifyLog checks a pipeline's log where it is.
-func (a *app) verifyLog(ctx context.Context, s *assembly.Session, q journal.EntryQuery) error {
+func verifyLog(ctx context.Context, a *cmdline.App, s *assembly.Session, q journal.EntryQuery) error {
 	if q.Deployment != 0 {
 		return fault.New(fault.Invalid, "a log is checked as a whole, not one deployment of it").WithHint("waybill log %s --verify", q.Pipeline)
 	}
@@ -24,7 +25,7 @@ func (a *app) verifyLog(ctx context.Context, s *assembly.Session, q journal.Entr
 	if err != nil {
 		return err
 	}
-	return reportVerification(found, a.printer())
+	return reportVerification(found, a.Printer())
 }
 
 // reportVerification prints what was found; any fault is an error.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ssh"
 )
@@ -32,13 +33,13 @@ func (l loginDocument) String() string {
 
 // logins logs in to each account of a project's ssh hosts. The error is that of those which failed, or, without a list, of
 // the attempt.
-func (a *app) logins(ctx context.Context, p project) ([]loginDocument, error) {
-	hosts, err := a.Hosts(a.HomeOf(p.dir), p.dir)
+func logins(ctx context.Context, a *cmdline.App, p cmdline.Project) ([]loginDocument, error) {
+	hosts, err := a.Hosts(a.HomeOf(p.Dir), p.Dir)
 	if err != nil {
 		return nil, err
 	}
 	defer hosts.SSH.Close()
-	targets, err := sshTargets(&p.definition, nil, hosts.Account, func(t ssh.Target) string { return t.User + "@" + t.Address })
+	targets, err := sshTargets(&p.Definition, nil, hosts.Account, func(t ssh.Target) string { return t.User + "@" + t.Address })
 	if err != nil {
 		return nil, err
 	}

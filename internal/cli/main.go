@@ -14,6 +14,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/builder/local"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/git"
@@ -35,20 +36,20 @@ func Main(arguments []string) int {
 	if err != nil {
 		dir = "."
 	}
-	a := &app{Place: assembly.Place{Dir: dir, Environment: os.Getenv, Version: version().Version}, in: os.Stdin, out: show.NewGate(os.Stdout, onTerminal(os.Stdout)), err: show.NewGate(os.Stderr, onTerminal(os.Stderr))}
-	if a.canAsk() && !completes(arguments) {
-		a.Ask = a.ask
+	a := &cmdline.App{Place: assembly.Place{Dir: dir, Environment: os.Getenv, Version: version().Version}, In: os.Stdin, Out: show.NewGate(os.Stdout, cmdline.OnTerminal(os.Stdout)), Err: show.NewGate(os.Stderr, cmdline.OnTerminal(os.Stderr))}
+	if a.CanAsk() && !completes(arguments) {
+		a.Ask = a.Confirm
 	}
-	return a.run(ctx, arguments)
+	return runLine(ctx, a, arguments)
 }
 
-// run executes a command line, prints its error, and returns the exit status.
-func (a *app) run(ctx context.Context, arguments []string) int {
+// runLine executes a command line, prints its error, and returns the exit status.
+func runLine(ctx context.Context, a *cmdline.App, arguments []string) int {
 	root := rootCommand(a)
 	root.SetArgs(arguments)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
-		err = a.unknown
+		err = a.Unknown
 	}
 	if err == nil {
 		return fault.ExitDone
@@ -56,14 +57,14 @@ func (a *app) run(ctx context.Context, arguments []string) int {
 	if errors.Is(err, lifecycle.ErrUnread) {
 		return fault.ExitUnread
 	}
-	if (interrupted(ctx) || fault.Is(err, fault.Interrupted)) && endedWith(err) {
+	if (cmdline.Interrupted(ctx) || fault.Is(err, fault.Interrupted)) && cmdline.EndedWith(err) {
 		return fault.ExitInterrupted
 	}
 	if unread(err) {
 		return fault.ExitUnread
 	}
-	a.report(err)
-	return exitStatus(err)
+	a.Report(err)
+	return cmdline.ExitStatus(err)
 }
 
 // unread reports whether err is only that nothing reads the output any more. It is where a command watches SIGPIPE, which else ends

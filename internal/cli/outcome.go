@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -13,14 +14,14 @@ import (
 type retryOffer func(ctx context.Context, ref server.Ref, failed error) (again bool, err error)
 
 // offerRetry returns the offer of this command line. Without a terminal it is declined.
-func (a *app) offerRetry(s *assembly.Session) retryOffer {
+func offerRetry(a *cmdline.App, s *assembly.Session) retryOffer {
 	return func(ctx context.Context, ref server.Ref, failed error) (again bool, err error) {
-		if a.json() || !onTerminal(a.out) || !a.canAsk() {
+		if a.JSON() || !cmdline.OnTerminal(a.Out) || !a.CanAsk() {
 			return false, failed
 		}
-		a.report(failed)
-		if !a.ask(ctx, "retry it now?") {
-			return false, printed(failed)
+		a.Report(failed)
+		if !a.Confirm(ctx, "retry it now?") {
+			return false, cmdline.Printed(failed)
 		}
 		if err := s.Command(ctx, ref, server.Command{Kind: "retry", By: a.User()}); err != nil {
 			return false, err

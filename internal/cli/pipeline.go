@@ -6,27 +6,28 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func pipelineCommand(a *app) *cobra.Command {
-	return group("pipeline", "Read, check and apply pipelines",
+func pipelineCommand(a *cmdline.App) *cobra.Command {
+	return cmdline.Group("pipeline", "Read, check and apply pipelines",
 		"A pipeline is what a waybill.yaml describes. Every version that was applied is kept.",
 		pipelineListCommand(a), pipelineShowCommand(a), pipelineApplyCommand(a),
 		pipelineValidateCommand(a), pipelineVersionsCommand(a), pipelineHistoryCommand(a), pipelineTargetsCommand(a), pipelineMetricsCommand(a), pipelineFreezeCommand(a), pipelineThawCommand(a), pipelineTrustCommand(a),
 		pipelineStopCommand(a))
 }
 
-func pipelineListCommand(a *app) *cobra.Command {
+func pipelineListCommand(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List pipelines",
-		Example: examples("waybill pipeline list", "waybill pipeline list -o json | jq -r '.[].name'"),
-		Args:    arguments(0, 0),
+		Example: cmdline.Examples("waybill pipeline list", "waybill pipeline list -o json | jq -r '.[].name'"),
+		Args:    cmdline.Arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runListPipelines(ctx, listPipelinesOptions{Pipelines: s, Out: a.printer()})
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+				return runListPipelines(ctx, listPipelinesOptions{Pipelines: s, Out: a.Printer()})
 			})
 		},
 	}

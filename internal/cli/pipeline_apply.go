@@ -7,9 +7,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 )
 
-func pipelineApplyCommand(a *app) *cobra.Command {
+func pipelineApplyCommand(a *cmdline.App) *cobra.Command {
 	yes := false
 	c := &cobra.Command{
 		Use:   "apply [FILE]",
@@ -17,18 +18,18 @@ func pipelineApplyCommand(a *app) *cobra.Command {
 		Long: `Stores a waybill.yaml as the pipeline's next definition version, unless it equals the one in
 force. Shows first what that does to the deployments inside; when one of them would skip
 or lose work it asks, and without a terminal stops with status 4 unless --yes says so.`,
-		Example: examples("waybill pipeline apply", "waybill pipeline apply staging/waybill.yaml --yes"),
-		Args:    arguments(0, 1, "FILE"),
+		Example: cmdline.Examples("waybill pipeline apply", "waybill pipeline apply staging/waybill.yaml --yes"),
+		Args:    cmdline.Arguments(0, 1, "FILE"),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			p, err := a.projectFrom(arguments)
+			p, err := a.ProjectFrom(arguments)
 			if err != nil {
 				return err
 			}
-			if err := a.checkHostKeys(p, ""); err != nil {
+			if err := checkHostKeys(a, p, ""); err != nil {
 				return err
 			}
-			return a.inSession(c, p.dir, assembly.Create, func(ctx context.Context, s *assembly.Session) error {
-				return runApply(ctx, applyOptions{Edits: s, Proposal: p.proposal(a.User()), Warn: func() { a.printProblems(p.warnings) }, Yes: yes, Ask: a.ask, Out: a.printer()})
+			return a.InSession(c, p.Dir, assembly.Create, func(ctx context.Context, s *assembly.Session) error {
+				return runApply(ctx, applyOptions{Edits: s, Proposal: p.Proposal(a.User()), Warn: func() { a.PrintProblems(p.Warnings) }, Yes: yes, Ask: a.Confirm, Out: a.Printer()})
 			})
 		},
 	}

@@ -8,12 +8,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func pipelineFreezeCommand(a *app) *cobra.Command {
+func pipelineFreezeCommand(a *cmdline.App) *cobra.Command {
 	var freeze server.FreezeBody
 	until, all := "", false
 	c := &cobra.Command{
@@ -23,14 +24,14 @@ func pipelineFreezeCommand(a *app) *cobra.Command {
 deployments. What has started on a host runs to its end. With --until the freeze ends by itself.
 Without a name: this folder's pipeline. --all freezes each pipeline that there is and is not frozen;
 one that is applied for the first time later is not.`,
-		Example:           examples("waybill pipeline freeze greeter --until 12h --reason holidays", "waybill pipeline freeze --all --until 2026-12-27T09:00:00+01:00"),
-		Args:              arguments(0, 1, "PIPELINE"),
-		ValidArgsFunction: completePipelines(a),
+		Example:           cmdline.Examples("waybill pipeline freeze greeter --until 12h --reason holidays", "waybill pipeline freeze --all --until 2026-12-27T09:00:00+01:00"),
+		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
+		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, given []string) (err error) {
 			if freeze.Until, err = readAt("--until", until, time.Now()); err != nil {
 				return err
 			}
-			return a.changeFreezes(c, given, all, func(ctx context.Context, s server.Caller, name string) (server.FreezeView, error) {
+			return changeFreezes(a, c, given, all, func(ctx context.Context, s server.Caller, name string) (server.FreezeView, error) {
 				return server.FreezePipeline.Call(ctx, s, server.FreezeInput{PipelinePath: server.PipelinePath{Pipeline: name}, Body: &freeze})
 			})
 		},
@@ -41,16 +42,16 @@ one that is applied for the first time later is not.`,
 	return c
 }
 
-func pipelineThawCommand(a *app) *cobra.Command {
+func pipelineThawCommand(a *cmdline.App) *cobra.Command {
 	reason, all := "", false
 	c := &cobra.Command{
 		Use:               "thaw [PIPELINE]",
 		Short:             "End the freeze of a pipeline",
-		Example:           examples("waybill pipeline thaw greeter", "waybill pipeline thaw --all"),
-		Args:              arguments(0, 1, "PIPELINE"),
-		ValidArgsFunction: completePipelines(a),
+		Example:           cmdline.Examples("waybill pipeline thaw greeter", "waybill pipeline thaw --all"),
+		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
+		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, given []string) error {
-			return a.changeFreezes(c, given, all, func(ctx context.Context, s server.Caller, name string) (server.FreezeView, error) {
+			return changeFreezes(a, c, given, all, func(ctx context.Context, s server.Caller, name string) (server.FreezeView, error) {
 				return server.ThawPipeline.Call(ctx, s, server.ThawInput{PipelinePath: server.PipelinePath{Pipeline: name}, Body: &server.ThawBody{Reason: reason}})
 			})
 		},
@@ -64,15 +65,15 @@ func pipelineThawCommand(a *app) *cobra.Command {
 type freezeChange func(ctx context.Context, s server.Caller, name string) (server.FreezeView, error)
 
 // changeFreezes changes whether a pipeline is frozen, or each one, and prints what they are then.
-func (a *app) changeFreezes(c *cobra.Command, given []string, all bool, change freezeChange) error {
+func changeFreezes(a *cmdline.App, c *cobra.Command, given []string, all bool, change freezeChange) error {
 	if all && len(given) > 0 {
 		return fault.New(fault.Invalid, "--all and the pipeline %s exclude each other", given[0])
 	}
-	return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+	return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
 		if all {
-			return changeEach(ctx, s, change, a.printer())
+			return changeEach(ctx, s, change, a.Printer())
 		}
-		name, err := a.pipelineName(given)
+		name, err := a.PipelineName(given)
 		if err != nil {
 			return err
 		}
@@ -80,7 +81,7 @@ func (a *app) changeFreezes(c *cobra.Command, given []string, all bool, change f
 		if err != nil {
 			return err
 		}
-		return a.printer().Answer(view, show.Freeze(view, time.Now()))
+		return a.Printer().Answer(view, show.Freeze(view, time.Now()))
 	})
 }
 
@@ -89,7 +90,7 @@ func (a *app) changeFreezes(c *cobra.Command, given []string, all bool, change f
 func changeEach(ctx context.Context, s interface {
 	server.Caller
 }, change freezeChange, out show.Printer) error {
-	names, err := pipelineNames(ctx, s)
+	names, err := cmdline.PipelineNames(ctx, s)
 	if err != nil {
 		return err
 	}

@@ -7,12 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func pipelineHistoryCommand(a *app) *cobra.Command {
+func pipelineHistoryCommand(a *cmdline.App) *cobra.Command {
 	var q server.HistoryInput
 	c := &cobra.Command{
 		Use:   "history [PIPELINE]",
@@ -20,28 +21,28 @@ func pipelineHistoryCommand(a *app) *cobra.Command {
 		Long: `Lists the deployments that started at a target, newest first, each with how long it took there and how it
 ended: finished, failed, stopped (it failed elsewhere), superseded or canceled. Without --target: at the pipeline. -o json
 has each entry of the log at the target.`,
-		Example:           examples("waybill pipeline history greeter --target prod", "waybill pipeline history greeter --target prod/east/elm -o json"),
-		Args:              arguments(0, 1, "PIPELINE"),
-		ValidArgsFunction: completePipelines(a),
+		Example:           cmdline.Examples("waybill pipeline history greeter --target prod", "waybill pipeline history greeter --target prod/east/elm -o json"),
+		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
+		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.withSession(c, func(ctx context.Context, s *assembly.Session) (err error) {
-				if q.Pipeline, err = a.pipelineName(arguments); err != nil {
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) (err error) {
+				if q.Pipeline, err = a.PipelineName(arguments); err != nil {
 					return err
 				}
-				return runHistory(ctx, historyOptions{Log: s, Query: q, Out: a.printer(), Now: time.Now})
+				return runHistory(ctx, historyOptions{Log: s, Query: q, Out: a.Printer(), Now: time.Now})
 			})
 		},
 	}
 	targetFlag(a, c, &q.Target)
-	c.Flags().IntVar(&q.Limit, "limit", listLimit, "at most this many")
+	c.Flags().IntVar(&q.Limit, "limit", cmdline.ListLimit, "at most this many")
 	c.Flags().Int64Var(&q.Before, "before", 0, "only those that started before this entry: the seq of the last one of -o json")
 	return c
 }
 
 // targetFlag adds --target, which completes as a host of this folder's pipeline does.
-func targetFlag(a *app, c *cobra.Command, target *string) {
+func targetFlag(a *cmdline.App, c *cobra.Command, target *string) {
 	c.Flags().StringVar(target, "target", "", "a stage, a group or a host, such as prod/east/elm")
-	_ = c.RegisterFlagCompletionFunc("target", completeHosts(a))
+	_ = c.RegisterFlagCompletionFunc("target", cmdline.CompleteHosts(a))
 }
 
 type historyOptions struct {
@@ -62,7 +63,7 @@ func runHistory(ctx context.Context, o historyOptions) error {
 	})
 }
 
-func pipelineMetricsCommand(a *app) *cobra.Command {
+func pipelineMetricsCommand(a *cmdline.App) *cobra.Command {
 	var q server.MetricsInput
 	var byWeek bool
 	c := &cobra.Command{
@@ -71,15 +72,15 @@ func pipelineMetricsCommand(a *app) *cobra.Command {
 		Long: `Shows of each stage, over the last weeks: the deployments that finished it; the lead time from commit to
 finish; how many changes failed, were rolled back, or were canceled after a host was started; and the time from
 a failure to the next finish. Times are the median and the 95th percentile.`,
-		Example:           examples("waybill pipeline metrics greeter", "waybill pipeline metrics greeter --stage prod --weeks 4 --by-week"),
-		Args:              arguments(0, 1, "PIPELINE"),
-		ValidArgsFunction: completePipelines(a),
+		Example:           cmdline.Examples("waybill pipeline metrics greeter", "waybill pipeline metrics greeter --stage prod --weeks 4 --by-week"),
+		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
+		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.withSession(c, func(ctx context.Context, s *assembly.Session) (err error) {
-				if q.Pipeline, err = a.pipelineName(arguments); err != nil {
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) (err error) {
+				if q.Pipeline, err = a.PipelineName(arguments); err != nil {
 					return err
 				}
-				return runMetrics(ctx, metricsOptions{Log: s, Query: q, ByWeek: byWeek, Out: a.printer()})
+				return runMetrics(ctx, metricsOptions{Log: s, Query: q, ByWeek: byWeek, Out: a.Printer()})
 			})
 		},
 	}

@@ -7,11 +7,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func pipelineShowCommand(a *app) *cobra.Command {
+func pipelineShowCommand(a *cmdline.App) *cobra.Command {
 	target := ""
 	c := &cobra.Command{
 		Use:   "show [PIPELINE]",
@@ -20,19 +21,19 @@ func pipelineShowCommand(a *app) *cobra.Command {
 it; then the hosts that run what was not tested, whose service was restarted or is
 down, and that run something else than their stage has. Without a name: this folder's pipeline.
 With --target: the current revision of a stage, a group or a host, the last that failed there, and what is on its way there.`,
-		Example:           examples("waybill pipeline show greeter", "waybill pipeline show greeter -o json | jq .drift", "waybill pipeline show greeter --target prod/east/elm"),
-		Args:              arguments(0, 1, "PIPELINE"),
-		ValidArgsFunction: completePipelines(a),
+		Example:           cmdline.Examples("waybill pipeline show greeter", "waybill pipeline show greeter -o json | jq .drift", "waybill pipeline show greeter --target prod/east/elm"),
+		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
+		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				name, err := a.pipelineName(arguments)
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+				name, err := a.PipelineName(arguments)
 				if err != nil {
 					return err
 				}
 				if target != "" {
-					return runShowTarget(ctx, showTargetOptions{Log: s, Pipeline: name, Target: target, Out: a.printer(), Now: time.Now})
+					return runShowTarget(ctx, showTargetOptions{Log: s, Pipeline: name, Target: target, Out: a.Printer(), Now: time.Now})
 				}
-				return runShowPipeline(ctx, showPipelineOptions{Pipelines: s, Name: name, Out: a.printer()})
+				return runShowPipeline(ctx, showPipelineOptions{Pipelines: s, Name: name, Out: a.Printer()})
 			})
 		},
 	}

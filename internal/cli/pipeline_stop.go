@@ -8,11 +8,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-func pipelineStopCommand(a *app) *cobra.Command {
+func pipelineStopCommand(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "stop [PIPELINE]",
 		Short: "End a pipeline's services on local:// hosts",
@@ -20,12 +21,12 @@ func pipelineStopCommand(a *app) *cobra.Command {
 an action and an entry of the log. What was deployed stays deployed: a later deployment of the
 host starts its service again. It also ends what runs on hosts that an edit has removed from the
 pipeline, as waybill pipeline show lists it. Without a name: this folder's pipeline.`,
-		Example:           examples("waybill pipeline stop", "waybill pipeline stop greeter"),
-		Args:              arguments(0, 1, "PIPELINE"),
-		ValidArgsFunction: completePipelines(a),
+		Example:           cmdline.Examples("waybill pipeline stop", "waybill pipeline stop greeter"),
+		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
+		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				name, err := a.pipelineName(arguments)
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+				name, err := a.PipelineName(arguments)
 				if err != nil {
 					return err
 				}
@@ -33,7 +34,7 @@ pipeline, as waybill pipeline show lists it. Without a name: this folder's pipel
 					return fault.New(fault.Invalid, "services on local hosts are ended on their own machine").
 						WithHint("waybill pipeline stop %s --home … there", name)
 				}
-				return runStopPipeline(ctx, stopPipelineOptions{Services: s, Name: name, Out: a.printer()})
+				return runStopPipeline(ctx, stopPipelineOptions{Services: s, Name: name, Out: a.Printer()})
 			})
 		},
 	}

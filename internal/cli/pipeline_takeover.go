@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -16,10 +17,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// takeOver makes hosts of a pipeline follow the log that the command line names. The log must have the pipeline: it says
+// takeOverHosts makes hosts of a pipeline follow the log that the command line names. The log must have the pipeline: it says
 // which hosts there are, and each take-over is an entry of it.
-func (a *app) takeOver(c *cobra.Command, name string, names []string, hosts *step.Hosts) error {
-	return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+func takeOverHosts(a *cmdline.App, c *cobra.Command, name string, names []string, hosts *step.Hosts) error {
+	return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
 		if s.Kind == assembly.Remote {
 			return fault.New(fault.Invalid, "hosts are taken over where the log is, not through a server").
 				WithHint("run waybill pipeline trust --take-over where the conductor runs")
@@ -40,7 +41,7 @@ func (a *app) takeOver(c *cobra.Command, name string, names []string, hosts *ste
 			return err
 		}
 		return runTakeOver(ctx, takeOverOptions{Definition: &v.Definition, Places: places, Hosts: hosts, Log: s.Ledger, Ledger: id.String(), By: a.User(),
-			Ask: a.ask, Out: a.printer()})
+			Ask: a.Confirm, Out: a.Printer()})
 	})
 }
 
@@ -56,7 +57,7 @@ type takeOverOptions struct {
 	Log    step.Notes // where each take-over is noted
 	Ledger string     // id of this log
 	By     string     // the person
-	Ask    asker
+	Ask    cmdline.Asker
 	Out    show.Printer
 }
 

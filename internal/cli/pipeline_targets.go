@@ -7,31 +7,32 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func pipelineTargetsCommand(a *app) *cobra.Command {
+func pipelineTargetsCommand(a *cmdline.App) *cobra.Command {
 	var q server.TargetsInput
 	c := &cobra.Command{
 		Use:   "targets [PIPELINE]",
 		Short: "List what is at each stage, group and host",
 		Long: `Lists the pipeline, its stages, groups and hosts in the order of their names: the current revision of each, the
 last that failed there, and what is on its way there. With --target: that one and those below it.`,
-		Example:           examples("waybill pipeline targets greeter", "waybill pipeline targets greeter --target prod --limit 1000 -o json"),
-		Args:              arguments(0, 1, "PIPELINE"),
-		ValidArgsFunction: completePipelines(a),
+		Example:           cmdline.Examples("waybill pipeline targets greeter", "waybill pipeline targets greeter --target prod --limit 1000 -o json"),
+		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
+		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.withSession(c, func(ctx context.Context, s *assembly.Session) (err error) {
-				if q.Pipeline, err = a.pipelineName(arguments); err != nil {
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) (err error) {
+				if q.Pipeline, err = a.PipelineName(arguments); err != nil {
 					return err
 				}
-				return runTargets(ctx, targetsOptions{Log: s, Query: q, Out: a.printer(), Now: time.Now})
+				return runTargets(ctx, targetsOptions{Log: s, Query: q, Out: a.Printer(), Now: time.Now})
 			})
 		},
 	}
 	targetFlag(a, c, &q.Target)
-	c.Flags().IntVar(&q.Limit, "limit", listLimit, "at most this many")
+	c.Flags().IntVar(&q.Limit, "limit", cmdline.ListLimit, "at most this many")
 	c.Flags().StringVar(&q.After, "after", "", "only those behind this target: the last one of the list before")
 	return c
 }

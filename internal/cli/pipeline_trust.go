@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -17,7 +18,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ssh"
 )
 
-func pipelineTrustCommand(a *app) *cobra.Command {
+func pipelineTrustCommand(a *cmdline.App) *cobra.Command {
 	var takeOver bool
 	c := &cobra.Command{
 		Use:   "trust [PIPELINE [HOST…]]",
@@ -33,14 +34,14 @@ The keys are stored on this machine: run it where the conductor runs. With --ser
 With --take-over it asks the hosts, also local ones, which log has deployed to them, and after a yes
 those of another log follow this one. The other one is refused there from then on. What runs is not
 changed. The hosts are those of the pipeline in the log, which notes each one as service-taken-over.`,
-		Example: examples("waybill pipeline trust", "waybill pipeline trust greeter prod/east/elm", "waybill pipeline trust greeter --take-over"),
+		Example: cmdline.Examples("waybill pipeline trust", "waybill pipeline trust greeter prod/east/elm", "waybill pipeline trust greeter --take-over"),
 		RunE: func(c *cobra.Command, given []string) error {
 			if !takeOver {
-				if err := a.trustedHere(given); err != nil {
+				if err := trustedHere(a, given); err != nil {
 					return err
 				}
 			}
-			d, dir, err := a.trustedDefinition(c, given)
+			d, dir, err := trustedDefinition(a, c, given)
 			if err != nil {
 				return err
 			}
@@ -55,7 +56,7 @@ changed. The hosts are those of the pipeline in the log, which notes each one as
 			defer hosts.SSH.Close()
 			names := given[min(1, len(given)):]
 			if takeOver {
-				return a.takeOver(c, d.Pipeline, names, hosts)
+				return takeOverHosts(a, c, d.Pipeline, names, hosts)
 			}
 			targets, err := sshTargets(&d, names, hosts.Account, func(t ssh.Target) string { return t.Address })
 			if err != nil {
@@ -70,30 +71,30 @@ changed. The hosts are those of the pipeline in the log, which notes each one as
 				}
 				return a.Accept(home) // with the file as it is now
 			}
-			return runTrust(c.Context(), trustOptions{Targets: targets, Show: hosts.SSH.Show, Store: store, Ask: a.ask, Out: a.printer()})
+			return runTrust(c.Context(), trustOptions{Targets: targets, Show: hosts.SSH.Show, Store: store, Ask: a.Confirm, Out: a.Printer()})
 		},
-		ValidArgsFunction: completePipelines(a),
+		ValidArgsFunction: cmdline.CompletePipelines(a),
 	}
 	c.Flags().BoolVar(&takeOver, "take-over", false, "make hosts that another log has deployed to follow this one")
 	return c
 }
 
 // trustedHere refuses the command on another machine than the one that reaches the hosts.
-func (a *app) trustedHere(given []string) error {
-	if p, err := a.project(nil); len(given) == 0 && err == nil {
-		given = []string{p.definition.Pipeline} // the server has no such folder
+func trustedHere(a *cmdline.App, given []string) error {
+	if p, err := a.Project(nil); len(given) == 0 && err == nil {
+		given = []string{p.Definition.Pipeline} // the server has no such folder
 	}
-	return a.reachedFromHere(strings.Join(append([]string{"waybill pipeline trust"}, given...), " "))
+	return reachedFromHere(a, strings.Join(append([]string{"waybill pipeline trust"}, given...), " "))
 }
 
 // trustedDefinition returns the definition whose hosts are asked, and the folder that its files count
 // from: this folder's waybill.yaml, unless another pipeline is named.
-func (a *app) trustedDefinition(c *cobra.Command, given []string) (d pipeline.Definition, dir string, err error) {
-	p, err := a.project(nil)
-	if len(given) == 0 || err == nil && p.definition.Pipeline == given[0] {
-		return p.definition, p.dir, err
+func trustedDefinition(a *cmdline.App, c *cobra.Command, given []string) (d pipeline.Definition, dir string, err error) {
+	p, err := a.Project(nil)
+	if len(given) == 0 || err == nil && p.Definition.Pipeline == given[0] {
+		return p.Definition, p.Dir, err
 	}
-	err = a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+	err = a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
 		v, err := server.GetVersion.Call(ctx, s, server.VersionPath{PipelinePath: server.PipelinePath{Pipeline: given[0]}})
 		d = v.Definition
 		return err
@@ -170,7 +171,7 @@ type trustOptions struct {
 	Targets []sshTarget
 	Show    func(context.Context, ssh.Target) (ssh.Shown, error)
 	Store   func(file string, keys []ssh.Shown) error
-	Ask     asker
+	Ask     cmdline.Asker
 	Out     show.Printer
 }
 

@@ -5,11 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-func pipelineValidateCommand(a *app) *cobra.Command {
+func pipelineValidateCommand(a *cmdline.App) *cobra.Command {
 	var live bool
 	c := &cobra.Command{
 		Use:   "validate [FILE]",
@@ -19,13 +20,13 @@ column. Nothing is stored and no log is needed. Exit status 2 when something is 
 
 With --live it also logs in to each ssh host, by way of the jump host, and says whether the key of
 the host is known and one of ours is accepted. Exit status 1 when a host does not let this machine in.`,
-		Example: examples("waybill pipeline validate", "waybill pipeline validate staging/waybill.yaml -o json", "waybill pipeline validate --live"),
-		Args:    arguments(0, 1, "FILE"),
+		Example: cmdline.Examples("waybill pipeline validate", "waybill pipeline validate staging/waybill.yaml -o json", "waybill pipeline validate --live"),
+		Args:    cmdline.Arguments(0, 1, "FILE"),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			if err := a.reachedFromHere("waybill pipeline validate --live"); err != nil && live {
+			if err := reachedFromHere(a, "waybill pipeline validate --live"); err != nil && live {
 				return err
 			}
-			return a.validate(c.Context(), arguments, live)
+			return validate(c.Context(), a, arguments, live)
 		},
 	}
 	c.Flags().BoolVar(&live, "live", false, "log in to each ssh host as well")
@@ -48,52 +49,52 @@ func asWarnings(problems fault.Problems) fault.Problems {
 	return problems
 }
 
-func (a *app) validate(ctx context.Context, arguments []string, live bool) error {
-	p, err := a.judged(ctx, arguments)
-	problems, wrong := problemsOf(err)
+func validate(ctx context.Context, a *cmdline.App, arguments []string, live bool) error {
+	p, err := judged(ctx, a, arguments)
+	problems, wrong := cmdline.ProblemsOf(err)
 	if err != nil && !wrong {
 		return err
 	}
-	answer := validDocument{File: a.Shorten(p.file), Valid: err == nil, Problems: append(append(fault.Problems{}, problems...), p.warnings...)}
+	answer := validDocument{File: a.Shorten(p.File), Valid: err == nil, Problems: append(append(fault.Problems{}, problems...), p.Warnings...)}
 	if answer.Valid && live {
-		if answer.Hosts, err = a.logins(ctx, p); answer.Hosts == nil && err != nil {
+		if answer.Hosts, err = logins(ctx, a, p); answer.Hosts == nil && err != nil {
 			return err
 		}
 	}
-	if a.json() {
-		if printErr := a.printer().Document(answer); printErr != nil || err == nil {
+	if a.JSON() {
+		if printErr := a.Printer().Document(answer); printErr != nil || err == nil {
 			return printErr
 		}
-		return printed(err)
+		return cmdline.Printed(err)
 	}
 	if !answer.Valid {
 		return err
 	}
-	a.printProblems(p.warnings)
+	a.PrintProblems(p.Warnings)
 	for _, l := range answer.Hosts {
-		a.printer().Note("%s", l)
+		a.Printer().Note("%s", l)
 	}
 	if err != nil {
 		return err
 	}
-	return a.printer().Lines(answer.File + " is valid: " + show.Summary(p.definition))
+	return a.Printer().Lines(answer.File + " is valid: " + show.Summary(p.Definition))
 }
 
 // judged reads a project and all that is wrong with it; what may be wrong is in its warnings.
-func (a *app) judged(ctx context.Context, arguments []string) (project, error) {
-	p, err := a.projectFrom(arguments)
+func judged(ctx context.Context, a *cmdline.App, arguments []string) (cmdline.Project, error) {
+	p, err := a.ProjectFrom(arguments)
 	if err != nil {
 		return p, err
 	}
-	err = a.checkIgnored(ctx, p)
-	p.warnings = append(p.warnings, a.secretWarnings(ctx, p)...)
+	err = a.CheckIgnored(ctx, p)
+	p.Warnings = append(p.Warnings, a.SecretWarnings(ctx, p)...)
 	if err != nil {
 		return p, err
 	}
-	if err := a.TrustHome(a.HomeOf(p.dir)); err != nil {
+	if err := a.TrustHome(a.HomeOf(p.Dir)); err != nil {
 		return p, err
 	}
-	unknown, err := a.unknownHosts(p, a.HomeOf(p.dir), "")
-	p.warnings = append(p.warnings, asWarnings(unknown)...)
+	unknown, err := unknownHosts(a, p, a.HomeOf(p.Dir), "")
+	p.Warnings = append(p.Warnings, asWarnings(unknown)...)
 	return p, err
 }

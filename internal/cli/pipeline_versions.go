@@ -6,24 +6,25 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func pipelineVersionsCommand(a *app) *cobra.Command {
+func pipelineVersionsCommand(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:               "versions [PIPELINE]",
 		Short:             "List the definitions that were applied",
-		Example:           examples("waybill pipeline versions greeter"),
-		Args:              arguments(0, 1, "PIPELINE"),
-		ValidArgsFunction: completePipelines(a),
+		Example:           cmdline.Examples("waybill pipeline versions greeter"),
+		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
+		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				name, err := a.pipelineName(arguments)
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+				name, err := a.PipelineName(arguments)
 				if err != nil {
 					return err
 				}
-				return runListVersions(ctx, listVersionsOptions{Definitions: s, Name: name, Out: a.printer()})
+				return runListVersions(ctx, listVersionsOptions{Definitions: s, Name: name, Out: a.Printer()})
 			})
 		},
 	}

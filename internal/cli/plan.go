@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -46,28 +47,28 @@ func (f planFlags) query(name string, proposal *server.Proposal) (server.PlanQue
 	return q, nil
 }
 
-func planCommand(a *app) *cobra.Command {
+func planCommand(a *cmdline.App) *cobra.Command {
 	var flags planFlags
 	c := &cobra.Command{
 		Use:   "plan [PIPELINE]",
 		Short: "Show what ship would do, and what an edit does to deployments inside; change nothing",
 		Long:  planHelp,
-		Example: examples("waybill plan", "waybill plan --edit edited.yaml", "waybill plan greeter   # as it is in the log",
+		Example: cmdline.Examples("waybill plan", "waybill plan --edit edited.yaml", "waybill plan greeter   # as it is in the log",
 			"waybill plan greeter --what-if fail=prod/east/elm:test", "waybill plan greeter --revision 3f2c9a1 --from 2h",
 			"waybill plan --why greeter#7"),
-		Args:              arguments(0, 2, "PIPELINE"),
-		ValidArgsFunction: completePipelines(a),
+		Args:              cmdline.Arguments(0, 2, "PIPELINE"),
+		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			if err := exclusive(c, "why", "edit", "revision", "from", "what-if"); err != nil {
+			if err := cmdline.Exclusive(c, "why", "edit", "revision", "from", "what-if"); err != nil {
 				return err
 			}
 			if flags.revision != "" && len(arguments) == 0 {
 				return fault.New(fault.Invalid, "--revision is of a pipeline of the log: name it").WithHint("waybill plan PIPELINE --revision %s", flags.revision)
 			}
 			if flags.why != "" {
-				return a.planWhy(c, flags.why, strings.Join(arguments, ""))
+				return planWhy(a, c, flags.why, strings.Join(arguments, ""))
 			}
-			return a.plan(c, arguments, flags)
+			return plan(a, c, arguments, flags)
 		},
 	}
 	c.Flags().StringVar(&flags.edit, "edit", "", "a waybill.yaml to compare with the definition in force in the log of its folder")
@@ -75,23 +76,23 @@ func planCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&flags.revision, "revision", "", "plan one more deployment of this registered revision of PIPELINE")
 	c.Flags().StringVar(&flags.from, "from", "", "when it begins: a time, or how long from now, such as 2h")
 	c.Flags().StringArrayVar(&flags.whatIf, "what-if", nil, "fail=TARGET[:STEP]: assume that this fails; may be repeated")
-	_ = c.RegisterFlagCompletionFunc("why", completeDeployments(a))
-	_ = c.RegisterFlagCompletionFunc("revision", completeRevisions(a))
-	offerFrom(c, completeFailing(a), "what-if")
+	_ = c.RegisterFlagCompletionFunc("why", cmdline.CompleteDeployments(a))
+	_ = c.RegisterFlagCompletionFunc("revision", cmdline.CompleteRevisions(a))
+	cmdline.OfferFrom(c, completeFailing(a), "what-if")
 	return c
 }
 
 // errPending returns the error that ends a plan that would do something.
-func errPending() error { return printed(fault.New(fault.Pending, "something would be done")) }
+func errPending() error { return cmdline.Printed(fault.New(fault.Pending, "something would be done")) }
 
 // planWhy is `waybill deployment why` with plan's exit status.
-func (a *app) planWhy(c *cobra.Command, deployment, target string) error {
-	return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-		ref, err := resolve(ctx, s, deployment)
+func planWhy(a *cmdline.App, c *cobra.Command, deployment, target string) error {
+	return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+		ref, err := cmdline.Resolve(ctx, s, deployment)
 		if err != nil {
 			return err
 		}
-		open, err := runWhy(ctx, whyOptions{Deployments: s, Ref: ref, Target: target, Out: a.printer()})
+		open, err := runWhy(ctx, whyOptions{Deployments: s, Ref: ref, Target: target, Out: a.Printer()})
 		if err != nil || open == 0 {
 			return err
 		}
@@ -100,54 +101,54 @@ func (a *app) planWhy(c *cobra.Command, deployment, target string) error {
 }
 
 // plan plans for this folder, for a file, or for a pipeline of the log.
-func (a *app) plan(c *cobra.Command, arguments []string, flags planFlags) error {
+func plan(a *cmdline.App, c *cobra.Command, arguments []string, flags planFlags) error {
 	if len(arguments) > 0 && flags.edit == "" {
-		return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+		return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
 			q, err := flags.query(arguments[0], nil)
 			if err != nil {
 				return err
 			}
-			return runPlanStored(ctx, planStoredOptions{Pipelines: s, Query: q, Out: a.printer()})
+			return runPlanStored(ctx, planStoredOptions{Pipelines: s, Query: q, Out: a.Printer()})
 		})
 	}
 	ctx := c.Context()
-	p, err := a.planProject(flags)
+	p, err := planProject(a, flags)
 	if err != nil {
 		return err
 	}
-	proposal := p.proposal(a.User())
+	proposal := p.Proposal(a.User())
 	q, err := flags.query(proposal.Definition.Pipeline, &proposal)
 	if err != nil {
 		return err
 	}
-	unknown, err := a.keyWarnings(p)
+	unknown, err := keyWarnings(a, p)
 	if err != nil {
 		return err
 	}
-	a.printProblems(append(append(p.warnings, a.secretWarnings(ctx, p)...), unknown...))
-	if err := a.checkIgnored(ctx, p); err != nil {
+	a.PrintProblems(append(append(p.Warnings, a.SecretWarnings(ctx, p)...), unknown...))
+	if err := a.CheckIgnored(ctx, p); err != nil {
 		return err
 	}
-	s, done, err := a.OpenScratch(ctx, p.dir)
+	s, done, err := a.OpenScratch(ctx, p.Dir)
 	if err != nil {
 		return err
 	}
 	defer done()
 	return runPlan(ctx, planOptions{
-		Plans: s, Revisions: s, Deployments: s, Pipelines: s, Query: q, EditOnly: flags.edit != "", Out: a.printer(),
+		Plans: s, Revisions: s, Deployments: s, Pipelines: s, Query: q, EditOnly: flags.edit != "", Out: a.Printer(),
 		Label: func(ctx context.Context) (string, error) {
-			tree, err := p.tree(ctx, s.Home)
-			a.printNotes(tree.Notes)
+			tree, err := p.Tree(ctx, s.Home)
+			a.PrintNotes(tree.Notes)
 			return tree.Label, err
 		},
 	})
 }
 
-func (a *app) planProject(flags planFlags) (project, error) {
+func planProject(a *cmdline.App, flags planFlags) (cmdline.Project, error) {
 	if flags.edit != "" {
-		return a.projectFrom([]string{flags.edit})
+		return a.ProjectFrom([]string{flags.edit})
 	}
-	return a.project(nil)
+	return a.Project(nil)
 }
 
 // printPlan prints a plan. The error is the exit status of a plan that would do something.
@@ -184,7 +185,7 @@ type planOptions struct {
 		PlanEdit(context.Context, server.Proposal) (server.EditView, error)
 	}
 	Revisions   server.Caller
-	Deployments deploymentFinder
+	Deployments cmdline.DeploymentFinder
 	Pipelines   server.Caller
 
 	Query    server.PlanQuery                      // its Proposal is the definition of the folder, or of the file
@@ -269,13 +270,13 @@ func workOf(steps []pipeline.PlanStep) []pipeline.PlanStep {
 }
 
 // completeFailing offers what may be assumed to fail: fail= and a host of the pipeline that is named, or of this folder's.
-func completeFailing(a *app) completer {
-	return fromLog(a, func(ctx context.Context, s *assembly.Session, given []string) ([]string, error) {
-		name, err := a.pipelineName(given)
+func completeFailing(a *cmdline.App) cmdline.Completer {
+	return cmdline.FromLog(a, func(ctx context.Context, s *assembly.Session, given []string) ([]string, error) {
+		name, err := a.PipelineName(given)
 		if err != nil {
 			return nil, err
 		}
-		hosts, err := hostNames(ctx, s, name)
+		hosts, err := cmdline.HostNames(ctx, s, name)
 		for i, host := range hosts {
 			hosts[i] = "fail=" + host
 		}

@@ -9,27 +9,28 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func processCommand(a *app) *cobra.Command {
-	return group("process", "Execute processes of server.yaml, and describe them",
+func processCommand(a *cmdline.App) *cobra.Command {
+	return cmdline.Group("process", "Execute processes of server.yaml, and describe them",
 		"A process is a handler with a version and described inputs; each execution is a job, an action of kind job.",
 		processListCommand(a), processShowCommand(a), processRunCommand(a))
 }
 
-func processListCommand(a *app) *cobra.Command {
+func processListCommand(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List processes",
-		Example: examples("waybill process list", "waybill process list -o json"),
-		Args:    arguments(0, 0),
+		Example: cmdline.Examples("waybill process list", "waybill process list -o json"),
+		Args:    cmdline.Arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runListProcesses(ctx, listProcessesOptions{Processes: s, Out: a.printer()})
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+				return runListProcesses(ctx, listProcessesOptions{Processes: s, Out: a.Printer()})
 			})
 		},
 	}
@@ -51,16 +52,16 @@ func runListProcesses(ctx context.Context, o listProcessesOptions) error {
 	return show.List(o.Out, all, "no processes", show.Processes)
 }
 
-func processShowCommand(a *app) *cobra.Command {
+func processShowCommand(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show PROCESS",
 		Short:             "Show a process with its inputs and outputs",
-		Example:           examples("waybill process show mirror"),
-		Args:              arguments(1, 1, "PROCESS"),
-		ValidArgsFunction: first(completeConfigured(a, processNames)),
+		Example:           cmdline.Examples("waybill process show mirror"),
+		Args:              cmdline.Arguments(1, 1, "PROCESS"),
+		ValidArgsFunction: cmdline.First(cmdline.CompleteConfigured(a, cmdline.ProcessNames)),
 		RunE: func(c *cobra.Command, given []string) error {
-			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runShowProcess(ctx, showProcessOptions{Processes: s, ID: given[0], Out: a.printer()})
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+				return runShowProcess(ctx, showProcessOptions{Processes: s, ID: given[0], Out: a.Printer()})
 			})
 		},
 	}
@@ -83,7 +84,7 @@ func runShowProcess(ctx context.Context, o showProcessOptions) error {
 	return o.Out.Answer(p, show.Process(p)...)
 }
 
-func processRunCommand(a *app) *cobra.Command {
+func processRunCommand(a *cmdline.App) *cobra.Command {
 	var inputs []string
 	var all string
 	var watch bool
@@ -95,33 +96,33 @@ func processRunCommand(a *app) *cobra.Command {
 An input is -i name=text, or -i name:=JSON for any other value; --inputs takes all of
 them as one JSON object, or from a file as @FILE. With --watch the exit status is 1 when the job
 fails, and 4 when it is canceled.`,
-		Example: examples(`waybill process run mirror -i 'payload:={"features": []}' --watch`,
+		Example: cmdline.Examples(`waybill process run mirror -i 'payload:={"features": []}' --watch`,
 			"waybill process run mirror --inputs @payload.json"),
-		Args:              arguments(1, 1, "PROCESS"),
-		ValidArgsFunction: first(completeConfigured(a, processNames)),
+		Args:              cmdline.Arguments(1, 1, "PROCESS"),
+		ValidArgsFunction: cmdline.First(cmdline.CompleteConfigured(a, cmdline.ProcessNames)),
 		RunE: func(c *cobra.Command, given []string) error {
-			if err := exclusive(c, "inputs", "input"); err != nil {
+			if err := cmdline.Exclusive(c, "inputs", "input"); err != nil {
 				return err
 			}
-			raw, err := a.readInputs(inputs, all)
+			raw, err := readInputs(a, inputs, all)
 			if err != nil {
 				return err
 			}
-			return a.createSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runExecute(ctx, executeOptions{Processes: s, ID: given[0], Inputs: raw, By: a.User(), Then: a.afterAdding(s, watch, timeout)})
+			return a.CreateSession(c, func(ctx context.Context, s *assembly.Session) error {
+				return runExecute(ctx, executeOptions{Processes: s, ID: given[0], Inputs: raw, By: a.User(), Then: newAfterAdding(a, s, watch, timeout)})
 			})
 		},
 	}
 	c.Flags().StringArrayVarP(&inputs, "input", "i", nil, "name=text or name:=JSON; may be repeated")
 	c.Flags().StringVar(&all, "inputs", "", "all inputs: a JSON object, or @FILE")
 	c.Flags().BoolVar(&watch, "watch", false, "show the job until it has ended")
-	addTimeout(c, &timeout, "with --watch: "+stopWatching)
-	offerFrom(c, completeAssignments(a, inputNames), "input")
+	cmdline.AddTimeout(c, &timeout, "with --watch: "+stopWatching)
+	cmdline.OfferFrom(c, cmdline.CompleteAssignments(a, cmdline.InputNames), "input")
 	return c
 }
 
 // readInputs returns the inputs that the flags name as a JSON object.
-func (a *app) readInputs(inputs []string, all string) (json.RawMessage, error) {
+func readInputs(a *cmdline.App, inputs []string, all string) (json.RawMessage, error) {
 	if all == "" {
 		return readAssignments("-i", "input", inputs)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
@@ -41,30 +42,30 @@ func greeter(t *testing.T, ignored ...string) *folder {
 func TestValidateSumsAPipelineUp(t *testing.T) {
 	t.Parallel()
 	f := greeter(t, "secrets")
-	p, err := f.project(nil)
+	p, err := f.Project(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, arguments := range [][]string{nil, {"waybill.yaml"}, {"."}} {
-		if err := f.validate(t.Context(), arguments, false); err != nil {
+		if err := validate(t.Context(), f.App, arguments, false); err != nil {
 			t.Fatal(err)
 		}
-		f.want(t, "waybill.yaml is valid: "+show.Summary(p.definition)+"\n", "")
+		f.want(t, "waybill.yaml is valid: "+show.Summary(p.Definition)+"\n", "")
 	}
 }
 
 func TestValidateWarnsOfSecretsInTheFolder(t *testing.T) {
 	t.Parallel()
 	f := greeter(t)
-	if err := f.validate(t.Context(), nil, false); err != nil {
+	if err := validate(t.Context(), f.App, nil, false); err != nil {
 		t.Fatal(err)
 	}
 	if text := f.err.String(); !strings.Contains(text, "the secret file secrets/key is in the project's folder and git does not ignore it") {
 		t.Errorf("standard error %q", text)
 	}
 	f.out.Reset()
-	f.output = jsonOutput
-	if err := f.validate(t.Context(), nil, false); err != nil {
+	f.Output = cmdline.JSONOutput
+	if err := validate(t.Context(), f.App, nil, false); err != nil {
 		t.Fatal(err)
 	}
 	var got validDocument
@@ -81,24 +82,24 @@ func TestValidateReportsFaults(t *testing.T) {
 		hint   string
 	}{
 		"two faults":  {func(t *testing.T, f *folder) { f.write(t, "waybill.yaml", "pipelin: x\nstages: 7\n") }, "waybill.yaml:1:1", ""},
-		"no file":     {func(t *testing.T, f *folder) { rename(t, f, "waybill.yaml", "other.yaml") }, "waybill.yaml not found in ", starter},
+		"no file":     {func(t *testing.T, f *folder) { rename(t, f, "waybill.yaml", "other.yaml") }, "waybill.yaml not found in ", cmdline.Starter},
 		"git ignores": {func(t *testing.T, f *folder) { f.write(t, ".gitignore", ".wharf-ci.yml\nsecrets\n") }, "git ignores .wharf-ci.yml, so no revision has it", "git add -f .wharf-ci.yml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := greeter(t, "secrets")
 			c.change(t, f)
-			err := f.validate(t.Context(), nil, false)
+			err := validate(t.Context(), f.App, nil, false)
 			wantFault(t, err, fault.Invalid, c.want, c.hint)
-			if exitStatus(err) != 2 {
-				t.Errorf("exit status %d, want 2", exitStatus(err))
+			if cmdline.ExitStatus(err) != 2 {
+				t.Errorf("exit status %d, want 2", cmdline.ExitStatus(err))
 			}
 			f.want(t, "", "")
 		})
 	}
 	f := newFolder(t, map[string]string{"waybill.yaml": "pipelin: x\nstages: 7\n"})
-	f.output = jsonOutput
-	err := f.validate(t.Context(), nil, false)
+	f.Output = cmdline.JSONOutput
+	err := validate(t.Context(), f.App, nil, false)
 	var got validDocument
 	if json.Unmarshal(f.out.Bytes(), &got) != nil || got.Valid || len(got.Problems) < 2 || !isShown(err) {
 		t.Errorf("as JSON: %+v, %v", got, err)
@@ -110,17 +111,17 @@ func TestAProjectIsFoundFromBelow(t *testing.T) {
 	f := greeter(t)
 	f.write(t, "cmd/greeter/main.go", "package main\n")
 	f.Dir = filepath.Join(f.dir, "cmd", "greeter")
-	p, err := f.project(nil)
-	if err != nil || p.dir != f.dir || p.source != greeterFile || p.definition.Pipeline != "greeter" {
+	p, err := f.Project(nil)
+	if err != nil || p.Dir != f.dir || p.Source != greeterFile || p.Definition.Pipeline != "greeter" {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if _, err := f.project([]string{"main.go"}); !strings.Contains(err.Error(), "main.go is a file: name the folder it is in") {
+	if _, err := f.Project([]string{"main.go"}); !strings.Contains(err.Error(), "main.go is a file: name the folder it is in") {
 		t.Errorf("a file as an argument: %v", err)
 	}
-	if _, err := f.project([]string{"absent"}); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "read the folder absent: ") {
+	if _, err := f.Project([]string{"absent"}); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "read the folder absent: ") {
 		t.Errorf("an absent folder: %v", err)
 	}
-	if _, err := f.project([]string{"."}); !strings.Contains(err.Error(), "waybill.yaml not found in") {
+	if _, err := f.Project([]string{"."}); !strings.Contains(err.Error(), "waybill.yaml not found in") {
 		t.Errorf("a folder that is named is not left: %v", err)
 	}
 }
@@ -128,21 +129,21 @@ func TestAProjectIsFoundFromBelow(t *testing.T) {
 func TestBuildFilesAreCheckedFirst(t *testing.T) {
 	t.Parallel()
 	f := greeter(t)
-	p, err := f.project(nil)
+	p, err := f.Project(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.checkBuilds(t.Context(), p); err != nil {
+	if err := f.CheckBuilds(t.Context(), p); err != nil {
 		t.Error(err)
 	}
 	f.write(t, ".wharf-ci.yml", strings.Replace(greeterBuild, "cmds", "commands", 1))
-	if err := f.checkBuilds(t.Context(), p); err == nil || !strings.Contains(err.Error(), ".wharf-ci.yml:4:") {
+	if err := f.CheckBuilds(t.Context(), p); err == nil || !strings.Contains(err.Error(), ".wharf-ci.yml:4:") {
 		t.Errorf("a faulty build file: %v", err)
 	}
 	rename(t, f, ".wharf-ci.yml", ".wharf-ci.yaml")
-	wantFault(t, f.checkBuilds(t.Context(), p), fault.Invalid, ".wharf-ci.yml not found in ", "mv .wharf-ci.yaml .wharf-ci.yml   # only this name is read")
+	wantFault(t, f.CheckBuilds(t.Context(), p), fault.Invalid, ".wharf-ci.yml not found in ", "mv .wharf-ci.yaml .wharf-ci.yml   # only this name is read")
 	rename(t, f, ".wharf-ci.yaml", "ci.txt")
-	if err := f.checkBuilds(t.Context(), p); !strings.HasPrefix(fault.HintOf(err), "waybill build init   # writes one, such as:") {
+	if err := f.CheckBuilds(t.Context(), p); !strings.HasPrefix(fault.HintOf(err), "waybill build init   # writes one, such as:") {
 		t.Errorf("hint %q", fault.HintOf(err))
 	}
 }
@@ -155,14 +156,14 @@ func TestSecretsStayOutOfRevisions(t *testing.T) {
 	run(t, f.dir, "ln", "-sf", "../vault/real", "secrets/key")
 	label := func() string {
 		t.Helper()
-		p, err := f.project(nil)
+		p, err := f.Project(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{"vault/real"}, p.secretFiles()); diff != "" {
+		if diff := cmp.Diff([]string{"vault/real"}, p.SecretFiles()); diff != "" {
 			t.Fatalf("secret files (-want +got):\n%s", diff)
 		}
-		tree, err := p.tree(t.Context(), assembly.Home{Dir: filepath.Join(f.dir, ".waybill")})
+		tree, err := p.Tree(t.Context(), assembly.Home{Dir: filepath.Join(f.dir, ".waybill")})
 		if err != nil {
 			t.Fatal(err)
 		}

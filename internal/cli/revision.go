@@ -7,36 +7,37 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func revisionCommand(a *app) *cobra.Command {
-	return group("revision", "Read, compare, register, reject and accept revisions", "A revision is a state of a project's files, under a label that is its own in the pipeline.",
+func revisionCommand(a *cmdline.App) *cobra.Command {
+	return cmdline.Group("revision", "Read, compare, register, reject and accept revisions", "A revision is a state of a project's files, under a label that is its own in the pipeline.",
 		revisionListCommand(a), revisionShowCommand(a), revisionRegisterCommand(a), revisionArtifactCommand(a), revisionDiffCommand(a), revisionRejectCommand(a), revisionAcceptCommand(a))
 }
 
-func revisionListCommand(a *app) *cobra.Command {
-	limit := listLimit
+func revisionListCommand(a *cmdline.App) *cobra.Command {
+	limit := cmdline.ListLimit
 	c := &cobra.Command{
 		Use:               "list [PIPELINE]",
 		Short:             "List revisions, newest first",
-		Example:           examples("waybill revision list greeter", "waybill revision list greeter -o json | jq -r '.[].label'"),
-		Args:              arguments(0, 1, "PIPELINE"),
-		ValidArgsFunction: completePipelines(a),
+		Example:           cmdline.Examples("waybill revision list greeter", "waybill revision list greeter -o json | jq -r '.[].label'"),
+		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
+		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				name, err := a.pipelineName(arguments)
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+				name, err := a.PipelineName(arguments)
 				if err != nil {
 					return err
 				}
-				return runListRevisions(ctx, listRevisionsOptions{Revisions: s, Pipeline: name, Limit: limit, Out: a.printer(), Now: time.Now})
+				return runListRevisions(ctx, listRevisionsOptions{Revisions: s, Pipeline: name, Limit: limit, Out: a.Printer(), Now: time.Now})
 			})
 		},
 	}
-	c.Flags().IntVar(&limit, "limit", listLimit, "at most this many; 0: all")
+	c.Flags().IntVar(&limit, "limit", cmdline.ListLimit, "at most this many; 0: all")
 	return c
 }
 
@@ -57,16 +58,16 @@ func runListRevisions(ctx context.Context, o listRevisionsOptions) error {
 	return show.List(o.Out, found, "no revisions", func(found []pipeline.RegisteredRevision) []string { return show.Revisions(found, o.Out.Style, o.Now()) })
 }
 
-func revisionShowCommand(a *app) *cobra.Command {
+func revisionShowCommand(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show PIPELINE LABEL",
 		Short:             "Show a revision: its commit, its artifacts, its deployments",
-		Example:           examples("waybill revision show greeter 3f2c9a1"),
-		Args:              arguments(2, 2, "PIPELINE", "LABEL"),
-		ValidArgsFunction: inTurn(completePipelines(a), completeRevisions(a)),
+		Example:           cmdline.Examples("waybill revision show greeter 3f2c9a1"),
+		Args:              cmdline.Arguments(2, 2, "PIPELINE", "LABEL"),
+		ValidArgsFunction: cmdline.InTurn(cmdline.CompletePipelines(a), cmdline.CompleteRevisions(a)),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runShowRevision(ctx, showRevisionOptions{Log: s, Pipeline: arguments[0], Label: arguments[1], Out: a.printer()})
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+				return runShowRevision(ctx, showRevisionOptions{Log: s, Pipeline: arguments[0], Label: arguments[1], Out: a.Printer()})
 			})
 		},
 	}
@@ -81,7 +82,7 @@ type revisionDocument struct {
 type showRevisionOptions struct {
 	Log interface {
 		server.Caller
-		deploymentLister
+		cmdline.DeploymentLister
 	}
 	Pipeline, Label string
 	Out             show.Printer

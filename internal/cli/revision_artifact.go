@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/file"
@@ -20,7 +21,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func revisionArtifactCommand(a *app) *cobra.Command {
+func revisionArtifactCommand(a *cmdline.App) *cobra.Command {
 	arch := ""
 	c := &cobra.Command{
 		Use:   "artifact PIPELINE LABEL --arch ARTIFACT FILE",
@@ -28,31 +29,31 @@ func revisionArtifactCommand(a *app) *cobra.Command {
 		Long: `Uploads one artifact of a stage with build: external. --arch is its label there. The last one that
 a stage expects lets its deployments continue. The same file may be uploaded again, such as after
 a broken connection; another one under the same label is refused.`,
-		Example: examples("waybill revision artifact greeter v1.4.2 --arch arm64 dist/greeter-arm64.tar.gz"),
-		Args:    arguments(3, 3, "PIPELINE", "LABEL", "FILE"),
-		ValidArgsFunction: inTurn(completePipelines(a), completeRevisions(a), func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		Example: cmdline.Examples("waybill revision artifact greeter v1.4.2 --arch arm64 dist/greeter-arm64.tar.gz"),
+		Args:    cmdline.Arguments(3, 3, "PIPELINE", "LABEL", "FILE"),
+		ValidArgsFunction: cmdline.InTurn(cmdline.CompletePipelines(a), cmdline.CompleteRevisions(a), func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveDefault // files
 		}),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			if arch == "" {
-				return usageFault(c, fault.New(fault.Invalid, "which artifact?").WithHint("--arch ARTIFACT, a label of artifacts in waybill.yaml"))
+				return cmdline.UsageFault(c, fault.New(fault.Invalid, "which artifact?").WithHint("--arch ARTIFACT, a label of artifacts in waybill.yaml"))
 			}
-			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				a.warnPrivateBlobs(s.PrivateBlobs())
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+				a.WarnPrivateBlobs(s.PrivateBlobs())
 				return runPutArtifact(ctx, putArtifactOptions{
-					Artifacts: s, Pipeline: arguments[0], Label: arguments[1], Artifact: arch, File: a.Path(arguments[2]), By: a.User(), Out: a.printer(),
+					Artifacts: s, Pipeline: arguments[0], Label: arguments[1], Artifact: arch, File: a.Path(arguments[2]), By: a.User(), Out: a.Printer(),
 				})
 			})
 		},
 	}
 	c.Flags().StringVar(&arch, "arch", "", "label of the artifact, usually an architecture (required)")
-	offerFrom(c, completeArtifacts(a), "arch")
+	cmdline.OfferFrom(c, completeArtifacts(a), "arch")
 	return c
 }
 
 // completeArtifacts offers the artifacts that the pipeline in the first argument expects from outside.
-func completeArtifacts(a *app) completer {
-	return fromLog(a, func(ctx context.Context, s *assembly.Session, given []string) ([]string, error) {
+func completeArtifacts(a *cmdline.App) cmdline.Completer {
+	return cmdline.FromLog(a, func(ctx context.Context, s *assembly.Session, given []string) ([]string, error) {
 		if len(given) == 0 {
 			return nil, nil
 		}

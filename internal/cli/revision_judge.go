@@ -6,26 +6,27 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func revisionRejectCommand(a *app) *cobra.Command {
+func revisionRejectCommand(a *cmdline.App) *cobra.Command {
 	c := judgmentCommand(a, "reject", server.RejectRevision)
 	c.Short = "Deploy a revision only when it is accepted again"
 	c.Long = `Rejects a revision: it is not deployed or retried until it is accepted again. A deployment
 of it that is under way starts nothing new; "waybill deployment cancel" ends it. Hosts that run
 the revision keep it.`
-	c.Example = examples(`waybill revision reject greeter 3f2c9a1 --reason "loses sessions"`)
+	c.Example = cmdline.Examples(`waybill revision reject greeter 3f2c9a1 --reason "loses sessions"`)
 	return c
 }
 
-func revisionAcceptCommand(a *app) *cobra.Command {
+func revisionAcceptCommand(a *cmdline.App) *cobra.Command {
 	c := judgmentCommand(a, "accept", server.AcceptRevision)
 	c.Short = "Accept a rejected revision again"
-	c.Example = examples("waybill revision accept greeter 3f2c9a1")
+	c.Example = cmdline.Examples("waybill revision accept greeter 3f2c9a1")
 	return c
 }
 
@@ -33,15 +34,15 @@ func revisionAcceptCommand(a *app) *cobra.Command {
 type judgment = server.Operation[server.JudgmentInput, pipeline.RegisteredRevision]
 
 // judgmentCommand returns a command that records what a person says of a revision.
-func judgmentCommand(a *app, name string, judge judgment) *cobra.Command {
+func judgmentCommand(a *cmdline.App, name string, judge judgment) *cobra.Command {
 	reason := ""
 	c := &cobra.Command{
 		Use:               name + " PIPELINE LABEL",
-		Args:              arguments(2, 2, "PIPELINE", "LABEL"),
-		ValidArgsFunction: inTurn(completePipelines(a), completeRevisions(a)),
+		Args:              cmdline.Arguments(2, 2, "PIPELINE", "LABEL"),
+		ValidArgsFunction: cmdline.InTurn(cmdline.CompletePipelines(a), cmdline.CompleteRevisions(a)),
 		RunE: func(c *cobra.Command, given []string) error {
-			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runJudge(ctx, judgeOptions{Revisions: s, Judge: judge, Pipeline: given[0], Label: given[1], Reason: reason, Out: a.printer()})
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+				return runJudge(ctx, judgeOptions{Revisions: s, Judge: judge, Pipeline: given[0], Label: given[1], Reason: reason, Out: a.Printer()})
 			})
 		},
 	}
@@ -52,7 +53,7 @@ func judgmentCommand(a *app, name string, judge judgment) *cobra.Command {
 type judgeOptions struct {
 	Revisions interface {
 		server.Caller
-		deploymentLister
+		cmdline.DeploymentLister
 	}
 	Judge                   judgment
 	Pipeline, Label, Reason string

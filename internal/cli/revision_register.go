@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
@@ -15,7 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func revisionRegisterCommand(a *app) *cobra.Command {
+func revisionRegisterCommand(a *cmdline.App) *cobra.Command {
 	commit, noDeploy := "", false
 	c := &cobra.Command{
 		Use:   "register PIPELINE LABEL",
@@ -23,15 +24,15 @@ func revisionRegisterCommand(a *app) *cobra.Command {
 		Long: `Registers a revision of a pipeline whose artifacts come from outside (build: external), and
 makes its forward deployment, which waits for the artifacts: waybill revision artifact. The same
 label may be registered again. Revisions that Waybill builds are registered by waybill ship.`,
-		Example: examples("waybill revision register greeter v1.4.2 --commit 3f2c9a1",
+		Example: cmdline.Examples("waybill revision register greeter v1.4.2 --commit 3f2c9a1",
 			"waybill revision artifact greeter v1.4.2 --arch arm64 dist/greeter-arm64.tar.gz"),
-		Args:              arguments(2, 2, "PIPELINE", "LABEL"),
-		ValidArgsFunction: completePipelines(a),
+		Args:              cmdline.Arguments(2, 2, "PIPELINE", "LABEL"),
+		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				a.warnPrivateBlobs(s.PrivateBlobs())
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+				a.WarnPrivateBlobs(s.PrivateBlobs())
 				return runRegisterRevision(ctx, registerRevisionOptions{
-					Log: s, Deploy: !noDeploy, Idle: s.IsIdle, Out: a.printer(),
+					Log: s, Deploy: !noDeploy, Idle: s.IsIdle, Out: a.Printer(),
 					Revision: pipeline.RegisteredRevision{Pipeline: arguments[0], Label: arguments[1], Commit: commit, By: a.User()},
 				})
 			})
@@ -73,7 +74,7 @@ func runRegisterRevision(ctx context.Context, o registerRevisionOptions) error {
 		return err
 	}
 	if !o.Out.JSON && done.Deployment != nil {
-		warnIfIdle(ctx, o.Out, o.Idle)
+		cmdline.WarnIfIdle(ctx, o.Out, o.Idle)
 	}
 	return nil
 }

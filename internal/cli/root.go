@@ -2,6 +2,8 @@ package cli
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 )
 
 // Groups of commands in the help.
@@ -28,25 +30,25 @@ passed; 130 ended by Ctrl-C, SIGTERM or a closed terminal; 141 its output is not
 read any more.`
 
 // rootCommand returns `waybill` with every command below it.
-func rootCommand(a *app) *cobra.Command {
+func rootCommand(a *cmdline.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:               "waybill",
 		Short:             "Ship a revision through its pipeline, and never lose its place",
 		Long:              rootHelp,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		PersistentPreRunE: func(*cobra.Command, []string) error { return a.check() },
+		PersistentPreRunE: func(*cobra.Command, []string) error { return a.Check() },
 		Args:              cobra.ArbitraryArgs,
-		RunE:              showHelp,
+		RunE:              cmdline.ShowHelp,
 	}
-	root.SetIn(a.in)
-	root.SetOut(a.out)
-	root.SetErr(a.err)
-	root.SetFlagErrorFunc(usageFault)
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	root.SetFlagErrorFunc(cmdline.UsageFault)
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, arguments []string) {
 		if given := c.Flags().Args(); c.HasAvailableSubCommands() && len(given) > 0 {
-			a.unknown = showHelp(c, given)
+			a.Unknown = cmdline.ShowHelp(c, given)
 			return
 		}
 		help(c, arguments)
@@ -64,7 +66,7 @@ func rootCommand(a *app) *cobra.Command {
 }
 
 // addCommands adds every command to the root, in its group of the help.
-func addCommands(a *app, root *cobra.Command) {
+func addCommands(a *cmdline.App, root *cobra.Command) {
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
 			c.GroupID = group
@@ -77,12 +79,12 @@ func addCommands(a *app, root *cobra.Command) {
 }
 
 // addGlobals declares the flags that every command has.
-func addGlobals(a *app, root *cobra.Command) {
+func addGlobals(a *cmdline.App, root *cobra.Command) {
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.Flags.Home, "home", "", "folder of the log (default: WAYBILL_HOME, else .waybill beside waybill.yaml)")
 	flags.StringVar(&a.Flags.Config, "config", "", "server.yaml (default: WAYBILL_CONFIG, else the home's)")
 	flags.StringVar(&a.Flags.Store, "store", "", "URL of the ledger, such as postgres://host/waybill (default: waybill.db in the home); other users of the machine can read it, so keep its password in ~/.pgpass, PGPASSFILE, or ledger.url of server.yaml")
 	flags.StringVar(&a.Flags.Server, "server", "", "URL of a running server; WAYBILL_TOKEN is its token, unless it is this home's own")
-	flags.StringVarP(&a.output, "output", "o", textOutput, "text, or json, whose form is stable")
-	offer(root, "output", textOutput, jsonOutput)
+	flags.StringVarP(&a.Output, "output", "o", cmdline.TextOutput, "text, or json, whose form is stable")
+	cmdline.Offer(root, "output", cmdline.TextOutput, cmdline.JSONOutput)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/local"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 )
@@ -36,25 +37,25 @@ and token are in worker.json of the results folder. The command then stays after
 end, also after a failure, until a reader has acknowledged that it has everything, or for
 --linger. SIGTERM or Ctrl-C cancels the build, and leaves readers --termination-grace.`
 
-func runCommand(a *app) *cobra.Command {
+func runCommand(a *cmdline.App) *cobra.Command {
 	var flags local.Options
 	var passwords []string
 	c := &cobra.Command{
 		Use:     "run [DIR]",
 		Short:   "Run the build of this folder on this computer",
 		Long:    runHelp,
-		Example: examples("waybill run", "waybill run --stage test", "waybill run --step test/unit", "waybill run --environment stage --dry-run"),
-		Args:    arguments(0, 1, "DIR"),
+		Example: cmdline.Examples("waybill run", "waybill run --stage test", "waybill run --step test/unit", "waybill run --environment stage --dry-run"),
+		Args:    cmdline.Arguments(0, 1, "DIR"),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			values, err := a.readPasswords(c.Context(), passwords)
+			values, err := readPasswords(c.Context(), a, passwords)
 			if err != nil {
 				return err
 			}
 			flags.Hide(values)
-			arguments = a.resumeArguments(arguments, &flags)
-			run := func(ctx context.Context) error { return a.runWith(ctx, c.Flags(), arguments, flags) }
+			arguments = resumeArguments(a, arguments, &flags)
+			run := func(ctx context.Context) error { return runWith(ctx, a, c.Flags(), arguments, flags) }
 			if flags.Watch {
-				return a.watchBuilds(c.Context(), arguments, flags, run)
+				return watchBuilds(c.Context(), a, arguments, flags, run)
 			}
 			return run(c.Context())
 		},
@@ -65,7 +66,7 @@ func runCommand(a *app) *cobra.Command {
 }
 
 // runWith runs a build with flags that were read from a set.
-func (a *app) runWith(ctx context.Context, set *pflag.FlagSet, arguments []string, flags local.Options) (err error) {
+func runWith(ctx context.Context, a *cmdline.App, set *pflag.FlagSet, arguments []string, flags local.Options) (err error) {
 	ctx, stop := lifecycle.UntilUnread(ctx)
 	defer stop()
 	defer func() {
@@ -73,7 +74,7 @@ func (a *app) runWith(ctx context.Context, set *pflag.FlagSet, arguments []strin
 			err = errors.Join(err, cause)
 		}
 	}()
-	if flags.Shell && !(a.canAsk() && onTerminal(a.out)) {
+	if flags.Shell && !(a.CanAsk() && cmdline.OnTerminal(a.Out)) {
 		return fault.New(fault.Invalid, "--shell wants a terminal").WithHint("--keep-failed")
 	}
 	flags.KeepFailed = flags.KeepFailed || flags.Shell
@@ -81,21 +82,21 @@ func (a *app) runWith(ctx context.Context, set *pflag.FlagSet, arguments []strin
 	if flags.Runner == local.RunnerKubernetes && !set.Changed("max-parallel") {
 		flags.MaxParallel = local.KubernetesParallel
 	}
-	flags.Kept = a.keptFlags(set)
-	return a.runBuild(ctx, optional(arguments, 0), flags)
+	flags.Kept = keptFlags(a, set)
+	return runBuild(ctx, a, cmdline.Optional(arguments, 0), flags)
 }
 
 // runBuild runs a build, or shows what it would run.
-func (a *app) runBuild(ctx context.Context, folder string, flags local.Options) error {
+func runBuild(ctx context.Context, a *cmdline.App, folder string, flags local.Options) error {
 	if flags.DryRun.On() {
-		return a.printPlan(ctx, folder, flags)
+		return printBuildPlan(ctx, a, folder, flags)
 	}
-	ended, err := a.builder().Run(ctx, folder, flags)
+	ended, err := builder(a).Run(ctx, folder, flags)
 	switch {
 	case ended.Status == "":
 		return err
 	case ended.Status == build.Canceled && ctx.Err() != nil: // by a signal, which has a status of its own
-		return errors.Join(printed(fault.New(fault.Interrupted, "build %s was canceled", ended.ID)), err)
+		return errors.Join(cmdline.Printed(fault.New(fault.Interrupted, "build %s was canceled", ended.ID)), err)
 	}
 	return errors.Join(outcomeOf(ended.ID, ended.Status), err)
 }
@@ -106,7 +107,7 @@ func outcomeOf(id string, result build.Status) error {
 	case build.Completed, build.Skipped:
 		return nil
 	case build.Canceled:
-		return printed(fault.New(fault.Canceled, "build %s was canceled", id))
+		return cmdline.Printed(fault.New(fault.Canceled, "build %s was canceled", id))
 	}
-	return printed(fault.New(fault.Failed, "build %s failed", id))
+	return cmdline.Printed(fault.New(fault.Failed, "build %s failed", id))
 }

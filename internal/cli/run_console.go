@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/local"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -26,14 +27,14 @@ import (
 )
 
 // builder returns what runs builds in this place and shows them on this command line.
-func (a *app) builder() *local.Builder {
-	b := &local.Builder{Files: a.Place, Console: buildConsole{a}, Environment: a.Environment, Dir: a.Dir, Home: a.Flags.Home, Version: a.Version, Err: a.err,
-		Earlier: func(name, folder string) (*results.Reader, error) { return a.earlierBuild(name, folder) },
+func builder(a *cmdline.App) *local.Builder {
+	b := &local.Builder{Files: a.Place, Console: buildConsole{a}, Environment: a.Environment, Dir: a.Dir, Home: a.Flags.Home, Version: a.Version, Err: a.Err,
+		Earlier: func(name, folder string) (*results.Reader, error) { return earlierBuild(a, name, folder) },
 		Trace: func(ctx context.Context, errors *slog.Logger) (trace.TracerProvider, func(context.Context) error) {
-			return a.traceBuild(ctx, errors)
+			return traceBuild(ctx, a, errors)
 		},
 		Waits: func(limit time.Duration) {
-			fmt.Fprintf(a.err, "waiting up to %s until a reader has acknowledged the results; Ctrl-C ends this\n", server.ShortDuration(limit))
+			fmt.Fprintf(a.Err, "waiting up to %s until a reader has acknowledged the results; Ctrl-C ends this\n", server.ShortDuration(limit))
 		},
 		Terminated: func(ctx context.Context) bool { return errors.Is(context.Cause(ctx), lifecycle.ErrTerminated) },
 	}
@@ -45,42 +46,42 @@ func (a *app) builder() *local.Builder {
 
 // traceBuild returns where the spans of a build go. Variables that may be meant for programs of the build do not fail it: with those
 // that cannot be followed spans go nowhere, which is a warning.
-func (a *app) traceBuild(ctx context.Context, log *slog.Logger) (trace.TracerProvider, func(context.Context) error) {
+func traceBuild(ctx context.Context, a *cmdline.App, log *slog.Logger) (trace.TracerProvider, func(context.Context) error) {
 	tracing, err := otlp.Open(ctx, a.Environment, a.Version, log)
 	if err != nil {
-		fmt.Fprintf(a.err, "waybill: warning: the build is not traced: %s\n", build.VisibleText([]byte(err.Error())))
+		fmt.Fprintf(a.Err, "waybill: warning: the build is not traced: %s\n", build.VisibleText([]byte(err.Error())))
 		tracing = otlp.Nowhere()
 	}
 	return tracing, tracing.Close
 }
 
 // buildConsole is this command line as a build uses it.
-type buildConsole struct{ a *app }
+type buildConsole struct{ a *cmdline.App }
 
-func (c buildConsole) Problems(problems fault.Problems) { c.a.printProblems(problems) }
+func (c buildConsole) Problems(problems fault.Problems) { c.a.PrintProblems(problems) }
 
-func (c buildConsole) CanAsk() bool { return c.a.canAsk() }
+func (c buildConsole) CanAsk() bool { return c.a.CanAsk() }
 
 func (c buildConsole) Password(ctx context.Context, name string) (string, error) {
-	return c.a.askPassword(ctx, name)
+	return askPassword(ctx, c.a, name)
 }
 
 func (c buildConsole) Shell(ctx context.Context, kept command.Kept) error {
-	terminal, ok := terminalOf(c.a.in)
+	terminal, ok := cmdline.TerminalOf(c.a.In)
 	if !ok {
 		return nil
 	}
-	fmt.Fprintf(c.a.err, "a shell in the folder of %s; exit leaves it, and the folder stays: %s\n", kept.Step, c.a.Shorten(kept.Dir))
+	fmt.Fprintf(c.a.Err, "a shell in the folder of %s; exit leaves it, and the folder stays: %s\n", kept.Step, c.a.Shorten(kept.Dir))
 	return kept.Shell(ctx, cmp.Or(c.a.Environment("SHELL"), "/bin/sh"), terminal, "TERM="+c.a.Environment("TERM"))
 }
 
 func (c buildConsole) View(h local.Head) worker.View {
-	return show.NewBuildView(c.a.printer(), show.BuildHead{ID: h.ID, Name: c.a.buildName(h), Label: h.Label, Results: h.Results, Log: c.a.readLogWith(h),
-		Resume: c.a.resumeWith(h), Resumes: describeResumed(h), Plan: h.Plan, Runner: h.Runner, Advice: h.Advice})
+	return show.NewBuildView(c.a.Printer(), show.BuildHead{ID: h.ID, Name: buildName(c.a, h), Label: h.Label, Results: h.Results, Log: readLogWith(c.a, h),
+		Resume: resumeWith(c.a, h), Resumes: describeResumed(h), Plan: h.Plan, Runner: h.Runner, Advice: h.Advice})
 }
 
 // buildName returns what other commands take for a build: its id, or the folder of its results, which has a separator.
-func (a *app) buildName(h local.Head) string {
+func buildName(a *cmdline.App, h local.Head) string {
 	if h.Named {
 		return h.ID
 	}
@@ -92,17 +93,17 @@ func (a *app) buildName(h local.Head) string {
 }
 
 // readLogWith returns the command that prints the log of a build's step, without the step.
-func (a *app) readLogWith(h local.Head) string {
-	return "waybill build log " + fault.Quote(a.buildName(h))
+func readLogWith(a *cmdline.App, h local.Head) string {
+	return "waybill build log " + fault.Quote(buildName(a, h))
 }
 
 // resumeWith returns the command that resumes a build that failed; "" for one of a snapshot or a commit, whose files do not change.
-func (a *app) resumeWith(h local.Head) string {
+func resumeWith(a *cmdline.App, h local.Head) string {
 	switch {
 	case h.Folder == "":
 		return ""
 	case !h.Named:
-		return "waybill run --resume=" + fault.Quote(a.buildName(h))
+		return "waybill run --resume=" + fault.Quote(buildName(a, h))
 	}
 	if folder := a.Shorten(h.Folder); folder != "." {
 		return "waybill run " + fault.Quote(folder) + " --resume"

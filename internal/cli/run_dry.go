@@ -5,6 +5,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/local"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 )
 
@@ -16,18 +17,18 @@ type previewDocument struct {
 }
 
 // printPreview shows what a build would run, and with --dry-run=server what its runner answers.
-func (a *app) printPlan(ctx context.Context, folder string, flags local.Options) error {
-	p, err := a.builder().Preview(ctx, folder, flags)
+func printBuildPlan(ctx context.Context, a *cmdline.App, folder string, flags local.Options) error {
+	p, err := builder(a).Preview(ctx, folder, flags)
 	if err != nil {
 		return err
 	}
 	lines := show.BuildPlan(p.Plan)
 	if !p.Asked {
-		return a.printer().Answer(p.Plan, lines...)
+		return a.Printer().Answer(p.Plan, lines...)
 	}
 	lines = append(lines, "", p.Runner)
 	for _, remark := range p.Remarks {
 		lines = append(lines, "  "+remark)
 	}
-	return a.printer().Answer(previewDocument{p.Plan, p.Runner, show.Items(p.Remarks)}, lines...)
+	return a.Printer().Answer(previewDocument{p.Plan, p.Runner, show.Items(p.Remarks)}, lines...)
 }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/local"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/docker"
 )
 
 // addRunFlags declares the flags of waybill run.
-func addRunFlags(a *app, c *cobra.Command, flags *local.Options) {
+func addRunFlags(a *cmdline.App, c *cobra.Command, flags *local.Options) {
 	addVariableFlags(a, c, flags)
 	f := c.Flags()
 	f.StringArrayVar(&flags.Stages, "stage", nil, "run only this stage (repeatable)")
@@ -48,17 +49,17 @@ func addRunFlags(a *app, c *cobra.Command, flags *local.Options) {
 	f.Int64Var(&flags.CacheSize, "cache-size", 10<<30, "how many bytes of these files are kept; 0: none, and none are used")
 	f.StringVar(&flags.Resume, "resume", "", "reuse the steps that completed in this build, or in the last one of the folder")
 	f.Lookup("resume").NoOptDefVal = local.Last
-	offerFrom(c, completeBuilds(a), "resume")
+	cmdline.OfferFrom(c, completeBuilds(a), "resume")
 	addKubernetesFlags(c, &flags.Kubernetes)
-	offer(c, "runner", local.RunnerAuto, local.RunnerProcess, local.RunnerDocker, local.RunnerKubernetes)
-	offer(c, "pull", string(docker.PullMissing), string(docker.PullAlways), string(docker.PullNever))
-	offerFrom(c, completeFile(a, func(file *build.File) (names []string) {
+	cmdline.Offer(c, "runner", local.RunnerAuto, local.RunnerProcess, local.RunnerDocker, local.RunnerKubernetes)
+	cmdline.Offer(c, "pull", string(docker.PullMissing), string(docker.PullAlways), string(docker.PullNever))
+	cmdline.OfferFrom(c, completeFile(a, func(file *build.File) (names []string) {
 		for _, stage := range file.Stages {
 			names = append(names, stage.Name)
 		}
 		return names
 	}), "stage")
-	offerFrom(c, completeFile(a, func(file *build.File) (paths []string) {
+	cmdline.OfferFrom(c, completeFile(a, func(file *build.File) (paths []string) {
 		for _, stage := range file.Stages {
 			for _, step := range stage.Steps {
 				paths = append(paths, stage.Name+"/"+step.Key)
@@ -69,15 +70,15 @@ func addRunFlags(a *app, c *cobra.Command, flags *local.Options) {
 }
 
 // addVariableFlags declares the flags that give variables their values.
-func addVariableFlags(a *app, c *cobra.Command, flags *local.Options) {
+func addVariableFlags(a *cmdline.App, c *cobra.Command, flags *local.Options) {
 	f := c.Flags()
 	f.StringVar(&flags.File, "file", build.FileName, "the build's file, from the folder's root")
 	f.StringArrayVarP(&flags.Inputs, "input", "i", nil, "give an input of the file its value, as name=value (repeatable)")
 	f.StringVar(&flags.Environment, "environment", "", "select an environment of the file")
 	f.StringVar(&flags.BuildID, "build-id", "", "the build's id (default: the next number)")
 	f.StringVar(&flags.ProjectID, "project-id", "", "the project's number, for ${PROJECT_ID}")
-	offerFrom(c, completeInputs(a), "input")
-	offerFrom(c, completeFile(a, func(file *build.File) (names []string) {
+	cmdline.OfferFrom(c, completeInputs(a), "input")
+	cmdline.OfferFrom(c, completeFile(a, func(file *build.File) (names []string) {
 		for _, environment := range file.Environments {
 			names = append(names, environment.Name)
 		}
@@ -111,7 +112,7 @@ func addKubernetesFlags(c *cobra.Command, f *local.ClusterOptions) {
 	flags.StringVar(&f.Pull, "image-pull-policy", "", "with --runner kubernetes: Always, IfNotPresent or Never (default: Always, but not for digests and the shim)")
 	flags.StringVar(&f.Accounts, "service-accounts", "", "with --runner kubernetes: accounts that steps may name, with commas between them (default: any)")
 	flags.DurationVar(&f.PullDeadline, "pull-deadline", 0, "with --runner kubernetes: how long an image that cannot be pulled is waited for (default 5m)")
-	offer(c, "image-pull-policy", "Always", "IfNotPresent", "Never")
+	cmdline.Offer(c, "image-pull-policy", "Always", "IfNotPresent", "Never")
 }
 
 // addDryRunOf declares the flag --dry-run.
@@ -119,5 +120,5 @@ func addDryRunOf(c *cobra.Command, value *local.DryRun) {
 	f := c.Flags()
 	f.StringVar((*string)(value), "dry-run", "", "print what would run, and run nothing; =server also asks what runs the steps: a cluster for each pod, Docker for the images")
 	f.Lookup("dry-run").NoOptDefVal = local.DryClient
-	offer(c, "dry-run", local.DryClient, local.DryServer)
+	cmdline.Offer(c, "dry-run", local.DryClient, local.DryServer)
 }

@@ -6,17 +6,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 )
 
 // completeFile offers names of the build's file.
-func completeFile(a *app, names func(*build.File) []string) completer {
+func completeFile(a *cmdline.App, names func(*build.File) []string) cmdline.Completer {
 	return func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 		root := a.Dir
 		if len(given) > 0 {
 			root = a.Path(given[0])
 		}
 		name, _ := c.Flags().GetString("file") // the flag is declared
-		file, _, err := a.builder().ReadFile(root, name, name, false)
+		file, _, err := builder(a).ReadFile(root, name, name, false)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -25,7 +26,7 @@ func completeFile(a *app, names func(*build.File) []string) completer {
 }
 
 // completeInputs offers the names of the inputs of the build's file, and the values of choices.
-func completeInputs(a *app) completer {
+func completeInputs(a *cmdline.App) cmdline.Completer {
 	return func(c *cobra.Command, given []string, begun string) ([]string, cobra.ShellCompDirective) {
 		const plain = cobra.ShellCompDirectiveNoFileComp
 		root := a.Dir
@@ -36,7 +37,7 @@ func completeInputs(a *app) completer {
 		if err != nil {
 			return nil, plain
 		}
-		file, _, err := a.builder().ReadFile(root, name, name, false)
+		file, _, err := builder(a).ReadFile(root, name, name, false)
 		if err != nil {
 			return nil, plain
 		}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -25,16 +26,16 @@ const longestPassword = 64 << 10
 
 // readPasswords reads NAME=VALUE pairs. The values of names alone are asked for on a terminal, else they are lines of the standard input. An
 // error does not repeat the text.
-func (a *app) readPasswords(ctx context.Context, pairs []string) (map[string]string, error) {
+func readPasswords(ctx context.Context, a *cmdline.App, pairs []string) (map[string]string, error) {
 	values := map[string]string{}
-	lines := bufio.NewReader(io.LimitReader(a.in, longestPassword))
+	lines := bufio.NewReader(io.LimitReader(a.In, longestPassword))
 	for _, pair := range pairs {
 		name, value, given := strings.Cut(pair, "=")
 		switch {
 		case name == "":
 			return nil, fault.New(fault.Invalid, "--password wants a name").WithHint("--password NAME=VALUE, or --password NAME with the value on the standard input")
-		case !given && a.canAsk():
-			asked, err := a.askPassword(ctx, name)
+		case !given && a.CanAsk():
+			asked, err := askPassword(ctx, a, name)
 			if err != nil {
 				return nil, err
 			}
@@ -52,14 +53,14 @@ func (a *app) readPasswords(ctx context.Context, pairs []string) (map[string]str
 }
 
 // askPassword asks for a password and reads a line from the terminal, which does not show it. When ctx ends, its cause is the error.
-func (a *app) askPassword(ctx context.Context, name string) (string, error) {
-	terminal, _ := terminalOf(a.in)
+func askPassword(ctx context.Context, a *cmdline.App, name string) (string, error) {
+	terminal, _ := cmdline.TerminalOf(a.In)
 	before, err := term.GetState(int(terminal.Fd()))
 	if err != nil {
 		return "", fault.New(fault.Unavailable, "ask for a password: %w", err)
 	}
-	fmt.Fprintf(a.err, "Password %s: ", build.VisibleText([]byte(name)))
-	defer fmt.Fprintln(a.err)
+	fmt.Fprintf(a.Err, "Password %s: ", build.VisibleText([]byte(name)))
+	defer fmt.Fprintln(a.Err)
 	type line struct {
 		text []byte
 		err  error

@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/builder/local"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
 // resumeArguments takes a build's number that follows --resume for its value, unless a folder has that name.
-func (a *app) resumeArguments(arguments []string, flags *local.Options) []string {
+func resumeArguments(a *cmdline.App, arguments []string, flags *local.Options) []string {
 	if flags.Resume != local.Last || len(arguments) != 1 || strings.Trim(arguments[0], "0123456789") != "" {
 		return arguments
 	}
@@ -24,11 +25,11 @@ func (a *app) resumeArguments(arguments []string, flags *local.Options) []string
 }
 
 // earlierBuild opens the build that --resume names.
-func (a *app) earlierBuild(name, source string) (*results.Reader, error) {
+func earlierBuild(a *cmdline.App, name, source string) (*results.Reader, error) {
 	if name != local.Last {
-		return a.builds().open(name)
+		return shelfOf(a).open(name)
 	}
-	for _, s := range a.builds().summaries() {
+	for _, s := range shelfOf(a).summaries() {
 		if s.Source == source {
 			return results.Open(s.Results)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/local"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -49,7 +50,7 @@ test:
 func TestADryRunPrintsThePlan(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t, map[string]string{".wharf-ci.yml": twoStages})
-	f.output = jsonOutput
+	f.Output = cmdline.JSONOutput
 	for name, c := range map[string]struct {
 		flags func(*local.Options)
 		want  []string // stage/step of each
@@ -60,7 +61,7 @@ func TestADryRunPrintsThePlan(t *testing.T) {
 		flags := aDryRun()
 		flags.ResultsDir = filepath.Join(f.dir, "results")
 		c.flags(&flags)
-		if err := f.runBuild(t.Context(), "", flags); err != nil {
+		if err := runBuild(t.Context(), f.App, "", flags); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		var plan build.Plan
@@ -107,10 +108,10 @@ func TestARunRefusesBeforeItBegins(t *testing.T) {
 			flags := aDryRun()
 			flags.ResultsDir = filepath.Join(f.dir, "results")
 			c.flags(&flags)
-			err := f.runBuild(t.Context(), c.folder, flags)
+			err := runBuild(t.Context(), f.App, c.folder, flags)
 			wantFault(t, err, fault.Invalid, c.want, c.hint)
-			if exitStatus(err) != 2 {
-				t.Errorf("exit status %d, want 2", exitStatus(err))
+			if cmdline.ExitStatus(err) != 2 {
+				t.Errorf("exit status %d, want 2", cmdline.ExitStatus(err))
 			}
 			f.want(t, "", "")
 		})

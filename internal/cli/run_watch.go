@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/waybill-dev/waybill/internal/builder/local"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 )
@@ -20,13 +21,13 @@ func checkWatch(f local.Options) error {
 
 // watchBuilds runs a build, and again each time after files of its folder have changed, until ctx ends. What ends a build is printed and
 // does not end the command.
-func (a *app) watchBuilds(ctx context.Context, arguments []string, flags local.Options, run func(context.Context) error) error {
+func watchBuilds(ctx context.Context, a *cmdline.App, arguments []string, flags local.Options, run func(context.Context) error) error {
 	ctx, stop := lifecycle.UntilUnread(ctx)
 	defer stop()
 	if err := checkWatch(flags); err != nil {
 		return err
 	}
-	look, err := a.builder().Stamps(optional(arguments, 0), flags)
+	look, err := builder(a).Stamps(cmdline.Optional(arguments, 0), flags)
 	if err != nil {
 		return err
 	}
@@ -40,9 +41,9 @@ func (a *app) watchBuilds(ctx context.Context, arguments []string, flags local.O
 			return errors.Join(err, context.Cause(ctx))
 		}
 		if err != nil {
-			a.report(err)
+			a.Report(err)
 		}
-		fmt.Fprintln(a.err, "waits for a change; Ctrl-C ends it")
+		fmt.Fprintln(a.Err, "waits for a change; Ctrl-C ends it")
 		if err := local.AwaitChange(ctx, before, look); err != nil {
 			return err
 		}

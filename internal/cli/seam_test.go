@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -186,17 +187,17 @@ func TestResolveFindsADeploymentByEachOfItsNames(t *testing.T) {
 	id := anAction(t)
 	f := &fake{deployments: []journal.Deployment{{ID: id, Pipeline: "greeter", Number: 7}, {Pipeline: "notes", Number: 2}}}
 	for name, want := range map[string]string{"greeter": "greeter#7", "notes": "notes#2", "greeter#3": "greeter#3", "greeter/3": "greeter#3", id.String(): "greeter#7"} {
-		if got, err := resolve(t.Context(), f, name); err != nil || got.String() != want {
+		if got, err := cmdline.Resolve(t.Context(), f, name); err != nil || got.String() != want {
 			t.Errorf("%s: got %s, %v, want %s", name, got, err, want)
 		}
 	}
-	_, err := resolve(t.Context(), f, "other")
+	_, err := cmdline.Resolve(t.Context(), f, "other")
 	wantFault(t, err, fault.NotFound, "other has no deployment yet", "waybill ship")
-	_, err = resolve(t.Context(), f, "01a1f866-0d10-7c55-9d3e-5b0c7c1a2f70")
+	_, err = cmdline.Resolve(t.Context(), f, "01a1f866-0d10-7c55-9d3e-5b0c7c1a2f70")
 	wantFault(t, err, fault.NotFound, "deployment 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f70 not found", "waybill deployment list")
-	_, err = resolve(t.Context(), &fake{err: errAway}, id.String())
+	_, err = cmdline.Resolve(t.Context(), &fake{err: errAway}, id.String())
 	wantFault(t, err, fault.LedgerUnavailable, "does not answer", "")
-	_, err = resolve(t.Context(), f, "greeter#x")
+	_, err = cmdline.Resolve(t.Context(), f, "greeter#x")
 	if err == nil {
 		t.Error("greeter#x names a deployment")
 	}
@@ -206,7 +207,7 @@ func TestNearestHint(t *testing.T) {
 	t.Parallel()
 	known := []string{"active", "failed"}
 	for name, want := range map[string]string{"activ": "--status active", "faild": "--status failed", "nothing": "--status of the list"} {
-		err := nearestHint(fault.New(fault.Invalid, "x"), name, known, "--status %s", "--status of the list")
+		err := cmdline.NearestHint(fault.New(fault.Invalid, "x"), name, known, "--status %s", "--status of the list")
 		if got := fault.HintOf(err); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
@@ -245,12 +246,12 @@ func TestCompletionWords(t *testing.T) {
 		words func() ([]string, error)
 		want  []string
 	}{
-		"pipelines":   {func() ([]string, error) { return pipelineNames(t.Context(), f) }, []string{"greeter"}},
-		"deployments": {func() ([]string, error) { return deploymentNames(t.Context(), f) }, []string{"greeter#7\tactive 3f2c9a1"}},
+		"pipelines":   {func() ([]string, error) { return cmdline.PipelineNames(t.Context(), f) }, []string{"greeter"}},
+		"deployments": {func() ([]string, error) { return cmdline.DeploymentNames(t.Context(), f) }, []string{"greeter#7\tactive 3f2c9a1"}},
 		"steps":       {func() ([]string, error) { return deploymentSteps(t.Context(), f, "greeter") }, []string{"deploy"}},
-		"targets":     {func() ([]string, error) { return targetNames(t.Context(), f, "greeter") }, []string{"build", "prod", "prod/east/elm"}},
-		"revisions":   {func() ([]string, error) { return revisionLabels(t.Context(), f, "greeter") }, []string{"3f2c9a1\tGreet"}},
-		"hosts":       {func() ([]string, error) { return hostNames(t.Context(), f, "greeter") }, []string{"beta/all/oak"}},
+		"targets":     {func() ([]string, error) { return cmdline.TargetNames(t.Context(), f, "greeter") }, []string{"build", "prod", "prod/east/elm"}},
+		"revisions":   {func() ([]string, error) { return cmdline.RevisionLabels(t.Context(), f, "greeter") }, []string{"3f2c9a1\tGreet"}},
+		"hosts":       {func() ([]string, error) { return cmdline.HostNames(t.Context(), f, "greeter") }, []string{"beta/all/oak"}},
 		"lanes":       {func() ([]string, error) { return laneNames(t.Context(), f) }, []string{"notify/a\tslowed"}},
 		"tokens":      {func() ([]string, error) { return tokenNames(t.Context(), f, noon()) }, []string{"ci\tgood"}},
 		"live":        {func() ([]string, error) { return actionIDs(t.Context(), f, action.Status.Live) }, []string{id.String() + "\tnotify running"}},

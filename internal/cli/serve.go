@@ -12,6 +12,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -28,15 +29,15 @@ type serveFlags struct {
 	metricsPerPipeline                     bool
 }
 
-func (f *serveFlags) add(a *app, c *cobra.Command) {
-	a.addDials(c)
+func (f *serveFlags) add(a *cmdline.App, c *cobra.Command) {
+	addDials(a, c)
 	c.Flags().StringVar(&f.listen, "listen", "", "where the API, the page, metrics and health are served (default: server.listen, else 127.0.0.1:7070)")
 	c.Flags().StringVar(&a.Flags.LogRetention, "log-retention", "", "how long logs, artifacts and test results of builds in the database are kept, such as 30d, or never (default: ledger.logRetention, else 90d)")
 	c.Flags().StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	c.Flags().StringVar(&f.logFormat, "log-format", "", "text or json (default: text on a terminal)")
 	c.Flags().BoolVar(&f.metricsPerPipeline, "metrics-per-pipeline", false, "metrics of deployments, waiting steps and lag have the label pipeline")
-	offer(c, "log-level", "debug", "info", "warn", "error")
-	offer(c, "log-format", string(obs.Text), string(obs.JSON))
+	cmdline.Offer(c, "log-level", "debug", "info", "warn", "error")
+	cmdline.Offer(c, "log-format", string(obs.Text), string(obs.JSON))
 }
 
 // parseShard reads --shard.
@@ -55,11 +56,11 @@ func (f *serveFlags) parseShard() (shard build.Shard, err error) {
 }
 
 // addDials declares the flag --ssh-dials of a command that works on hosts.
-func (a *app) addDials(c *cobra.Command) {
+func addDials(a *cmdline.App, c *cobra.Command) {
 	c.Flags().IntVar(&a.Flags.SSHDials, "ssh-dials", ssh.DefaultDials, "connections to ssh hosts that are being made at a time")
 }
 
-func upCommand(a *app) *cobra.Command {
+func upCommand(a *cmdline.App) *cobra.Command {
 	var flags serveFlags
 	c := &cobra.Command{
 		Use:   "up",
@@ -69,10 +70,10 @@ terminal it prints an address that logs one browser in once, within a quarter of
 beside it registers and watches.
 Ctrl-C, or closing the terminal, lets running attempts end (conductors.default.drain); a second
 Ctrl-C exits at once. Without a terminal SIGHUP has server.yaml read again.`,
-		Example: examples("waybill up", "waybill up --listen 127.0.0.1:8080"),
-		Args:    arguments(0, 0),
+		Example: cmdline.Examples("waybill up", "waybill up --listen 127.0.0.1:8080"),
+		Args:    cmdline.Arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.serve(c.Context(), upRoles(), flags, true)
+			return serve(c.Context(), a, upRoles(), flags, true)
 		},
 	}
 	flags.add(a, c)
@@ -89,7 +90,7 @@ func upRoles() []string {
 	return []string{assembly.RoleConductor, assembly.RoleDeployer, assembly.RoleCaboose, assembly.RoleAPI}
 }
 
-func serveCommand(a *app) *cobra.Command {
+func serveCommand(a *cmdline.App) *cobra.Command {
 	var flags serveFlags
 	c := &cobra.Command{
 		Use:   "serve ROLE…",
@@ -112,20 +113,20 @@ without --listen uses a free port of the host of server.listen, and logs it.
 Aggregators on one PostgreSQL share the workers of builds: each follows those that rendezvous hashing
 gives it among the live ones. --shard 2/3 takes the second of three fixed parts instead, and --shard /3
 the part of this StatefulSet's pod, by the number at the end of its host's name.`,
-		Example:   examples("waybill serve conductor deployer --store postgres://waybill@db/waybill", "waybill serve api --listen 0.0.0.0:7070"),
+		Example:   cmdline.Examples("waybill serve conductor deployer --store postgres://waybill@db/waybill", "waybill serve api --listen 0.0.0.0:7070"),
 		ValidArgs: allRoles(),
 		Args:      rolesWanted,
 		RunE: func(c *cobra.Command, roles []string) error {
 			if flags.shard != "" && !slices.Contains(roles, assembly.RoleAggregator) {
 				return fault.New(fault.Invalid, "--shard is for the role aggregator")
 			}
-			return a.serve(c.Context(), roles, flags, false)
+			return serve(c.Context(), a, roles, flags, false)
 		},
 	}
 	flags.add(a, c)
 	c.Flags().StringVar(&flags.conductor, "conductor", config.DefaultConductor, "which of server.yaml's conductors the role conductor is")
 	c.Flags().StringVar(&flags.shard, "shard", "", "which workers the role aggregator follows: i/N, or /N in a StatefulSet (default: live aggregators share them)")
-	offerFrom(c, completeConfigured(a, conductorNames), "conductor")
+	cmdline.OfferFrom(c, cmdline.CompleteConfigured(a, cmdline.ConductorNames), "conductor")
 	return c
 }
 
@@ -138,7 +139,7 @@ func rolesWanted(_ *cobra.Command, names []string) error {
 	for i, name := range names {
 		switch {
 		case !slices.Contains(allRoles(), name):
-			return nearestHint(fault.New(fault.Invalid, "role %q not found: the roles are %s", name, strings.Join(allRoles(), ", ")),
+			return cmdline.NearestHint(fault.New(fault.Invalid, "role %q not found: the roles are %s", name, strings.Join(allRoles(), ", ")),
 				name, allRoles(), "waybill serve %s", every)
 		case slices.Contains(names[:i], name):
 			return fault.New(fault.Invalid, "the role %q is named twice", name)
@@ -148,8 +149,8 @@ func rolesWanted(_ *cobra.Command, names []string) error {
 }
 
 // serve opens the log for roles, locks it when it is embedded, and fills the options of runServe.
-func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page bool) error {
-	options, err := a.roleOptions(flags)
+func serve(ctx context.Context, a *cmdline.App, names []string, flags serveFlags, page bool) error {
+	options, err := roleOptions(a, flags)
 	if err != nil {
 		return err
 	}
@@ -171,8 +172,8 @@ func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page 
 	if err := s.ServeAs(flags.conductor); err != nil {
 		return err
 	}
-	a.warnPrivateBlobs(s.PrivateBlobs())
-	warnUnguarded(ctx, s, buildsOf(names, s.Live.Now().Builder.Provisioner), a.printer())
+	a.WarnPrivateBlobs(s.PrivateBlobs())
+	warnUnguarded(ctx, s, buildsOf(names, s.Live.Now().Builder.Provisioner), a.Printer())
 	if err := command.Hide(); err != nil {
 		return err
 	}
@@ -185,12 +186,12 @@ func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page 
 		defer func() { _ = lock.Unlock() }() // it ends with this process at the latest
 		beside = []lifecycle.Role{{Name: "lock", Run: lock.Keep}}
 	}
-	ctx, asked, stop := a.hangups(ctx)
+	ctx, asked, stop := hangups(ctx, a)
 	defer stop()
 	options.Reload = asked
 	return runServe(ctx, serveOptions{Roles: s, Names: inOrder(names), Options: options, Beside: beside, Started: func() {
 		if page {
-			a.greet(s)
+			greet(a, s)
 		} else if s.API != nil { // what else listens logs its address itself
 			a.Log.Info("the API and the pages are served", obs.KeyURL, s.API.URL(), obs.KeyPage, s.API.Page(), obs.KeyRoles, strings.Join(inOrder(names), " "))
 		}
@@ -218,7 +219,7 @@ func runServe(ctx context.Context, o serveOptions) error {
 	if err := lifecycle.Run(ctx, append(o.Beside, roles...)...); err != nil {
 		return err
 	}
-	if cause := context.Cause(ctx); interrupted(ctx) && !errors.Is(cause, lifecycle.ErrTerminated) {
+	if cause := context.Cause(ctx); cmdline.Interrupted(ctx) && !errors.Is(cause, lifecycle.ErrTerminated) {
 		return cause
 	}
 	return nil // SIGTERM is how a supervisor ends a process that has done its work
@@ -226,8 +227,8 @@ func runServe(ctx context.Context, o serveOptions) error {
 
 // hangups decides what SIGHUP means. On a terminal it was closed, which ends the process as Ctrl-C does. Elsewhere a
 // supervisor asks to have the configuration read again.
-func (a *app) hangups(ctx context.Context) (served context.Context, asked <-chan os.Signal, stop func()) {
-	if onTerminal(a.out) {
+func hangups(ctx context.Context, a *cmdline.App) (served context.Context, asked <-chan os.Signal, stop func()) {
+	if cmdline.OnTerminal(a.Out) {
 		served, stop = lifecycle.UntilHangup(ctx)
 		return served, nil, stop
 	}
@@ -247,16 +248,16 @@ func inOrder(names []string) []string {
 }
 
 // roleOptions returns the options that the flags of a serving process set.
-func (a *app) roleOptions(flags serveFlags) (assembly.RoleOptions, error) {
+func roleOptions(a *cmdline.App, flags serveFlags) (assembly.RoleOptions, error) {
 	level, err := obs.ParseLevel(flags.logLevel)
 	if err != nil {
 		return assembly.RoleOptions{}, err
 	}
 	format := obs.Format(flags.logFormat)
-	if format == "" && onTerminal(a.err) {
+	if format == "" && cmdline.OnTerminal(a.Err) {
 		format = obs.Text
 	}
-	log, err := obs.NewLogger(a.err, obs.LogOptions{Format: format, Level: level})
+	log, err := obs.NewLogger(a.Err, obs.LogOptions{Format: format, Level: level})
 	if err != nil {
 		return assembly.RoleOptions{}, err
 	}
@@ -265,14 +266,14 @@ func (a *app) roleOptions(flags serveFlags) (assembly.RoleOptions, error) {
 }
 
 // greet prints where the page is. At a terminal the address logs its reader in.
-func (a *app) greet(s *assembly.Session) {
+func greet(a *cmdline.App, s *assembly.Session) {
 	lines := []string{"waybill is up on " + assembly.WithoutPassword(s.URL)}
 	switch {
 	case s.API == nil:
-	case onTerminal(a.out):
+	case cmdline.OnTerminal(a.Out):
 		lines = append(lines, "  open "+s.API.LoginURL(a.User()))
 	default: // what is written to a file lasts, and has other readers
 		lines = append(lines, fmt.Sprintf("  open %s and log in with the token in %s", s.API.LoginPage(), s.Home.Token()))
 	}
-	_ = a.printer().Lines(lines...) // the roles run whether or not the greeting is read
+	_ = a.Printer().Lines(lines...) // the roles run whether or not the greeting is read
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/loop"
@@ -17,28 +18,28 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func serviceCommand(a *app) *cobra.Command {
-	return group("service", "Read what runs on hosts, and restart it", "A service is what a deployment starts on a host.",
+func serviceCommand(a *cmdline.App) *cobra.Command {
+	return cmdline.Group("service", "Read what runs on hosts, and restart it", "A service is what a deployment starts on a host.",
 		serviceListCommand(a), serviceStatusCommand(a), serviceLogsCommand(a), serviceRestartCommand(a))
 }
 
-func serviceListCommand(a *app) *cobra.Command {
+func serviceListCommand(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list [PIPELINE]",
 		Short: "List the hosts of a pipeline, what each runs and whether it is up",
 		Long: `Lists each host with the revision that it runs and the state of its service, as the host
 reports it, how often its supervisor has restarted it, and since when it is up. At most 100 hosts are
 asked. Without PIPELINE: this folder's pipeline.`,
-		Example:           examples("waybill service list greeter", `waybill service list greeter -o json | jq -r '.[] | select(.state.state != "up").target'`),
-		Args:              arguments(0, 1, "PIPELINE"),
-		ValidArgsFunction: completePipelines(a),
+		Example:           cmdline.Examples("waybill service list greeter", `waybill service list greeter -o json | jq -r '.[] | select(.state.state != "up").target'`),
+		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
+		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, given []string) error {
-			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				name, err := a.pipelineName(given)
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+				name, err := a.PipelineName(given)
 				if err != nil {
 					return err
 				}
-				return runListServices(ctx, listServicesOptions{Services: s, Pipeline: name, Out: a.printer(), Now: time.Now})
+				return runListServices(ctx, listServicesOptions{Services: s, Pipeline: name, Out: a.Printer(), Now: time.Now})
 			})
 		},
 	}
@@ -60,7 +61,7 @@ func runListServices(ctx context.Context, o listServicesOptions) error {
 	return show.List(o.Out, all, "no hosts", func(all []server.ServiceView) []string { return show.Services(o.Pipeline, all, o.Out.Style, o.Now()) })
 }
 
-func serviceStatusCommand(a *app) *cobra.Command {
+func serviceStatusCommand(a *cmdline.App) *cobra.Command {
 	verify := false
 	c := &cobra.Command{
 		Use:   "status [PIPELINE] HOST",
@@ -69,12 +70,12 @@ func serviceStatusCommand(a *app) *cobra.Command {
 restarts, the last exit status, and whether a switch is not final yet. With --verify the host
 also compares the files of its release with those of the artifact. HOST is STAGE/GROUP/HOST. Without
 PIPELINE: this folder's pipeline.`,
-		Example:           examples("waybill service status beta/all/oak --verify", "waybill service status greeter beta/all/oak -o json"),
-		Args:              arguments(1, 2, "HOST", "HOST"),
-		ValidArgsFunction: completeHosts(a),
+		Example:           cmdline.Examples("waybill service status beta/all/oak --verify", "waybill service status greeter beta/all/oak -o json"),
+		Args:              cmdline.Arguments(1, 2, "HOST", "HOST"),
+		ValidArgsFunction: cmdline.CompleteHosts(a),
 		RunE: func(c *cobra.Command, given []string) error {
-			return a.withServiceHost(c, given, func(ctx context.Context, s *assembly.Session, at serviceHost) error {
-				return runServiceStatus(ctx, serviceStatusOptions{Services: s, At: at, Verify: verify, Out: a.printer(), Now: time.Now})
+			return withServiceHost(a, c, given, func(ctx context.Context, s *assembly.Session, at serviceHost) error {
+				return runServiceStatus(ctx, serviceStatusOptions{Services: s, At: at, Verify: verify, Out: a.Printer(), Now: time.Now})
 			})
 		},
 	}
@@ -115,9 +116,9 @@ func (h serviceHost) input() server.ServiceHost {
 }
 
 // withServiceHost calls run with the host of the arguments [PIPELINE] HOST.
-func (a *app) withServiceHost(c *cobra.Command, given []string, run func(context.Context, *assembly.Session, serviceHost) error) error {
-	return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-		name, err := a.pipelineName(given[:len(given)-1])
+func withServiceHost(a *cmdline.App, c *cobra.Command, given []string, run func(context.Context, *assembly.Session, serviceHost) error) error {
+	return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+		name, err := a.PipelineName(given[:len(given)-1])
 		if err != nil {
 			return err
 		}
@@ -125,7 +126,7 @@ func (a *app) withServiceHost(c *cobra.Command, given []string, run func(context
 	})
 }
 
-func serviceLogsCommand(a *app) *cobra.Command {
+func serviceLogsCommand(a *cmdline.App) *cobra.Command {
 	follow := false
 	c := &cobra.Command{
 		Use:     "logs [PIPELINE] HOST",
@@ -136,14 +137,14 @@ start. With --follow it prints each line that is added, once a second, until it 
 STAGE/GROUP/HOST. Control characters and sequences are left out; on a terminal colours stay. The output
 is on the machine that runs the service: with --server a server reads it there, which needs a token.
 Without PIPELINE: this folder's pipeline.`,
-		Example: examples("waybill service logs beta/all/oak --follow", "waybill service logs greeter beta/all/oak | tail",
+		Example: cmdline.Examples("waybill service logs beta/all/oak --follow", "waybill service logs greeter beta/all/oak | tail",
 			"waybill service logs greeter beta/all/oak --server http://127.0.0.1:7070"),
-		Args:              arguments(1, 2, "HOST", "HOST"),
-		ValidArgsFunction: completeHosts(a),
+		Args:              cmdline.Arguments(1, 2, "HOST", "HOST"),
+		ValidArgsFunction: cmdline.CompleteHosts(a),
 		RunE: func(c *cobra.Command, given []string) error {
-			return a.withServiceHost(c, given, func(ctx context.Context, s *assembly.Session, at serviceHost) error {
+			return withServiceHost(a, c, given, func(ctx context.Context, s *assembly.Session, at serviceHost) error {
 				return runServiceLog(ctx, serviceLogOptions{Log: s, At: at, Follow: follow, Pause: loop.Pause,
-					Colours: onTerminal(a.out), Raw: show.Ungated(a.out), Out: a.printer()})
+					Colours: cmdline.OnTerminal(a.Out), Raw: show.Ungated(a.Out), Out: a.Printer()})
 			})
 		},
 	}

@@ -8,11 +8,12 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func serviceRestartCommand(a *app) *cobra.Command {
+func serviceRestartCommand(a *cmdline.App) *cobra.Command {
 	reason, verify := "", false
 	c := &cobra.Command{
 		Use:   "restart [PIPELINE] HOST",
@@ -25,12 +26,12 @@ PIPELINE: this folder's pipeline.
 With --verify the host first compares the files of the release with those of its artifact. If some have
 changed, the release is built beside, in another folder, and the host switches to that, as a deployment
 of the same revision with the definition in force would. The folder with the changed files stays.`,
-		Example:           examples("waybill service restart beta/all/oak --reason 'new certificate'", "waybill service restart beta/all/oak --verify", "waybill service restart greeter beta/all/oak --server http://127.0.0.1:7070"),
-		Args:              arguments(1, 2, "HOST", "HOST"),
-		ValidArgsFunction: completeHosts(a),
+		Example:           cmdline.Examples("waybill service restart beta/all/oak --reason 'new certificate'", "waybill service restart beta/all/oak --verify", "waybill service restart greeter beta/all/oak --server http://127.0.0.1:7070"),
+		Args:              cmdline.Arguments(1, 2, "HOST", "HOST"),
+		ValidArgsFunction: cmdline.CompleteHosts(a),
 		RunE: func(c *cobra.Command, given []string) error {
-			return a.withServiceHost(c, given, func(ctx context.Context, s *assembly.Session, at serviceHost) error {
-				return runRestartService(ctx, restartServiceOptions{Services: s, At: at, Reason: reason, Verify: verify, Out: a.printer()})
+			return withServiceHost(a, c, given, func(ctx context.Context, s *assembly.Session, at serviceHost) error {
+				return runRestartService(ctx, restartServiceOptions{Services: s, At: at, Reason: reason, Verify: verify, Out: a.Printer()})
 			})
 		},
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/childtest"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pgtest"
 )
@@ -42,9 +43,9 @@ func TestBlobsThatOthersDoNotFindAreWarnedOf(t *testing.T) {
 	for command, want := range map[string]int{"ship --detach --again": fault.ExitDone, "serve api --listen 127.0.0.1:none": fault.ExitUsage} {
 		for config, warned := range map[string]bool{"": true, "--config ../shared.yaml": false} {
 			var said bytes.Buffer
-			a := &app{Place: assembly.Place{Dir: dir, Environment: func(string) string { return "" }}, in: strings.NewReader(""), out: io.Discard, err: &said}
+			a := &cmdline.App{Place: assembly.Place{Dir: dir, Environment: func(string) string { return "" }}, In: strings.NewReader(""), Out: io.Discard, Err: &said}
 			line := append(strings.Fields(command+" "+config), "--store", url)
-			status := a.run(t.Context(), line)
+			status := runLine(t.Context(), a, line)
 			if got := strings.Contains(said.String(), privateBlobs); got != warned || status != want {
 				t.Errorf("waybill %s: exit status %d, want %d; warned %v, want %v\n%s", strings.Join(line, " "), status, want, got, warned, said.String())
 			}

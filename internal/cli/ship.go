@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/git"
@@ -46,75 +47,75 @@ type shipFlags struct {
 	timeout                   time.Duration // 0: none
 }
 
-func shipCommand(a *app) *cobra.Command {
+func shipCommand(a *cmdline.App) *cobra.Command {
 	var flags shipFlags
 	c := &cobra.Command{
 		Use:   "ship [DIR]",
 		Short: "Take this folder's revision through its pipeline",
 		Long:  shipHelp,
-		Example: examples("waybill ship", "waybill ship examples/hello", "waybill ship --yes -o json | jq .event",
+		Example: cmdline.Examples("waybill ship", "waybill ship examples/hello", "waybill ship --yes -o json | jq .event",
 			"waybill ship --again   # the same revision once more", "waybill ship --until beta",
 			"waybill ship --timeout 30m   # in CI"),
-		Args: arguments(0, 1, "DIR"),
+		Args: cmdline.Arguments(0, 1, "DIR"),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			ctx, stop := lifecycle.UntilHangup(c.Context())
 			defer stop()
-			return within(ctx, flags.timeout, func(ctx context.Context) error { return a.ship(ctx, arguments, flags) })
+			return cmdline.Within(ctx, flags.timeout, func(ctx context.Context) error { return ship(ctx, a, arguments, flags) })
 		},
 	}
 	c.Flags().BoolVar(&flags.yes, "yes", false, "apply an edit of the pipeline although it skips or loses work inside")
 	c.Flags().BoolVar(&flags.again, "again", false, "deploy a revision once more that has ended")
 	c.Flags().BoolVar(&flags.older, "older", false, "ship an ancestor of a revision that was registered")
 	c.Flags().StringVar(&flags.until, "until", "", "go no further than this `STAGE`; a later ship resumes")
-	addTimeout(c, &flags.timeout, leaveDeployment)
-	a.addDials(c)
+	cmdline.AddTimeout(c, &flags.timeout, cmdline.LeaveDeployment)
+	addDials(a, c)
 	c.Flags().BoolVar(&flags.detach, "detach", false, "register only; processes that run roles do the work")
 	return c
 }
 
 // ship checks everything that can be wrong before it writes anything, then fills the options of runShip.
-func (a *app) ship(ctx context.Context, arguments []string, flags shipFlags) error {
-	p, err := a.project(arguments)
+func ship(ctx context.Context, a *cmdline.App, arguments []string, flags shipFlags) error {
+	p, err := a.Project(arguments)
 	if err != nil {
 		return err
 	}
-	if err := checkUntil(p.definition, flags.until); err != nil {
+	if err := checkUntil(p.Definition, flags.until); err != nil {
 		return err
 	}
-	if err := a.checkBuilds(ctx, p); err != nil {
+	if err := a.CheckBuilds(ctx, p); err != nil {
 		return err
 	}
-	if err := a.checkHostKeys(p, flags.until); err != nil {
+	if err := checkHostKeys(a, p, flags.until); err != nil {
 		return err
 	}
-	tree, err := p.tree(ctx, a.HomeOf(p.dir))
+	tree, err := p.Tree(ctx, a.HomeOf(p.Dir))
 	if err != nil {
 		return err
 	}
-	head, err := git.Open(p.dir).Head(ctx)
+	head, err := git.Open(p.Dir).Head(ctx)
 	if err != nil {
 		return err
 	}
-	s, err := a.Open(ctx, p.dir, assembly.Create)
+	s, err := a.Open(ctx, p.Dir, assembly.Create)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	a.warnPrivateBlobs(s.PrivateBlobs())
-	a.printProblems(a.secretWarnings(ctx, p))
-	a.printNotes(tree.Notes)
+	a.WarnPrivateBlobs(s.PrivateBlobs())
+	a.PrintProblems(a.SecretWarnings(ctx, p))
+	a.PrintNotes(tree.Notes)
 	o := shipOptions{
 		Revisions: s, Deployments: s, Pipelines: s, Edits: s, Entries: s,
-		Flags: flags, Pipeline: p.definition.Pipeline, Proposal: p.proposal(a.User()), By: a.User(),
-		Warn:  func() { a.printProblems(p.warnings) },
-		Label: tree.Label, Branch: head.Branch, Commit: tree.Commit, Precedes: git.Open(p.dir).Precedes,
+		Flags: flags, Pipeline: p.Definition.Pipeline, Proposal: p.Proposal(a.User()), By: a.User(),
+		Warn:  func() { a.PrintProblems(p.Warnings) },
+		Label: tree.Label, Branch: head.Branch, Commit: tree.Commit, Precedes: git.Open(p.Dir).Precedes,
 		Pack: func(ctx context.Context, w io.Writer) error {
-			if _, _, err := workspace.Pack(ctx, w, p.dir, tree.Files); err != nil {
+			if _, _, err := workspace.Pack(ctx, w, p.Dir, tree.Files); err != nil {
 				return err
 			}
-			return p.unchanged(ctx, s.Home, tree.Label)
+			return p.Unchanged(ctx, s.Home, tree.Label)
 		},
-		Idle: s.IsIdle, Ask: a.ask, Retry: a.offerRetry(s), Out: a.printer(), Now: time.Now,
+		Idle: s.IsIdle, Ask: a.Confirm, Retry: offerRetry(a, s), Out: a.Printer(), Now: time.Now,
 	}
 	if s.Kind == assembly.Embedded {
 		o.Worker = &sessionWorker{session: s}
@@ -126,8 +127,8 @@ type shipOptions struct {
 	Revisions   revisionStore
 	Deployments deploymentStore
 	Pipelines   server.Caller
-	Edits       editor
-	Entries     entryReader
+	Edits       cmdline.Editor
+	Entries     cmdline.EntryReader
 	Worker      logWorker // nil: other processes do the work
 
 	Flags    shipFlags
@@ -142,7 +143,7 @@ type shipOptions struct {
 	Pack     func(context.Context, io.Writer) error              // writes the folder's files
 
 	Idle  func(context.Context) bool
-	Ask   asker
+	Ask   cmdline.Asker
 	Retry retryOffer
 	Out   show.Printer
 	Now   func() time.Time
@@ -157,8 +158,8 @@ type revisionStore interface {
 
 // deploymentStore makes and steers deployments.
 type deploymentStore interface {
-	deploymentLister
-	deploymentCommander
+	cmdline.DeploymentLister
+	cmdline.DeploymentCommander
 	Deploy(context.Context, server.NewDeployment) (journal.Deployment, error)
 }
 
@@ -175,7 +176,7 @@ type shipment struct {
 func runShip(ctx context.Context, o shipOptions) error {
 	s := &shipment{shipOptions: o}
 	d, err := s.deployment(ctx)
-	if err != nil && interrupted(ctx) && !timedOut(ctx) {
+	if err != nil && cmdline.Interrupted(ctx) && !cmdline.TimedOut(ctx) {
 		s.Out.Warn("waybill: %s; run waybill ship again", endedBy(ctx))
 	}
 	if err != nil || d == nil {
@@ -374,15 +375,15 @@ func (s *shipment) detached(ctx context.Context, ref server.Ref) error {
 	if err := s.Out.Lines(fmt.Sprintf("%s  revision %s  registered", ref, s.Label)); err != nil {
 		return err
 	}
-	warnIfIdle(ctx, s.Out, s.Idle)
+	cmdline.WarnIfIdle(ctx, s.Out, s.Idle)
 	return nil
 }
 
 // reportInterrupted prints what happens to a deployment after a signal ended ship, or returns the error of --timeout.
 func (s *shipment) reportInterrupted(ctx context.Context, ref server.Ref, v server.DeploymentView, err error) error {
 	switch {
-	case !interrupted(ctx):
-	case timedOut(ctx):
+	case !cmdline.Interrupted(ctx):
+	case cmdline.TimedOut(ctx):
 		return show.Late(v, context.Cause(ctx), "waybill ship")
 	case v.State.Held != "":
 		s.Out.Warn("waybill: %s; %s stays active and held %s: %s", endedBy(ctx), ref, v.State.Held, v.State.Resume)

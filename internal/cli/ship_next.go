@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -20,7 +21,7 @@ type nextStep struct {
 }
 
 // decideNext decides what ship does with a registered revision. It is the only decision: plan prints it, ship executes it.
-func decideNext(ctx context.Context, log deploymentFinder, pipelines server.Caller, r pipeline.RegisteredRevision, flags shipFlags) (nextStep, error) {
+func decideNext(ctx context.Context, log cmdline.DeploymentFinder, pipelines server.Caller, r pipeline.RegisteredRevision, flags shipFlags) (nextStep, error) {
 	made, err := log.Deployments(ctx, journal.DeploymentQuery{Pipeline: r.Pipeline, Revision: r.Seq, Limit: ancestryLimit})
 	if err != nil {
 		return nextStep{}, err
@@ -55,7 +56,7 @@ func decideNext(ctx context.Context, log deploymentFinder, pipelines server.Call
 
 // finishedBefore returns the step for a revision that has finished: nothing. It is refused when a newer one has replaced
 // it since.
-func finishedBefore(ctx context.Context, log deploymentFinder, pipelines server.Caller, d *journal.Deployment) (nextStep, error) {
+func finishedBefore(ctx context.Context, log cmdline.DeploymentFinder, pipelines server.Caller, d *journal.Deployment) (nextStep, error) {
 	next := nextStep{todo: show.TodoNothing, deployment: d}
 	newer, err := replacement(ctx, log, *d)
 	if err != nil {
@@ -91,7 +92,7 @@ func differences(p server.PipelineView) (differs []string) {
 }
 
 // replacement returns the newest deployment of another revision that is active or has finished after d; nil without one.
-func replacement(ctx context.Context, log deploymentLister, d journal.Deployment) (*journal.Deployment, error) {
+func replacement(ctx context.Context, log cmdline.DeploymentLister, d journal.Deployment) (*journal.Deployment, error) {
 	recent, err := log.Deployments(ctx, journal.DeploymentQuery{Pipeline: d.Pipeline, Limit: ancestryLimit})
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/bubbletest"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/git"
@@ -161,11 +162,11 @@ func TestShipLeavesADeploymentThatWaitsLongerThanItsLimit(t *testing.T) {
 			snapshot: server.SnapshotView{Stored: true}, deployments: []journal.Deployment{active}, views: views}
 		options, o := shipping(f, asText)
 		options.Flags.detach, options.Idle = false, idle
-		err := within(t.Context(), time.Hour, func(ctx context.Context) error { return runShip(ctx, options) })
+		err := cmdline.Within(t.Context(), time.Hour, func(ctx context.Context) error { return runShip(ctx, options) })
 		wantFault(t, err, fault.TimedOut, "greeter#2 has not finished: the limit of --timeout 1h0m0s has passed; it stays active, waiting: approval 0 of 1",
 			"waybill approve greeter prod --revision r1, then waybill ship")
-		if exitStatus(err) != fault.ExitTimedOut {
-			t.Errorf("exit status %d", exitStatus(err))
+		if cmdline.ExitStatus(err) != fault.ExitTimedOut {
+			t.Errorf("exit status %d", cmdline.ExitStatus(err))
 		}
 		if want := "waybill: no process works on this log now, so greeter#2 waits: start waybill up or waybill serve\n"; !strings.Contains(o.err.String(), want) {
 			t.Errorf("%q has no %q", o.err.String(), want)

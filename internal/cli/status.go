@@ -6,11 +6,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func statusCommand(a *app) *cobra.Command {
+func statusCommand(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Report whether everything keeps up, and if not, what is slow",
@@ -19,11 +20,11 @@ handler, and what comes next. The exit status says only whether it could be read
 
 A process without a heartbeat is dead once its lease has ended. On the log in a home its
 lock says whether it lives, and the time of the lock's file when it was last heard from. A caboose is among the roles once a handler has workflows.`,
-		Example: examples("waybill status", "waybill status --server http://127.0.0.1:7070 -o json"),
-		Args:    arguments(0, 0),
+		Example: cmdline.Examples("waybill status", "waybill status --server http://127.0.0.1:7070 -o json"),
+		Args:    cmdline.Arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runStatus(ctx, statusOptions{Log: s, Out: a.printer()})
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+				return runStatus(ctx, statusOptions{Log: s, Out: a.Printer()})
 			})
 		},
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -25,8 +26,8 @@ const tokenHelp = `A token lets a person or a program change things through a se
 api). It is shown once, when it is made; the log keeps a hash. The home's own token, in its
 file "token", may do everything. Tokens are made beside the log: --home or --store.`
 
-func tokenCommand(a *app) *cobra.Command {
-	return group("token", "Make and revoke tokens for the API", tokenHelp,
+func tokenCommand(a *cmdline.App) *cobra.Command {
+	return cmdline.Group("token", "Make and revoke tokens for the API", tokenHelp,
 		tokenCreateCommand(a), tokenListCommand(a), tokenRevokeCommand(a))
 }
 
@@ -36,7 +37,7 @@ func scopes() []string {
 		string(server.ScopeDefine), string(server.ScopeApprove), string(server.ScopeReport), string(server.ScopeWorker)}
 }
 
-func tokenCreateCommand(a *app) *cobra.Command {
+func tokenCreateCommand(a *cmdline.App) *cobra.Command {
 	var wanted []string
 	expires := ""
 	c := &cobra.Command{
@@ -55,21 +56,21 @@ func tokenCreateCommand(a *app) *cobra.Command {
 
 Where builds run under the account of the server, without a provisioner of another account, a build can read the
 server's token. There execute and define are as good as all scopes: who may ship can approve, in any name.`,
-		Example: examples("waybill token create ci --scope execute,define --expires 90d", "waybill token create dashboard --scope read", "waybill token create jenkins --scope report"),
-		Args:    arguments(1, 1, "NAME"),
+		Example: cmdline.Examples("waybill token create ci --scope execute,define --expires 90d", "waybill token create dashboard --scope read", "waybill token create jenkins --scope report"),
+		Args:    cmdline.Arguments(1, 1, "NAME"),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			token, err := newToken(arguments[0], wanted, expires, time.Now())
 			if err != nil {
 				return err
 			}
 			return withTokens(a, c, assembly.Create, func(ctx context.Context, l *ledger.Ledger) error {
-				return runCreateToken(ctx, createTokenOptions{Tokens: l, Token: token, Out: a.printer(), Now: time.Now})
+				return runCreateToken(ctx, createTokenOptions{Tokens: l, Token: token, Out: a.Printer(), Now: time.Now})
 			})
 		},
 	}
 	c.Flags().StringSliceVar(&wanted, "scope", nil, "what it may do (repeatable, or separated by commas): "+strings.Join(scopes(), ", "))
 	c.Flags().StringVar(&expires, "expires", "", "how long it is valid, such as 90d (default: until revoked)")
-	offer(c, "scope", scopes()...)
+	cmdline.Offer(c, "scope", scopes()...)
 	return c
 }
 
@@ -87,7 +88,7 @@ func newToken(name string, wanted []string, expires string, now time.Time) (toke
 	}
 	for _, scope := range wanted {
 		if !slices.Contains(scopes(), scope) {
-			return token, nearestHint(fault.New(fault.Invalid, "%q is not a scope", scope), scope, scopes(), "--scope %s", "--scope "+strings.Join(scopes(), ", "))
+			return token, cmdline.NearestHint(fault.New(fault.Invalid, "%q is not a scope", scope), scope, scopes(), "--scope %s", "--scope "+strings.Join(scopes(), ", "))
 		}
 	}
 	if expires != "" {
@@ -127,15 +128,15 @@ func runCreateToken(ctx context.Context, o createTokenOptions) error {
 	return o.Out.Answer(createdToken{Token: o.Token, Secret: secret}, secret)
 }
 
-func tokenListCommand(a *app) *cobra.Command {
+func tokenListCommand(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List tokens",
-		Example: examples("waybill token list"),
-		Args:    arguments(0, 0),
+		Example: cmdline.Examples("waybill token list"),
+		Args:    cmdline.Arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return withTokens(a, c, assembly.Existing, func(ctx context.Context, l *ledger.Ledger) error {
-				return runListTokens(ctx, listTokensOptions{Tokens: l, Out: a.printer(), Now: time.Now})
+				return runListTokens(ctx, listTokensOptions{Tokens: l, Out: a.Printer(), Now: time.Now})
 			})
 		},
 	}
@@ -161,16 +162,16 @@ func runListTokens(ctx context.Context, o listTokensOptions) error {
 	return show.List(o.Out, tokens, "no tokens but the home's", func(tokens []token.Token) []string { return show.Tokens(tokens, o.Now()) })
 }
 
-func tokenRevokeCommand(a *app) *cobra.Command {
+func tokenRevokeCommand(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:               "revoke NAME",
 		Short:             "Revoke a token at once",
-		Example:           examples("waybill token revoke ci"),
-		Args:              arguments(1, 1, "NAME"),
-		ValidArgsFunction: first(completeTokens(a)),
+		Example:           cmdline.Examples("waybill token revoke ci"),
+		Args:              cmdline.Arguments(1, 1, "NAME"),
+		ValidArgsFunction: cmdline.First(completeTokens(a)),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			return withTokens(a, c, assembly.Existing, func(ctx context.Context, l *ledger.Ledger) error {
-				return runRevokeToken(ctx, revokeTokenOptions{Tokens: l, Name: arguments[0], Out: a.printer()})
+				return runRevokeToken(ctx, revokeTokenOptions{Tokens: l, Name: arguments[0], Out: a.Printer()})
 			})
 		},
 	}
@@ -193,16 +194,16 @@ func runRevokeToken(ctx context.Context, o revokeTokenOptions) error {
 }
 
 // withTokens opens the log itself: a server makes no tokens.
-func withTokens(a *app, c *cobra.Command, m assembly.Mode, do func(ctx context.Context, l *ledger.Ledger) error) error {
+func withTokens(a *cmdline.App, c *cobra.Command, m assembly.Mode, do func(ctx context.Context, l *ledger.Ledger) error) error {
 	if a.Flags.Server != "" {
 		return fault.New(fault.Invalid, "tokens are made beside the log, not through a server").WithHint("--home or --store, where the server runs")
 	}
-	return a.inSession(c, a.Dir, m, func(ctx context.Context, s *assembly.Session) error { return do(ctx, s.Ledger) })
+	return a.InSession(c, a.Dir, m, func(ctx context.Context, s *assembly.Session) error { return do(ctx, s.Ledger) })
 }
 
 // completeTokens offers the names of tokens. A server does not list them.
-func completeTokens(a *app) completer {
-	return fromLog(a, func(ctx context.Context, s *assembly.Session, _ []string) ([]string, error) {
+func completeTokens(a *cmdline.App) cmdline.Completer {
+	return cmdline.FromLog(a, func(ctx context.Context, s *assembly.Session, _ []string) ([]string, error) {
 		if s.Kind == assembly.Remote {
 			return nil, nil
 		}

@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 )
 
 // versionDocument is `waybill version -o json`.
@@ -16,18 +18,18 @@ type versionDocument struct {
 	Platform string `json:"platform"`
 }
 
-func versionCommand(a *app) *cobra.Command {
+func versionCommand(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of Waybill",
-		Example: examples("waybill version -o json"),
-		Args:    arguments(0, 0),
+		Example: cmdline.Examples("waybill version -o json"),
+		Args:    cmdline.Arguments(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			v := version()
-			if a.json() {
-				return a.printer().Document(v)
+			if a.JSON() {
+				return a.Printer().Document(v)
 			}
-			_, err := fmt.Fprintf(a.out, "waybill %s (%s, %s)\n", v.Version, v.Go, v.Platform)
+			_, err := fmt.Fprintf(a.Out, "waybill %s (%s, %s)\n", v.Version, v.Go, v.Platform)
 			return err
 		},
 	}

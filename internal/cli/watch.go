@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
@@ -21,8 +22,8 @@ const (
 
 // watchedLog is what a watcher reads.
 type watchedLog interface {
-	deploymentReader
-	entryReader
+	cmdline.DeploymentReader
+	cmdline.EntryReader
 }
 
 // watcher shows one deployment until it has ended.

@@ -1,4 +1,4 @@
-package cli
+package cmdline
 
 import (
 	"maps"
@@ -9,8 +9,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/config"
 )
 
-// completeConfigured returns a completer that offers what the configuration has.
-func completeConfigured(a *app, words func(cfg config.Config, given []string) []string) completer {
+// CompleteConfigured returns a completer that offers what the configuration has.
+func CompleteConfigured(a *App, words func(cfg config.Config, given []string) []string) Completer {
 	return func(_ *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 		cfg, _, err := a.Config(a.HomeOf(a.Dir))
 		if err != nil {
@@ -25,23 +25,23 @@ func sortedKeys[V any](m map[string]V, more ...string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(append(more, slices.Collect(maps.Keys(m))...))))
 }
 
-// handlerNames returns the handlers that actions may have.
-func handlerNames(cfg config.Config, _ []string) []string {
+// HandlerNames returns the handlers that actions may have.
+func HandlerNames(cfg config.Config, _ []string) []string {
 	return sortedKeys(cfg.Handlers, config.TypeNoop, config.SubscriberHandler, "step", "build", "gate")
 }
 
-// orderNames returns the handlers that people add actions for.
-func orderNames(cfg config.Config, _ []string) []string {
+// OrderNames returns the handlers that people add actions for.
+func OrderNames(cfg config.Config, _ []string) []string {
 	return sortedKeys(cfg.Handlers, config.TypeNoop)
 }
 
-func processNames(cfg config.Config, _ []string) []string { return sortedKeys(cfg.Processes) }
+func ProcessNames(cfg config.Config, _ []string) []string { return sortedKeys(cfg.Processes) }
 
-func conductorNames(cfg config.Config, _ []string) []string { return sortedKeys(cfg.Conductors) }
+func ConductorNames(cfg config.Config, _ []string) []string { return sortedKeys(cfg.Conductors) }
 
-// completeAssignments returns a completer for the beginning of NAME=VALUE.
-func completeAssignments(a *app, names func(cfg config.Config, of string) []string) completer {
-	begin := completeConfigured(a, func(cfg config.Config, given []string) []string {
+// CompleteAssignments returns a completer for the beginning of NAME=VALUE.
+func CompleteAssignments(a *App, names func(cfg config.Config, of string) []string) Completer {
+	begin := CompleteConfigured(a, func(cfg config.Config, given []string) []string {
 		if len(given) == 0 {
 			return nil
 		}
@@ -57,7 +57,7 @@ func completeAssignments(a *app, names func(cfg config.Config, of string) []stri
 	}
 }
 
-func parameterNames(cfg config.Config, handler string) []string {
+func ParameterNames(cfg config.Config, handler string) []string {
 	var names []string
 	for _, p := range cfg.Handlers[handler].Parameters {
 		names = append(names, p.Name)
@@ -65,7 +65,7 @@ func parameterNames(cfg config.Config, handler string) []string {
 	return names
 }
 
-func inputNames(cfg config.Config, process string) []string {
+func InputNames(cfg config.Config, process string) []string {
 	var names []string
 	for _, v := range cfg.Processes[process].Inputs() {
 		names = append(names, v.Name)

@@ -1,4 +1,4 @@
-package cli
+package cmdline
 
 import (
 	"context"
@@ -16,37 +16,37 @@ import (
 // that it uses, and a function that does the work. RunE fills the options from a session; tests fill them with fakes. The
 // interfaces here are those that several commands share.
 type (
-	deploymentLister interface {
+	DeploymentLister interface {
 		Deployments(context.Context, journal.DeploymentQuery) ([]journal.Deployment, error)
 	}
-	deploymentReader interface {
+	DeploymentReader interface {
 		Deployment(context.Context, server.Ref) (server.DeploymentView, error)
 	}
-	deploymentCommander interface {
-		deploymentReader
+	DeploymentCommander interface {
+		DeploymentReader
 		Command(context.Context, server.Ref, server.Command) error
 	}
-	entryReader interface {
+	EntryReader interface {
 		Entries(context.Context, journal.EntryQuery) ([]pipeline.Entry, error)
 		Follow(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) error
 	}
-	editor interface {
+	Editor interface {
 		PlanEdit(context.Context, server.Proposal) (server.EditView, error)
 		Apply(context.Context, server.Proposal) (server.EditView, error)
 	}
 )
 
-// withSession opens the log that exists, or the server, for the time of one command.
-func (a *app) withSession(c *cobra.Command, do func(ctx context.Context, s *assembly.Session) error) error {
-	return a.inSession(c, a.Dir, assembly.Existing, do)
+// WithSession opens the log that exists, or the server, for the time of one command.
+func (a *App) WithSession(c *cobra.Command, do func(ctx context.Context, s *assembly.Session) error) error {
+	return a.InSession(c, a.Dir, assembly.Existing, do)
 }
 
-// createSession is withSession for a command that makes the log when it is missing.
-func (a *app) createSession(c *cobra.Command, do func(ctx context.Context, s *assembly.Session) error) error {
-	return a.inSession(c, a.Dir, assembly.Create, do)
+// CreateSession is WithSession for a command that makes the log when it is missing.
+func (a *App) CreateSession(c *cobra.Command, do func(ctx context.Context, s *assembly.Session) error) error {
+	return a.InSession(c, a.Dir, assembly.Create, do)
 }
 
-func (a *app) inSession(c *cobra.Command, dir string, m assembly.Mode, do func(ctx context.Context, s *assembly.Session) error) error {
+func (a *App) InSession(c *cobra.Command, dir string, m assembly.Mode, do func(ctx context.Context, s *assembly.Session) error) error {
 	s, err := a.Open(c.Context(), dir, m)
 	if err != nil {
 		return err
@@ -55,24 +55,24 @@ func (a *app) inSession(c *cobra.Command, dir string, m assembly.Mode, do func(c
 	return do(c.Context(), s)
 }
 
-// optional returns the argument with an index, or "".
-func optional(arguments []string, i int) string {
+// Optional returns the argument with an index, or "".
+func Optional(arguments []string, i int) string {
 	if i < len(arguments) {
 		return arguments[i]
 	}
 	return ""
 }
 
-// warnPrivateBlobs warns that other processes on the ledger do not find the blobs, which are at url; "": no warning.
-func (a *app) warnPrivateBlobs(url string) {
+// WarnPrivateBlobs warns that other processes on the ledger do not find the blobs, which are at url; "": no warning.
+func (a *App) WarnPrivateBlobs(url string) {
 	if url != "" {
-		a.printer().Warn("waybill: blobs are in %s, where processes with another home do not find them; name a store that all of them reach: blob.url in server.yaml",
+		a.Printer().Warn("waybill: blobs are in %s, where processes with another home do not find them; name a store that all of them reach: blob.url in server.yaml",
 			a.Shorten(url))
 	}
 }
 
-// warnIfIdle warns when no process does the work of the log.
-func warnIfIdle(ctx context.Context, out show.Printer, idle func(context.Context) bool) {
+// WarnIfIdle warns when no process does the work of the log.
+func WarnIfIdle(ctx context.Context, out show.Printer, idle func(context.Context) bool) {
 	if idle(ctx) {
 		out.Warn("waybill: no process works on this log now: start waybill up, or run waybill ship")
 	}

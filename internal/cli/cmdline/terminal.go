@@ -1,4 +1,4 @@
-package cli
+package cmdline
 
 import (
 	"io"
@@ -9,8 +9,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/show"
 )
 
-// terminalOf returns the file behind a stream when that is a terminal.
-func terminalOf(stream any) (*os.File, bool) {
+// TerminalOf returns the file behind a stream when that is a terminal.
+func TerminalOf(stream any) (*os.File, bool) {
 	if w, ok := stream.(io.Writer); ok {
 		stream = show.Ungated(w)
 	}
@@ -18,9 +18,9 @@ func terminalOf(stream any) (*os.File, bool) {
 	return f, ok && term.IsTerminal(int(f.Fd()))
 }
 
-// onTerminal reports whether a stream is read or written by a person.
-func onTerminal(stream any) bool {
-	_, ok := terminalOf(stream)
+// OnTerminal reports whether a stream is read or written by a person.
+func OnTerminal(stream any) bool {
+	_, ok := TerminalOf(stream)
 	return ok
 }
 
@@ -33,11 +33,11 @@ func sizeOf(terminal *os.File) (columns, rows int) {
 	return columns, rows
 }
 
-// printer returns how this command line prints. There are colours on a terminal, unless NO_COLOR is set or the terminal
+// Printer returns how this command line prints. There are colours on a terminal, unless NO_COLOR is set or the terminal
 // is a dumb one.
-func (a *app) printer() show.Printer {
-	p := show.Printer{Out: a.out, Err: a.err, JSON: a.json()}
-	file, ok := terminalOf(a.out)
+func (a *App) Printer() show.Printer {
+	p := show.Printer{Out: a.Out, Err: a.Err, JSON: a.JSON()}
+	file, ok := TerminalOf(a.Out)
 	if !ok {
 		return p
 	}

@@ -1,4 +1,4 @@
-package cli
+package cmdline
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// resolve returns the deployment that a person named: greeter#7, its id, or a pipeline for its newest deployment.
-func resolve(ctx context.Context, log deploymentLister, text string) (server.Ref, error) {
+// Resolve returns the deployment that a person named: greeter#7, its id, or a pipeline for its newest deployment.
+func Resolve(ctx context.Context, log DeploymentLister, text string) (server.Ref, error) {
 	if id, err := action.ParseID(text); err == nil {
 		return byID(ctx, log, id)
 	}
@@ -36,16 +36,16 @@ func resolve(ctx context.Context, log deploymentLister, text string) (server.Ref
 	return show.RefOf(newest[0]), nil
 }
 
-// withDeployment opens the log and finds the deployment that the first argument names; without one, the newest of this
+// WithDeployment opens the log and finds the deployment that the first argument names; without one, the newest of this
 // folder's pipeline.
-func withDeployment(a *app, do func(ctx context.Context, s *assembly.Session, ref server.Ref, rest []string) error) func(*cobra.Command, []string) error {
+func WithDeployment(a *App, do func(ctx context.Context, s *assembly.Session, ref server.Ref, rest []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, arguments []string) error {
-		return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-			name, err := a.pipelineName(arguments)
+		return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+			name, err := a.PipelineName(arguments)
 			if err != nil {
 				return err
 			}
-			ref, err := resolve(ctx, s, name)
+			ref, err := Resolve(ctx, s, name)
 			if err != nil {
 				return err
 			}
@@ -54,19 +54,19 @@ func withDeployment(a *app, do func(ctx context.Context, s *assembly.Session, re
 	}
 }
 
-// withAction opens the log for a command whose first argument is an action's id.
-func withAction(a *app, do func(ctx context.Context, s *assembly.Session, id action.ID) error) func(*cobra.Command, []string) error {
+// WithAction opens the log for a command whose first argument is an action's id.
+func WithAction(a *App, do func(ctx context.Context, s *assembly.Session, id action.ID) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, arguments []string) error {
 		id, err := action.ParseID(arguments[0])
 		if err != nil {
 			return fault.Wrap(fault.Invalid, err).WithHint("waybill action list")
 		}
-		return a.withSession(c, func(ctx context.Context, s *assembly.Session) error { return do(ctx, s, id) })
+		return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error { return do(ctx, s, id) })
 	}
 }
 
 // byID returns the deployment with an id.
-func byID(ctx context.Context, log deploymentLister, id action.ID) (server.Ref, error) {
+func byID(ctx context.Context, log DeploymentLister, id action.ID) (server.Ref, error) {
 	all, err := log.Deployments(ctx, journal.DeploymentQuery{})
 	if err != nil {
 		return server.Ref{}, err
@@ -79,8 +79,8 @@ func byID(ctx context.Context, log deploymentLister, id action.ID) (server.Ref, 
 	return server.Ref{}, fault.New(fault.NotFound, "deployment %s not found", id).WithHint("waybill deployment list")
 }
 
-// pipelineName returns the pipeline that was named, else that of this folder's waybill.yaml.
-func (a *app) pipelineName(arguments []string) (string, error) {
+// PipelineName returns the pipeline that was named, else that of this folder's waybill.yaml.
+func (a *App) PipelineName(arguments []string) (string, error) {
 	if len(arguments) > 0 {
 		return arguments[0], nil
 	}
@@ -89,6 +89,6 @@ func (a *app) pipelineName(arguments []string) (string, error) {
 		return "", fault.New(fault.Invalid, "%s not found in %s: which pipeline?", assembly.ProjectFile, dir).
 			WithHint("name it; waybill pipeline list shows the pipelines")
 	}
-	p, err := a.project(nil)
-	return p.definition.Pipeline, err
+	p, err := a.Project(nil)
+	return p.Definition.Pipeline, err
 }

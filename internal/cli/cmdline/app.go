@@ -1,4 +1,4 @@
-package cli
+package cmdline
 
 import (
 	"io"
@@ -8,29 +8,29 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// app is what the commands of one invocation share.
-type app struct {
+// App is what the commands of one invocation share.
+type App struct {
 	assembly.Place
-	in       io.Reader
-	out, err io.Writer
-	output   string // text or json
-	unknown  error  // help was asked for a command that does not exist
+	In       io.Reader
+	Out, Err io.Writer
+	Output   string // text or json
+	Unknown  error  // help was asked for a command that does not exist
 }
 
 // Output forms.
 const (
-	textOutput = "text"
-	jsonOutput = "json"
+	TextOutput = "text"
+	JSONOutput = "json"
 )
 
-func (a *app) json() bool { return a.output == jsonOutput }
+func (a *App) JSON() bool { return a.Output == JSONOutput }
 
-// check refuses values of the global flags that mean nothing.
-func (a *app) check() error {
+// Check refuses values of the global flags that mean nothing.
+func (a *App) Check() error {
 	g := a.Flags
 	switch {
-	case a.output != textOutput && a.output != jsonOutput:
-		return fault.New(fault.Invalid, "output form %q not found", a.output).WithHint("-o text or -o json")
+	case a.Output != TextOutput && a.Output != JSONOutput:
+		return fault.New(fault.Invalid, "output form %q not found", a.Output).WithHint("-o text or -o json")
 	case g.Server != "" && !strings.HasPrefix(g.Server, "http://") && !strings.HasPrefix(g.Server, "https://"):
 		return fault.New(fault.Invalid, "--server %s is not a URL", g.Server).WithHint("--server http://127.0.0.1:7070")
 	case g.Server != "" && g.Store != "":

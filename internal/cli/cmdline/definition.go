@@ -1,4 +1,4 @@
-package cli
+package cmdline
 
 import (
 	"errors"
@@ -20,8 +20,8 @@ func parseDefinition(file string, source []byte) (pipeline.Definition, fault.Pro
 	return d, append(problems, more...)
 }
 
-// problemsOf is the list of faults that an error is, if it is one.
-func problemsOf(err error) (fault.Problems, bool) { return errors.AsType[fault.Problems](err) }
+// ProblemsOf is the list of faults that an error is, if it is one.
+func ProblemsOf(err error) (fault.Problems, bool) { return errors.AsType[fault.Problems](err) }
 
 func isDirectory(path string) bool {
 	info, err := os.Stat(path)

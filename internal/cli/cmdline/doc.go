@@ -1,0 +1,5 @@
+// Package cmdline is what all commands of one command line share: the streams, the global flags, the printer, questions to the person
+// at the terminal, the session with a log or a server, the project of the folder, completions, and how errors are reported.
+//
+// A command calls App for these things. Nothing here knows a command.
+package cmdline
