@@ -12,7 +12,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
-	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/queue"
@@ -135,39 +134,4 @@ func runAddAction(ctx context.Context, o addActionOptions) error {
 		return err
 	}
 	return o.Then.run(ctx, made)
-}
-
-// afterAdding is what commands do that have stored an action.
-type afterAdding struct {
-	Actions actionWatcher
-	Watch   bool          // show the action until it has ended
-	Timeout time.Duration // limit of watching; 0: none
-	Idle    func(context.Context) bool
-	Out     show.Printer
-}
-
-func newAfterAdding(a *cmdline.App, s *assembly.Session, watch bool, timeout time.Duration) afterAdding {
-	return afterAdding{Actions: s, Watch: watch, Timeout: timeout, Idle: s.IsIdle, Out: a.Printer()}
-}
-
-// run prints the id of an action that was stored, or that an earlier command has stored, and watches it.
-func (o afterAdding) run(ctx context.Context, made server.AddedAction) error {
-	if !o.Watch && o.Out.JSON {
-		return o.Out.Document(made)
-	}
-	if !o.Watch {
-		if err := o.Out.Lines(made.ID.String()); err != nil {
-			return err
-		}
-	}
-	if !made.Created {
-		o.Out.Warn("waybill: it was there already: %s", strings.ToLower(made.Thread.Status.String()))
-	}
-	if made.Thread.Status.Live() {
-		cmdline.WarnIfIdle(ctx, o.Out, o.Idle)
-	}
-	if !o.Watch {
-		return nil
-	}
-	return cmdline.Within(ctx, o.Timeout, func(ctx context.Context) error { return watchAction(ctx, o.Actions, made.ID, o.Out) })
 }

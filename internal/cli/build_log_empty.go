@@ -95,3 +95,11 @@ func (b buildOutcome) ran(step int) bool {
 		return u.Status == build.Running || u.Status == build.Completed || u.Status == build.Reused
 	})
 }
+
+// statusLine returns a status with its reason.
+func statusLine(status build.Status, reason string) string {
+	if reason == "" {
+		return string(status)
+	}
+	return string(status) + ", " + reason
+}

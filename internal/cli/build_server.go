@@ -135,14 +135,6 @@ func followNew(ctx context.Context, a *cmdline.App, from *server.Client, made se
 	return fault.New(fault.Failed, "%s", text).WithHint("waybill build show %s --server %s", made.ID, a.Flags.Server)
 }
 
-// statusLine returns a status with its reason.
-func statusLine(status build.Status, reason string) string {
-	if reason == "" {
-		return string(status)
-	}
-	return string(status) + ", " + reason
-}
-
 func buildRerunCommand(a *cmdline.App) *cobra.Command {
 	var passwords []string
 	var follow, resume bool

@@ -90,3 +90,11 @@ func reachedFromHere(a *cmdline.App, command string) error {
 	return fault.New(fault.Invalid, "the hosts are reached, and their keys are stored, where the conductor runs, not through a server").
 		WithHint("run on the server, in the folder of its home: %s", command)
 }
+
+// asWarnings returns problems as warnings.
+func asWarnings(problems fault.Problems) fault.Problems {
+	for i := range problems {
+		problems[i].Warning = true
+	}
+	return problems
+}

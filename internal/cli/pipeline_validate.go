@@ -41,14 +41,6 @@ type validDocument struct {
 	Hosts    []loginDocument `json:"hosts,omitempty"` // with --live
 }
 
-// asWarnings returns problems as warnings.
-func asWarnings(problems fault.Problems) fault.Problems {
-	for i := range problems {
-		problems[i].Warning = true
-	}
-	return problems
-}
-
 func validate(ctx context.Context, a *cmdline.App, arguments []string, live bool) error {
 	p, err := judged(ctx, a, arguments)
 	problems, wrong := cmdline.ProblemsOf(err)

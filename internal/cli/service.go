@@ -12,9 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/loop"
-	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -102,28 +100,9 @@ func runServiceStatus(ctx context.Context, o serviceStatusOptions) error {
 	return o.Out.Answer(view, show.ServiceStatus(view, o.Now())...)
 }
 
-// serviceHost is a host as a command line names it.
-type serviceHost struct {
-	Pipeline string
-	Host     string // stage/group/host
-}
-
-func (h serviceHost) target() string { return fullTarget(h.Pipeline, h.Host) }
-
 // input returns the host as operations on its service name it.
 func (h serviceHost) input() server.ServiceHost {
 	return server.ServiceHost{PipelinePath: server.PipelinePath{Pipeline: h.Pipeline}, Target: h.target()}
-}
-
-// withServiceHost calls run with the host of the arguments [PIPELINE] HOST.
-func withServiceHost(a *cmdline.App, c *cobra.Command, given []string, run func(context.Context, *assembly.Session, serviceHost) error) error {
-	return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-		name, err := a.PipelineName(given[:len(given)-1])
-		if err != nil {
-			return err
-		}
-		return run(ctx, s, serviceHost{name, given[len(given)-1]})
-	})
 }
 
 func serviceLogsCommand(a *cmdline.App) *cobra.Command {
@@ -206,33 +185,4 @@ func (o serviceLogOptions) print(view server.ServiceLogView) error {
 		}
 	}
 	return nil
-}
-
-// withLikely adds the host that the person may have meant to the error of a command that has not found it.
-func (h serviceHost) withLikely(ctx context.Context, log server.Caller, command string, err error) error {
-	if !fault.Is(err, fault.NotFound) {
-		return err
-	}
-	v, failed := server.GetVersion.Call(ctx, log, server.VersionPath{PipelinePath: server.PipelinePath{Pipeline: h.Pipeline}})
-	if failed != nil {
-		return err
-	}
-	likely := likelyHost(&v.Definition, h.target())
-	if likely == "" {
-		return err
-	}
-	return fault.Wrap(fault.NotFound, err).WithHint("waybill service %s %s %s", command, h.Pipeline, strings.TrimPrefix(likely, h.Pipeline+"/"))
-}
-
-// likelyHost returns the host that a person meant by a target: one below it, one whose path ends with it, or the nearest
-// spelling; "" when there is none of them.
-func likelyHost(d *pipeline.Definition, target string) string {
-	var hosts []string
-	for place := range d.EachHost() {
-		if strings.HasPrefix(place.Target, target+"/") || strings.HasSuffix(place.Target, strings.TrimPrefix(target, d.Pipeline)) {
-			return place.Target
-		}
-		hosts = append(hosts, place.Target)
-	}
-	return fault.Nearest(target, hosts)
 }
