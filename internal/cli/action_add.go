@@ -12,7 +12,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
-	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -104,21 +103,6 @@ func readAssignments(flag, word string, given []string) (json.RawMessage, error)
 		parameters[name] = raw
 	}
 	return json.Marshal(parameters)
-}
-
-// readAt reads a flag's value: a time, or a duration from now. It returns the zero time for "".
-func readAt(flag, text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return at, nil
-	}
-	ahead, err := definition.ParseDuration(text)
-	if err != nil || ahead < 0 {
-		return time.Time{}, fault.New(fault.Invalid, "%s %s: want a time such as 2026-12-01T03:00:00Z, or a duration such as 2h or 7d", flag, text)
-	}
-	return now.Add(ahead), nil
 }
 
 type addActionOptions struct {

@@ -79,15 +79,6 @@ func (f *replayFlags) read(now time.Time) (err error) {
 	return err
 }
 
-// readPast reads the value of a flag with server.ParsePast.
-func readPast(flag, text string, now time.Time) (time.Time, error) {
-	at, err := server.ParsePast(text, now)
-	if err != nil {
-		return at, fault.New(fault.Invalid, "%s %w", flag, err)
-	}
-	return at, nil
-}
-
 type replayOptions struct {
 	Actions  server.Caller
 	Order    server.ReplayOrder
