@@ -87,10 +87,10 @@ func (f *listActionsFlags) read(now time.Time) error {
 		}
 	}
 	var err error
-	if f.query.Since, err = readPast("--since", f.since, now); err != nil {
+	if f.query.Since, err = cmdline.ReadPast("--since", f.since, now); err != nil {
 		return err
 	}
-	f.query.Until, err = readPast("--until", f.until, now)
+	f.query.Until, err = cmdline.ReadPast("--until", f.until, now)
 	return err
 }
 

@@ -76,7 +76,7 @@ func (f *addFlags) read(now time.Time) (err error) {
 	if way := f.order.Body.OnConflict; !slices.Contains(queue.OnConflicts(), way) {
 		return fault.New(fault.Invalid, "--on-conflict %s: want %s", way, strings.Join(queue.OnConflicts(), ", "))
 	}
-	f.order.Body.At, err = readAt("--at", f.at, now)
+	f.order.Body.At, err = cmdline.ReadAt("--at", f.at, now)
 	return err
 }
 

@@ -72,10 +72,10 @@ func (f *replayFlags) read(now time.Time) (err error) {
 			return fault.Wrap(fault.Invalid, err)
 		}
 	}
-	if f.order.Since, err = readPast("--since", f.since, now); err != nil {
+	if f.order.Since, err = cmdline.ReadPast("--since", f.since, now); err != nil {
 		return err
 	}
-	f.order.Until, err = readPast("--until", f.until, now)
+	f.order.Until, err = cmdline.ReadPast("--until", f.until, now)
 	return err
 }
 

@@ -82,7 +82,7 @@ func runSnoozeAction(ctx context.Context, o snoozeActionOptions) error {
 		return fault.New(fault.Invalid, "snooze wants to know until when").WithHint("--until 2h, or a time")
 	}
 	now := o.Now()
-	until, err := readAt("--until", o.Until, now)
+	until, err := cmdline.ReadAt("--until", o.Until, now)
 	if err != nil {
 		return err
 	}

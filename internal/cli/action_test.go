@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/cli/clitest"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/queue"
@@ -18,38 +19,38 @@ func notify(t *testing.T, status action.Status) queue.ActionState {
 	t.Helper()
 	return queue.ActionState{
 		Action: action.Action{ID: anAction(t), Name: "notify", Handler: "notify", Lane: "notify", Policy: action.Policy{Retries: 2}},
-		Thread: action.Thread{Status: status}, EnqueuedAt: noon(),
+		Thread: action.Thread{Status: status}, EnqueuedAt: clitest.Noon(),
 	}
 }
 
 func TestListActionsOfADeployment(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{actions: []queue.ActionState{notify(t, action.Queued)}, deployments: []journal.Deployment{{Pipeline: "greeter", Number: 7}}}, newOutput(asText)
-	err := runListActions(t.Context(), listActionsOptions{Log: f, Deployment: "greeter", Query: server.ActionsInput{Handler: "step"}, Out: o.Printer, Now: noon})
+	f, o := &fake{actions: []queue.ActionState{notify(t, action.Queued)}, deployments: []journal.Deployment{{Pipeline: "greeter", Number: 7}}}, clitest.NewOutput(asText)
+	err := runListActions(t.Context(), listActionsOptions{Log: f, Deployment: "greeter", Query: server.ActionsInput{Handler: "step"}, Out: o.Printer, Now: clitest.Noon})
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.wantCalls(t, "Deployments greeter 0  1", "Actions greeter 7 step")
-	o.want(t, "ACTION                                NAME    STATUS  ATTEMPT  CREATED   ERROR\n"+
+	o.Want(t, "ACTION                                NAME    STATUS  ATTEMPT  CREATED   ERROR\n"+
 		someAction+"  notify  queued  -        just now\n", "")
 }
 
 func TestListActionsFlags(t *testing.T) {
 	t.Parallel()
 	flags := listActionsFlags{query: server.ActionsInput{Status: []string{"RUNNING", "retries_exhausted"}, Parent: someAction}, since: "24h", until: "2026-02-28T00:00:00Z"}
-	if err := flags.read(noon()); err != nil {
+	if err := flags.read(clitest.Noon()); err != nil {
 		t.Fatal(err)
 	}
 	q := flags.query
 	if !slices.Equal(q.Status, []string{"running", "retries_exhausted"}) || q.Parent != someAction || q.RetryOf != "" || q.After != "" ||
-		!q.Since.Equal(noon().Add(-24*time.Hour)) || !q.Until.Equal(time.Date(2026, 2, 28, 0, 0, 0, 0, time.UTC)) {
+		!q.Since.Equal(clitest.Noon().Add(-24*time.Hour)) || !q.Until.Equal(time.Date(2026, 2, 28, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("query %+v", q)
 	}
-	if err := flags.read(noon()); err != nil || len(flags.query.Status) != 2 {
+	if err := flags.read(clitest.Noon()); err != nil || len(flags.query.Status) != 2 {
 		t.Errorf("read twice, the flags name %v, %v", flags.query.Status, err)
 	}
 	for name, wrong := range map[string]listActionsFlags{"status": {query: server.ActionsInput{Status: []string{"lost"}}}, "id": {query: server.ActionsInput{After: "7"}}, "since": {since: "yesterday"}, "until": {until: "x"}} {
-		if err := wrong.read(noon()); !fault.Is(err, fault.Invalid) {
+		if err := wrong.read(clitest.Noon()); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: %v, want it refused", name, err)
 		}
 	}
@@ -62,13 +63,13 @@ func TestWatchActionEndsWithTheActionsEnd(t *testing.T) {
 		code   fault.Code
 	}{{action.Successful, ""}, {action.Canceled, fault.Canceled}, {action.Failed, fault.Failed}, {action.RetriesExhausted, fault.Failed}} {
 		f, o := &fake{action: server.ActionView{ActionState: notify(t, c.status)}, events: []action.Event{
-			{Seq: 1, Status: action.Running, Source: "host-a/1", At: noon()}, {Seq: 2, Status: c.status, At: noon()}}}, newOutput(asText)
+			{Seq: 1, Status: action.Running, Source: "host-a/1", At: clitest.Noon()}, {Seq: 2, Status: c.status, At: clitest.Noon()}}}, clitest.NewOutput(asText)
 		f.action.Output = []byte(`{"text":"sent"}`)
 		err := watchAction(t.Context(), f, anAction(t), o.Printer)
 		if fault.CodeOf(err) != c.code {
 			t.Errorf("%s: ended with %v, want %q", c.status, err, c.code)
 		}
-		lines := strings.Split(strings.TrimSpace(o.out.String()), "\n")
+		lines := strings.Split(strings.TrimSpace(o.Printed.String()), "\n")
 		if len(lines) != 3 || !strings.HasSuffix(lines[1], "host-a/1") || !strings.Contains(lines[2], c.status.String()) {
 			t.Errorf("%s: printed %q", c.status, lines)
 		}
@@ -80,12 +81,12 @@ func TestWatchActionEndsWithTheActionsEnd(t *testing.T) {
 
 func TestWatchActionPrintsEventsAsJSON(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{action: server.ActionView{ActionState: notify(t, action.Queued)}, events: []action.Event{{Seq: 1, Status: action.Running}, {Seq: 2, Status: action.Failed}}}, newOutput(asJSON)
+	f, o := &fake{action: server.ActionView{ActionState: notify(t, action.Queued)}, events: []action.Event{{Seq: 1, Status: action.Running}, {Seq: 2, Status: action.Failed}}}, clitest.NewOutput(asJSON)
 	if err := watchAction(t.Context(), f, anAction(t), o.Printer); !fault.Is(err, fault.Failed) {
 		t.Errorf("ended with %v", err)
 	}
-	if got := strings.Count(o.out.String(), "\n"); got != 2 || !strings.Contains(o.out.String(), `"status":"RUNNING"`) {
-		t.Errorf("printed %q, want a line for each event", o.out.String())
+	if got := strings.Count(o.Printed.String(), "\n"); got != 2 || !strings.Contains(o.Printed.String(), `"status":"RUNNING"`) {
+		t.Errorf("printed %q, want a line for each event", o.Printed.String())
 	}
 }
 
@@ -103,33 +104,33 @@ func TestAddAction(t *testing.T) {
 		"and ended": {over, someAction + "\n", "waybill: it was there already: successful\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, o := &fake{added: c.made}, newOutput(asText)
+			f, o := &fake{added: c.made}, clitest.NewOutput(asText)
 			order := server.AddActionInput{Body: server.AddActionBody{Handler: "notify", Parameters: server.Parameters{RawMessage: []byte(`{"team":"web"}`)}}}
 			err := runAddAction(t.Context(), addActionOptions{Actions: f, Order: order, Then: afterAdding{Actions: f, Idle: idle, Out: o.Printer}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			f.wantCalls(t, `AddAction notify {"team":"web"}`)
-			o.want(t, c.out, c.err)
+			o.Want(t, c.out, c.err)
 		})
 	}
 }
 
 func TestAddActionAsJSONAndWatched(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{added: server.AddedAction{ActionState: notify(t, action.Queued), Created: true}}, newOutput(asJSON)
+	f, o := &fake{added: server.AddedAction{ActionState: notify(t, action.Queued), Created: true}}, clitest.NewOutput(asJSON)
 	if err := runAddAction(t.Context(), addActionOptions{Actions: f, Then: afterAdding{Actions: f, Idle: idle, Out: o.Printer}}); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(o.out.String(), `"created": true`) || o.err.Len() > 0 {
-		t.Errorf("printed %q and %q", o.out.String(), o.err.String())
+	if !strings.Contains(o.Printed.String(), `"created": true`) || o.Warned.Len() > 0 {
+		t.Errorf("printed %q and %q", o.Printed.String(), o.Warned.String())
 	}
-	f.events, f.action = []action.Event{{Status: action.Canceled, At: noon()}}, server.ActionView{ActionState: notify(t, action.Canceled)}
-	o = newOutput(asText)
+	f.events, f.action = []action.Event{{Status: action.Canceled, At: clitest.Noon()}}, server.ActionView{ActionState: notify(t, action.Canceled)}
+	o = clitest.NewOutput(asText)
 	err := runRetryAction(t.Context(), retryActionOptions{Actions: f, ID: anAction(t), Then: afterAdding{Actions: f, Watch: true, Idle: busy, Out: o.Printer}})
-	wantFault(t, err, fault.Canceled, "was canceled", "")
+	clitest.WantFault(t, err, fault.Canceled, "was canceled", "")
 	f.wantCalls(t, "AddAction", "RetryAction "+someAction, "Action "+someAction, "FollowAction "+someAction+" -1")
-	if first, _, _ := strings.Cut(o.out.String(), "\n"); first != someAction+"  notify  lane notify" {
+	if first, _, _ := strings.Cut(o.Printed.String(), "\n"); first != someAction+"  notify  lane notify" {
 		t.Errorf("a watched action begins with %q", first)
 	}
 }
@@ -140,7 +141,7 @@ func TestAddFlags(t *testing.T) {
 		return addFlags{parameters: []string{"team=web"}, priority: 10, at: "2h", order: server.AddActionInput{Body: server.AddActionBody{OnConflict: "return"}}}
 	}
 	flags := good()
-	if err := flags.read(noon()); err != nil || *flags.order.Body.Priority != 10 || !flags.order.Body.At.Equal(noon().Add(2*time.Hour)) || string(flags.order.Body.Parameters.RawMessage) != `{"team":"web"}` {
+	if err := flags.read(clitest.Noon()); err != nil || *flags.order.Body.Priority != 10 || !flags.order.Body.At.Equal(clitest.Noon().Add(2*time.Hour)) || string(flags.order.Body.Parameters.RawMessage) != `{"team":"web"}` {
 		t.Errorf("%+v, %v", flags.order, err)
 	}
 	for text, wrong := range map[string]func(*addFlags){
@@ -152,34 +153,34 @@ func TestAddFlags(t *testing.T) {
 	} {
 		flags := good()
 		wrong(&flags)
-		wantFault(t, flags.read(noon()), fault.Invalid, text, "")
+		clitest.WantFault(t, flags.read(clitest.Noon()), fault.Invalid, text, "")
 	}
 }
 
 func TestCancelAction(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[action.Status]string{action.Canceled: "canceled", action.Running: "asked to stop"} {
-		f, o := &fake{action: server.ActionView{ActionState: notify(t, status)}}, newOutput(asText)
+		f, o := &fake{action: server.ActionView{ActionState: notify(t, status)}}, clitest.NewOutput(asText)
 		if err := runCancelAction(t.Context(), cancelActionOptions{Actions: f, ID: anAction(t), Out: o.Printer}); err != nil {
 			t.Fatal(err)
 		}
 		f.wantCalls(t, "CancelAction "+someAction)
-		o.want(t, someAction+": "+want+"\n", "")
+		o.Want(t, someAction+": "+want+"\n", "")
 	}
 }
 
 func TestSnoozeAction(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{action: server.ActionView{ActionState: notify(t, action.Backoff)}}, newOutput(asText)
-	options := snoozeActionOptions{Actions: f, ID: anAction(t), Until: "2h", Out: o.Printer, Now: noon}
+	f, o := &fake{action: server.ActionView{ActionState: notify(t, action.Backoff)}}, clitest.NewOutput(asText)
+	options := snoozeActionOptions{Actions: f, ID: anAction(t), Until: "2h", Out: o.Printer, Now: clitest.Noon}
 	if err := runSnoozeAction(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}
-	f.wantCalls(t, "SnoozeAction "+someAction+" "+noon().Add(2*time.Hour).UTC().Format(time.RFC3339))
-	o.want(t, someAction+": next attempt 14:00:00 UTC\n", "")
+	f.wantCalls(t, "SnoozeAction "+someAction+" "+clitest.Noon().Add(2*time.Hour).UTC().Format(time.RFC3339))
+	o.Want(t, someAction+": next attempt 14:00:00 UTC\n", "")
 	for until, text := range map[string]string{"": "snooze wants to know until when", "soon": "--until soon: want a time"} {
 		options.Until = until
-		wantFault(t, runSnoozeAction(t.Context(), options), fault.Invalid, text, "")
+		clitest.WantFault(t, runSnoozeAction(t.Context(), options), fault.Invalid, text, "")
 	}
 	if len(f.calls) != 1 {
 		t.Errorf("a wrong time was sent: %v", f.calls)
@@ -188,20 +189,20 @@ func TestSnoozeAction(t *testing.T) {
 
 func TestLimitsCarriesOutEachCommandInOrder(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{limits: []queue.Limiter{{Key: "a", State: "open"}}}, newOutput(asText)
+	f, o := &fake{limits: []queue.Limiter{{Key: "a", State: "open"}}}, clitest.NewOutput(asText)
 	flags := limitsFlags{pause: "a", pauseFor: time.Minute, resume: "b", enable: "c", reset: "d"}
-	if err := runLimits(t.Context(), limitsOptions{Lanes: f, Commands: flags.commands(), Out: o.Printer, Now: noon}); err != nil {
+	if err := runLimits(t.Context(), limitsOptions{Lanes: f, Commands: flags.commands(), Out: o.Printer, Now: clitest.Noon}); err != nil {
 		t.Fatal(err)
 	}
 	f.wantCalls(t, "Limit a pause 1m0s", "Limit b resume 0s", "Limit c enable 0s", "Limit d reset 0s", "Limits")
-	o.want(t, "LANE  STATE  RATE  SLOTS  WINDOW  REASON\na     open   -     -      -       -\n", "")
+	o.Want(t, "LANE  STATE  RATE  SLOTS  WINDOW  REASON\na     open   -     -      -       -\n", "")
 }
 
 func TestLimitsStopsAtTheFirstError(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{errs: map[string]error{"Limit": errAway}}, newOutput(asText)
+	f, o := &fake{errs: map[string]error{"Limit": errAway}}, clitest.NewOutput(asText)
 	flags := limitsFlags{pause: "a", resume: "b"}
-	wantFault(t, runLimits(t.Context(), limitsOptions{Lanes: f, Commands: flags.commands(), Out: o.Printer, Now: noon}), fault.LedgerUnavailable, "", "")
+	clitest.WantFault(t, runLimits(t.Context(), limitsOptions{Lanes: f, Commands: flags.commands(), Out: o.Printer, Now: clitest.Noon}), fault.LedgerUnavailable, "", "")
 	f.wantCalls(t, "Limit a pause 0s")
 	if none := (limitsFlags{}).commands(); none != nil {
 		t.Errorf("without flags it commands %v", none)
@@ -230,12 +231,12 @@ func TestReplay(t *testing.T) {
 			"replayed 2 actions\n1 action not replayed: done by an earlier replay, or a live action has the same key\n", "replayed 3 of 3\n", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, o := &fake{replays: c.replays}, newOutput(asText)
+			f, o := &fake{replays: c.replays}, clitest.NewOutput(asText)
 			err := runReplay(t.Context(), replayOptions{Actions: f, Order: server.ReplayOrder{DryRun: c.dry}, Progress: true, Out: o.Printer})
 			if err != nil || len(f.calls) != c.calls {
 				t.Errorf("%v after %v", err, f.calls)
 			}
-			o.want(t, c.out, c.err)
+			o.Want(t, c.out, c.err)
 		})
 	}
 }
@@ -243,24 +244,24 @@ func TestReplay(t *testing.T) {
 func TestAnInterruptedReplayPrintsHowToResume(t *testing.T) {
 	t.Parallel()
 	id := anAction(t)
-	f, o := &fake{replays: []queue.Replayed{replayed(id, action.ID{}, 900, 0), replayed(id, id, 500, 500)}}, newOutput(asJSON)
-	order := server.ReplayOrder{Status: []string{"failed"}, Handler: "notify", Since: noon().UTC(), Until: noon().UTC().Add(time.Hour)}
-	wantFault(t, runReplay(t.Context(), replayOptions{Actions: f, Order: order, Progress: true, Out: o.Printer}), fault.LedgerUnavailable, "", "")
-	o.want(t, "", "waybill: 500 of 900 were looked at; resume with\n  waybill action replay --resume "+someAction+
-		" --status failed --handler notify --since "+noon().UTC().Format(time.RFC3339)+" --until "+noon().UTC().Add(time.Hour).Format(time.RFC3339)+"\n")
+	f, o := &fake{replays: []queue.Replayed{replayed(id, action.ID{}, 900, 0), replayed(id, id, 500, 500)}}, clitest.NewOutput(asJSON)
+	order := server.ReplayOrder{Status: []string{"failed"}, Handler: "notify", Since: clitest.Noon().UTC(), Until: clitest.Noon().UTC().Add(time.Hour)}
+	clitest.WantFault(t, runReplay(t.Context(), replayOptions{Actions: f, Order: order, Progress: true, Out: o.Printer}), fault.LedgerUnavailable, "", "")
+	o.Want(t, "", "waybill: 500 of 900 were looked at; resume with\n  waybill action replay --resume "+someAction+
+		" --status failed --handler notify --since "+clitest.Noon().UTC().Format(time.RFC3339)+" --until "+clitest.Noon().UTC().Add(time.Hour).Format(time.RFC3339)+"\n")
 }
 
 func TestReplayFlags(t *testing.T) {
 	t.Parallel()
 	flags := replayFlags{resume: someAction, since: "2h", order: server.ReplayOrder{Status: []string{"failed"}}}
-	if err := flags.read(noon()); err != nil || flags.order.ID != anAction(t) || !flags.order.Since.Equal(noon().Add(-2*time.Hour)) || !flags.order.Until.IsZero() {
+	if err := flags.read(clitest.Noon()); err != nil || flags.order.ID != anAction(t) || !flags.order.Since.Equal(clitest.Noon().Add(-2*time.Hour)) || !flags.order.Until.IsZero() {
 		t.Errorf("%+v, %v", flags.order, err)
 	}
 	none := replayFlags{}
-	wantFault(t, none.read(noon()), fault.Invalid, "which actions", "--status failed, or another end; it may be repeated")
+	clitest.WantFault(t, none.read(clitest.Noon()), fault.Invalid, "which actions", "--status failed, or another end; it may be repeated")
 	for _, wrong := range []replayFlags{{resume: "x"}, {since: "x"}, {until: "x"}} {
 		wrong.order.Status = []string{"failed"}
-		if err := wrong.read(noon()); !fault.Is(err, fault.Invalid) {
+		if err := wrong.read(clitest.Noon()); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%+v: %v", wrong, err)
 		}
 	}

@@ -23,10 +23,10 @@ func buildListCommand(a *cmdline.App) *cobra.Command {
 		Args: cmdline.Arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			now := time.Now()
-			if q.Since, err = readPast("--since", since, now); err != nil {
+			if q.Since, err = cmdline.ReadPast("--since", since, now); err != nil {
 				return err
 			}
-			if q.Until, err = readPast("--until", until, now); err != nil {
+			if q.Until, err = cmdline.ReadPast("--until", until, now); err != nil {
 				return err
 			}
 			o := listBuildsOptions{Builds: shelfOf(a), Query: q, Shorten: a.Shorten, Out: a.Printer(), Now: time.Now}

@@ -39,10 +39,10 @@ printing only, and so does --timeout, with status 124.`,
 				Bytes: show.Ungated(a.Out), Colours: cmdline.OnTerminal(a.Out), Out: a.Printer()}
 			var err error
 			now := time.Now()
-			if o.Since, err = readPast("--since", since, now); err != nil {
+			if o.Since, err = cmdline.ReadPast("--since", since, now); err != nil {
 				return err
 			}
-			if o.Before, err = readPast("--before", before, now); err != nil {
+			if o.Before, err = cmdline.ReadPast("--before", before, now); err != nil {
 				return err
 			}
 			if address := a.Flags.Server; address != "" {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/local"
+	"github.com/waybill-dev/waybill/internal/cli/clitest"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
@@ -76,7 +77,7 @@ func TestABuildInUseIsLeftAlone(t *testing.T) {
 		status build.Status
 		want   string
 	}{{build.Running, "still runs"}, {build.Completed, "still serves the results"}} {
-		if _, err := store.Update(0, build.Update{Status: c.status, Timestamp: noon()}); err != nil {
+		if _, err := store.Update(0, build.Update{Status: c.status, Timestamp: clitest.Noon()}); err != nil {
 			t.Fatal(err)
 		}
 		if err := inUse(r, "1", "1"); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), c.want) {

@@ -30,10 +30,10 @@ first, so narrow the search down.`,
 		ValidArgsFunction: completeBuilds(a),
 		RunE: func(c *cobra.Command, given []string) (err error) {
 			now := time.Now()
-			if o.Query.Since, err = readPast("--since", since, now); err != nil {
+			if o.Query.Since, err = cmdline.ReadPast("--since", since, now); err != nil {
 				return err
 			}
-			if o.Query.Until, err = readPast("--until", until, now); err != nil {
+			if o.Query.Until, err = cmdline.ReadPast("--until", until, now); err != nil {
 				return err
 			}
 			o.Text, o.Build, o.Out, o.Bytes = given[0], cmdline.Optional(given, 1), a.Printer(), show.Ungated(a.Out)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/cli/clitest"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
@@ -30,19 +31,19 @@ func shelf(t *testing.T) buildShelf {
 		t.Fatal(err)
 	}
 	plan := &build.Plan{File: ".wharf-ci.yml", Stages: []build.PlanStage{{Name: "test"}}, Steps: []build.PlanStep{{ID: 1, Stage: "test", Name: "unit"}, {ID: 2, Stage: "test", Name: "vet"}}}
-	if err := store.Describe(results.Build{ID: "1", Plan: plan, Source: "/srv/shop", StartedAt: noon().Add(-time.Minute)}); err != nil {
+	if err := store.Describe(results.Build{ID: "1", Plan: plan, Source: "/srv/shop", StartedAt: clitest.Noon().Add(-time.Minute)}); err != nil {
 		t.Fatal(err)
 	}
 	log, err := store.Log(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := log.Append(build.Entry{At: noon(), Text: []byte("ok \x1b[31mshop\x1b[0m\x1b]0;title\x07")}, build.Entry{At: noon(), Text: []byte("PASS")}); err != nil {
+	if err := log.Append(build.Entry{At: clitest.Noon(), Text: []byte("ok \x1b[31mshop\x1b[0m\x1b]0;title\x07")}, build.Entry{At: clitest.Noon(), Text: []byte("PASS")}); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []int{1, 2, 0} { // the end of step 0 is that of the build
 		for _, status := range []build.Status{build.Running, build.Completed} {
-			if _, err := store.Update(step, build.Update{Status: status, Timestamp: noon()}); err != nil {
+			if _, err := store.Update(step, build.Update{Status: status, Timestamp: clitest.Noon()}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -55,35 +56,35 @@ func shelf(t *testing.T) buildShelf {
 
 func TestListBuilds(t *testing.T) {
 	t.Parallel()
-	o := newOutput(asText)
-	if err := runListBuilds(t.Context(), listBuildsOptions{Builds: shelf(t), Shorten: filepath.Base, Out: o.Printer, Now: noon}); err != nil {
+	o := clitest.NewOutput(asText)
+	if err := runListBuilds(t.Context(), listBuildsOptions{Builds: shelf(t), Shorten: filepath.Base, Out: o.Printer, Now: clitest.Noon}); err != nil {
 		t.Fatal(err)
 	}
-	o.want(t, "BUILD  STATUS     STEPS  STARTED       TOOK   BRANCH  OF\n1      Completed  2      1 minute ago  1m00s  -       shop\n", "")
+	o.Want(t, "BUILD  STATUS     STEPS  STARTED       TOOK   BRANCH  OF\n1      Completed  2      1 minute ago  1m00s  -       shop\n", "")
 	for json, want := range map[bool]string{asText: "no builds yet\n", asJSON: "[]\n"} {
-		o := newOutput(json)
-		if err := runListBuilds(t.Context(), listBuildsOptions{Out: o.Printer, Now: noon}); err != nil {
+		o := clitest.NewOutput(json)
+		if err := runListBuilds(t.Context(), listBuildsOptions{Out: o.Printer, Now: clitest.Noon}); err != nil {
 			t.Fatal(err)
 		}
-		o.want(t, want, "")
+		o.Want(t, want, "")
 	}
 }
 
 func TestShowBuild(t *testing.T) {
 	t.Parallel()
-	o := newOutput(asText)
-	if err := runShowBuild(t.Context(), showBuildOptions{Builds: shelf(t), Name: "1", Out: o.Printer, Now: noon}); err != nil {
+	o := clitest.NewOutput(asText)
+	if err := runShowBuild(t.Context(), showBuildOptions{Builds: shelf(t), Name: "1", Out: o.Printer, Now: clitest.Noon}); err != nil {
 		t.Fatal(err)
 	}
-	if got := o.out.String(); !strings.HasPrefix(got, "build 1 Completed   results: ") || !strings.Contains(got, " ✓ test/unit") || !strings.HasSuffix(got, "logs: waybill build log 1 [STAGE/STEP]\n") {
+	if got := o.Printed.String(); !strings.HasPrefix(got, "build 1 Completed   results: ") || !strings.Contains(got, " ✓ test/unit") || !strings.HasSuffix(got, "logs: waybill build log 1 [STAGE/STEP]\n") {
 		t.Errorf("printed %q", got)
 	}
-	o = newOutput(asJSON)
-	if err := runShowBuild(t.Context(), showBuildOptions{Builds: shelf(t), Name: "1", Out: o.Printer, Now: noon}); err != nil || !strings.Contains(o.out.String(), `"artifacts": []`) {
-		t.Errorf("%v, printed %s", err, o.out.String())
+	o = clitest.NewOutput(asJSON)
+	if err := runShowBuild(t.Context(), showBuildOptions{Builds: shelf(t), Name: "1", Out: o.Printer, Now: clitest.Noon}); err != nil || !strings.Contains(o.Printed.String(), `"artifacts": []`) {
+		t.Errorf("%v, printed %s", err, o.Printed.String())
 	}
-	err := runShowBuild(t.Context(), showBuildOptions{Builds: shelf(t), Name: "9", Out: o.Printer, Now: noon})
-	wantFault(t, err, fault.NotFound, "build 9 not found on this computer", "waybill build list")
+	err := runShowBuild(t.Context(), showBuildOptions{Builds: shelf(t), Name: "9", Out: o.Printer, Now: clitest.Noon})
+	clitest.WantFault(t, err, fault.NotFound, "build 9 not found on this computer", "waybill build list")
 }
 
 func TestBuildsAreFoundByFolderToo(t *testing.T) {
@@ -116,15 +117,15 @@ func TestBuildLog(t *testing.T) {
 		"raw":        {"test/unit", true, false, "ok \x1b[31mshop\x1b[0m\x1b]0;title\x07\nPASS\n"},
 		"quiet step": {"test/vet", false, false, ""},
 	} {
-		o := newOutput(asText)
+		o := clitest.NewOutput(asText)
 		if err := runBuildLog(t.Context(), buildLogOptions{Builds: s, Build: "1", Step: c.step, Raw: c.raw, Colours: c.colours, Bytes: o.Out, Out: o.Printer}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if got := o.out.String(); got != c.want {
+		if got := o.Printed.String(); got != c.want {
 			t.Errorf("%s: printed %q, want %q", name, got, c.want)
 		}
 	}
-	o := newOutput(asText)
+	o := clitest.NewOutput(asText)
 	if err := runBuildLog(t.Context(), buildLogOptions{Builds: s, Build: "1", Step: "test/unti", Bytes: o.Out, Out: o.Printer}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a step that is not there: %v", err)
 	}
@@ -212,7 +213,7 @@ func TestTheLogOfABuildThatNeverRanSaysWhy(t *testing.T) {
 		"a step that has not begun":  {status: build.Running, plan: plan, updates: map[int][]build.Update{1: is(build.Running)}, step: "vet", remark: "build 7: Running\n"},
 		"a step that never had been": {status: build.TimedOut, reason: "it took too long", plan: plan, step: "vet", code: fault.Failed, want: "build 7: TimedOut, it took too long"},
 	} {
-		s, o := &silentServer{}, newOutput(asText)
+		s, o := &silentServer{}, clitest.NewOutput(asText)
 		s.view.Status, s.view.Reason, s.view.Plan, s.view.Done = c.status, c.reason, c.plan, c.updates
 		if s.view.Plan == nil {
 			s.view.Plan = &build.Plan{}
@@ -221,27 +222,27 @@ func TestTheLogOfABuildThatNeverRanSaysWhy(t *testing.T) {
 		if fault.CodeOf(err) != c.code || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
-		o.want(t, "", c.remark)
+		o.Want(t, "", c.remark)
 	}
 }
 
 func TestBuildLogOfAServer(t *testing.T) {
 	t.Parallel()
-	l, o := &logServer{}, newOutput(asText)
+	l, o := &logServer{}, clitest.NewOutput(asText)
 	if err := runBuildLog(t.Context(), buildLogOptions{Server: l, Build: "7", Bytes: o.Out, Out: o.Printer}); err != nil {
 		t.Fatal(err)
 	}
-	o.want(t, "test/unit | one, two\ntest/vet | three\n", "")
-	o = newOutput(asText)
+	o.Want(t, "test/unit | one, two\ntest/vet | three\n", "")
+	o = clitest.NewOutput(asText)
 	if err := runBuildLog(t.Context(), buildLogOptions{Server: l, Build: "7", Follow: true, Bytes: o.Out, Out: o.Printer}); err != nil {
 		t.Fatal(err)
 	}
-	o.want(t, "c/d | other\na/b | one, two\n", "")
-	o = newOutput(asText)
+	o.Want(t, "c/d | other\na/b | one, two\n", "")
+	o = clitest.NewOutput(asText)
 	if err := runBuildLog(t.Context(), buildLogOptions{Server: l, Build: "7", Step: "test/unit", Raw: true, Bytes: o.Out, Out: o.Printer}); err != nil {
 		t.Fatal(err)
 	}
-	o.want(t, "\x1b]raw", "")
+	o.Want(t, "\x1b]raw", "")
 	if got := strings.Join(l.calls, ", "); got != "lines 7 , follow 7 , bytes 7 test/unit" {
 		t.Errorf("calls %q", got)
 	}
@@ -249,7 +250,7 @@ func TestBuildLogOfAServer(t *testing.T) {
 
 func TestALongLineIsPrintedInPieces(t *testing.T) {
 	t.Parallel()
-	o := newOutput(asText)
+	o := clitest.NewOutput(asText)
 	p := logPrinter{out: o.Printer, bytes: o.Out, visible: func(text []byte) string { return string(text) }, named: true}
 	piece := strings.Repeat("x", pieceSize)
 	for _, line := range []server.BuildLine{{Step: "a/b", Text: piece, Partial: true}, {Step: "a/b", Text: "end"}, {Step: "a/b", Text: "next"}, {Step: "c/\x1b[2J\u202ed\n", Text: "of a folder that others have written"}} {
@@ -257,7 +258,7 @@ func TestALongLineIsPrintedInPieces(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, want := o.out.String(), "a/b | "+piece+"end\na/b | next\nc/d | of a folder that others have written\n"; got != want {
+	if got, want := o.Printed.String(), "a/b | "+piece+"end\na/b | next\nc/d | of a folder that others have written\n"; got != want {
 		t.Errorf("printed %d bytes, want %d: the name is printed once before a line", len(got), len(want))
 	}
 }
@@ -273,14 +274,14 @@ func TestALineIsShownWhileItGrows(t *testing.T) {
 		"progress":        {[]server.BuildLine{{Step: "a/b", Text: "1%\r2%", Partial: true}, {Step: "a/b", Text: "\r3%", Partial: true}, {Step: "a/b", Text: "\rdone"}}, "a/b | 2%\r\x1b[Ka/b | 3%\r\x1b[Ka/b | done\n"},
 		"another between": {[]server.BuildLine{{Step: "a/b", Text: "1", Partial: true}, {Step: "c/d", Text: "x"}, {Step: "a/b", Text: "2", Partial: true}, {Step: "a/b", Text: "3"}}, "a/b | 1\nc/d | x\na/b | 12" + "3\n"},
 	} {
-		o := newOutput(asText)
+		o := clitest.NewOutput(asText)
 		p := logPrinter{out: o.Printer, bytes: o.Out, visible: show.LogText(true), named: true, live: true}
 		for _, line := range c.lines {
 			if err := p.print(line); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got := o.out.String(); got != c.want {
+		if got := o.Printed.String(); got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
@@ -305,7 +306,7 @@ func TestRefuseElsewhere(t *testing.T) {
 			}
 			continue
 		}
-		wantFault(t, err, fault.Invalid, c.flag+" has no effect here: builds are read here", "run the command there, or leave "+c.flag+" out")
+		clitest.WantFault(t, err, fault.Invalid, c.flag+" has no effect here: builds are read here", "run the command there, or leave "+c.flag+" out")
 	}
 }
 
@@ -321,15 +322,15 @@ func TestOutcomeOfABuild(t *testing.T) {
 // TestLintTakesAFolderOrAFile: like the other commands that check a file.
 func TestLintTakesAFolderOrAFile(t *testing.T) {
 	t.Parallel()
-	f := newFolder(t, map[string]string{"ci/.wharf-ci.yml": greeterBuild, "ci/bad.yml": "build: 7\n"})
+	f := clitest.NewFolder(t, map[string]string{"ci/.wharf-ci.yml": greeterBuild, "ci/bad.yml": "build: 7\n"})
 	for argument, want := range map[string]string{"ci": ".wharf-ci.yml is sound: 1 stage\n", "ci/.wharf-ci.yml": ".wharf-ci.yml is sound: 1 stage\n"} {
 		if status := runLine(t.Context(), f.App, []string{"build", "lint", argument}); status != 0 {
 			t.Errorf("%s: exit status %d", argument, status)
 		}
-		f.want(t, want, "")
+		f.Want(t, want, "")
 	}
-	if status := runLine(t.Context(), f.App, []string{"build", "lint", "ci/bad.yml"}); status != 2 || !strings.HasPrefix(f.err.String(), "ci/bad.yml:1:8: ") {
-		t.Errorf("exit status %d, standard error %q", status, f.err.String())
+	if status := runLine(t.Context(), f.App, []string{"build", "lint", "ci/bad.yml"}); status != 2 || !strings.HasPrefix(f.Warned.String(), "ci/bad.yml:1:8: ") {
+		t.Errorf("exit status %d, standard error %q", status, f.Warned.String())
 	}
 }
 
@@ -353,29 +354,29 @@ func TestAServersBuildsLookLikeOnesOwn(t *testing.T) {
 	shelf := buildShelf{roots: []results.Root{results.RootAt(w.Builds)}, path: func(name string) string { return name }}
 	whole := func(path string) string { return path }
 	for _, json := range []bool{asText, asJSON} {
-		for name, run := range map[string]func(o *output, remote bool) error{
-			"list": func(o *output, remote bool) error {
-				options := listBuildsOptions{Builds: shelf, Shorten: whole, Out: o.Printer, Now: noon}
+		for name, run := range map[string]func(o *clitest.Output, remote bool) error{
+			"list": func(o *clitest.Output, remote bool) error {
+				options := listBuildsOptions{Builds: shelf, Shorten: whole, Out: o.Printer, Now: clitest.Noon}
 				if remote {
 					options.Server = client
 				}
 				return runListBuilds(t.Context(), options)
 			},
-			"show": func(o *output, remote bool) error {
-				options := showBuildOptions{Builds: shelf, Name: "7", Out: o.Printer, Now: noon}
+			"show": func(o *clitest.Output, remote bool) error {
+				options := showBuildOptions{Builds: shelf, Name: "7", Out: o.Printer, Now: clitest.Noon}
 				if remote {
 					options.Server = client
 				}
 				return runShowBuild(t.Context(), options)
 			},
-			"log": func(o *output, remote bool) error {
+			"log": func(o *clitest.Output, remote bool) error {
 				options := buildLogOptions{Builds: shelf, Build: "7", Follow: true, Bytes: o.Out, Out: o.Printer}
 				if remote {
 					options.Server = client
 				}
 				return runBuildLog(t.Context(), options)
 			},
-			"log of a step": func(o *output, remote bool) error {
+			"log of a step": func(o *clitest.Output, remote bool) error {
 				options := buildLogOptions{Builds: shelf, Build: "7", Step: "test/unit", Follow: true, Bytes: o.Out, Out: o.Printer}
 				if remote {
 					options.Server = client
@@ -383,11 +384,11 @@ func TestAServersBuildsLookLikeOnesOwn(t *testing.T) {
 				return runBuildLog(t.Context(), options)
 			},
 		} {
-			here, there := newOutput(json), newOutput(json)
+			here, there := clitest.NewOutput(json), clitest.NewOutput(json)
 			if err := errors.Join(run(here, false), run(there, true)); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
-			if diff := cmp.Diff(here.out.String(), there.out.String()); diff != "" || here.out.Len() == 0 {
+			if diff := cmp.Diff(here.Printed.String(), there.Printed.String()); diff != "" || here.Printed.Len() == 0 {
 				t.Errorf("%s, JSON %v (-here +server):\n%s", name, json, diff)
 			}
 		}

@@ -3,12 +3,14 @@ package cli
 import (
 	"strings"
 	"testing"
+
+	"github.com/waybill-dev/waybill/internal/cli/clitest"
 )
 
 // TestShipUntilAStageAsksForTheKeysOfItsHosts: the keys of hosts that the deployment does not reach may be stored later.
 func TestShipUntilAStageAsksForTheKeysOfItsHosts(t *testing.T) {
 	t.Parallel()
-	f := newFolder(t, map[string]string{"waybill.yaml": `pipeline: hello
+	f := clitest.NewFolder(t, map[string]string{"waybill.yaml": `pipeline: hello
 service: {manager: process, exec: [./hello]}
 ssh: {user: deploy}
 stages:

@@ -28,7 +28,7 @@ one that is applied for the first time later is not.`,
 		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, given []string) (err error) {
-			if freeze.Until, err = readAt("--until", until, time.Now()); err != nil {
+			if freeze.Until, err = cmdline.ReadAt("--until", until, time.Now()); err != nil {
 				return err
 			}
 			return changeFreezes(a, c, given, all, func(ctx context.Context, s server.Caller, name string) (server.FreezeView, error) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waybill-dev/waybill/internal/cli/clitest"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -56,12 +57,12 @@ func TestATakeOverIsAnEntryOfTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, broken := range []error{nil, errors.New("disk full")} {
-		log, out := &takenLog{err: broken}, newOutput(false)
+		log, out := &takenLog{err: broken}, clitest.NewOutput(false)
 		err := runTakeOver(t.Context(), takeOverOptions{Definition: &d, Places: places, Hosts: fencedHosts{"oak": "theirs", "elm": "ours"}, Log: log,
 			Ledger: "ours", By: "ana", Ask: func(context.Context, string) bool { return true }, Out: out.Printer})
 		if broken != nil {
-			if !fault.Is(err, fault.Failed) || !strings.Contains(out.out.String(), "taken over, but the log does not say so: disk full") {
-				t.Errorf("%v, printed %q", err, out.out.String())
+			if !fault.Is(err, fault.Failed) || !strings.Contains(out.Printed.String(), "taken over, but the log does not say so: disk full") {
+				t.Errorf("%v, printed %q", err, out.Printed.String())
 			}
 			continue
 		}
@@ -101,14 +102,14 @@ func TestOnlyForeignHostsAreTakenOver(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out := newOutput(false)
+			out := clitest.NewOutput(false)
 			err = runTakeOver(t.Context(), takeOverOptions{Definition: &d, Places: places, Hosts: hosts, Log: &takenLog{}, Ledger: "ours", By: "ana",
 				Ask: func(context.Context, string) bool { return c.yes }, Out: out.Printer})
 			if c.code == "" && err != nil || c.code != "" && !fault.Is(err, c.code) {
 				t.Errorf("%v, want %q", err, c.code)
 			}
-			if hosts["oak"] != c.oak || !strings.Contains(out.out.String(), c.text) {
-				t.Errorf("oak follows %s, printed %q", hosts["oak"], out.out.String())
+			if hosts["oak"] != c.oak || !strings.Contains(out.Printed.String(), c.text) {
+				t.Errorf("oak follows %s, printed %q", hosts["oak"], out.Printed.String())
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/clitest"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -32,10 +33,10 @@ const greeterBuild = `build:
 `
 
 // greeter makes a folder with a pipeline and its build, in a git repository that ignores the lines of ignored.
-func greeter(t *testing.T, ignored ...string) *folder {
+func greeter(t *testing.T, ignored ...string) *clitest.Folder {
 	t.Helper()
-	f := newFolder(t, map[string]string{"waybill.yaml": greeterFile, ".wharf-ci.yml": greeterBuild, "secrets/key": "x", ".gitignore": strings.Join(ignored, "\n") + "\n"})
-	run(t, f.dir, "git", "init", "-q")
+	f := clitest.NewFolder(t, map[string]string{"waybill.yaml": greeterFile, ".wharf-ci.yml": greeterBuild, "secrets/key": "x", ".gitignore": strings.Join(ignored, "\n") + "\n"})
+	run(t, f.Dir, "git", "init", "-q")
 	return f
 }
 
@@ -50,7 +51,7 @@ func TestValidateSumsAPipelineUp(t *testing.T) {
 		if err := validate(t.Context(), f.App, arguments, false); err != nil {
 			t.Fatal(err)
 		}
-		f.want(t, "waybill.yaml is valid: "+show.Summary(p.Definition)+"\n", "")
+		f.Want(t, "waybill.yaml is valid: "+show.Summary(p.Definition)+"\n", "")
 	}
 }
 
@@ -60,16 +61,16 @@ func TestValidateWarnsOfSecretsInTheFolder(t *testing.T) {
 	if err := validate(t.Context(), f.App, nil, false); err != nil {
 		t.Fatal(err)
 	}
-	if text := f.err.String(); !strings.Contains(text, "the secret file secrets/key is in the project's folder and git does not ignore it") {
+	if text := f.Warned.String(); !strings.Contains(text, "the secret file secrets/key is in the project's folder and git does not ignore it") {
 		t.Errorf("standard error %q", text)
 	}
-	f.out.Reset()
+	f.Printed.Reset()
 	f.Output = cmdline.JSONOutput
 	if err := validate(t.Context(), f.App, nil, false); err != nil {
 		t.Fatal(err)
 	}
 	var got validDocument
-	if err := json.Unmarshal(f.out.Bytes(), &got); err != nil || !got.Valid || got.File != "waybill.yaml" || len(got.Problems) != 1 || !got.Problems[0].Warning {
+	if err := json.Unmarshal(f.Printed.Bytes(), &got); err != nil || !got.Valid || got.File != "waybill.yaml" || len(got.Problems) != 1 || !got.Problems[0].Warning {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -77,31 +78,31 @@ func TestValidateWarnsOfSecretsInTheFolder(t *testing.T) {
 func TestValidateReportsFaults(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		change func(*testing.T, *folder)
+		change func(*testing.T, *clitest.Folder)
 		want   string
 		hint   string
 	}{
-		"two faults":  {func(t *testing.T, f *folder) { f.write(t, "waybill.yaml", "pipelin: x\nstages: 7\n") }, "waybill.yaml:1:1", ""},
-		"no file":     {func(t *testing.T, f *folder) { rename(t, f, "waybill.yaml", "other.yaml") }, "waybill.yaml not found in ", cmdline.Starter},
-		"git ignores": {func(t *testing.T, f *folder) { f.write(t, ".gitignore", ".wharf-ci.yml\nsecrets\n") }, "git ignores .wharf-ci.yml, so no revision has it", "git add -f .wharf-ci.yml"},
+		"two faults":  {func(t *testing.T, f *clitest.Folder) { f.Write(t, "waybill.yaml", "pipelin: x\nstages: 7\n") }, "waybill.yaml:1:1", ""},
+		"no file":     {func(t *testing.T, f *clitest.Folder) { rename(t, f, "waybill.yaml", "other.yaml") }, "waybill.yaml not found in ", cmdline.Starter},
+		"git ignores": {func(t *testing.T, f *clitest.Folder) { f.Write(t, ".gitignore", ".wharf-ci.yml\nsecrets\n") }, "git ignores .wharf-ci.yml, so no revision has it", "git add -f .wharf-ci.yml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := greeter(t, "secrets")
 			c.change(t, f)
 			err := validate(t.Context(), f.App, nil, false)
-			wantFault(t, err, fault.Invalid, c.want, c.hint)
+			clitest.WantFault(t, err, fault.Invalid, c.want, c.hint)
 			if cmdline.ExitStatus(err) != 2 {
 				t.Errorf("exit status %d, want 2", cmdline.ExitStatus(err))
 			}
-			f.want(t, "", "")
+			f.Want(t, "", "")
 		})
 	}
-	f := newFolder(t, map[string]string{"waybill.yaml": "pipelin: x\nstages: 7\n"})
+	f := clitest.NewFolder(t, map[string]string{"waybill.yaml": "pipelin: x\nstages: 7\n"})
 	f.Output = cmdline.JSONOutput
 	err := validate(t.Context(), f.App, nil, false)
 	var got validDocument
-	if json.Unmarshal(f.out.Bytes(), &got) != nil || got.Valid || len(got.Problems) < 2 || !isShown(err) {
+	if json.Unmarshal(f.Printed.Bytes(), &got) != nil || got.Valid || len(got.Problems) < 2 || !isShown(err) {
 		t.Errorf("as JSON: %+v, %v", got, err)
 	}
 }
@@ -109,10 +110,10 @@ func TestValidateReportsFaults(t *testing.T) {
 func TestAProjectIsFoundFromBelow(t *testing.T) {
 	t.Parallel()
 	f := greeter(t)
-	f.write(t, "cmd/greeter/main.go", "package main\n")
-	f.Dir = filepath.Join(f.dir, "cmd", "greeter")
+	f.Write(t, "cmd/greeter/main.go", "package main\n")
+	f.App.Dir = filepath.Join(f.Dir, "cmd", "greeter")
 	p, err := f.Project(nil)
-	if err != nil || p.Dir != f.dir || p.Source != greeterFile || p.Definition.Pipeline != "greeter" {
+	if err != nil || p.Dir != f.Dir || p.Source != greeterFile || p.Definition.Pipeline != "greeter" {
 		t.Errorf("%+v, %v", p, err)
 	}
 	if _, err := f.Project([]string{"main.go"}); !strings.Contains(err.Error(), "main.go is a file: name the folder it is in") {
@@ -136,12 +137,12 @@ func TestBuildFilesAreCheckedFirst(t *testing.T) {
 	if err := f.CheckBuilds(t.Context(), p); err != nil {
 		t.Error(err)
 	}
-	f.write(t, ".wharf-ci.yml", strings.Replace(greeterBuild, "cmds", "commands", 1))
+	f.Write(t, ".wharf-ci.yml", strings.Replace(greeterBuild, "cmds", "commands", 1))
 	if err := f.CheckBuilds(t.Context(), p); err == nil || !strings.Contains(err.Error(), ".wharf-ci.yml:4:") {
 		t.Errorf("a faulty build file: %v", err)
 	}
 	rename(t, f, ".wharf-ci.yml", ".wharf-ci.yaml")
-	wantFault(t, f.CheckBuilds(t.Context(), p), fault.Invalid, ".wharf-ci.yml not found in ", "mv .wharf-ci.yaml .wharf-ci.yml   # only this name is read")
+	clitest.WantFault(t, f.CheckBuilds(t.Context(), p), fault.Invalid, ".wharf-ci.yml not found in ", "mv .wharf-ci.yaml .wharf-ci.yml   # only this name is read")
 	rename(t, f, ".wharf-ci.yaml", "ci.txt")
 	if err := f.CheckBuilds(t.Context(), p); !strings.HasPrefix(fault.HintOf(err), "waybill build init   # writes one, such as:") {
 		t.Errorf("hint %q", fault.HintOf(err))
@@ -152,8 +153,8 @@ func TestBuildFilesAreCheckedFirst(t *testing.T) {
 func TestSecretsStayOutOfRevisions(t *testing.T) {
 	t.Parallel()
 	f := greeter(t)
-	f.write(t, "vault/real", "1")
-	run(t, f.dir, "ln", "-sf", "../vault/real", "secrets/key")
+	f.Write(t, "vault/real", "1")
+	run(t, f.Dir, "ln", "-sf", "../vault/real", "secrets/key")
 	label := func() string {
 		t.Helper()
 		p, err := f.Project(nil)
@@ -163,19 +164,19 @@ func TestSecretsStayOutOfRevisions(t *testing.T) {
 		if diff := cmp.Diff([]string{"vault/real"}, p.SecretFiles()); diff != "" {
 			t.Fatalf("secret files (-want +got):\n%s", diff)
 		}
-		tree, err := p.Tree(t.Context(), assembly.Home{Dir: filepath.Join(f.dir, ".waybill")})
+		tree, err := p.Tree(t.Context(), assembly.Home{Dir: filepath.Join(f.Dir, ".waybill")})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return tree.Label
 	}
 	before := label()
-	f.write(t, "vault/real", "2")
-	f.write(t, ".waybill/waybill.db", "not of the project")
+	f.Write(t, "vault/real", "2")
+	f.Write(t, ".waybill/waybill.db", "not of the project")
 	if after := label(); after != before {
 		t.Errorf("label %s, then %s", before, after)
 	}
-	f.write(t, "main.go", "package main\n")
+	f.Write(t, "main.go", "package main\n")
 	if after := label(); after == before {
 		t.Errorf("label %s before and after a change", before)
 	}

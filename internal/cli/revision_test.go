@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waybill-dev/waybill/internal/cli/clitest"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -19,27 +20,27 @@ func builtElsewhere(external bool) journal.Version {
 
 func TestRegisterRevision(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{version: builtElsewhere(true)}, newOutput(asText)
+	f, o := &fake{version: builtElsewhere(true)}, clitest.NewOutput(asText)
 	r := pipeline.RegisteredRevision{Pipeline: "greeter", Label: "v1", By: "ana", Artifacts: []pipeline.RevisionArtifact{{Label: "amd64"}}}
 	options := registerRevisionOptions{Log: f, Revision: r, Deploy: true, Idle: idle, Out: o.Printer}
 	if err := runRegisterRevision(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}
 	f.wantCalls(t, "Version greeter 0", "Register v1  ana true")
-	o.want(t, "greeter#1  revision v1  waits for artifact arm64\n", idleWarning)
-	o = newOutput(asJSON)
+	o.Want(t, "greeter#1  revision v1  waits for artifact arm64\n", idleWarning)
+	o = clitest.NewOutput(asJSON)
 	options.Out = o.Printer
-	if err := runRegisterRevision(t.Context(), options); err != nil || o.err.Len() > 0 || !strings.Contains(o.out.String(), `"created": true`) {
-		t.Errorf("%v, printed %q and %q", err, o.out.String(), o.err.String())
+	if err := runRegisterRevision(t.Context(), options); err != nil || o.Warned.Len() > 0 || !strings.Contains(o.Printed.String(), `"created": true`) {
+		t.Errorf("%v, printed %q and %q", err, o.Printed.String(), o.Warned.String())
 	}
 }
 
 // TestRegisterRefusesWhatWaybillBuilds, since the revision would have no files to build from.
 func TestRegisterRefusesWhatWaybillBuilds(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{version: builtElsewhere(false)}, newOutput(asText)
+	f, o := &fake{version: builtElsewhere(false)}, clitest.NewOutput(asText)
 	err := runRegisterRevision(t.Context(), registerRevisionOptions{Log: f, Revision: pipeline.RegisteredRevision{Pipeline: "greeter", Label: "v1"}, Out: o.Printer})
-	wantFault(t, err, fault.Refused, `stage "build" of greeter builds from a revision's files`, "")
+	clitest.WantFault(t, err, fault.Refused, `stage "build" of greeter builds from a revision's files`, "")
 	f.wantCalls(t, "Version greeter 0")
 }
 
@@ -49,19 +50,19 @@ func TestPutArtifact(t *testing.T) {
 	if err := os.WriteFile(path, []byte("content"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f, o := &fake{}, newOutput(asText)
+	f, o := &fake{}, clitest.NewOutput(asText)
 	options := putArtifactOptions{Artifacts: f, Pipeline: "greeter", Label: "v1", Artifact: "arm64", File: path, Out: o.Printer}
 	if err := runPutArtifact(t.Context(), options); err != nil || f.files != "content" {
 		t.Fatalf("%v, uploaded %q", err, f.files)
 	}
 	f.wantCalls(t, "PutArtifact greeter v1 arm64 greeter.tar.gz 7")
-	o.want(t, "greeter  revision v1  artifact arm64  7 B sha256:ed7002b4\n", "")
+	o.Want(t, "greeter  revision v1  artifact arm64  7 B sha256:ed7002b4\n", "")
 
 	f.artifact.Digest = "88d0e17"
-	wantFault(t, runPutArtifact(t.Context(), options), fault.Internal, "was stored with SHA-256 88d0e17, not ed7002b4", "")
+	clitest.WantFault(t, runPutArtifact(t.Context(), options), fault.Internal, "was stored with SHA-256 88d0e17, not ed7002b4", "")
 	for _, file := range []string{path + ".gone", filepath.Dir(path), os.DevNull} {
 		options.File = file
-		wantFault(t, runPutArtifact(t.Context(), options), fault.Invalid, file, "")
+		clitest.WantFault(t, runPutArtifact(t.Context(), options), fault.Invalid, file, "")
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/local"
+	"github.com/waybill-dev/waybill/internal/cli/clitest"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
@@ -27,9 +28,9 @@ func run(t *testing.T, dir, name string, arguments ...string) {
 }
 
 // rename renames a file of a folder.
-func rename(t *testing.T, f *folder, from, to string) {
+func rename(t *testing.T, f *clitest.Folder, from, to string) {
 	t.Helper()
-	if err := os.Rename(filepath.Join(f.dir, from), filepath.Join(f.dir, to)); err != nil {
+	if err := os.Rename(filepath.Join(f.Dir, from), filepath.Join(f.Dir, to)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -49,7 +50,7 @@ test:
 
 func TestADryRunPrintsThePlan(t *testing.T) {
 	t.Parallel()
-	f := newFolder(t, map[string]string{".wharf-ci.yml": twoStages})
+	f := clitest.NewFolder(t, map[string]string{".wharf-ci.yml": twoStages})
 	f.Output = cmdline.JSONOutput
 	for name, c := range map[string]struct {
 		flags func(*local.Options)
@@ -59,13 +60,13 @@ func TestADryRunPrintsThePlan(t *testing.T) {
 		"one stage": {func(o *local.Options) { o.Stages = []string{"test"} }, []string{"test/unit"}},
 	} {
 		flags := aDryRun()
-		flags.ResultsDir = filepath.Join(f.dir, "results")
+		flags.ResultsDir = filepath.Join(f.Dir, "results")
 		c.flags(&flags)
 		if err := runBuild(t.Context(), f.App, "", flags); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		var plan build.Plan
-		if err := json.Unmarshal(f.out.Bytes(), &plan); err != nil {
+		if err := json.Unmarshal(f.Printed.Bytes(), &plan); err != nil {
 			t.Fatal(err)
 		}
 		var steps []string
@@ -75,9 +76,9 @@ func TestADryRunPrintsThePlan(t *testing.T) {
 		if diff := cmp.Diff(c.want, steps); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-		f.out.Reset()
+		f.Printed.Reset()
 	}
-	if _, err := os.Stat(filepath.Join(f.dir, "results")); err == nil {
+	if _, err := os.Stat(filepath.Join(f.Dir, "results")); err == nil {
 		t.Error("a dry run made the folder of results")
 	}
 }
@@ -104,16 +105,16 @@ func TestARunRefusesBeforeItBegins(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFolder(t, map[string]string{".wharf-ci.yml": twoStages})
+			f := clitest.NewFolder(t, map[string]string{".wharf-ci.yml": twoStages})
 			flags := aDryRun()
-			flags.ResultsDir = filepath.Join(f.dir, "results")
+			flags.ResultsDir = filepath.Join(f.Dir, "results")
 			c.flags(&flags)
 			err := runBuild(t.Context(), f.App, c.folder, flags)
-			wantFault(t, err, fault.Invalid, c.want, c.hint)
+			clitest.WantFault(t, err, fault.Invalid, c.want, c.hint)
 			if cmdline.ExitStatus(err) != 2 {
 				t.Errorf("exit status %d, want 2", cmdline.ExitStatus(err))
 			}
-			f.want(t, "", "")
+			f.Want(t, "", "")
 		})
 	}
 }

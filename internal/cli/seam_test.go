@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/cli/clitest"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
@@ -18,118 +19,118 @@ import (
 )
 
 // commandRuns is every command that asks the log, with the least it needs.
-func commandRuns(id action.ID) map[string]func(ctx context.Context, f *fake, o *output) error {
+func commandRuns(id action.ID) map[string]func(ctx context.Context, f *fake, o *clitest.Output) error {
 	ref := server.Ref{Pipeline: "greeter", Number: 7}
-	return map[string]func(ctx context.Context, f *fake, o *output) error{
-		"action list": func(ctx context.Context, f *fake, o *output) error {
-			return runListActions(ctx, listActionsOptions{Log: f, Out: o.Printer, Now: noon})
+	return map[string]func(ctx context.Context, f *fake, o *clitest.Output) error{
+		"action list": func(ctx context.Context, f *fake, o *clitest.Output) error {
+			return runListActions(ctx, listActionsOptions{Log: f, Out: o.Printer, Now: clitest.Noon})
 		},
-		"action show": func(ctx context.Context, f *fake, o *output) error {
-			return runShowAction(ctx, showActionOptions{Actions: f, ID: id, Out: o.Printer, Now: noon})
+		"action show": func(ctx context.Context, f *fake, o *clitest.Output) error {
+			return runShowAction(ctx, showActionOptions{Actions: f, ID: id, Out: o.Printer, Now: clitest.Noon})
 		},
-		"action watch": func(ctx context.Context, f *fake, o *output) error { return watchAction(ctx, f, id, o.Printer) },
-		"action add": func(ctx context.Context, f *fake, _ *output) error {
+		"action watch": func(ctx context.Context, f *fake, o *clitest.Output) error { return watchAction(ctx, f, id, o.Printer) },
+		"action add": func(ctx context.Context, f *fake, _ *clitest.Output) error {
 			return runAddAction(ctx, addActionOptions{Actions: f})
 		},
-		"action retry": func(ctx context.Context, f *fake, _ *output) error {
+		"action retry": func(ctx context.Context, f *fake, _ *clitest.Output) error {
 			return runRetryAction(ctx, retryActionOptions{Actions: f, ID: id})
 		},
-		"action cancel": func(ctx context.Context, f *fake, o *output) error {
+		"action cancel": func(ctx context.Context, f *fake, o *clitest.Output) error {
 			return runCancelAction(ctx, cancelActionOptions{Actions: f, ID: id, Out: o.Printer})
 		},
-		"action snooze": func(ctx context.Context, f *fake, o *output) error {
-			return runSnoozeAction(ctx, snoozeActionOptions{Actions: f, ID: id, Until: "2h", Out: o.Printer, Now: noon})
+		"action snooze": func(ctx context.Context, f *fake, o *clitest.Output) error {
+			return runSnoozeAction(ctx, snoozeActionOptions{Actions: f, ID: id, Until: "2h", Out: o.Printer, Now: clitest.Noon})
 		},
-		"action replay": func(ctx context.Context, f *fake, o *output) error {
+		"action replay": func(ctx context.Context, f *fake, o *clitest.Output) error {
 			return runReplay(ctx, replayOptions{Actions: f, Out: o.Printer})
 		},
-		"action limits": func(ctx context.Context, f *fake, o *output) error {
-			return runLimits(ctx, limitsOptions{Lanes: f, Out: o.Printer, Now: noon})
+		"action limits": func(ctx context.Context, f *fake, o *clitest.Output) error {
+			return runLimits(ctx, limitsOptions{Lanes: f, Out: o.Printer, Now: clitest.Noon})
 		},
-		"action schedules": func(ctx context.Context, f *fake, o *output) error {
+		"action schedules": func(ctx context.Context, f *fake, o *clitest.Output) error {
 			return runSchedules(ctx, schedulesOptions{Schedules: f, Out: o.Printer})
 		},
-		"deployment list": func(ctx context.Context, f *fake, o *output) error {
-			return runListDeployments(ctx, listDeploymentsOptions{Deployments: f, Out: o.Printer, Now: noon})
+		"deployment list": func(ctx context.Context, f *fake, o *clitest.Output) error {
+			return runListDeployments(ctx, listDeploymentsOptions{Deployments: f, Out: o.Printer, Now: clitest.Noon})
 		},
-		"deployment show": func(ctx context.Context, f *fake, o *output) error {
-			return runShowDeployment(ctx, showDeploymentOptions{Deployments: f, Ref: ref, Out: o.Printer, Now: noon})
+		"deployment show": func(ctx context.Context, f *fake, o *clitest.Output) error {
+			return runShowDeployment(ctx, showDeploymentOptions{Deployments: f, Ref: ref, Out: o.Printer, Now: clitest.Noon})
 		},
-		"deployment watch": func(ctx context.Context, f *fake, o *output) error {
+		"deployment watch": func(ctx context.Context, f *fake, o *clitest.Output) error {
 			return runWatch(ctx, watchOptions{Log: f, Ref: ref, Out: o.Printer})
 		},
-		"deployment why": func(ctx context.Context, f *fake, o *output) error {
+		"deployment why": func(ctx context.Context, f *fake, o *clitest.Output) error {
 			_, err := runWhy(ctx, whyOptions{Deployments: f, Ref: ref, Out: o.Printer})
 			return err
 		},
-		"deployment create": func(ctx context.Context, f *fake, o *output) error {
+		"deployment create": func(ctx context.Context, f *fake, o *clitest.Output) error {
 			create := func(ctx context.Context) (journal.Deployment, error) { return f.Deploy(ctx, server.NewDeployment{}) }
 			return runCreateDeployment(ctx, createDeploymentOptions{Create: create, Out: o.Printer})
 		},
-		"deployment hold": func(ctx context.Context, f *fake, o *output) error {
-			return runIntent(ctx, intentOptions{Deployments: f, Ref: ref, Out: o.Printer, Now: noon})
+		"deployment hold": func(ctx context.Context, f *fake, o *clitest.Output) error {
+			return runIntent(ctx, intentOptions{Deployments: f, Ref: ref, Out: o.Printer, Now: clitest.Noon})
 		},
-		"log": func(ctx context.Context, f *fake, o *output) error {
-			return runLog(ctx, logOptions{Log: f, Query: journal.EntryQuery{Pipeline: "greeter"}, Out: o.Printer, Now: noon})
+		"log": func(ctx context.Context, f *fake, o *clitest.Output) error {
+			return runLog(ctx, logOptions{Log: f, Query: journal.EntryQuery{Pipeline: "greeter"}, Out: o.Printer, Now: clitest.Noon})
 		},
-		"pipeline list": func(ctx context.Context, f *fake, o *output) error {
+		"pipeline list": func(ctx context.Context, f *fake, o *clitest.Output) error {
 			return runListPipelines(ctx, listPipelinesOptions{Pipelines: f, Out: o.Printer})
 		},
-		"pipeline show": func(ctx context.Context, f *fake, o *output) error {
+		"pipeline show": func(ctx context.Context, f *fake, o *clitest.Output) error {
 			return runShowPipeline(ctx, showPipelineOptions{Pipelines: f, Name: "greeter", Out: o.Printer})
 		},
-		"pipeline versions": func(ctx context.Context, f *fake, o *output) error {
+		"pipeline versions": func(ctx context.Context, f *fake, o *clitest.Output) error {
 			return runListVersions(ctx, listVersionsOptions{Definitions: f, Name: "greeter", Out: o.Printer})
 		},
-		"pipeline apply": func(ctx context.Context, f *fake, o *output) error {
+		"pipeline apply": func(ctx context.Context, f *fake, o *clitest.Output) error {
 			return runApply(ctx, applyOptions{Edits: f, Out: o.Printer})
 		},
-		"plan": func(ctx context.Context, f *fake, o *output) error {
+		"plan": func(ctx context.Context, f *fake, o *clitest.Output) error {
 			return runPlan(ctx, planOptions{Query: server.PlanQuery{Proposal: &server.Proposal{}}, Plans: f, Revisions: f, Deployments: f, Pipelines: f, Out: o.Printer})
 		},
-		"plan greeter": func(ctx context.Context, f *fake, o *output) error {
+		"plan greeter": func(ctx context.Context, f *fake, o *clitest.Output) error {
 			return runPlanStored(ctx, planStoredOptions{Pipelines: f, Query: server.PlanQuery{Pipeline: "greeter"}, Out: o.Printer})
 		},
-		"process list": func(ctx context.Context, f *fake, o *output) error {
+		"process list": func(ctx context.Context, f *fake, o *clitest.Output) error {
 			return runListProcesses(ctx, listProcessesOptions{Processes: f, Out: o.Printer})
 		},
-		"process show": func(ctx context.Context, f *fake, o *output) error {
+		"process show": func(ctx context.Context, f *fake, o *clitest.Output) error {
 			return runShowProcess(ctx, showProcessOptions{Processes: f, ID: "mirror", Out: o.Printer})
 		},
-		"process run": func(ctx context.Context, f *fake, _ *output) error {
+		"process run": func(ctx context.Context, f *fake, _ *clitest.Output) error {
 			return runExecute(ctx, executeOptions{Processes: f, ID: "mirror"})
 		},
-		"revision list": func(ctx context.Context, f *fake, o *output) error {
-			return runListRevisions(ctx, listRevisionsOptions{Revisions: f, Pipeline: "greeter", Out: o.Printer, Now: noon})
+		"revision list": func(ctx context.Context, f *fake, o *clitest.Output) error {
+			return runListRevisions(ctx, listRevisionsOptions{Revisions: f, Pipeline: "greeter", Out: o.Printer, Now: clitest.Noon})
 		},
-		"revision show": func(ctx context.Context, f *fake, o *output) error {
+		"revision show": func(ctx context.Context, f *fake, o *clitest.Output) error {
 			return runShowRevision(ctx, showRevisionOptions{Log: f, Pipeline: "greeter", Label: "r1", Out: o.Printer})
 		},
-		"service list": func(ctx context.Context, f *fake, o *output) error {
-			return runListServices(ctx, listServicesOptions{Services: f, Pipeline: "greeter", Out: o.Printer, Now: noon})
+		"service list": func(ctx context.Context, f *fake, o *clitest.Output) error {
+			return runListServices(ctx, listServicesOptions{Services: f, Pipeline: "greeter", Out: o.Printer, Now: clitest.Noon})
 		},
-		"service status": func(ctx context.Context, f *fake, o *output) error {
-			return runServiceStatus(ctx, serviceStatusOptions{Services: f, At: serviceHost{"greeter", "beta/all/oak"}, Out: o.Printer, Now: noon})
+		"service status": func(ctx context.Context, f *fake, o *clitest.Output) error {
+			return runServiceStatus(ctx, serviceStatusOptions{Services: f, At: serviceHost{"greeter", "beta/all/oak"}, Out: o.Printer, Now: clitest.Noon})
 		},
-		"service restart": func(ctx context.Context, f *fake, o *output) error {
+		"service restart": func(ctx context.Context, f *fake, o *clitest.Output) error {
 			return runRestartService(ctx, restartServiceOptions{Services: f, At: serviceHost{"greeter", "beta/all/oak"}, Out: o.Printer})
 		},
-		"service logs": func(ctx context.Context, f *fake, o *output) error {
+		"service logs": func(ctx context.Context, f *fake, o *clitest.Output) error {
 			return runServiceLog(ctx, serviceLogOptions{Log: f, At: serviceHost{"greeter", "beta/all/oak"}, Raw: o.Out, Out: o.Printer})
 		},
-		"ship": func(ctx context.Context, f *fake, o *output) error {
-			return runShip(ctx, shipOptions{Revisions: f, Deployments: f, Pipelines: f, Edits: f, Entries: f, Pipeline: "greeter", Label: "r1", Out: o.Printer, Now: noon})
+		"ship": func(ctx context.Context, f *fake, o *clitest.Output) error {
+			return runShip(ctx, shipOptions{Revisions: f, Deployments: f, Pipelines: f, Edits: f, Entries: f, Pipeline: "greeter", Label: "r1", Out: o.Printer, Now: clitest.Noon})
 		},
-		"status": func(ctx context.Context, f *fake, o *output) error {
+		"status": func(ctx context.Context, f *fake, o *clitest.Output) error {
 			return runStatus(ctx, statusOptions{Log: f, Out: o.Printer})
 		},
-		"token list": func(ctx context.Context, f *fake, o *output) error {
-			return runListTokens(ctx, listTokensOptions{Tokens: f, Out: o.Printer, Now: noon})
+		"token list": func(ctx context.Context, f *fake, o *clitest.Output) error {
+			return runListTokens(ctx, listTokensOptions{Tokens: f, Out: o.Printer, Now: clitest.Noon})
 		},
-		"token create": func(ctx context.Context, f *fake, o *output) error {
-			return runCreateToken(ctx, createTokenOptions{Tokens: f, Out: o.Printer, Now: noon})
+		"token create": func(ctx context.Context, f *fake, o *clitest.Output) error {
+			return runCreateToken(ctx, createTokenOptions{Tokens: f, Out: o.Printer, Now: clitest.Noon})
 		},
-		"token revoke": func(ctx context.Context, f *fake, o *output) error {
+		"token revoke": func(ctx context.Context, f *fake, o *clitest.Output) error {
 			return runRevokeToken(ctx, revokeTokenOptions{Tokens: f, Out: o.Printer})
 		},
 	}
@@ -140,12 +141,12 @@ func TestCommandsReturnTheLogsErrors(t *testing.T) {
 	t.Parallel()
 	for name, run := range commandRuns(anAction(t)) {
 		for _, json := range []bool{asText, asJSON} {
-			f, o := &fake{err: errAway, processes: make([]server.ProcessOffering, 1)}, newOutput(json)
+			f, o := &fake{err: errAway, processes: make([]server.ProcessOffering, 1)}, clitest.NewOutput(json)
 			if err := run(t.Context(), f, o); !errors.Is(err, errAway) {
 				t.Errorf("waybill %s: got %v, want the ledger's error", name, err)
 			}
-			if o.out.Len() > 0 {
-				t.Errorf("waybill %s printed %q before its error", name, o.out.String())
+			if o.Printed.Len() > 0 {
+				t.Errorf("waybill %s printed %q before its error", name, o.Printed.String())
 			}
 			if len(f.calls) != 1 {
 				t.Errorf("waybill %s went on after the error: %v", name, f.calls)
@@ -166,18 +167,18 @@ func TestEmptyLists(t *testing.T) {
 	}
 	runs := commandRuns(anAction(t))
 	for name, remark := range remarks {
-		text, document := newOutput(asText), newOutput(asJSON)
+		text, document := clitest.NewOutput(asText), clitest.NewOutput(asJSON)
 		if err := runs[name](t.Context(), &fake{}, text); err != nil {
 			t.Fatalf("waybill %s: %v", name, err)
 		}
 		if err := runs[name](t.Context(), &fake{}, document); err != nil {
 			t.Fatalf("waybill %s -o json: %v", name, err)
 		}
-		if text.out.Len() > 0 || text.err.String() != remark+"\n" {
-			t.Errorf("waybill %s printed %q and %q, want the remark %q", name, text.out.String(), text.err.String(), remark)
+		if text.Printed.Len() > 0 || text.Warned.String() != remark+"\n" {
+			t.Errorf("waybill %s printed %q and %q, want the remark %q", name, text.Printed.String(), text.Warned.String(), remark)
 		}
-		if document.out.String() != "[]\n" || document.err.Len() > 0 {
-			t.Errorf("waybill %s -o json printed %q and %q", name, document.out.String(), document.err.String())
+		if document.Printed.String() != "[]\n" || document.Warned.Len() > 0 {
+			t.Errorf("waybill %s -o json printed %q and %q", name, document.Printed.String(), document.Warned.String())
 		}
 	}
 }
@@ -192,11 +193,11 @@ func TestResolveFindsADeploymentByEachOfItsNames(t *testing.T) {
 		}
 	}
 	_, err := cmdline.Resolve(t.Context(), f, "other")
-	wantFault(t, err, fault.NotFound, "other has no deployment yet", "waybill ship")
+	clitest.WantFault(t, err, fault.NotFound, "other has no deployment yet", "waybill ship")
 	_, err = cmdline.Resolve(t.Context(), f, "01a1f866-0d10-7c55-9d3e-5b0c7c1a2f70")
-	wantFault(t, err, fault.NotFound, "deployment 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f70 not found", "waybill deployment list")
+	clitest.WantFault(t, err, fault.NotFound, "deployment 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f70 not found", "waybill deployment list")
 	_, err = cmdline.Resolve(t.Context(), &fake{err: errAway}, id.String())
-	wantFault(t, err, fault.LedgerUnavailable, "does not answer", "")
+	clitest.WantFault(t, err, fault.LedgerUnavailable, "does not answer", "")
 	_, err = cmdline.Resolve(t.Context(), f, "greeter#x")
 	if err == nil {
 		t.Error("greeter#x names a deployment")
@@ -222,9 +223,9 @@ func TestParseStatusOfDeployments(t *testing.T) {
 		}
 	}
 	_, err := parseStatus("cancelled")
-	wantFault(t, err, fault.Invalid, `"cancelled" is not a status of a deployment`, "--status canceled")
+	clitest.WantFault(t, err, fault.Invalid, `"cancelled" is not a status of a deployment`, "--status canceled")
 	_, err = parseStatus("gone")
-	wantFault(t, err, fault.Invalid, "not a status", "--status active, finished, failed, superseded or canceled")
+	clitest.WantFault(t, err, fault.Invalid, "not a status", "--status active, finished, failed, superseded or canceled")
 }
 
 func TestCompletionWords(t *testing.T) {
@@ -253,7 +254,7 @@ func TestCompletionWords(t *testing.T) {
 		"revisions":   {func() ([]string, error) { return cmdline.RevisionLabels(t.Context(), f, "greeter") }, []string{"3f2c9a1\tGreet"}},
 		"hosts":       {func() ([]string, error) { return cmdline.HostNames(t.Context(), f, "greeter") }, []string{"beta/all/oak"}},
 		"lanes":       {func() ([]string, error) { return laneNames(t.Context(), f) }, []string{"notify/a\tslowed"}},
-		"tokens":      {func() ([]string, error) { return tokenNames(t.Context(), f, noon()) }, []string{"ci\tgood"}},
+		"tokens":      {func() ([]string, error) { return tokenNames(t.Context(), f, clitest.Noon()) }, []string{"ci\tgood"}},
 		"live":        {func() ([]string, error) { return actionIDs(t.Context(), f, action.Status.Live) }, []string{id.String() + "\tnotify running"}},
 	} {
 		got, err := c.words()
@@ -265,15 +266,15 @@ func TestCompletionWords(t *testing.T) {
 
 func TestReadAt(t *testing.T) {
 	t.Parallel()
-	now := noon().UTC()
+	now := clitest.Noon().UTC()
 	for text, want := range map[string]time.Time{"": {}, "0s": now, "2h": now.Add(2 * time.Hour), "7d": now.Add(7 * 24 * time.Hour), "2026-12-01T03:00:00Z": time.Date(2026, 12, 1, 3, 0, 0, 0, time.UTC)} {
-		if got, err := readAt("--at", text, now); err != nil || !got.Equal(want) {
+		if got, err := cmdline.ReadAt("--at", text, now); err != nil || !got.Equal(want) {
 			t.Errorf("%q: got %s, %v, want %s", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"soon", "-2h", "2026-12-01"} {
-		_, err := readAt("--at", text, now)
-		wantFault(t, err, fault.Invalid, "--at "+text+": want a time such as", "")
+		_, err := cmdline.ReadAt("--at", text, now)
+		clitest.WantFault(t, err, fault.Invalid, "--at "+text+": want a time such as", "")
 	}
 }
 
@@ -294,10 +295,10 @@ func TestReadAssignments(t *testing.T) {
 	}
 	for given, text := range map[string]string{"days": "-p days: want name=text or name:=JSON", "=x": "want name=text", ":=3": "want name=text", "days:=x": `"x" is not valid JSON`} {
 		_, err := readAssignments("-p", "parameter", []string{given})
-		wantFault(t, err, fault.Invalid, text, "")
+		clitest.WantFault(t, err, fault.Invalid, text, "")
 	}
 	_, err := readAssignments("-p", "parameter", []string{"a=1", "a:=2"})
-	wantFault(t, err, fault.Invalid, `the parameter "a" is given twice`, "")
+	clitest.WantFault(t, err, fault.Invalid, `the parameter "a" is given twice`, "")
 }
 
 func equalJSON(t *testing.T, got json.RawMessage, want string) bool {

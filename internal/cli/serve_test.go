@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/clitest"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 )
@@ -26,7 +27,7 @@ func TestRolesWanted(t *testing.T) {
 		{[]string{"api", "promoter"}, `role "promoter" not found`, every},
 		{[]string{"api", "api"}, `the role "api" is named twice`, ""},
 	} {
-		wantFault(t, rolesWanted(nil, c.names), fault.Invalid, c.text, c.hint)
+		clitest.WantFault(t, rolesWanted(nil, c.names), fault.Invalid, c.text, c.hint)
 	}
 }
 
@@ -106,14 +107,14 @@ func TestStopPipeline(t *testing.T) {
 			"greeter: stopped on beta/all/oak; where the definition no longer has it, on prod/all/elm\n"},
 		{assembly.Stopped{}, asJSON, "[]\n"},
 	} {
-		o := newOutput(c.json)
+		o := clitest.NewOutput(c.json)
 		if err := runStopPipeline(t.Context(), stopPipelineOptions{Services: fakeServices{Stopped: c.stopped}, Name: "greeter", Out: o.Printer}); err != nil {
 			t.Fatal(err)
 		}
-		o.want(t, c.want, "")
+		o.Want(t, c.want, "")
 	}
-	o := newOutput(asText)
-	if err := runStopPipeline(t.Context(), stopPipelineOptions{Services: fakeServices{err: errAway}, Out: o.Printer}); !errors.Is(err, errAway) || o.out.Len() > 0 {
-		t.Errorf("%v, printed %q", err, o.out.String())
+	o := clitest.NewOutput(asText)
+	if err := runStopPipeline(t.Context(), stopPipelineOptions{Services: fakeServices{err: errAway}, Out: o.Printer}); !errors.Is(err, errAway) || o.Printed.Len() > 0 {
+		t.Errorf("%v, printed %q", err, o.Printed.String())
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/clitest"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -47,10 +48,10 @@ func TestApprovalsBesideBuildsOfTheSameAccountAreWarnedOf(t *testing.T) {
 		"builds of people":   {inForce{"shop": {Stages: []pipeline.Stage{elsewhere, guarded}}}, buildsHere{Every: true}, true},
 		"nothing to approve": {inForce{"shop": {Stages: []pipeline.Stage{built, {Name: "prod"}}}}, buildsHere{Stages: true, Every: true}, false},
 	} {
-		o := newOutput(asText)
+		o := clitest.NewOutput(asText)
 		warnUnguarded(t.Context(), c.log, c.here, o.Printer)
-		if got := strings.Contains(o.err.String(), "shop/prod waits for approval, but builds run under the account of this process"); got != c.want {
-			t.Errorf("%s: it says %q", name, o.err.String())
+		if got := strings.Contains(o.Warned.String(), "shop/prod waits for approval, but builds run under the account of this process"); got != c.want {
+			t.Errorf("%s: it says %q", name, o.Warned.String())
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/bubbletest"
+	"github.com/waybill-dev/waybill/internal/cli/clitest"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -22,30 +23,30 @@ import (
 
 // deployed is a deployment of the tests' pipeline.
 func deployed(number, revision int64, status pipeline.Status) journal.Deployment {
-	return journal.Deployment{Pipeline: "greeter", Number: number, Revision: revision, Label: fmt.Sprintf("r%d", revision), Status: status, CreatedAt: noon().Add(-time.Hour), EndedAt: noon().Add(-time.Minute)}
+	return journal.Deployment{Pipeline: "greeter", Number: number, Revision: revision, Label: fmt.Sprintf("r%d", revision), Status: status, CreatedAt: clitest.Noon().Add(-time.Hour), EndedAt: clitest.Noon().Add(-time.Minute)}
 }
 
 // seen is the view of a deployment, by its name.
 func seen(all ...journal.Deployment) map[string]server.DeploymentView {
 	views := map[string]server.DeploymentView{}
 	for _, d := range all {
-		views[show.RefOf(d).String()] = server.DeploymentView{Deployment: d, State: pipeline.DeploymentState{Status: d.Status, Version: 1, EndedAt: d.EndedAt}, Now: noon()}
+		views[show.RefOf(d).String()] = server.DeploymentView{Deployment: d, State: pipeline.DeploymentState{Status: d.Status, Version: 1, EndedAt: d.EndedAt}, Now: clitest.Noon()}
 	}
 	return views
 }
 
 // shipping returns the options of a ship of revision r1 on a fake log, and what it prints.
-func shipping(f *fake, json bool) (shipOptions, *output) {
-	o := newOutput(json)
+func shipping(f *fake, json bool) (shipOptions, *clitest.Output) {
+	o := clitest.NewOutput(json)
 	return shipOptions{
 		Revisions: f, Deployments: f, Pipelines: f, Edits: f, Entries: f,
 		Flags: shipFlags{detach: true}, Pipeline: "greeter", Proposal: server.Proposal{Definition: pipeline.Definition{Pipeline: "greeter"}},
-		By: "ana", Warn: func() {}, Label: "r1", Commit: git.Commit{Hash: "c1", Subject: "Greet", At: noon()},
+		By: "ana", Warn: func() {}, Label: "r1", Commit: git.Commit{Hash: "c1", Subject: "Greet", At: clitest.Noon()},
 		Precedes: func(context.Context, string, string) bool { return false },
 		Pack:     func(_ context.Context, w io.Writer) error { _, err := io.WriteString(w, "files"); return err },
 		Idle:     busy, Ask: func(context.Context, string) bool { return false },
 		Retry: func(_ context.Context, _ server.Ref, failed error) (bool, error) { return false, failed },
-		Out:   o.Printer, Now: noon,
+		Out:   o.Printer, Now: clitest.Noon,
 	}, o
 }
 
@@ -61,7 +62,7 @@ func TestShipRegistersARevisionThatIsNew(t *testing.T) {
 	}
 	f.wantCalls(t, "Revision greeter r1", "Revisions greeter 50", "PlanEdit greeter", "Apply greeter 0 true", "PutSnapshot greeter r1",
 		"Register r1 sha256/r1 ana true", "Deployment greeter#1")
-	o.want(t, "greeter#1  revision r1  registered\n", idleWarning)
+	o.Want(t, "greeter#1  revision r1  registered\n", idleWarning)
 	if f.files != "files" || warned != 1 {
 		t.Errorf("stored %q, warned %d times", f.files, warned)
 	}
@@ -78,7 +79,7 @@ func TestShipRegistersWithItsBound(t *testing.T) {
 	}
 	f.wantCalls(t, "Revision greeter r1", "Revisions greeter 50", "PlanEdit greeter", "PutSnapshot greeter r1", "Register r1 sha256/r1 ana true beta",
 		"Deployment greeter#1", "Command greeter#1 until beta ana", "Deployment greeter#1")
-	wantValue(t, o, at)
+	clitest.WantValue(t, o, at)
 }
 
 func TestShipRefusesAnOlderRevision(t *testing.T) {
@@ -87,7 +88,7 @@ func TestShipRefusesAnOlderRevision(t *testing.T) {
 	options, _ := shipping(f, asText)
 	asked := 0
 	options.Precedes = func(_ context.Context, older, newer string) bool { asked++; return older == "c1" && newer == "c3" }
-	wantFault(t, runShip(t.Context(), options), fault.Refused, "r1 is older than r3, which is registered in greeter", "waybill ship --older, if the older one is what should run")
+	clitest.WantFault(t, runShip(t.Context(), options), fault.Refused, "r1 is older than r3, which is registered in greeter", "waybill ship --older, if the older one is what should run")
 	if asked != 1 {
 		t.Errorf("git was asked %d times about one commit", asked)
 	}
@@ -138,11 +139,11 @@ func TestShipOfARegisteredRevision(t *testing.T) {
 			options.Flags = c.flags
 			err := runShip(t.Context(), options)
 			if c.code != "" {
-				wantFault(t, err, c.code, c.text, "")
+				clitest.WantFault(t, err, c.code, c.text, "")
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			o.want(t, c.out, "")
+			o.Want(t, c.out, "")
 			if last := f.calls[len(f.calls)-1]; last != c.last {
 				t.Errorf("the last call is %q, want %q of %q", last, c.last, f.calls)
 			}
@@ -163,13 +164,13 @@ func TestShipLeavesADeploymentThatWaitsLongerThanItsLimit(t *testing.T) {
 		options, o := shipping(f, asText)
 		options.Flags.detach, options.Idle = false, idle
 		err := cmdline.Within(t.Context(), time.Hour, func(ctx context.Context) error { return runShip(ctx, options) })
-		wantFault(t, err, fault.TimedOut, "greeter#2 has not finished: the limit of --timeout 1h0m0s has passed; it stays active, waiting: approval 0 of 1",
+		clitest.WantFault(t, err, fault.TimedOut, "greeter#2 has not finished: the limit of --timeout 1h0m0s has passed; it stays active, waiting: approval 0 of 1",
 			"waybill approve greeter prod --revision r1, then waybill ship")
 		if cmdline.ExitStatus(err) != fault.ExitTimedOut {
 			t.Errorf("exit status %d", cmdline.ExitStatus(err))
 		}
-		if want := "waybill: no process works on this log now, so greeter#2 waits: start waybill up or waybill serve\n"; !strings.Contains(o.err.String(), want) {
-			t.Errorf("%q has no %q", o.err.String(), want)
+		if want := "waybill: no process works on this log now, so greeter#2 waits: start waybill up or waybill serve\n"; !strings.Contains(o.Warned.String(), want) {
+			t.Errorf("%q has no %q", o.Warned.String(), want)
 		}
 	})
 }
@@ -187,8 +188,8 @@ func TestShipDeploysAgainWhenThePersonSaysSo(t *testing.T) {
 	if err := runShip(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}
-	if question != "deploy it again now?" || !strings.Contains(o.out.String(), "but the service on prod/all/elm is down: waybill ship --again starts it\n") || !strings.HasSuffix(o.out.String(), "  59m00s\n") {
-		t.Errorf("asked %q, printed %q", question, o.out.String())
+	if question != "deploy it again now?" || !strings.Contains(o.Printed.String(), "but the service on prod/all/elm is down: waybill ship --again starts it\n") || !strings.HasSuffix(o.Printed.String(), "  59m00s\n") {
+		t.Errorf("asked %q, printed %q", question, o.Printed.String())
 	}
 	if !strings.Contains(strings.Join(f.calls, "\n"), "Deploy greeter r1  ana") {
 		t.Errorf("calls %q", f.calls)
@@ -204,8 +205,8 @@ func TestShipStoresFilesThatTheBlobStoreLost(t *testing.T) {
 	if err := runShip(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}
-	if f.files != "files" || !strings.HasPrefix(o.out.String(), "stored the files of r1 again: the blob store did not have them\n") {
-		t.Errorf("stored %q, printed %q", f.files, o.out.String())
+	if f.files != "files" || !strings.HasPrefix(o.Printed.String(), "stored the files of r1 again: the blob store did not have them\n") {
+		t.Errorf("stored %q, printed %q", f.files, o.Printed.String())
 	}
 }
 
@@ -283,8 +284,8 @@ func TestShipDoesTheWorkItself(t *testing.T) {
 	if worker.unlocked != 1 {
 		t.Errorf("unlocked %d times", worker.unlocked)
 	}
-	if want := "greeter#2 is in progress: 0 of 0 steps done; resuming it\ngreeter#2  revision r1  definition 1\nfinished: r1"; !strings.HasPrefix(o.out.String(), want) {
-		t.Errorf("printed %q", o.out.String())
+	if want := "greeter#2 is in progress: 0 of 0 steps done; resuming it\ngreeter#2  revision r1  definition 1\nfinished: r1"; !strings.HasPrefix(o.Printed.String(), want) {
+		t.Errorf("printed %q", o.Printed.String())
 	}
 }
 
@@ -302,8 +303,8 @@ func TestShipTakesOverFromAProcessThatEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range []string{"pid 42 holds the log; watching\n", "the process that held the log is gone; continuing here\n", "finished: r1"} {
-		if !strings.Contains(o.out.String(), line) {
-			t.Errorf("printed %q, want %q in it", o.out.String(), line)
+		if !strings.Contains(o.Printed.String(), line) {
+			t.Errorf("printed %q, want %q in it", o.Printed.String(), line)
 		}
 	}
 	if worker.unlocked != 1 {
@@ -366,11 +367,11 @@ func TestShipReportsWhatASignalLeaves(t *testing.T) {
 		if err := s.reportInterrupted(ctx, ref, c.view, context.Cause(ctx)); !errors.Is(err, lifecycle.ErrTerminated) {
 			t.Errorf("%s: %v", name, err)
 		}
-		o.want(t, "", strings.ReplaceAll(c.want, "terminated", lifecycle.ErrTerminated.Error()))
+		o.Want(t, "", strings.ReplaceAll(c.want, "terminated", lifecycle.ErrTerminated.Error()))
 	}
 	options, o := shipping(&fake{}, asText)
-	if err := (&shipment{shipOptions: options}).reportInterrupted(t.Context(), ref, held, errAway); !errors.Is(err, errAway) || o.err.Len() > 0 {
-		t.Errorf("without a signal: %v, %q", err, o.err.String())
+	if err := (&shipment{shipOptions: options}).reportInterrupted(t.Context(), ref, held, errAway); !errors.Is(err, errAway) || o.Warned.Len() > 0 {
+		t.Errorf("without a signal: %v, %q", err, o.Warned.String())
 	}
 }
 
@@ -386,15 +387,15 @@ func TestOutcome(t *testing.T) {
 		pipeline.StatusSuperseded: {fault.Canceled, ""},
 		pipeline.StatusFailed:     {fault.Failed, ""},
 	} {
-		o := newOutput(asText)
+		o := clitest.NewOutput(asText)
 		declined := func(_ context.Context, _ server.Ref, failed error) (bool, error) { return false, failed }
 		again, err := outcome(t.Context(), seen(deployed(2, 1, status))["greeter#2"], o.Printer, declined)
-		if again || fault.CodeOf(err) != want.code || !strings.HasPrefix(o.out.String(), want.out) {
-			t.Errorf("%s: %v, %v, printed %q", status, again, err, o.out.String())
+		if again || fault.CodeOf(err) != want.code || !strings.HasPrefix(o.Printed.String(), want.out) {
+			t.Errorf("%s: %v, %v, printed %q", status, again, err, o.Printed.String())
 		}
 	}
 	accepted := func(context.Context, server.Ref, error) (bool, error) { return true, nil }
-	if again, err := outcome(t.Context(), seen(deployed(2, 1, pipeline.StatusFailed))["greeter#2"], newOutput(asText).Printer, accepted); !again || err != nil {
+	if again, err := outcome(t.Context(), seen(deployed(2, 1, pipeline.StatusFailed))["greeter#2"], clitest.NewOutput(asText).Printer, accepted); !again || err != nil {
 		t.Errorf("a retry that was accepted: %v, %v", again, err)
 	}
 }
@@ -407,7 +408,7 @@ func TestCheckUntil(t *testing.T) {
 			t.Errorf("%q: %v", until, err)
 		}
 	}
-	wantFault(t, checkUntil(d, "pord"), fault.Invalid, `stage "pord" not found in greeter`, "stages: beta, prod")
+	clitest.WantFault(t, checkUntil(d, "pord"), fault.Invalid, `stage "pord" not found in greeter`, "stages: beta, prod")
 }
 
 func TestReached(t *testing.T) {

@@ -6,39 +6,40 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/cli/clitest"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/token"
 )
 
 func TestCreateTokenStoresTheHashOfWhatItPrints(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{}, newOutput(asText)
-	if err := runCreateToken(t.Context(), createTokenOptions{Tokens: f, Token: token.Token{Name: "ci"}, Out: o.Printer, Now: noon}); err != nil {
+	f, o := &fake{}, clitest.NewOutput(asText)
+	if err := runCreateToken(t.Context(), createTokenOptions{Tokens: f, Token: token.Token{Name: "ci"}, Out: o.Printer, Now: clitest.Noon}); err != nil {
 		t.Fatal(err)
 	}
-	secret := strings.TrimSpace(o.out.String())
+	secret := strings.TrimSpace(o.Printed.String())
 	if !strings.HasPrefix(secret, "wb_") || len(secret) != 3+64 || f.tokens[0].Hash != sha256.Sum256([]byte(secret)) {
 		t.Errorf("printed %q for the hash %x", secret, f.tokens[0].Hash)
 	}
-	if err := runCreateToken(t.Context(), createTokenOptions{Tokens: f, Token: token.Token{Name: "cd"}, Out: o.Printer, Now: noon}); err != nil || f.tokens[0].Hash == f.tokens[1].Hash {
+	if err := runCreateToken(t.Context(), createTokenOptions{Tokens: f, Token: token.Token{Name: "cd"}, Out: o.Printer, Now: clitest.Noon}); err != nil || f.tokens[0].Hash == f.tokens[1].Hash {
 		t.Errorf("%v, two tokens have one secret", err)
 	}
 }
 
 func TestATokenThatIsNotStoredIsNotPrinted(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{err: fault.New(fault.Conflict, "the token ci exists")}, newOutput(asJSON)
-	wantFault(t, runCreateToken(t.Context(), createTokenOptions{Tokens: f, Token: token.Token{Name: "ci"}, Out: o.Printer, Now: noon}), fault.Conflict, "exists", "")
-	o.want(t, "", "")
+	f, o := &fake{err: fault.New(fault.Conflict, "the token ci exists")}, clitest.NewOutput(asJSON)
+	clitest.WantFault(t, runCreateToken(t.Context(), createTokenOptions{Tokens: f, Token: token.Token{Name: "ci"}, Out: o.Printer, Now: clitest.Noon}), fault.Conflict, "exists", "")
+	o.Want(t, "", "")
 }
 
 func TestNewTokenChecksWhatItIsGiven(t *testing.T) {
 	t.Parallel()
-	token, err := newToken("ci.deploys-2", []string{"execute", "define"}, "90d", noon())
-	if err != nil || !token.ExpiresAt.Equal(noon().Add(90*24*time.Hour)) || token.Name != "ci.deploys-2" || len(token.Scopes) != 2 {
+	token, err := newToken("ci.deploys-2", []string{"execute", "define"}, "90d", clitest.Noon())
+	if err != nil || !token.ExpiresAt.Equal(clitest.Noon().Add(90*24*time.Hour)) || token.Name != "ci.deploys-2" || len(token.Scopes) != 2 {
 		t.Errorf("%+v, %v", token, err)
 	}
-	if token, err := newToken("ci", []string{"read"}, "", noon()); err != nil || !token.ExpiresAt.IsZero() {
+	if token, err := newToken("ci", []string{"read"}, "", clitest.Noon()); err != nil || !token.ExpiresAt.IsZero() {
 		t.Errorf("%+v, %v", token, err)
 	}
 	for _, c := range []struct {
@@ -54,17 +55,17 @@ func TestNewTokenChecksWhatItIsGiven(t *testing.T) {
 		{"ci", "soon", []string{"read"}, "--expires soon: want a duration", ""},
 		{"ci", "-3d", []string{"read"}, "--expires -3d: want a duration", ""},
 	} {
-		_, err := newToken(c.name, c.scopes, c.expires, noon())
-		wantFault(t, err, fault.Invalid, c.text, c.hint)
+		_, err := newToken(c.name, c.scopes, c.expires, clitest.Noon())
+		clitest.WantFault(t, err, fault.Invalid, c.text, c.hint)
 	}
 }
 
 func TestRevokeToken(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{}, newOutput(asText)
+	f, o := &fake{}, clitest.NewOutput(asText)
 	if err := runRevokeToken(t.Context(), revokeTokenOptions{Tokens: f, Name: "ci", Out: o.Printer}); err != nil {
 		t.Fatal(err)
 	}
 	f.wantCalls(t, "RevokeToken ci")
-	o.want(t, "ci is revoked\n", "")
+	o.Want(t, "ci is revoked\n", "")
 }

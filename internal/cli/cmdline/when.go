@@ -1,4 +1,4 @@
-package cli
+package cmdline
 
 import (
 	"time"
@@ -8,8 +8,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// readAt reads a flag's value: a time, or a duration from now. It returns the zero time for "".
-func readAt(flag, text string, now time.Time) (time.Time, error) {
+// ReadAt reads a flag's value: a time, or a duration from now. It returns the zero time for "".
+func ReadAt(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
@@ -23,8 +23,8 @@ func readAt(flag, text string, now time.Time) (time.Time, error) {
 	return now.Add(ahead), nil
 }
 
-// readPast reads the value of a flag with server.ParsePast.
-func readPast(flag, text string, now time.Time) (time.Time, error) {
+// ReadPast reads the value of a flag with server.ParsePast.
+func ReadPast(flag, text string, now time.Time) (time.Time, error) {
 	at, err := server.ParsePast(text, now)
 	if err != nil {
 		return at, fault.New(fault.Invalid, "%s %w", flag, err)

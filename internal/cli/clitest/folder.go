@@ -1,0 +1,57 @@
+// Package clitest is what tests of commands share: a command line in a folder with files, and what commands have printed.
+package clitest
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
+)
+
+// Folder is a command line in a folder with files, and what it prints.
+type Folder struct {
+	*cmdline.App
+	Dir             string
+	Printed, Warned bytes.Buffer
+}
+
+// NewFolder makes a folder with files, by their names.
+func NewFolder(t *testing.T, files map[string]string) *Folder {
+	t.Helper()
+	f := &Folder{Dir: t.TempDir()}
+	for name, content := range files {
+		f.Write(t, name, content)
+	}
+	f.App = &cmdline.App{Place: assembly.Place{Dir: f.Dir, Environment: func(string) string { return "" }}, In: strings.NewReader(""), Out: &f.Printed, Err: &f.Warned}
+	return f
+}
+
+func (f *Folder) Write(t *testing.T, name, content string) {
+	t.Helper()
+	path := filepath.Join(f.Dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Want compares what was printed on the two streams, and forgets it.
+func (f *Folder) Want(t *testing.T, out, err string) {
+	t.Helper()
+	if diff := cmp.Diff(out, f.Printed.String()); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(err, f.Warned.String()); diff != "" {
+		t.Errorf("standard error (-want +got):\n%s", diff)
+	}
+	f.Printed.Reset()
+	f.Warned.Reset()
+}
