@@ -58,7 +58,7 @@ With --watch the exit status is 1 when the action fails, and 4 when it is cancel
 	c.Flags().StringVar(&flags.order.Body.Deadline, "deadline", "", "give up after this time, such as 2h or 7d; never (default: the handler's)")
 	c.Flags().StringVar(&flags.order.IdempotencyKey, "idempotency-key", "", "for a day the same request with this key returns the same action")
 	c.Flags().BoolVar(&flags.watch, "watch", false, "show the action until it has ended")
-	cmdline.AddTimeout(c, &flags.timeout, "with --watch: "+stopWatching)
+	cmdline.AddTimeout(c, &flags.timeout, "with --watch: "+cmdline.StopWatching)
 	cmdline.Offer(c, "on-conflict", queue.OnConflicts()...)
 	cmdline.OfferFrom(c, cmdline.CompleteAssignments(a, cmdline.ParameterNames), "parameter")
 	return c

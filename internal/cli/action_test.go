@@ -25,7 +25,7 @@ func notify(t *testing.T, status action.Status) queue.ActionState {
 
 func TestListActionsOfADeployment(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{actions: []queue.ActionState{notify(t, action.Queued)}, deployments: []journal.Deployment{{Pipeline: "greeter", Number: 7}}}, clitest.NewOutput(asText)
+	f, o := &fake{actions: []queue.ActionState{notify(t, action.Queued)}, deployments: []journal.Deployment{{Pipeline: "greeter", Number: 7}}}, clitest.NewOutput(clitest.AsText)
 	err := runListActions(t.Context(), listActionsOptions{Log: f, Deployment: "greeter", Query: server.ActionsInput{Handler: "step"}, Out: o.Printer, Now: clitest.Noon})
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestWatchActionEndsWithTheActionsEnd(t *testing.T) {
 		code   fault.Code
 	}{{action.Successful, ""}, {action.Canceled, fault.Canceled}, {action.Failed, fault.Failed}, {action.RetriesExhausted, fault.Failed}} {
 		f, o := &fake{action: server.ActionView{ActionState: notify(t, c.status)}, events: []action.Event{
-			{Seq: 1, Status: action.Running, Source: "host-a/1", At: clitest.Noon()}, {Seq: 2, Status: c.status, At: clitest.Noon()}}}, clitest.NewOutput(asText)
+			{Seq: 1, Status: action.Running, Source: "host-a/1", At: clitest.Noon()}, {Seq: 2, Status: c.status, At: clitest.Noon()}}}, clitest.NewOutput(clitest.AsText)
 		f.action.Output = []byte(`{"text":"sent"}`)
 		err := watchAction(t.Context(), f, anAction(t), o.Printer)
 		if fault.CodeOf(err) != c.code {
@@ -81,7 +81,7 @@ func TestWatchActionEndsWithTheActionsEnd(t *testing.T) {
 
 func TestWatchActionPrintsEventsAsJSON(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{action: server.ActionView{ActionState: notify(t, action.Queued)}, events: []action.Event{{Seq: 1, Status: action.Running}, {Seq: 2, Status: action.Failed}}}, clitest.NewOutput(asJSON)
+	f, o := &fake{action: server.ActionView{ActionState: notify(t, action.Queued)}, events: []action.Event{{Seq: 1, Status: action.Running}, {Seq: 2, Status: action.Failed}}}, clitest.NewOutput(clitest.AsJSON)
 	if err := watchAction(t.Context(), f, anAction(t), o.Printer); !fault.Is(err, fault.Failed) {
 		t.Errorf("ended with %v", err)
 	}
@@ -104,7 +104,7 @@ func TestAddAction(t *testing.T) {
 		"and ended": {over, someAction + "\n", "waybill: it was there already: successful\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, o := &fake{added: c.made}, clitest.NewOutput(asText)
+			f, o := &fake{added: c.made}, clitest.NewOutput(clitest.AsText)
 			order := server.AddActionInput{Body: server.AddActionBody{Handler: "notify", Parameters: server.Parameters{RawMessage: []byte(`{"team":"web"}`)}}}
 			err := runAddAction(t.Context(), addActionOptions{Actions: f, Order: order, Then: afterAdding{Actions: f, Idle: idle, Out: o.Printer}})
 			if err != nil {
@@ -118,7 +118,7 @@ func TestAddAction(t *testing.T) {
 
 func TestAddActionAsJSONAndWatched(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{added: server.AddedAction{ActionState: notify(t, action.Queued), Created: true}}, clitest.NewOutput(asJSON)
+	f, o := &fake{added: server.AddedAction{ActionState: notify(t, action.Queued), Created: true}}, clitest.NewOutput(clitest.AsJSON)
 	if err := runAddAction(t.Context(), addActionOptions{Actions: f, Then: afterAdding{Actions: f, Idle: idle, Out: o.Printer}}); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestAddActionAsJSONAndWatched(t *testing.T) {
 		t.Errorf("printed %q and %q", o.Printed.String(), o.Warned.String())
 	}
 	f.events, f.action = []action.Event{{Status: action.Canceled, At: clitest.Noon()}}, server.ActionView{ActionState: notify(t, action.Canceled)}
-	o = clitest.NewOutput(asText)
+	o = clitest.NewOutput(clitest.AsText)
 	err := runRetryAction(t.Context(), retryActionOptions{Actions: f, ID: anAction(t), Then: afterAdding{Actions: f, Watch: true, Idle: busy, Out: o.Printer}})
 	clitest.WantFault(t, err, fault.Canceled, "was canceled", "")
 	f.wantCalls(t, "AddAction", "RetryAction "+someAction, "Action "+someAction, "FollowAction "+someAction+" -1")
@@ -160,7 +160,7 @@ func TestAddFlags(t *testing.T) {
 func TestCancelAction(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[action.Status]string{action.Canceled: "canceled", action.Running: "asked to stop"} {
-		f, o := &fake{action: server.ActionView{ActionState: notify(t, status)}}, clitest.NewOutput(asText)
+		f, o := &fake{action: server.ActionView{ActionState: notify(t, status)}}, clitest.NewOutput(clitest.AsText)
 		if err := runCancelAction(t.Context(), cancelActionOptions{Actions: f, ID: anAction(t), Out: o.Printer}); err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +171,7 @@ func TestCancelAction(t *testing.T) {
 
 func TestSnoozeAction(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{action: server.ActionView{ActionState: notify(t, action.Backoff)}}, clitest.NewOutput(asText)
+	f, o := &fake{action: server.ActionView{ActionState: notify(t, action.Backoff)}}, clitest.NewOutput(clitest.AsText)
 	options := snoozeActionOptions{Actions: f, ID: anAction(t), Until: "2h", Out: o.Printer, Now: clitest.Noon}
 	if err := runSnoozeAction(t.Context(), options); err != nil {
 		t.Fatal(err)
@@ -189,7 +189,7 @@ func TestSnoozeAction(t *testing.T) {
 
 func TestLimitsCarriesOutEachCommandInOrder(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{limits: []queue.Limiter{{Key: "a", State: "open"}}}, clitest.NewOutput(asText)
+	f, o := &fake{limits: []queue.Limiter{{Key: "a", State: "open"}}}, clitest.NewOutput(clitest.AsText)
 	flags := limitsFlags{pause: "a", pauseFor: time.Minute, resume: "b", enable: "c", reset: "d"}
 	if err := runLimits(t.Context(), limitsOptions{Lanes: f, Commands: flags.commands(), Out: o.Printer, Now: clitest.Noon}); err != nil {
 		t.Fatal(err)
@@ -200,7 +200,7 @@ func TestLimitsCarriesOutEachCommandInOrder(t *testing.T) {
 
 func TestLimitsStopsAtTheFirstError(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{errs: map[string]error{"Limit": errAway}}, clitest.NewOutput(asText)
+	f, o := &fake{errs: map[string]error{"Limit": errAway}}, clitest.NewOutput(clitest.AsText)
 	flags := limitsFlags{pause: "a", resume: "b"}
 	clitest.WantFault(t, runLimits(t.Context(), limitsOptions{Lanes: f, Commands: flags.commands(), Out: o.Printer, Now: clitest.Noon}), fault.LedgerUnavailable, "", "")
 	f.wantCalls(t, "Limit a pause 0s")
@@ -231,7 +231,7 @@ func TestReplay(t *testing.T) {
 			"replayed 2 actions\n1 action not replayed: done by an earlier replay, or a live action has the same key\n", "replayed 3 of 3\n", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, o := &fake{replays: c.replays}, clitest.NewOutput(asText)
+			f, o := &fake{replays: c.replays}, clitest.NewOutput(clitest.AsText)
 			err := runReplay(t.Context(), replayOptions{Actions: f, Order: server.ReplayOrder{DryRun: c.dry}, Progress: true, Out: o.Printer})
 			if err != nil || len(f.calls) != c.calls {
 				t.Errorf("%v after %v", err, f.calls)
@@ -244,7 +244,7 @@ func TestReplay(t *testing.T) {
 func TestAnInterruptedReplayPrintsHowToResume(t *testing.T) {
 	t.Parallel()
 	id := anAction(t)
-	f, o := &fake{replays: []queue.Replayed{replayed(id, action.ID{}, 900, 0), replayed(id, id, 500, 500)}}, clitest.NewOutput(asJSON)
+	f, o := &fake{replays: []queue.Replayed{replayed(id, action.ID{}, 900, 0), replayed(id, id, 500, 500)}}, clitest.NewOutput(clitest.AsJSON)
 	order := server.ReplayOrder{Status: []string{"failed"}, Handler: "notify", Since: clitest.Noon().UTC(), Until: clitest.Noon().UTC().Add(time.Hour)}
 	clitest.WantFault(t, runReplay(t.Context(), replayOptions{Actions: f, Order: order, Progress: true, Out: o.Printer}), fault.LedgerUnavailable, "", "")
 	o.Want(t, "", "waybill: 500 of 900 were looked at; resume with\n  waybill action replay --resume "+someAction+

@@ -32,12 +32,9 @@ with status 124.`,
 			return cmdline.Within(ctx, timeout, func(ctx context.Context) error { return watchAction(ctx, s, id, a.Printer()) })
 		}),
 	}
-	cmdline.AddTimeout(c, &timeout, stopWatching)
+	cmdline.AddTimeout(c, &timeout, cmdline.StopWatching)
 	return c
 }
-
-// stopWatching returns the error of commands that watch an action or a build, at the limit of --timeout.
-const stopWatching = "stop the watching"
 
 // actionWatcher reads an action and follows its events.
 type actionWatcher interface {
@@ -109,7 +106,7 @@ id. The ended one stays what it is. A step of a deployment is retried with its d
 		}),
 	}
 	c.Flags().BoolVar(&watch, "watch", false, "show the new action until it has ended")
-	cmdline.AddTimeout(c, &timeout, "with --watch: "+stopWatching)
+	cmdline.AddTimeout(c, &timeout, "with --watch: "+cmdline.StopWatching)
 	return c
 }
 

@@ -57,7 +57,7 @@ printing only, and so does --timeout, with status 124.`,
 	c.Flags().StringVar(&since, "since", "", "only what was printed at this time (RFC 3339) or later, or at most this long ago, such as 10m")
 	c.Flags().StringVar(&before, "before", "", "only what was printed before this time (RFC 3339), or longer ago, such as 10m")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "print what is added until the step has ended")
-	cmdline.AddTimeout(c, &timeout, "with --follow: "+stopWatching)
+	cmdline.AddTimeout(c, &timeout, "with --follow: "+cmdline.StopWatching)
 	return c
 }
 

@@ -80,7 +80,7 @@ stages; waybill run --step runs single steps on this computer.`,
 	passwordFlag(c, &passwords)
 	f.BoolVar(&o.DryRun, "dry-run", false, "have the server check the request and the types of its inputs, and start nothing")
 	f.BoolVarP(&follow, "follow", "f", false, "print what the build prints until it has ended; its failure is status 1")
-	cmdline.AddTimeout(c, &timeout, "with --follow: "+stopWatching)
+	cmdline.AddTimeout(c, &timeout, "with --follow: "+cmdline.StopWatching)
 	return c
 }
 
@@ -179,7 +179,7 @@ of the new build says of every step why it is reused or runs again.`,
 	passwordFlag(c, &passwords)
 	c.Flags().BoolVar(&resume, "resume", false, "reuse the steps that completed and are still described the same way")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "with --server: print what the build prints until it has ended; its failure is status 1")
-	cmdline.AddTimeout(c, &timeout, "with --follow: "+stopWatching)
+	cmdline.AddTimeout(c, &timeout, "with --follow: "+cmdline.StopWatching)
 	return c
 }
 

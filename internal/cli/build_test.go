@@ -12,8 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/cli/clitest"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
@@ -56,12 +58,12 @@ func shelf(t *testing.T) buildShelf {
 
 func TestListBuilds(t *testing.T) {
 	t.Parallel()
-	o := clitest.NewOutput(asText)
+	o := clitest.NewOutput(clitest.AsText)
 	if err := runListBuilds(t.Context(), listBuildsOptions{Builds: shelf(t), Shorten: filepath.Base, Out: o.Printer, Now: clitest.Noon}); err != nil {
 		t.Fatal(err)
 	}
 	o.Want(t, "BUILD  STATUS     STEPS  STARTED       TOOK   BRANCH  OF\n1      Completed  2      1 minute ago  1m00s  -       shop\n", "")
-	for json, want := range map[bool]string{asText: "no builds yet\n", asJSON: "[]\n"} {
+	for json, want := range map[bool]string{clitest.AsText: "no builds yet\n", clitest.AsJSON: "[]\n"} {
 		o := clitest.NewOutput(json)
 		if err := runListBuilds(t.Context(), listBuildsOptions{Out: o.Printer, Now: clitest.Noon}); err != nil {
 			t.Fatal(err)
@@ -72,14 +74,14 @@ func TestListBuilds(t *testing.T) {
 
 func TestShowBuild(t *testing.T) {
 	t.Parallel()
-	o := clitest.NewOutput(asText)
+	o := clitest.NewOutput(clitest.AsText)
 	if err := runShowBuild(t.Context(), showBuildOptions{Builds: shelf(t), Name: "1", Out: o.Printer, Now: clitest.Noon}); err != nil {
 		t.Fatal(err)
 	}
 	if got := o.Printed.String(); !strings.HasPrefix(got, "build 1 Completed   results: ") || !strings.Contains(got, " ✓ test/unit") || !strings.HasSuffix(got, "logs: waybill build log 1 [STAGE/STEP]\n") {
 		t.Errorf("printed %q", got)
 	}
-	o = clitest.NewOutput(asJSON)
+	o = clitest.NewOutput(clitest.AsJSON)
 	if err := runShowBuild(t.Context(), showBuildOptions{Builds: shelf(t), Name: "1", Out: o.Printer, Now: clitest.Noon}); err != nil || !strings.Contains(o.Printed.String(), `"artifacts": []`) {
 		t.Errorf("%v, printed %s", err, o.Printed.String())
 	}
@@ -117,7 +119,7 @@ func TestBuildLog(t *testing.T) {
 		"raw":        {"test/unit", true, false, "ok \x1b[31mshop\x1b[0m\x1b]0;title\x07\nPASS\n"},
 		"quiet step": {"test/vet", false, false, ""},
 	} {
-		o := clitest.NewOutput(asText)
+		o := clitest.NewOutput(clitest.AsText)
 		if err := runBuildLog(t.Context(), buildLogOptions{Builds: s, Build: "1", Step: c.step, Raw: c.raw, Colours: c.colours, Bytes: o.Out, Out: o.Printer}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -125,7 +127,7 @@ func TestBuildLog(t *testing.T) {
 			t.Errorf("%s: printed %q, want %q", name, got, c.want)
 		}
 	}
-	o := clitest.NewOutput(asText)
+	o := clitest.NewOutput(clitest.AsText)
 	if err := runBuildLog(t.Context(), buildLogOptions{Builds: s, Build: "1", Step: "test/unti", Bytes: o.Out, Out: o.Printer}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a step that is not there: %v", err)
 	}
@@ -213,7 +215,7 @@ func TestTheLogOfABuildThatNeverRanSaysWhy(t *testing.T) {
 		"a step that has not begun":  {status: build.Running, plan: plan, updates: map[int][]build.Update{1: is(build.Running)}, step: "vet", remark: "build 7: Running\n"},
 		"a step that never had been": {status: build.TimedOut, reason: "it took too long", plan: plan, step: "vet", code: fault.Failed, want: "build 7: TimedOut, it took too long"},
 	} {
-		s, o := &silentServer{}, clitest.NewOutput(asText)
+		s, o := &silentServer{}, clitest.NewOutput(clitest.AsText)
 		s.view.Status, s.view.Reason, s.view.Plan, s.view.Done = c.status, c.reason, c.plan, c.updates
 		if s.view.Plan == nil {
 			s.view.Plan = &build.Plan{}
@@ -228,17 +230,17 @@ func TestTheLogOfABuildThatNeverRanSaysWhy(t *testing.T) {
 
 func TestBuildLogOfAServer(t *testing.T) {
 	t.Parallel()
-	l, o := &logServer{}, clitest.NewOutput(asText)
+	l, o := &logServer{}, clitest.NewOutput(clitest.AsText)
 	if err := runBuildLog(t.Context(), buildLogOptions{Server: l, Build: "7", Bytes: o.Out, Out: o.Printer}); err != nil {
 		t.Fatal(err)
 	}
 	o.Want(t, "test/unit | one, two\ntest/vet | three\n", "")
-	o = clitest.NewOutput(asText)
+	o = clitest.NewOutput(clitest.AsText)
 	if err := runBuildLog(t.Context(), buildLogOptions{Server: l, Build: "7", Follow: true, Bytes: o.Out, Out: o.Printer}); err != nil {
 		t.Fatal(err)
 	}
 	o.Want(t, "c/d | other\na/b | one, two\n", "")
-	o = clitest.NewOutput(asText)
+	o = clitest.NewOutput(clitest.AsText)
 	if err := runBuildLog(t.Context(), buildLogOptions{Server: l, Build: "7", Step: "test/unit", Raw: true, Bytes: o.Out, Out: o.Printer}); err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +252,7 @@ func TestBuildLogOfAServer(t *testing.T) {
 
 func TestALongLineIsPrintedInPieces(t *testing.T) {
 	t.Parallel()
-	o := clitest.NewOutput(asText)
+	o := clitest.NewOutput(clitest.AsText)
 	p := logPrinter{out: o.Printer, bytes: o.Out, visible: func(text []byte) string { return string(text) }, named: true}
 	piece := strings.Repeat("x", pieceSize)
 	for _, line := range []server.BuildLine{{Step: "a/b", Text: piece, Partial: true}, {Step: "a/b", Text: "end"}, {Step: "a/b", Text: "next"}, {Step: "c/\x1b[2J\u202ed\n", Text: "of a folder that others have written"}} {
@@ -274,7 +276,7 @@ func TestALineIsShownWhileItGrows(t *testing.T) {
 		"progress":        {[]server.BuildLine{{Step: "a/b", Text: "1%\r2%", Partial: true}, {Step: "a/b", Text: "\r3%", Partial: true}, {Step: "a/b", Text: "\rdone"}}, "a/b | 2%\r\x1b[Ka/b | 3%\r\x1b[Ka/b | done\n"},
 		"another between": {[]server.BuildLine{{Step: "a/b", Text: "1", Partial: true}, {Step: "c/d", Text: "x"}, {Step: "a/b", Text: "2", Partial: true}, {Step: "a/b", Text: "3"}}, "a/b | 1\nc/d | x\na/b | 12" + "3\n"},
 	} {
-		o := clitest.NewOutput(asText)
+		o := clitest.NewOutput(clitest.AsText)
 		p := logPrinter{out: o.Printer, bytes: o.Out, visible: show.LogText(true), named: true, live: true}
 		for _, line := range c.lines {
 			if err := p.print(line); err != nil {
@@ -319,21 +321,6 @@ func TestOutcomeOfABuild(t *testing.T) {
 	}
 }
 
-// TestLintTakesAFolderOrAFile: like the other commands that check a file.
-func TestLintTakesAFolderOrAFile(t *testing.T) {
-	t.Parallel()
-	f := clitest.NewFolder(t, map[string]string{"ci/.wharf-ci.yml": greeterBuild, "ci/bad.yml": "build: 7\n"})
-	for argument, want := range map[string]string{"ci": ".wharf-ci.yml is sound: 1 stage\n", "ci/.wharf-ci.yml": ".wharf-ci.yml is sound: 1 stage\n"} {
-		if status := runLine(t.Context(), f.App, []string{"build", "lint", argument}); status != 0 {
-			t.Errorf("%s: exit status %d", argument, status)
-		}
-		f.Want(t, want, "")
-	}
-	if status := runLine(t.Context(), f.App, []string{"build", "lint", "ci/bad.yml"}); status != 2 || !strings.HasPrefix(f.Warned.String(), "ci/bad.yml:1:8: ") {
-		t.Errorf("exit status %d, standard error %q", status, f.Warned.String())
-	}
-}
-
 // TestAServersBuildsLookLikeOnesOwn compares what is printed of the same builds through a server and without.
 func TestAServersBuildsLookLikeOnesOwn(t *testing.T) {
 	t.Parallel()
@@ -353,7 +340,7 @@ func TestAServersBuildsLookLikeOnesOwn(t *testing.T) {
 	client := server.NewClient(api.URL, "wb_home", "ana")
 	shelf := buildShelf{roots: []results.Root{results.RootAt(w.Builds)}, path: func(name string) string { return name }}
 	whole := func(path string) string { return path }
-	for _, json := range []bool{asText, asJSON} {
+	for _, json := range []bool{clitest.AsText, clitest.AsJSON} {
 		for name, run := range map[string]func(o *clitest.Output, remote bool) error{
 			"list": func(o *clitest.Output, remote bool) error {
 				options := listBuildsOptions{Builds: shelf, Shorten: whole, Out: o.Printer, Now: clitest.Noon}
@@ -393,4 +380,27 @@ func TestAServersBuildsLookLikeOnesOwn(t *testing.T) {
 			}
 		}
 	}
+}
+
+// silentBuilds is a server on which no build ends.
+type silentBuilds struct{ *logServer }
+
+func (silentBuilds) FollowBuild(ctx context.Context, _, _ string, _ func(server.BuildLine) error) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestFollowingABuildEndsAtItsLimit(t *testing.T) {
+	t.Parallel()
+	bubbletest.Test(t, func(t *testing.T) {
+		o := clitest.NewOutput(clitest.AsText)
+		err := cmdline.Within(t.Context(), time.Hour, func(ctx context.Context) error {
+			return runBuildLog(ctx, buildLogOptions{Server: silentBuilds{&logServer{}}, Address: "https://waybill.example.org", Build: "7", Follow: true, Bytes: o.Out, Out: o.Printer})
+		})
+		clitest.WantFault(t, err, fault.TimedOut, "build 7 has not ended: the limit of --timeout 1h0m0s has passed; it continues",
+			"waybill build log 7 --follow --server https://waybill.example.org")
+		if cmdline.ExitStatus(err) != fault.ExitTimedOut {
+			t.Errorf("exit status %d", cmdline.ExitStatus(err))
+		}
+	})
 }

@@ -22,7 +22,7 @@ var greeter2 = server.Ref{Pipeline: "greeter", Number: 2}
 
 func TestListDeployments(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusFailed), deployed(1, 1, pipeline.StatusFinished)}}, clitest.NewOutput(asText)
+	f, o := &fake{deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusFailed), deployed(1, 1, pipeline.StatusFinished)}}, clitest.NewOutput(clitest.AsText)
 	query := journal.DeploymentQuery{Pipeline: "greeter", Status: pipeline.StatusFailed, Limit: 20}
 	if err := runListDeployments(t.Context(), listDeploymentsOptions{Deployments: f, Query: query, Out: o.Printer, Now: clitest.Noon}); err != nil {
 		t.Fatal(err)
@@ -39,10 +39,10 @@ func TestShowDeploymentWarnsWhenNothingWorksOnIt(t *testing.T) {
 		idle   func(context.Context) bool
 		want   string
 	}{
-		{pipeline.StatusActive, asText, idle, idleWarning},
-		{pipeline.StatusActive, asText, busy, ""},
-		{pipeline.StatusActive, asJSON, idle, ""},
-		{pipeline.StatusFinished, asText, idle, ""},
+		{pipeline.StatusActive, clitest.AsText, idle, idleWarning},
+		{pipeline.StatusActive, clitest.AsText, busy, ""},
+		{pipeline.StatusActive, clitest.AsJSON, idle, ""},
+		{pipeline.StatusFinished, clitest.AsText, idle, ""},
 	} {
 		f, o := &fake{views: seen(deployed(2, 1, c.status))}, clitest.NewOutput(c.json)
 		if err := runShowDeployment(t.Context(), showDeploymentOptions{Deployments: f, Ref: greeter2, Idle: c.idle, Out: o.Printer, Now: clitest.Noon}); err != nil {
@@ -64,7 +64,7 @@ func TestIntentsAreRecordedAndShown(t *testing.T) {
 		{server.Command{Kind: "hold", Target: "prod", By: "ana"}, "greeter#2: hold of prod recorded; active, 0 of 0 steps done\n", ""},
 		{server.Command{Kind: "skip", Target: "greeter/prod/east", Event: "test", By: "ana"}, "greeter#2: skip of prod/east test recorded; active, 0 of 0 steps done\n", idleWarning},
 	} {
-		f, o := &fake{views: seen(deployed(2, 1, pipeline.StatusActive))}, clitest.NewOutput(asText)
+		f, o := &fake{views: seen(deployed(2, 1, pipeline.StatusActive))}, clitest.NewOutput(clitest.AsText)
 		if err := runIntent(t.Context(), intentOptions{Deployments: f, Ref: greeter2, Intent: c.intent, Idle: idle, Out: o.Printer, Now: clitest.Noon}); err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func TestIntentsAreRecordedAndShown(t *testing.T) {
 
 func TestARefusedIntentShowsNothing(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{errs: map[string]error{"Command": fault.New(fault.Refused, "greeter#2 has been replaced")}}, clitest.NewOutput(asText)
+	f, o := &fake{errs: map[string]error{"Command": fault.New(fault.Refused, "greeter#2 has been replaced")}}, clitest.NewOutput(clitest.AsText)
 	clitest.WantFault(t, runIntent(t.Context(), intentOptions{Deployments: f, Ref: greeter2, Out: o.Printer, Now: clitest.Noon}), fault.Refused, "has been replaced", "")
 	o.Want(t, "", "")
 	f.wantCalls(t, "Command greeter#2")
@@ -86,7 +86,7 @@ func TestARefusedIntentShowsNothing(t *testing.T) {
 
 func TestCreateDeployment(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{}, clitest.NewOutput(asText)
+	f, o := &fake{}, clitest.NewOutput(clitest.AsText)
 	create := func(ctx context.Context) (journal.Deployment, error) {
 		return f.Deploy(ctx, server.NewDeployment{Pipeline: "greeter", Revision: "r1", Until: "beta", By: "ana"})
 	}
@@ -95,7 +95,7 @@ func TestCreateDeployment(t *testing.T) {
 	}
 	f.wantCalls(t, "Deploy greeter r1 beta ana")
 	o.Want(t, "greeter#9  revision r1\n", idleWarning)
-	o = clitest.NewOutput(asJSON)
+	o = clitest.NewOutput(clitest.AsJSON)
 	if err := runCreateDeployment(t.Context(), createDeploymentOptions{Create: create, Idle: idle, Out: o.Printer}); err != nil || o.Warned.Len() > 0 || !strings.Contains(o.Printed.String(), `"number": 9`) {
 		t.Errorf("%v, printed %q and %q", err, o.Printed.String(), o.Warned.String())
 	}
@@ -104,7 +104,7 @@ func TestCreateDeployment(t *testing.T) {
 func TestWhyCountsOpenSteps(t *testing.T) {
 	t.Parallel()
 	step := pipeline.StepState{StepKey: pipeline.StepKey{Target: "greeter/prod", Event: pipeline.StageStarted}, State: pipeline.StateWaiting, Reason: "waits for beta"}
-	f, o := &fake{open: []pipeline.StepState{step, step}, views: seen(deployed(2, 1, pipeline.StatusActive))}, clitest.NewOutput(asText)
+	f, o := &fake{open: []pipeline.StepState{step, step}, views: seen(deployed(2, 1, pipeline.StatusActive))}, clitest.NewOutput(clitest.AsText)
 	open, err := runWhy(t.Context(), whyOptions{Deployments: f, Ref: greeter2, Target: "prod", Idle: idle, Out: o.Printer})
 	if err != nil || open != 2 {
 		t.Errorf("%d open, %v", open, err)
@@ -131,7 +131,7 @@ func TestWatchShowsADeploymentUntilItsEnd(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		f := &fake{views: seen(deployed(2, 1, pipeline.StatusActive)), entries: logged()}
 		log := &watched{fake: f, ending: ending{fake: f, from: 3, after: seen(deployed(2, 1, pipeline.StatusFinished))["greeter#2"]}}
-		o := clitest.NewOutput(asText)
+		o := clitest.NewOutput(clitest.AsText)
 		if err := runWatch(t.Context(), watchOptions{Log: log, Ref: greeter2, Idle: busy, Out: o.Printer}); err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +167,7 @@ func TestAWatcherKnowsWhatCameBefore(t *testing.T) {
 		active := seen(deployed(2, 1, pipeline.StatusActive))["greeter#2"]
 		f := &fake{entries: logged()}
 		log := &watched{fake: f, ending: ending{fake: f, from: 1, after: seen(deployed(2, 1, pipeline.StatusFinished))["greeter#2"]}}
-		o := clitest.NewOutput(asText)
+		o := clitest.NewOutput(clitest.AsText)
 		w, err := newWatcher(t.Context(), log, o.Printer, active, 1, "")
 		if err != nil {
 			t.Fatal(err)
@@ -186,7 +186,7 @@ func TestAWatcherWaitsForALedgerThatIsAway(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		f := &fake{entries: logged()}
 		log := &away{watched: watched{fake: f, ending: ending{fake: f, from: 1, after: seen(deployed(2, 1, pipeline.StatusFinished))["greeter#2"]}}, times: 3}
-		o := clitest.NewOutput(asText)
+		o := clitest.NewOutput(clitest.AsText)
 		w, err := newWatcher(t.Context(), log, o.Printer, seen(deployed(2, 1, pipeline.StatusActive))["greeter#2"], 0, "")
 		if err != nil {
 			t.Fatal(err)
@@ -218,7 +218,7 @@ func TestAWatcherEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {
 		f := &fake{views: seen(deployed(2, 1, pipeline.StatusActive))}
-		w, err := newWatcher(t.Context(), f, clitest.NewOutput(asJSON).Printer, f.views["greeter#2"], 0, "")
+		w, err := newWatcher(t.Context(), f, clitest.NewOutput(clitest.AsJSON).Printer, f.views["greeter#2"], 0, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,14 +233,14 @@ func TestAWatcherEndsWithItsContext(t *testing.T) {
 
 func TestLogPrintsEntries(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{entries: logged()}, clitest.NewOutput(asText)
+	f, o := &fake{entries: logged()}, clitest.NewOutput(clitest.AsText)
 	if err := runLog(t.Context(), logOptions{Log: f, Query: journal.EntryQuery{Pipeline: "greeter"}, Out: o.Printer, Now: clitest.Noon}); err != nil {
 		t.Fatal(err)
 	}
 	if got := o.Printed.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "     4  12:00:04  #2    greeter/build             build-completed\n") {
 		t.Errorf("printed %q", got)
 	}
-	o = clitest.NewOutput(asJSON)
+	o = clitest.NewOutput(clitest.AsJSON)
 	if err := runLog(t.Context(), logOptions{Log: f, Out: o.Printer, Now: clitest.Noon}); err != nil || strings.Count(o.Printed.String(), "\n") != 2 || !strings.HasPrefix(o.Printed.String(), "{") {
 		t.Errorf("%v, printed %q", err, o.Printed.String())
 	}
@@ -249,7 +249,7 @@ func TestLogPrintsEntries(t *testing.T) {
 func TestLogFollows(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
-	f, o := &fake{entries: logged()}, clitest.NewOutput(asText)
+	f, o := &fake{entries: logged()}, clitest.NewOutput(clitest.AsText)
 	stop()
 	if err := runLog(ctx, logOptions{Log: f, Follow: true, Out: o.Printer, Now: clitest.Noon}); !errors.Is(err, context.Canceled) || strings.Count(o.Printed.String(), "\n") != 2 {
 		t.Errorf("%v, printed %q", err, o.Printed.String())
@@ -272,7 +272,7 @@ func TestAnEmptyLogIsExplained(t *testing.T) {
 		{journal.EntryQuery{Pipeline: "other"}, fault.NotFound, `pipeline "other" not found`, ""},
 		{journal.EntryQuery{Pipeline: "greeter", Deployment: 7}, fault.NotFound, "deployment greeter#7 not found", ""},
 	} {
-		err := runLog(t.Context(), logOptions{Log: f, Query: c.query, Out: clitest.NewOutput(asText).Printer, Now: clitest.Noon})
+		err := runLog(t.Context(), logOptions{Log: f, Query: c.query, Out: clitest.NewOutput(clitest.AsText).Printer, Now: clitest.Noon})
 		if c.code == "" {
 			if err != nil {
 				t.Errorf("%+v: %v", c.query, err)
@@ -285,13 +285,13 @@ func TestAnEmptyLogIsExplained(t *testing.T) {
 
 func TestServiceLog(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{log: server.ServiceLogView{Text: "ready\x1b]0;title\x07\n\x1b[31mred\n"}}, clitest.NewOutput(asText)
+	f, o := &fake{log: server.ServiceLogView{Text: "ready\x1b]0;title\x07\n\x1b[31mred\n"}}, clitest.NewOutput(clitest.AsText)
 	if err := runServiceLog(t.Context(), serviceLogOptions{Log: f, At: serviceHost{"greeter", "/beta/all/oak/"}, Raw: o.Out, Out: o.Printer}); err != nil {
 		t.Fatal(err)
 	}
 	f.wantCalls(t, "ServiceLog greeter greeter/beta/all/oak false")
 	o.Want(t, "ready\nred\n", "")
-	o = clitest.NewOutput(asText)
+	o = clitest.NewOutput(clitest.AsText)
 	if err := runServiceLog(t.Context(), serviceLogOptions{Log: f, At: serviceHost{"greeter", "oak"}, Colours: true, Raw: o.Out, Out: o.Printer}); err != nil || o.Printed.String() != "ready\n\x1b[31mred\x1b[0m\n" {
 		t.Errorf("%v, printed %q", err, o.Printed.String())
 	}
@@ -299,7 +299,7 @@ func TestServiceLog(t *testing.T) {
 
 func TestServiceLogIsFollowed(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{log: server.ServiceLogView{Text: "one\n", Next: "7.4"}, follows: []server.ServiceLogView{{Next: "7.4"}, {Text: "\x1b[2Jtwo\n", Next: "7.8", More: true}, {Text: "three\n", Next: "8.6"}}}, clitest.NewOutput(asText)
+	f, o := &fake{log: server.ServiceLogView{Text: "one\n", Next: "7.4"}, follows: []server.ServiceLogView{{Next: "7.4"}, {Text: "\x1b[2Jtwo\n", Next: "7.8", More: true}, {Text: "three\n", Next: "8.6"}}}, clitest.NewOutput(clitest.AsText)
 	pauses := 0
 	options := serviceLogOptions{Log: f, At: serviceHost{"greeter", "beta/all/oak"}, Follow: true, Pause: func(context.Context, time.Duration) bool { pauses++; return true }, Raw: o.Out, Out: o.Printer}
 	if err := runServiceLog(t.Context(), options); !errors.Is(err, errAway) {
@@ -311,7 +311,7 @@ func TestServiceLogIsFollowed(t *testing.T) {
 	if pauses != 3 {
 		t.Errorf("%d pauses, want 3: none while there is more", pauses)
 	}
-	o = clitest.NewOutput(asJSON)
+	o = clitest.NewOutput(clitest.AsJSON)
 	f.follows, options.Out = []server.ServiceLogView{{Next: "7.4"}, {Text: "two\n", Next: "7.8"}}, o.Printer
 	if err := runServiceLog(t.Context(), options); !errors.Is(err, errAway) || strings.Count(o.Printed.String(), "\n") != 2 {
 		t.Errorf("as JSON: %v, %s", err, o.Printed.String())
@@ -328,13 +328,13 @@ func TestServiceLogIsFollowed(t *testing.T) {
 
 func TestListServices(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{services: []server.ServiceView{{Target: "greeter/beta/all/oak", Name: "greeter", Manager: "process", State: &server.Services{State: server.ServiceDown}}}}, clitest.NewOutput(asText)
+	f, o := &fake{services: []server.ServiceView{{Target: "greeter/beta/all/oak", Name: "greeter", Manager: "process", State: &server.Services{State: server.ServiceDown}}}}, clitest.NewOutput(clitest.AsText)
 	if err := runListServices(t.Context(), listServicesOptions{Services: f, Pipeline: "greeter", Out: o.Printer, Now: clitest.Noon}); err != nil {
 		t.Fatal(err)
 	}
 	f.wantCalls(t, "Services greeter")
 	o.Want(t, "HOST          RUNS  STATE  RESTARTS  SINCE  REMARK\nbeta/all/oak  -     down   0         -\n", "")
-	o = clitest.NewOutput(asJSON)
+	o = clitest.NewOutput(clitest.AsJSON)
 	if err := runListServices(t.Context(), listServicesOptions{Services: &fake{}, Pipeline: "greeter", Out: o.Printer, Now: clitest.Noon}); err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +344,7 @@ func TestListServices(t *testing.T) {
 func TestRestartService(t *testing.T) {
 	t.Parallel()
 	definition := pipeline.Definition{Pipeline: "greeter", Stages: []pipeline.Stage{{Name: "beta", Groups: []pipeline.Group{{Name: "all", Hosts: []pipeline.Host{{Name: "oak"}}}}}}}
-	f, o := &fake{version: journal.Version{Definition: definition}}, clitest.NewOutput(asText)
+	f, o := &fake{version: journal.Version{Definition: definition}}, clitest.NewOutput(clitest.AsText)
 	options := restartServiceOptions{Services: f, At: serviceHost{"greeter", "beta/all/oak"}, Reason: "slow", Out: o.Printer}
 	if err := runRestartService(t.Context(), options); err != nil {
 		t.Fatal(err)
@@ -359,7 +359,7 @@ func TestServiceStatusOffersTheLikelyHost(t *testing.T) {
 	t.Parallel()
 	definition := pipeline.Definition{Pipeline: "greeter", Stages: []pipeline.Stage{{Name: "beta", Groups: []pipeline.Group{{Name: "all", Hosts: []pipeline.Host{{Name: "oak"}}}}}}}
 	f := &fake{errs: map[string]error{"ServiceStatus": fault.New(fault.NotFound, "not found")}, version: journal.Version{Definition: definition}}
-	err := runServiceStatus(t.Context(), serviceStatusOptions{Services: f, At: serviceHost{"greeter", "oak"}, Out: clitest.NewOutput(asText).Printer, Now: clitest.Noon})
+	err := runServiceStatus(t.Context(), serviceStatusOptions{Services: f, At: serviceHost{"greeter", "oak"}, Out: clitest.NewOutput(clitest.AsText).Printer, Now: clitest.Noon})
 	clitest.WantFault(t, err, fault.NotFound, "not found", "waybill service status greeter beta/all/oak")
 	f.wantCalls(t, "ServiceStatus greeter greeter/oak", "Version greeter 0")
 }
@@ -371,13 +371,13 @@ func TestServiceLogOffersTheLikelyHost(t *testing.T) {
 	f := &fake{errs: map[string]error{"ServiceLog": missing}, version: journal.Version{Definition: definition}}
 	for host, hint := range map[string]string{"oak": "waybill service logs greeter beta/all/oak", "zzzzzzzzz": "",
 		"beta": "waybill service logs greeter beta/all/oak", "beta/all": "waybill service logs greeter beta/all/oak"} {
-		err := runServiceLog(t.Context(), serviceLogOptions{Log: f, At: serviceHost{"greeter", host}, Raw: io.Discard, Out: clitest.NewOutput(asText).Printer})
+		err := runServiceLog(t.Context(), serviceLogOptions{Log: f, At: serviceHost{"greeter", host}, Raw: io.Discard, Out: clitest.NewOutput(clitest.AsText).Printer})
 		if !fault.Is(err, fault.NotFound) || fault.HintOf(err) != hint {
 			t.Errorf("%s: %v, hint %q", host, err, fault.HintOf(err))
 		}
 	}
 	f.errs["Version"] = errAway
-	err := runServiceLog(t.Context(), serviceLogOptions{Log: f, At: serviceHost{"greeter", "oak"}, Raw: io.Discard, Out: clitest.NewOutput(asText).Printer})
+	err := runServiceLog(t.Context(), serviceLogOptions{Log: f, At: serviceHost{"greeter", "oak"}, Raw: io.Discard, Out: clitest.NewOutput(clitest.AsText).Printer})
 	clitest.WantFault(t, err, fault.NotFound, "not found", "")
 }
 
@@ -408,7 +408,7 @@ func TestPlan(t *testing.T) {
 		"no edit":             {fake{edit: server.EditView{Unchanged: true}}, true, show.TodoNothing, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := clitest.NewOutput(asJSON)
+			o := clitest.NewOutput(clitest.AsJSON)
 			options := planning(&c.fake, o)
 			options.EditOnly = c.edit
 			if err := runPlan(t.Context(), options); fault.CodeOf(err) != c.ends {
@@ -424,7 +424,7 @@ func TestPlan(t *testing.T) {
 
 func TestPlanOfAStoredPipeline(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{}, clitest.NewOutput(asText)
+	f, o := &fake{}, clitest.NewOutput(clitest.AsText)
 	clitest.WantFault(t, runPlanStored(t.Context(), planStoredOptions{Pipelines: f, Query: server.PlanQuery{Pipeline: "greeter"}, Out: o.Printer}), fault.Pending, "something would be done", "")
 	f.wantCalls(t, "Plan greeter false")
 }
@@ -437,7 +437,7 @@ func applying(f *fake, o *clitest.Output) applyOptions {
 
 func TestApplyAsksBeforeWorkIsLost(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{}, clitest.NewOutput(asText)
+	f, o := &fake{}, clitest.NewOutput(clitest.AsText)
 	options := applying(f, o)
 	clitest.WantFault(t, runApply(t.Context(), options), fault.Refused, "definition 2 of greeter is not applied", "--yes, to apply it all the same")
 	f.wantCalls(t, "PlanEdit greeter")
@@ -455,7 +455,7 @@ func TestApplyAsksBeforeWorkIsLost(t *testing.T) {
 
 func TestApplyWithYesAsksNothing(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{}, clitest.NewOutput(asJSON)
+	f, o := &fake{}, clitest.NewOutput(clitest.AsJSON)
 	options := applying(f, o)
 	options.Yes, options.Ask = true, nil
 	if err := runApply(t.Context(), options); err != nil {
@@ -468,7 +468,7 @@ func TestApplyWithYesAsksNothing(t *testing.T) {
 
 func TestApplyOfTheDefinitionInForce(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{}, clitest.NewOutput(asText)
+	f, o := &fake{}, clitest.NewOutput(clitest.AsText)
 	options := applying(f, o)
 	f.edit = server.EditView{Pipeline: "greeter", Version: 2, Unchanged: true}
 	if err := runApply(t.Context(), options); err != nil {

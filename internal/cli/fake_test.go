@@ -369,12 +369,6 @@ func (f *fake) CreateToken(_ context.Context, token token.Token) error {
 
 func (f *fake) RevokeToken(_ context.Context, name string) error { return f.call("RevokeToken", name) }
 
-// asText and asJSON are the two forms of output.
-const (
-	asText = false
-	asJSON = true
-)
-
 // busy and idle say whether a process works on the log.
 func busy(context.Context) bool { return false }
 func idle(context.Context) bool { return true }

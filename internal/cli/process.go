@@ -116,7 +116,7 @@ fails, and 4 when it is canceled.`,
 	c.Flags().StringArrayVarP(&inputs, "input", "i", nil, "name=text or name:=JSON; may be repeated")
 	c.Flags().StringVar(&all, "inputs", "", "all inputs: a JSON object, or @FILE")
 	c.Flags().BoolVar(&watch, "watch", false, "show the job until it has ended")
-	cmdline.AddTimeout(c, &timeout, "with --watch: "+stopWatching)
+	cmdline.AddTimeout(c, &timeout, "with --watch: "+cmdline.StopWatching)
 	cmdline.OfferFrom(c, cmdline.CompleteAssignments(a, cmdline.InputNames), "input")
 	return c
 }

@@ -36,7 +36,7 @@ const greeterBuild = `build:
 func greeter(t *testing.T, ignored ...string) *clitest.Folder {
 	t.Helper()
 	f := clitest.NewFolder(t, map[string]string{"waybill.yaml": greeterFile, ".wharf-ci.yml": greeterBuild, "secrets/key": "x", ".gitignore": strings.Join(ignored, "\n") + "\n"})
-	run(t, f.Dir, "git", "init", "-q")
+	clitest.Run(t, f.Dir, "git", "init", "-q")
 	return f
 }
 
@@ -83,7 +83,7 @@ func TestValidateReportsFaults(t *testing.T) {
 		hint   string
 	}{
 		"two faults":  {func(t *testing.T, f *clitest.Folder) { f.Write(t, "waybill.yaml", "pipelin: x\nstages: 7\n") }, "waybill.yaml:1:1", ""},
-		"no file":     {func(t *testing.T, f *clitest.Folder) { rename(t, f, "waybill.yaml", "other.yaml") }, "waybill.yaml not found in ", cmdline.Starter},
+		"no file":     {func(t *testing.T, f *clitest.Folder) { clitest.Rename(t, f, "waybill.yaml", "other.yaml") }, "waybill.yaml not found in ", cmdline.Starter},
 		"git ignores": {func(t *testing.T, f *clitest.Folder) { f.Write(t, ".gitignore", ".wharf-ci.yml\nsecrets\n") }, "git ignores .wharf-ci.yml, so no revision has it", "git add -f .wharf-ci.yml"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,9 +141,9 @@ func TestBuildFilesAreCheckedFirst(t *testing.T) {
 	if err := f.CheckBuilds(t.Context(), p); err == nil || !strings.Contains(err.Error(), ".wharf-ci.yml:4:") {
 		t.Errorf("a faulty build file: %v", err)
 	}
-	rename(t, f, ".wharf-ci.yml", ".wharf-ci.yaml")
+	clitest.Rename(t, f, ".wharf-ci.yml", ".wharf-ci.yaml")
 	clitest.WantFault(t, f.CheckBuilds(t.Context(), p), fault.Invalid, ".wharf-ci.yml not found in ", "mv .wharf-ci.yaml .wharf-ci.yml   # only this name is read")
-	rename(t, f, ".wharf-ci.yaml", "ci.txt")
+	clitest.Rename(t, f, ".wharf-ci.yaml", "ci.txt")
 	if err := f.CheckBuilds(t.Context(), p); !strings.HasPrefix(fault.HintOf(err), "waybill build init   # writes one, such as:") {
 		t.Errorf("hint %q", fault.HintOf(err))
 	}
@@ -154,7 +154,7 @@ func TestSecretsStayOutOfRevisions(t *testing.T) {
 	t.Parallel()
 	f := greeter(t)
 	f.Write(t, "vault/real", "1")
-	run(t, f.Dir, "ln", "-sf", "../vault/real", "secrets/key")
+	clitest.Run(t, f.Dir, "ln", "-sf", "../vault/real", "secrets/key")
 	label := func() string {
 		t.Helper()
 		p, err := f.Project(nil)
@@ -179,5 +179,20 @@ func TestSecretsStayOutOfRevisions(t *testing.T) {
 	f.Write(t, "main.go", "package main\n")
 	if after := label(); after == before {
 		t.Errorf("label %s before and after a change", before)
+	}
+}
+
+// TestLintTakesAFolderOrAFile: like the other commands that check a file.
+func TestLintTakesAFolderOrAFile(t *testing.T) {
+	t.Parallel()
+	f := clitest.NewFolder(t, map[string]string{"ci/.wharf-ci.yml": greeterBuild, "ci/bad.yml": "build: 7\n"})
+	for argument, want := range map[string]string{"ci": ".wharf-ci.yml is sound: 1 stage\n", "ci/.wharf-ci.yml": ".wharf-ci.yml is sound: 1 stage\n"} {
+		if status := runLine(t.Context(), f.App, []string{"build", "lint", argument}); status != 0 {
+			t.Errorf("%s: exit status %d", argument, status)
+		}
+		f.Want(t, want, "")
+	}
+	if status := runLine(t.Context(), f.App, []string{"build", "lint", "ci/bad.yml"}); status != 2 || !strings.HasPrefix(f.Warned.String(), "ci/bad.yml:1:8: ") {
+		t.Errorf("exit status %d, standard error %q", status, f.Warned.String())
 	}
 }

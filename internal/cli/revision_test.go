@@ -20,7 +20,7 @@ func builtElsewhere(external bool) journal.Version {
 
 func TestRegisterRevision(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{version: builtElsewhere(true)}, clitest.NewOutput(asText)
+	f, o := &fake{version: builtElsewhere(true)}, clitest.NewOutput(clitest.AsText)
 	r := pipeline.RegisteredRevision{Pipeline: "greeter", Label: "v1", By: "ana", Artifacts: []pipeline.RevisionArtifact{{Label: "amd64"}}}
 	options := registerRevisionOptions{Log: f, Revision: r, Deploy: true, Idle: idle, Out: o.Printer}
 	if err := runRegisterRevision(t.Context(), options); err != nil {
@@ -28,7 +28,7 @@ func TestRegisterRevision(t *testing.T) {
 	}
 	f.wantCalls(t, "Version greeter 0", "Register v1  ana true")
 	o.Want(t, "greeter#1  revision v1  waits for artifact arm64\n", idleWarning)
-	o = clitest.NewOutput(asJSON)
+	o = clitest.NewOutput(clitest.AsJSON)
 	options.Out = o.Printer
 	if err := runRegisterRevision(t.Context(), options); err != nil || o.Warned.Len() > 0 || !strings.Contains(o.Printed.String(), `"created": true`) {
 		t.Errorf("%v, printed %q and %q", err, o.Printed.String(), o.Warned.String())
@@ -38,7 +38,7 @@ func TestRegisterRevision(t *testing.T) {
 // TestRegisterRefusesWhatWaybillBuilds, since the revision would have no files to build from.
 func TestRegisterRefusesWhatWaybillBuilds(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{version: builtElsewhere(false)}, clitest.NewOutput(asText)
+	f, o := &fake{version: builtElsewhere(false)}, clitest.NewOutput(clitest.AsText)
 	err := runRegisterRevision(t.Context(), registerRevisionOptions{Log: f, Revision: pipeline.RegisteredRevision{Pipeline: "greeter", Label: "v1"}, Out: o.Printer})
 	clitest.WantFault(t, err, fault.Refused, `stage "build" of greeter builds from a revision's files`, "")
 	f.wantCalls(t, "Version greeter 0")
@@ -50,7 +50,7 @@ func TestPutArtifact(t *testing.T) {
 	if err := os.WriteFile(path, []byte("content"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f, o := &fake{}, clitest.NewOutput(asText)
+	f, o := &fake{}, clitest.NewOutput(clitest.AsText)
 	options := putArtifactOptions{Artifacts: f, Pipeline: "greeter", Label: "v1", Artifact: "arm64", File: path, Out: o.Printer}
 	if err := runPutArtifact(t.Context(), options); err != nil || f.files != "content" {
 		t.Fatalf("%v, uploaded %q", err, f.files)

@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -16,24 +15,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
-
-// run runs a program in a folder.
-func run(t *testing.T, dir, name string, arguments ...string) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), name, arguments...)
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s %q: %v\n%s", name, arguments, err, out)
-	}
-}
-
-// rename renames a file of a folder.
-func rename(t *testing.T, f *clitest.Folder, from, to string) {
-	t.Helper()
-	if err := os.Rename(filepath.Join(f.Dir, from), filepath.Join(f.Dir, to)); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // aDryRun returns the flags of `waybill run --dry-run` with their defaults.
 func aDryRun() local.Options {

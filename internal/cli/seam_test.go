@@ -140,7 +140,7 @@ func commandRuns(id action.ID) map[string]func(ctx context.Context, f *fake, o *
 func TestCommandsReturnTheLogsErrors(t *testing.T) {
 	t.Parallel()
 	for name, run := range commandRuns(anAction(t)) {
-		for _, json := range []bool{asText, asJSON} {
+		for _, json := range []bool{clitest.AsText, clitest.AsJSON} {
 			f, o := &fake{err: errAway, processes: make([]server.ProcessOffering, 1)}, clitest.NewOutput(json)
 			if err := run(t.Context(), f, o); !errors.Is(err, errAway) {
 				t.Errorf("waybill %s: got %v, want the ledger's error", name, err)
@@ -167,7 +167,7 @@ func TestEmptyLists(t *testing.T) {
 	}
 	runs := commandRuns(anAction(t))
 	for name, remark := range remarks {
-		text, document := clitest.NewOutput(asText), clitest.NewOutput(asJSON)
+		text, document := clitest.NewOutput(clitest.AsText), clitest.NewOutput(clitest.AsJSON)
 		if err := runs[name](t.Context(), &fake{}, text); err != nil {
 			t.Fatalf("waybill %s: %v", name, err)
 		}

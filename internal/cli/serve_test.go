@@ -101,11 +101,11 @@ func TestStopPipeline(t *testing.T) {
 		json    bool
 		want    string
 	}{
-		{assembly.Stopped{}, asText, "greeter: no service runs on a local host\n"},
-		{assembly.Stopped{Hosts: []string{"beta/all/oak", "prod/all/elm"}}, asText, "greeter: stopped on beta/all/oak, prod/all/elm\n"},
-		{assembly.Stopped{Hosts: []string{"beta/all/oak"}, Left: []string{"prod/all/elm"}}, asText,
+		{assembly.Stopped{}, clitest.AsText, "greeter: no service runs on a local host\n"},
+		{assembly.Stopped{Hosts: []string{"beta/all/oak", "prod/all/elm"}}, clitest.AsText, "greeter: stopped on beta/all/oak, prod/all/elm\n"},
+		{assembly.Stopped{Hosts: []string{"beta/all/oak"}, Left: []string{"prod/all/elm"}}, clitest.AsText,
 			"greeter: stopped on beta/all/oak; where the definition no longer has it, on prod/all/elm\n"},
-		{assembly.Stopped{}, asJSON, "[]\n"},
+		{assembly.Stopped{}, clitest.AsJSON, "[]\n"},
 	} {
 		o := clitest.NewOutput(c.json)
 		if err := runStopPipeline(t.Context(), stopPipelineOptions{Services: fakeServices{Stopped: c.stopped}, Name: "greeter", Out: o.Printer}); err != nil {
@@ -113,7 +113,7 @@ func TestStopPipeline(t *testing.T) {
 		}
 		o.Want(t, c.want, "")
 	}
-	o := clitest.NewOutput(asText)
+	o := clitest.NewOutput(clitest.AsText)
 	if err := runStopPipeline(t.Context(), stopPipelineOptions{Services: fakeServices{err: errAway}, Out: o.Printer}); !errors.Is(err, errAway) || o.Printed.Len() > 0 {
 		t.Errorf("%v, printed %q", err, o.Printed.String())
 	}

@@ -48,7 +48,7 @@ func TestApprovalsBesideBuildsOfTheSameAccountAreWarnedOf(t *testing.T) {
 		"builds of people":   {inForce{"shop": {Stages: []pipeline.Stage{elsewhere, guarded}}}, buildsHere{Every: true}, true},
 		"nothing to approve": {inForce{"shop": {Stages: []pipeline.Stage{built, {Name: "prod"}}}}, buildsHere{Stages: true, Every: true}, false},
 	} {
-		o := clitest.NewOutput(asText)
+		o := clitest.NewOutput(clitest.AsText)
 		warnUnguarded(t.Context(), c.log, c.here, o.Printer)
 		if got := strings.Contains(o.Warned.String(), "shop/prod waits for approval, but builds run under the account of this process"); got != c.want {
 			t.Errorf("%s: it says %q", name, o.Warned.String())

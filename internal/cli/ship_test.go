@@ -53,7 +53,7 @@ func shipping(f *fake, json bool) (shipOptions, *clitest.Output) {
 func TestShipRegistersARevisionThatIsNew(t *testing.T) {
 	t.Parallel()
 	f := &fake{edit: server.EditView{Pipeline: "greeter", Version: 1}, views: seen(deployed(1, 1, pipeline.StatusActive))}
-	options, o := shipping(f, asText)
+	options, o := shipping(f, clitest.AsText)
 	options.Idle = idle
 	warned := 0
 	options.Warn = func() { warned++ }
@@ -72,7 +72,7 @@ func TestShipRegistersWithItsBound(t *testing.T) {
 	t.Parallel()
 	at := deployed(1, 1, pipeline.StatusActive)
 	f := &fake{edit: server.EditView{Unchanged: true}, views: seen(at)}
-	options, o := shipping(f, asJSON)
+	options, o := shipping(f, clitest.AsJSON)
 	options.Flags.until = "beta"
 	if err := runShip(t.Context(), options); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestShipRegistersWithItsBound(t *testing.T) {
 func TestShipRefusesAnOlderRevision(t *testing.T) {
 	t.Parallel()
 	f := &fake{revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Label: "r3", Commit: "c3"}, {Pipeline: "greeter", Label: "r2", Commit: "c3"}}, edit: server.EditView{Unchanged: true}, views: seen(deployed(1, 1, pipeline.StatusActive))}
-	options, _ := shipping(f, asText)
+	options, _ := shipping(f, clitest.AsText)
 	asked := 0
 	options.Precedes = func(_ context.Context, older, newer string) bool { asked++; return older == "c1" && newer == "c3" }
 	clitest.WantFault(t, runShip(t.Context(), options), fault.Refused, "r1 is older than r3, which is registered in greeter", "waybill ship --older, if the older one is what should run")
@@ -134,7 +134,7 @@ func TestShipOfARegisteredRevision(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := &fake{revisions: []pipeline.RegisteredRevision{r2, r1}, deployments: c.deployments, snapshot: server.SnapshotView{Stored: true},
 				pipelines: []server.PipelineView{{Name: "greeter", Drift: c.drift}}, views: seen(append(c.deployments, deployed(9, 1, pipeline.StatusActive))...)}
-			options, o := shipping(f, asText)
+			options, o := shipping(f, clitest.AsText)
 			c.flags.detach = true
 			options.Flags = c.flags
 			err := runShip(t.Context(), options)
@@ -161,7 +161,7 @@ func TestShipLeavesADeploymentThatWaitsLongerThanItsLimit(t *testing.T) {
 		views["greeter#2"] = waits
 		f := &fake{revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true},
 			snapshot: server.SnapshotView{Stored: true}, deployments: []journal.Deployment{active}, views: views}
-		options, o := shipping(f, asText)
+		options, o := shipping(f, clitest.AsText)
 		options.Flags.detach, options.Idle = false, idle
 		err := cmdline.Within(t.Context(), time.Hour, func(ctx context.Context) error { return runShip(ctx, options) })
 		clitest.WantFault(t, err, fault.TimedOut, "greeter#2 has not finished: the limit of --timeout 1h0m0s has passed; it stays active, waiting: approval 0 of 1",
@@ -181,7 +181,7 @@ func TestShipDeploysAgainWhenThePersonSaysSo(t *testing.T) {
 	f := &fake{revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true}, snapshot: server.SnapshotView{Stored: true},
 		deployments: []journal.Deployment{finished}, views: seen(finished, deployed(9, 1, pipeline.StatusFinished)),
 		pipelines: []server.PipelineView{{Name: "greeter", Hosts: []server.HostView{{Target: "greeter/prod/all/elm", Service: &server.Services{State: server.ServiceDown}}}}}}
-	options, o := shipping(f, asText)
+	options, o := shipping(f, clitest.AsText)
 	options.Flags.detach = false
 	var question string
 	options.Ask = func(_ context.Context, q string) bool { question = q; return true }
@@ -201,7 +201,7 @@ func TestShipStoresFilesThatTheBlobStoreLost(t *testing.T) {
 	active := deployed(2, 1, pipeline.StatusActive)
 	f := &fake{revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true},
 		snapshot: server.SnapshotView{Key: "sha256/r1"}, deployments: []journal.Deployment{active}, views: seen(active)}
-	options, o := shipping(f, asText)
+	options, o := shipping(f, clitest.AsText)
 	if err := runShip(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func TestShipDoesTheWorkItself(t *testing.T) {
 	f := &fake{revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true}, snapshot: server.SnapshotView{Stored: true},
 		deployments: []journal.Deployment{active}, views: seen(active)}
 	log := &ending{fake: f, from: 5, after: seen(finished)["greeter#2"]}
-	options, o := shipping(f, asText)
+	options, o := shipping(f, clitest.AsText)
 	worker := &fakeWorker{}
 	options.Flags.detach, options.Deployments, options.Worker = false, log, worker
 	if err := runShip(t.Context(), options); err != nil {
@@ -296,7 +296,7 @@ func TestShipTakesOverFromAProcessThatEnds(t *testing.T) {
 		deployments: []journal.Deployment{active}, views: seen(active)}
 	locked := make(chan struct{})
 	log := &lockedEnding{fake: f, locked: locked, after: seen(finished)["greeter#2"]}
-	options, o := shipping(f, asText)
+	options, o := shipping(f, clitest.AsText)
 	worker := &fakeWorker{held: 1, locked: locked}
 	options.Flags.detach, options.Deployments, options.Worker = false, log, worker
 	if err := runShip(t.Context(), options); err != nil {
@@ -337,7 +337,7 @@ func TestShipReportsALockThatCannotBeTaken(t *testing.T) {
 	active := deployed(2, 1, pipeline.StatusActive)
 	f := &fake{revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true}, snapshot: server.SnapshotView{Stored: true},
 		deployments: []journal.Deployment{active}, views: seen(active)}
-	options, _ := shipping(f, asText)
+	options, _ := shipping(f, clitest.AsText)
 	broken := errors.New("read-only file system")
 	options.Flags.detach, options.Worker = false, &fakeWorker{err: broken}
 	if err := runShip(t.Context(), options); !errors.Is(err, broken) {
@@ -362,14 +362,14 @@ func TestShipReportsWhatASignalLeaves(t *testing.T) {
 	} {
 		ctx, stop := context.WithCancelCause(t.Context())
 		stop(fault.Wrap(fault.Interrupted, lifecycle.ErrTerminated))
-		options, o := shipping(&fake{}, asText)
+		options, o := shipping(&fake{}, clitest.AsText)
 		s := &shipment{shipOptions: options, works: c.works, idle: c.idle}
 		if err := s.reportInterrupted(ctx, ref, c.view, context.Cause(ctx)); !errors.Is(err, lifecycle.ErrTerminated) {
 			t.Errorf("%s: %v", name, err)
 		}
 		o.Want(t, "", strings.ReplaceAll(c.want, "terminated", lifecycle.ErrTerminated.Error()))
 	}
-	options, o := shipping(&fake{}, asText)
+	options, o := shipping(&fake{}, clitest.AsText)
 	if err := (&shipment{shipOptions: options}).reportInterrupted(t.Context(), ref, held, errAway); !errors.Is(err, errAway) || o.Warned.Len() > 0 {
 		t.Errorf("without a signal: %v, %q", err, o.Warned.String())
 	}
@@ -387,7 +387,7 @@ func TestOutcome(t *testing.T) {
 		pipeline.StatusSuperseded: {fault.Canceled, ""},
 		pipeline.StatusFailed:     {fault.Failed, ""},
 	} {
-		o := clitest.NewOutput(asText)
+		o := clitest.NewOutput(clitest.AsText)
 		declined := func(_ context.Context, _ server.Ref, failed error) (bool, error) { return false, failed }
 		again, err := outcome(t.Context(), seen(deployed(2, 1, status))["greeter#2"], o.Printer, declined)
 		if again || fault.CodeOf(err) != want.code || !strings.HasPrefix(o.Printed.String(), want.out) {
@@ -395,7 +395,7 @@ func TestOutcome(t *testing.T) {
 		}
 	}
 	accepted := func(context.Context, server.Ref, error) (bool, error) { return true, nil }
-	if again, err := outcome(t.Context(), seen(deployed(2, 1, pipeline.StatusFailed))["greeter#2"], clitest.NewOutput(asText).Printer, accepted); !again || err != nil {
+	if again, err := outcome(t.Context(), seen(deployed(2, 1, pipeline.StatusFailed))["greeter#2"], clitest.NewOutput(clitest.AsText).Printer, accepted); !again || err != nil {
 		t.Errorf("a retry that was accepted: %v, %v", again, err)
 	}
 }

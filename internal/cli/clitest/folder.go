@@ -4,6 +4,7 @@ package clitest
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -54,4 +55,22 @@ func (f *Folder) Want(t *testing.T, out, err string) {
 	}
 	f.Printed.Reset()
 	f.Warned.Reset()
+}
+
+// Run runs a program in a folder.
+func Run(t *testing.T, dir, name string, arguments ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, arguments...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s %q: %v\n%s", name, arguments, err, out)
+	}
+}
+
+// Rename renames a file of a folder.
+func Rename(t *testing.T, f *Folder, from, to string) {
+	t.Helper()
+	if err := os.Rename(filepath.Join(f.Dir, from), filepath.Join(f.Dir, to)); err != nil {
+		t.Fatal(err)
+	}
 }

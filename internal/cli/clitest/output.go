@@ -62,3 +62,9 @@ func WantFault(t *testing.T, err error, code fault.Code, text, hint string) {
 
 // Noon is the time of the tests.
 func Noon() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.Local) }
+
+// AsText and AsJSON are the two forms of output.
+const (
+	AsText = false
+	AsJSON = true
+)

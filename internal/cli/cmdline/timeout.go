@@ -16,6 +16,9 @@ func AddTimeout(c *cobra.Command, limit *time.Duration, leave string) {
 	Offer(c, "timeout")
 }
 
+// StopWatching returns the error of commands that watch an action or a build, at the limit of --timeout.
+const StopWatching = "stop the watching"
+
 // LeaveDeployment returns the error of ship and deployment watch at the limit of --timeout.
 const LeaveDeployment = "leave the deployment active"
 
