@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/cli/build"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 )
 
@@ -73,8 +74,8 @@ func addCommands(a *cmdline.App, root *cobra.Command) {
 			root.AddCommand(c)
 		}
 	}
-	add(groupWork, shipCommand(a), planCommand(a), runCommand(a))
-	add(groupLook, statusCommand(a), deploymentCommand(a), approveCommand(a), pipelineCommand(a), revisionCommand(a), actionCommand(a), processCommand(a), buildCommand(a), serviceCommand(a), logCommand(a))
+	add(groupWork, shipCommand(a), planCommand(a), build.RunCommand(a))
+	add(groupLook, statusCommand(a), deploymentCommand(a), approveCommand(a), pipelineCommand(a), revisionCommand(a), actionCommand(a), processCommand(a), build.Command(a), serviceCommand(a), logCommand(a))
 	add(groupServe, upCommand(a), serveCommand(a), tokenCommand(a), configCommand(a), backupCommand(a), restoreCommand(a), completionCommand(a), versionCommand(a))
 }
 

@@ -1,4 +1,4 @@
-package cli
+package build
 
 import (
 	"context"
@@ -37,7 +37,8 @@ and token are in worker.json of the results folder. The command then stays after
 end, also after a failure, until a reader has acknowledged that it has everything, or for
 --linger. SIGTERM or Ctrl-C cancels the build, and leaves readers --termination-grace.`
 
-func runCommand(a *cmdline.App) *cobra.Command {
+// RunCommand returns `waybill run`.
+func RunCommand(a *cmdline.App) *cobra.Command {
 	var flags local.Options
 	var passwords []string
 	c := &cobra.Command{

@@ -1,4 +1,6 @@
-package cli
+// Package build has the commands of builds: waybill build, which checks their files, runs them on servers and reads what they printed
+// and made, and waybill run, which runs one on this computer with package builder/local.
+package build
 
 import (
 	"errors"
@@ -23,7 +25,8 @@ that its error and waybill build list show, and any by the folder of its results
 results are on the machine that built, or in the database for builds in workers;
 --server reads what the server has.`
 
-func buildCommand(a *cmdline.App) *cobra.Command {
+// Command returns `waybill build` with every command below it.
+func Command(a *cmdline.App) *cobra.Command {
 	c := cmdline.Group("build", "Check a build's file; run builds on a server; read what they printed and made", buildHelp,
 		buildInitCommand(a), buildLintCommand(a), buildSchemaCommand(a), buildVarsCommand(a), buildListCommand(a), buildShowCommand(a), buildLogCommand(a), buildSearchCommand(a), buildArtifactCommand(a),
 		buildRunCommand(a), buildRerunCommand(a), buildCancelCommand(a), buildDeleteCommand(a))
