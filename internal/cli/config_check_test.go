@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -40,7 +39,7 @@ func TestCheckConfigReportsEveryFaultWithItsPlace(t *testing.T) {
 	wrong = strings.Replace(wrong, `"0 3 * * *"`, `"0 3 * *"`, 1)
 	f := clitest.NewFolder(t, map[string]string{"server.yaml": wrong})
 	err := checkConfig(t.Context(), f.App, filepath.Join(f.Dir, "server.yaml"), false)
-	if cmdline.ExitStatus(err) != 2 || !isShown(err) {
+	if cmdline.ExitStatus(err) != 2 || !clitest.IsShown(err) {
 		t.Errorf("%v with exit status %d, want faults that were printed, and 2", err, cmdline.ExitStatus(err))
 	}
 	printed := f.Warned.String() + f.Printed.String()
@@ -52,15 +51,9 @@ func TestCheckConfigReportsEveryFaultWithItsPlace(t *testing.T) {
 	f.Printed.Reset()
 	f.Output = cmdline.JSONOutput
 	err = checkConfig(t.Context(), f.App, filepath.Join(f.Dir, "server.yaml"), false)
-	if cmdline.ExitStatus(err) != 2 || !isShown(err) || !strings.Contains(f.Printed.String(), `"line": 3`) {
+	if cmdline.ExitStatus(err) != 2 || !clitest.IsShown(err) || !strings.Contains(f.Printed.String(), `"line": 3`) {
 		t.Errorf("as JSON: %v, %s", err, f.Printed.String())
 	}
-}
-
-// isShown reports whether the error's text was printed already.
-func isShown(err error) bool {
-	_, ok := errors.AsType[cmdline.Shown](err)
-	return ok
 }
 
 func TestCheckConfigWithoutAFileShowsOne(t *testing.T) {

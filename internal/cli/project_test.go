@@ -102,7 +102,7 @@ func TestValidateReportsFaults(t *testing.T) {
 	f.Output = cmdline.JSONOutput
 	err := validate(t.Context(), f.App, nil, false)
 	var got validDocument
-	if json.Unmarshal(f.Printed.Bytes(), &got) != nil || got.Valid || len(got.Problems) < 2 || !isShown(err) {
+	if json.Unmarshal(f.Printed.Bytes(), &got) != nil || got.Valid || len(got.Problems) < 2 || !clitest.IsShown(err) {
 		t.Errorf("as JSON: %+v, %v", got, err)
 	}
 }

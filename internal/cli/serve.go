@@ -19,7 +19,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/obs/otlp"
-	"github.com/waybill-dev/waybill/internal/ssh"
 )
 
 // serveFlags are the flags of `waybill up` and `waybill serve`.
@@ -30,7 +29,7 @@ type serveFlags struct {
 }
 
 func (f *serveFlags) add(a *cmdline.App, c *cobra.Command) {
-	addDials(a, c)
+	cmdline.AddDials(a, c)
 	c.Flags().StringVar(&f.listen, "listen", "", "where the API, the page, metrics and health are served (default: server.listen, else 127.0.0.1:7070)")
 	c.Flags().StringVar(&a.Flags.LogRetention, "log-retention", "", "how long logs, artifacts and test results of builds in the database are kept, such as 30d, or never (default: ledger.logRetention, else 90d)")
 	c.Flags().StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
@@ -53,11 +52,6 @@ func (f *serveFlags) parseShard() (shard build.Shard, err error) {
 		return shard, fault.New(fault.Invalid, "--shard: %w", err)
 	}
 	return shard, nil
-}
-
-// addDials declares the flag --ssh-dials of a command that works on hosts.
-func addDials(a *cmdline.App, c *cobra.Command) {
-	c.Flags().IntVar(&a.Flags.SSHDials, "ssh-dials", ssh.DefaultDials, "connections to ssh hosts that are being made at a time")
 }
 
 func upCommand(a *cmdline.App) *cobra.Command {

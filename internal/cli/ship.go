@@ -68,7 +68,7 @@ func shipCommand(a *cmdline.App) *cobra.Command {
 	c.Flags().BoolVar(&flags.older, "older", false, "ship an ancestor of a revision that was registered")
 	c.Flags().StringVar(&flags.until, "until", "", "go no further than this `STAGE`; a later ship resumes")
 	cmdline.AddTimeout(c, &flags.timeout, cmdline.LeaveDeployment)
-	addDials(a, c)
+	cmdline.AddDials(a, c)
 	c.Flags().BoolVar(&flags.detach, "detach", false, "register only; processes that run roles do the work")
 	return c
 }

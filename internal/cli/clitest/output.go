@@ -3,6 +3,7 @@ package clitest
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
@@ -68,3 +70,9 @@ const (
 	AsText = false
 	AsJSON = true
 )
+
+// IsShown reports whether the error's text was printed already.
+func IsShown(err error) bool {
+	_, ok := errors.AsType[cmdline.Shown](err)
+	return ok
+}
