@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/builder/local"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
+	"github.com/waybill-dev/waybill/internal/cli/config"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/git"
@@ -37,7 +38,7 @@ func Main(arguments []string) int {
 		dir = "."
 	}
 	a := &cmdline.App{Place: assembly.Place{Dir: dir, Environment: os.Getenv, Version: version().Version}, In: os.Stdin, Out: show.NewGate(os.Stdout, cmdline.OnTerminal(os.Stdout)), Err: show.NewGate(os.Stderr, cmdline.OnTerminal(os.Stderr))}
-	if a.CanAsk() && !completes(arguments) {
+	if a.CanAsk() && !config.Completes(arguments) {
 		a.Ask = a.Confirm
 	}
 	return runLine(ctx, a, arguments)

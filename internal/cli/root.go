@@ -3,8 +3,11 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/cli/backup"
 	"github.com/waybill-dev/waybill/internal/cli/build"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
+	"github.com/waybill-dev/waybill/internal/cli/config"
+	"github.com/waybill-dev/waybill/internal/cli/server"
 )
 
 // Groups of commands in the help.
@@ -76,7 +79,7 @@ func addCommands(a *cmdline.App, root *cobra.Command) {
 	}
 	add(groupWork, shipCommand(a), planCommand(a), build.RunCommand(a))
 	add(groupLook, statusCommand(a), deploymentCommand(a), approveCommand(a), pipelineCommand(a), revisionCommand(a), actionCommand(a), processCommand(a), build.Command(a), serviceCommand(a), logCommand(a))
-	add(groupServe, upCommand(a), serveCommand(a), tokenCommand(a), configCommand(a), backupCommand(a), restoreCommand(a), completionCommand(a), versionCommand(a))
+	add(groupServe, server.UpCommand(a), server.ServeCommand(a), tokenCommand(a), config.Command(a), backup.Command(a), backup.RestoreCommand(a), completionCommand(a), versionCommand(a))
 }
 
 // addGlobals declares the flags that every command has.

@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"fmt"
@@ -40,7 +40,7 @@ git. A home that --home or WAYBILL_HOME names, and a server.yaml that --config n
 	}
 }
 
-// completes reports whether a command line is a shell's question for the completion of another.
-func completes(arguments []string) bool {
+// Completes reports whether a command line is a shell's question for the completion of another.
+func Completes(arguments []string) bool {
 	return len(arguments) > 0 && slices.Contains([]string{cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}, arguments[0])
 }

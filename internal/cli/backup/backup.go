@@ -1,4 +1,5 @@
-package cli
+// Package backup has the commands that copy a log and bring it back: waybill backup and waybill restore.
+package backup
 
 import (
 	"fmt"
@@ -12,7 +13,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func backupCommand(a *cmdline.App) *cobra.Command {
+// Command returns `waybill backup`.
+func Command(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Copy the log of a home into FILE, also while it is in use",
@@ -32,7 +34,8 @@ PostgreSQL is backed up with pg_dump; the command is printed.`,
 	}
 }
 
-func restoreCommand(a *cmdline.App) *cobra.Command {
+// RestoreCommand returns `waybill restore`.
+func RestoreCommand(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Replace the log of a home by a backup, and keep the old one beside it",

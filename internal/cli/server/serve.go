@@ -1,4 +1,5 @@
-package cli
+// Package server has the commands that serve: waybill up and waybill serve.
+package server
 
 import (
 	"context"
@@ -54,7 +55,8 @@ func (f *serveFlags) parseShard() (shard build.Shard, err error) {
 	return shard, nil
 }
 
-func upCommand(a *cmdline.App) *cobra.Command {
+// UpCommand returns `waybill up`.
+func UpCommand(a *cmdline.App) *cobra.Command {
 	var flags serveFlags
 	c := &cobra.Command{
 		Use:   "up",
@@ -84,7 +86,8 @@ func upRoles() []string {
 	return []string{assembly.RoleConductor, assembly.RoleDeployer, assembly.RoleCaboose, assembly.RoleAPI}
 }
 
-func serveCommand(a *cmdline.App) *cobra.Command {
+// ServeCommand returns `waybill serve`.
+func ServeCommand(a *cmdline.App) *cobra.Command {
 	var flags serveFlags
 	c := &cobra.Command{
 		Use:   "serve ROLE…",

@@ -1,4 +1,5 @@
-package cli
+// Package config has the commands of server.yaml: waybill config.
+package config
 
 import (
 	"context"
@@ -17,7 +18,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/file"
 )
 
-func configCommand(a *cmdline.App) *cobra.Command {
+// Command returns `waybill config` with every command below it.
+func Command(a *cmdline.App) *cobra.Command {
 	return cmdline.Group("config", "Look at the configuration of the control plane", "server.yaml says where the log is and which handlers there are.",
 		configCheckCommand(a), configAcceptCommand(a))
 }
