@@ -27,7 +27,17 @@ func buildPage(ctx context.Context, o Options) ([]Result, error) {
 	if err := storeLines(ctx, s.Builds, made.ID, o.N); err != nil {
 		return nil, err
 	}
-	atEnd, atStart := Result{Bench: "build-page", Unit: "ms", Driver: o.Driver, Subject: "at the end"}, Result{Bench: "build-page", Unit: "ms", Driver: o.Driver, Subject: "at the start"}
+	atEnd, atStart := Result{
+		Bench:   "build-page",
+		Unit:    "ms",
+		Driver:  o.Driver,
+		Subject: "at the end",
+	}, Result{
+		Bench:   "build-page",
+		Unit:    "ms",
+		Driver:  o.Driver,
+		Subject: "at the start",
+	}
 	for range o.Rounds {
 		for subject, after := range map[*Result]int64{&atEnd: int64(o.N - pageLines), &atStart: 0} { // in turn, in any order
 			const pages = 100
@@ -60,7 +70,10 @@ func storeLines(ctx context.Context, stored *builds.Builds, id builds.ID, lines 
 		batch := &builds.LogBatch{Step: 1, First: at.ID + 1, Offset: at.Offset}
 		for len(batch.Data) < builds.BlockSize-200 && at.ID+int64(batch.Entries) < int64(lines) {
 			batch.Entries++
-			batch.Data = build.FormatEntry(batch.Data, build.Entry{At: time.Now(), Text: fmt.Appendf(nil, "%-99d", at.ID+int64(batch.Entries))})
+			batch.Data = build.FormatEntry(
+				batch.Data,
+				build.Entry{At: time.Now(), Text: fmt.Appendf(nil, "%-99d", at.ID+int64(batch.Entries))},
+			)
 		}
 		if _, err := stored.Ingest(ctx, id, builds.Batch{Logs: []*builds.LogBatch{batch}}); err != nil {
 			return err

@@ -31,7 +31,8 @@ func (l *LogBatch) End() build.Position {
 
 // Join adds the batch that follows, and reports whether both fit in one block.
 func (l *LogBatch) Join(next *LogBatch) bool {
-	if l.packed != nil || next.Step != l.Step || l.End() != (build.Position{ID: next.First - 1, Offset: next.Offset}) || len(l.Data)+len(next.Data) > BlockSize {
+	if l.packed != nil || next.Step != l.Step || l.End() != (build.Position{ID: next.First - 1, Offset: next.Offset}) ||
+		len(l.Data)+len(next.Data) > BlockSize {
 		return false
 	}
 	l.Data, l.Entries = append(l.Data, next.Data...), l.Entries+next.Entries
@@ -53,7 +54,13 @@ func (l *LogBatch) check() error {
 	n := len(l.Data)
 	switch {
 	case n == 0 || n > BlockSize || l.Data[n-1] != '\n' || l.First < 1 || l.Offset < 0:
-		return fault.New(fault.Invalid, "a batch of step %d at entry %d is not whole entries of at most %d bytes", l.Step, l.First, BlockSize)
+		return fault.New(
+			fault.Invalid,
+			"a batch of step %d at entry %d is not whole entries of at most %d bytes",
+			l.Step,
+			l.First,
+			BlockSize,
+		)
 	case bytes.Count(l.Data, newline) != l.Entries:
 		return fault.New(fault.Invalid, "a batch of step %d at entry %d has other than its %d entries", l.Step, l.First, l.Entries)
 	}

@@ -46,7 +46,16 @@ func actionListCommand(a *cmdline.App) *cobra.Command {
 				return err
 			}
 			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runListActions(ctx, listActionsOptions{Log: s, Deployment: cmdline.Optional(arguments, 0), Query: flags.query, Out: a.Printer(), Now: time.Now})
+				return runListActions(
+					ctx,
+					listActionsOptions{
+						Log:        s,
+						Deployment: cmdline.Optional(arguments, 0),
+						Query:      flags.query,
+						Out:        a.Printer(),
+						Now:        time.Now,
+					},
+				)
 			})
 		},
 	}
@@ -149,7 +158,11 @@ func runShowAction(ctx context.Context, o showActionOptions) error {
 	}
 	lines := show.Action(x, o.Now())
 	if _, _, kept := server.KeptOutput(x.Output); kept {
-		seen, err := server.ReadExchange.Call(ctx, o.Actions, server.ExchangeInput{ActionPath: server.ActionPath{ID: o.ID.String()}, Attempt: x.Thread.Attempt})
+		seen, err := server.ReadExchange.Call(
+			ctx,
+			o.Actions,
+			server.ExchangeInput{ActionPath: server.ActionPath{ID: o.ID.String()}, Attempt: x.Thread.Attempt},
+		)
 		if err != nil {
 			return fmt.Errorf("read what the step has printed: %w", err)
 		}

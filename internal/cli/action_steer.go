@@ -86,7 +86,11 @@ func runSnoozeAction(ctx context.Context, o snoozeActionOptions) error {
 	if err != nil {
 		return err
 	}
-	state, err := server.SnoozeAction.Call(ctx, o.Actions, server.SnoozeInput{ActionPath: server.ActionPath{ID: o.ID.String()}, Body: server.SnoozeBody{Until: until}})
+	state, err := server.SnoozeAction.Call(
+		ctx,
+		o.Actions,
+		server.SnoozeInput{ActionPath: server.ActionPath{ID: o.ID.String()}, Body: server.SnoozeBody{Until: until}},
+	)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,11 @@ before a step takes, the text says when the step is expected to begin, in UTC. S
 host-artifact-replicated is the end of replicate, host-deployed of deploy, host-deployment-tested of
 test, host-NAME of an own step NAME; the rest mark how far stages, groups and hosts are.
 Without a name: the newest deployment of this folder's pipeline.`,
-		Example:           cmdline.Examples("waybill deployment why", "waybill deployment why greeter#7", "waybill deployment why greeter#7 prod/east"),
+		Example: cmdline.Examples(
+			"waybill deployment why",
+			"waybill deployment why greeter#7",
+			"waybill deployment why greeter#7 prod/east",
+		),
 		Args:              cmdline.Arguments(0, 2, "DEPLOYMENT", "TARGET"),
 		ValidArgsFunction: cmdline.CompleteDeployments(a),
 		RunE: cmdline.WithDeployment(a, func(ctx context.Context, s *assembly.Session, ref server.Ref, rest []string) error {

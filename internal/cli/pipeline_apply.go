@@ -29,7 +29,17 @@ or lose work it asks, and without a terminal stops with status 4 unless --yes sa
 				return err
 			}
 			return a.InSession(c, p.Dir, assembly.Create, func(ctx context.Context, s *assembly.Session) error {
-				return runApply(ctx, applyOptions{Edits: s, Proposal: p.Proposal(a.User()), Warn: func() { a.PrintProblems(p.Warnings) }, Yes: yes, Ask: a.Confirm, Out: a.Printer()})
+				return runApply(
+					ctx,
+					applyOptions{
+						Edits:    s,
+						Proposal: p.Proposal(a.User()),
+						Warn:     func() { a.PrintProblems(p.Warnings) },
+						Yes:      yes,
+						Ask:      a.Confirm,
+						Out:      a.Printer(),
+					},
+				)
 			})
 		},
 	}

@@ -24,7 +24,10 @@ func pipelineFreezeCommand(a *cmdline.App) *cobra.Command {
 deployments. What has started on a host runs to its end. With --until the freeze ends by itself.
 Without a name: this folder's pipeline. --all freezes each pipeline that there is and is not frozen;
 one that is applied for the first time later is not.`,
-		Example:           cmdline.Examples("waybill pipeline freeze greeter --until 12h --reason holidays", "waybill pipeline freeze --all --until 2026-12-27T09:00:00+01:00"),
+		Example: cmdline.Examples(
+			"waybill pipeline freeze greeter --until 12h --reason holidays",
+			"waybill pipeline freeze --all --until 2026-12-27T09:00:00+01:00",
+		),
 		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, given []string) (err error) {
@@ -32,7 +35,11 @@ one that is applied for the first time later is not.`,
 				return err
 			}
 			return changeFreezes(a, c, given, all, func(ctx context.Context, s server.Caller, name string) (server.FreezeView, error) {
-				return server.FreezePipeline.Call(ctx, s, server.FreezeInput{PipelinePath: server.PipelinePath{Pipeline: name}, Body: &freeze})
+				return server.FreezePipeline.Call(
+					ctx,
+					s,
+					server.FreezeInput{PipelinePath: server.PipelinePath{Pipeline: name}, Body: &freeze},
+				)
 			})
 		},
 	}
@@ -52,7 +59,11 @@ func pipelineThawCommand(a *cmdline.App) *cobra.Command {
 		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, given []string) error {
 			return changeFreezes(a, c, given, all, func(ctx context.Context, s server.Caller, name string) (server.FreezeView, error) {
-				return server.ThawPipeline.Call(ctx, s, server.ThawInput{PipelinePath: server.PipelinePath{Pipeline: name}, Body: &server.ThawBody{Reason: reason}})
+				return server.ThawPipeline.Call(
+					ctx,
+					s,
+					server.ThawInput{PipelinePath: server.PipelinePath{Pipeline: name}, Body: &server.ThawBody{Reason: reason}},
+				)
 			})
 		},
 	}

@@ -21,7 +21,11 @@ func pipelineShowCommand(a *cmdline.App) *cobra.Command {
 it; then the hosts that run what was not tested, whose service was restarted or is
 down, and that run something else than their stage has. Without a name: this folder's pipeline.
 With --target: the current revision of a stage, a group or a host, the last that failed there, and what is on its way there.`,
-		Example:           cmdline.Examples("waybill pipeline show greeter", "waybill pipeline show greeter -o json | jq .drift", "waybill pipeline show greeter --target prod/east/elm"),
+		Example: cmdline.Examples(
+			"waybill pipeline show greeter",
+			"waybill pipeline show greeter -o json | jq .drift",
+			"waybill pipeline show greeter --target prod/east/elm",
+		),
 		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
@@ -65,7 +69,11 @@ type showTargetOptions struct {
 
 // runShowTarget prints what is at one target of a pipeline.
 func runShowTarget(ctx context.Context, o showTargetOptions) error {
-	view, err := server.GetTarget.Call(ctx, o.Log, server.TargetInput{PipelinePath: server.PipelinePath{Pipeline: o.Pipeline}, Target: o.Target})
+	view, err := server.GetTarget.Call(
+		ctx,
+		o.Log,
+		server.TargetInput{PipelinePath: server.PipelinePath{Pipeline: o.Pipeline}, Target: o.Target},
+	)
 	if err != nil {
 		return err
 	}

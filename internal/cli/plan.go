@@ -40,7 +40,8 @@ func (f planFlags) query(name string, proposal *server.Proposal) (server.PlanQue
 	for _, text := range f.whatIf {
 		target, ok := strings.CutPrefix(text, "fail=")
 		if !ok || target == "" {
-			return q, fault.New(fault.Invalid, "--what-if %s: want fail=TARGET or fail=TARGET:STEP", text).WithHint("--what-if fail=prod/east/elm:test")
+			return q, fault.New(fault.Invalid, "--what-if %s: want fail=TARGET or fail=TARGET:STEP", text).
+				WithHint("--what-if fail=prod/east/elm:test")
 		}
 		q.Fail = append(q.Fail, target)
 	}
@@ -63,7 +64,8 @@ func planCommand(a *cmdline.App) *cobra.Command {
 				return err
 			}
 			if flags.revision != "" && len(arguments) == 0 {
-				return fault.New(fault.Invalid, "--revision is of a pipeline of the log: name it").WithHint("waybill plan PIPELINE --revision %s", flags.revision)
+				return fault.New(fault.Invalid, "--revision is of a pipeline of the log: name it").
+					WithHint("waybill plan PIPELINE --revision %s", flags.revision)
 			}
 			if flags.why != "" {
 				return planWhy(a, c, flags.why, strings.Join(arguments, ""))
@@ -225,7 +227,11 @@ func (o planOptions) planRevision(ctx context.Context, d *show.PlanDocument) err
 	if d.Revision, err = o.Label(ctx); err != nil {
 		return err
 	}
-	known, err := server.GetRevision.Call(ctx, o.Revisions, server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: d.Pipeline}, Label: d.Revision})
+	known, err := server.GetRevision.Call(
+		ctx,
+		o.Revisions,
+		server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: d.Pipeline}, Label: d.Revision},
+	)
 	if fault.Is(err, fault.NotFound) {
 		d.Todo = show.TodoShip
 		return nil

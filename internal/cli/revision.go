@@ -15,8 +15,20 @@ import (
 )
 
 func revisionCommand(a *cmdline.App) *cobra.Command {
-	return cmdline.Group("revision", "Read, compare, register, reject and accept revisions", "A revision is a state of a project's files, under a label that is its own in the pipeline.",
-		revisionListCommand(a), revisionShowCommand(a), revisionRegisterCommand(a), revisionArtifactCommand(a), revisionDiffCommand(a), revisionRejectCommand(a), revisionAcceptCommand(a))
+	return cmdline.Group(
+		"revision",
+		"Read, compare, register, reject and accept revisions",
+		"A revision is a state of a project's files, under a label that is its own in the pipeline.",
+		revisionListCommand(
+			a,
+		),
+		revisionShowCommand(a),
+		revisionRegisterCommand(a),
+		revisionArtifactCommand(a),
+		revisionDiffCommand(a),
+		revisionRejectCommand(a),
+		revisionAcceptCommand(a),
+	)
 }
 
 func revisionListCommand(a *cmdline.App) *cobra.Command {
@@ -33,7 +45,10 @@ func revisionListCommand(a *cmdline.App) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return runListRevisions(ctx, listRevisionsOptions{Revisions: s, Pipeline: name, Limit: limit, Out: a.Printer(), Now: time.Now})
+				return runListRevisions(
+					ctx,
+					listRevisionsOptions{Revisions: s, Pipeline: name, Limit: limit, Out: a.Printer(), Now: time.Now},
+				)
 			})
 		},
 	}
@@ -51,11 +66,20 @@ type listRevisionsOptions struct {
 
 // runListRevisions prints the newest revisions of a pipeline.
 func runListRevisions(ctx context.Context, o listRevisionsOptions) error {
-	found, err := server.ListRevisions.Call(ctx, o.Revisions, server.RevisionsInput{PipelinePath: server.PipelinePath{Pipeline: o.Pipeline}, Limit: o.Limit})
+	found, err := server.ListRevisions.Call(
+		ctx,
+		o.Revisions,
+		server.RevisionsInput{PipelinePath: server.PipelinePath{Pipeline: o.Pipeline}, Limit: o.Limit},
+	)
 	if err != nil {
 		return err
 	}
-	return show.List(o.Out, found, "no revisions", func(found []pipeline.RegisteredRevision) []string { return show.Revisions(found, o.Out.Style, o.Now()) })
+	return show.List(
+		o.Out,
+		found,
+		"no revisions",
+		func(found []pipeline.RegisteredRevision) []string { return show.Revisions(found, o.Out.Style, o.Now()) },
+	)
 }
 
 func revisionShowCommand(a *cmdline.App) *cobra.Command {

@@ -42,7 +42,10 @@ func judgmentCommand(a *cmdline.App, name string, judge judgment) *cobra.Command
 		ValidArgsFunction: cmdline.InTurn(cmdline.CompletePipelines(a), cmdline.CompleteRevisions(a)),
 		RunE: func(c *cobra.Command, given []string) error {
 			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runJudge(ctx, judgeOptions{Revisions: s, Judge: judge, Pipeline: given[0], Label: given[1], Reason: reason, Out: a.Printer()})
+				return runJudge(
+					ctx,
+					judgeOptions{Revisions: s, Judge: judge, Pipeline: given[0], Label: given[1], Reason: reason, Out: a.Printer()},
+				)
 			})
 		},
 	}
@@ -67,7 +70,10 @@ func runJudge(ctx context.Context, o judgeOptions) error {
 	if err != nil {
 		return err
 	}
-	active, err := o.Revisions.Deployments(ctx, journal.DeploymentQuery{Pipeline: o.Pipeline, Revision: r.Seq, Status: pipeline.StatusActive})
+	active, err := o.Revisions.Deployments(
+		ctx,
+		journal.DeploymentQuery{Pipeline: o.Pipeline, Revision: r.Seq, Status: pipeline.StatusActive},
+	)
 	if err != nil {
 		return err
 	}

@@ -217,7 +217,11 @@ func (s *shipment) rolledBack(ctx context.Context, v server.DeploymentView, err 
 
 // deployment returns the deployment to take further; nil when there is nothing to do.
 func (s *shipment) deployment(ctx context.Context) (*journal.Deployment, error) {
-	known, err := server.GetRevision.Call(ctx, s.Revisions, server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: s.Pipeline}, Label: s.Label})
+	known, err := server.GetRevision.Call(
+		ctx,
+		s.Revisions,
+		server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: s.Pipeline}, Label: s.Label},
+	)
 	if fault.Is(err, fault.NotFound) {
 		return s.register(ctx)
 	}
@@ -268,7 +272,11 @@ func (s *shipment) refuseOlder(ctx context.Context) error {
 	if s.Flags.older || s.Commit.Hash == "" {
 		return nil
 	}
-	known, err := server.ListRevisions.Call(ctx, s.Revisions, server.RevisionsInput{PipelinePath: server.PipelinePath{Pipeline: s.Pipeline}, Limit: ancestryLimit})
+	known, err := server.ListRevisions.Call(
+		ctx,
+		s.Revisions,
+		server.RevisionsInput{PipelinePath: server.PipelinePath{Pipeline: s.Pipeline}, Limit: ancestryLimit},
+	)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
@@ -298,7 +306,11 @@ func (s *shipment) applyAgain(ctx context.Context, known pipeline.RegisteredRevi
 // storeAgain stores the files of a registered revision when the blob store does not have them, as when the revision was
 // shipped into another store.
 func (s *shipment) storeAgain(ctx context.Context, known pipeline.RegisteredRevision) error {
-	view, err := server.GetSnapshot.Call(ctx, s.Revisions, server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: known.Pipeline}, Label: known.Label})
+	view, err := server.GetSnapshot.Call(
+		ctx,
+		s.Revisions,
+		server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: known.Pipeline}, Label: known.Label},
+	)
 	if err != nil || view.Stored || view.Key == "" {
 		return err
 	}

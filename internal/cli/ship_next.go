@@ -21,7 +21,13 @@ type nextStep struct {
 }
 
 // decideNext decides what ship does with a registered revision. It is the only decision: plan prints it, ship executes it.
-func decideNext(ctx context.Context, log cmdline.DeploymentFinder, pipelines server.Caller, r pipeline.RegisteredRevision, flags shipFlags) (nextStep, error) {
+func decideNext(
+	ctx context.Context,
+	log cmdline.DeploymentFinder,
+	pipelines server.Caller,
+	r pipeline.RegisteredRevision,
+	flags shipFlags,
+) (nextStep, error) {
 	made, err := log.Deployments(ctx, journal.DeploymentQuery{Pipeline: r.Pipeline, Revision: r.Seq, Limit: ancestryLimit})
 	if err != nil {
 		return nextStep{}, err
@@ -98,7 +104,8 @@ func replacement(ctx context.Context, log cmdline.DeploymentLister, d journal.De
 		return nil, err
 	}
 	for _, other := range recent {
-		if other.Number > d.Number && other.Revision != d.Revision && (other.Status == pipeline.StatusFinished || other.Status == pipeline.StatusActive) {
+		if other.Number > d.Number && other.Revision != d.Revision &&
+			(other.Status == pipeline.StatusFinished || other.Status == pipeline.StatusActive) {
 			return &other, nil
 		}
 	}
@@ -107,6 +114,10 @@ func replacement(ctx context.Context, log cmdline.DeploymentLister, d journal.De
 
 // isNewest reports whether a revision is the one registered last: only its waybill.yaml is applied.
 func isNewest(ctx context.Context, log server.Caller, r pipeline.RegisteredRevision) (bool, error) {
-	newest, err := server.ListRevisions.Call(ctx, log, server.RevisionsInput{PipelinePath: server.PipelinePath{Pipeline: r.Pipeline}, Limit: 1})
+	newest, err := server.ListRevisions.Call(
+		ctx,
+		log,
+		server.RevisionsInput{PipelinePath: server.PipelinePath{Pipeline: r.Pipeline}, Limit: 1},
+	)
 	return err == nil && len(newest) > 0 && newest[0].Seq == r.Seq, err
 }

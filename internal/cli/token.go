@@ -56,8 +56,12 @@ func tokenCreateCommand(a *cmdline.App) *cobra.Command {
 
 Where builds run under the account of the server, without a provisioner of another account, a build can read the
 server's token. There execute and define are as good as all scopes: who may ship can approve, in any name.`,
-		Example: cmdline.Examples("waybill token create ci --scope execute,define --expires 90d", "waybill token create dashboard --scope read", "waybill token create jenkins --scope report"),
-		Args:    cmdline.Arguments(1, 1, "NAME"),
+		Example: cmdline.Examples(
+			"waybill token create ci --scope execute,define --expires 90d",
+			"waybill token create dashboard --scope read",
+			"waybill token create jenkins --scope report",
+		),
+		Args: cmdline.Arguments(1, 1, "NAME"),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			token, err := newToken(arguments[0], wanted, expires, time.Now())
 			if err != nil {
@@ -88,7 +92,13 @@ func newToken(name string, wanted []string, expires string, now time.Time) (toke
 	}
 	for _, scope := range wanted {
 		if !slices.Contains(scopes(), scope) {
-			return token, cmdline.NearestHint(fault.New(fault.Invalid, "%q is not a scope", scope), scope, scopes(), "--scope %s", "--scope "+strings.Join(scopes(), ", "))
+			return token, cmdline.NearestHint(
+				fault.New(fault.Invalid, "%q is not a scope", scope),
+				scope,
+				scopes(),
+				"--scope %s",
+				"--scope "+strings.Join(scopes(), ", "),
+			)
 		}
 	}
 	if expires != "" {
@@ -196,7 +206,8 @@ func runRevokeToken(ctx context.Context, o revokeTokenOptions) error {
 // withTokens opens the log itself: a server makes no tokens.
 func withTokens(a *cmdline.App, c *cobra.Command, m assembly.Mode, do func(ctx context.Context, l *ledger.Ledger) error) error {
 	if a.Flags.Server != "" {
-		return fault.New(fault.Invalid, "tokens are made beside the log, not through a server").WithHint("--home or --store, where the server runs")
+		return fault.New(fault.Invalid, "tokens are made beside the log, not through a server").
+			WithHint("--home or --store, where the server runs")
 	}
 	return a.InSession(c, a.Dir, m, func(ctx context.Context, s *assembly.Session) error { return do(ctx, s.Ledger) })
 }

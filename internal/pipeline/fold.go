@@ -45,7 +45,12 @@ func (e *Engine) apply(row *Entry, step int32) error {
 	t := e.latest
 	if t == nil || t.number != row.Deployment {
 		if t = e.deployments[row.Deployment]; t == nil {
-			return fmt.Errorf("fold pipeline %s: entry %d is of deployment %d, which was never created", e.pipeline, row.Seq, row.Deployment)
+			return fmt.Errorf(
+				"fold pipeline %s: entry %d is of deployment %d, which was never created",
+				e.pipeline,
+				row.Seq,
+				row.Deployment,
+			)
 		}
 		e.latest = t
 	}
@@ -172,7 +177,13 @@ func (e *Engine) create(row *Entry) error {
 		return fmt.Errorf("fold pipeline %s: entry %d creates a deployment before a definition is in force", e.pipeline, row.Seq)
 	}
 	if n := len(e.order); n > 0 && e.order[n-1].number >= row.Deployment {
-		return fmt.Errorf("fold pipeline %s: entry %d creates deployment %d after %d", e.pipeline, row.Seq, row.Deployment, e.order[n-1].number)
+		return fmt.Errorf(
+			"fold pipeline %s: entry %d creates deployment %d after %d",
+			e.pipeline,
+			row.Seq,
+			row.Deployment,
+			e.order[n-1].number,
+		)
 	}
 	t := &deployment{
 		number: row.Deployment, revision: row.Revision, notes: map[noteName]int{{row.Target, row.Event}: 1}, status: StatusActive, created: row.At,
@@ -277,7 +288,8 @@ func (e *Engine) checkStart(t *deployment, n int32) error {
 	}
 	// A log that an earlier version wrote may start a host beside interrupted ones, but never
 	// beside too many live actions.
-	if in, limit := e.inFlight(t, host.group); in >= limit && !e.hasPlace(t, t.plan.nodes[n].host) && e.working(t.ids.groups[host.group]) >= limit {
+	if in, limit := e.inFlight(t, host.group); in >= limit && !e.hasPlace(t, t.plan.nodes[n].host) &&
+		e.working(t.ids.groups[host.group]) >= limit {
 		return e.violation("I9", "%s starts %s with %d of %d hosts in flight", e.label(t), t.plan.short(host.path), in, limit)
 	}
 	return nil
@@ -413,7 +425,15 @@ func (e *Engine) applyClaim(t *deployment, row *Entry, n int32) error {
 		l.host, l.resource = t.ids.hosts[place.host], t.ids.resources[place.host]
 		u := &e.resources[l.resource].busy
 		if u.deployment != nil {
-			return e.violation("I4", "%s claims %s while %s is busy with %s %s", e.label(t), name, t.plan.hosts[place.host].resource, e.label(u.deployment), u.step.name)
+			return e.violation(
+				"I4",
+				"%s claims %s while %s is busy with %s %s",
+				e.label(t),
+				name,
+				t.plan.hosts[place.host].resource,
+				e.label(u.deployment),
+				u.step.name,
+			)
 		}
 		*u = occupant{t, l}
 	}

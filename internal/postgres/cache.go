@@ -82,15 +82,25 @@ func (t *tx) InsertDismissal(id action.ID, by string) error {
 // ForgetRequests deletes idempotency keys of before a moment, the oldest first, and returns how
 // many.
 func (t *tx) ForgetRequests(before time.Time, limit int) (int, error) {
-	n, err := t.count(`DELETE FROM cache_entry WHERE key = ANY (ARRAY(SELECT key FROM cache_entry WHERE scope = 'idempotency' AND created_at < $1
-		ORDER BY created_at LIMIT $2))`, before, limit)
+	n, err := t.count(
+		`DELETE FROM cache_entry WHERE key = ANY (ARRAY(SELECT key FROM cache_entry WHERE scope = 'idempotency' AND created_at < $1
+		ORDER BY created_at LIMIT $2))`,
+		before,
+		limit,
+	)
 	return int(n), err
 }
 
 // InsertSubscriber adds a subscriber to a live job.
 func (t *tx) InsertSubscriber(job action.ID, s queue.Subscriber) error {
-	return t.do("INSERT INTO subscriber (action_id, id, success_uri, in_progress_uri, failed_uri, created_at) VALUES ($1, $2, $3, $4, $5, now())",
-		uuid(job), uuid(s.ID), s.SuccessURI, s.InProgressURI, s.FailedURI)
+	return t.do(
+		"INSERT INTO subscriber (action_id, id, success_uri, in_progress_uri, failed_uri, created_at) VALUES ($1, $2, $3, $4, $5, now())",
+		uuid(job),
+		uuid(s.ID),
+		s.SuccessURI,
+		s.InProgressURI,
+		s.FailedURI,
+	)
 }
 
 // Subscribers reads the subscribers that were added to jobs, in the order of their ids.

@@ -109,8 +109,11 @@ func (l *listener) start(self string, changed func(store.Signal)) {
 
 // bar gives up: the connection works, and what was announced on it did not come back.
 func (l *listener) bar() {
-	l.log.Warn("a pooler keeps this process from being notified and from holding a lock: it polls, and its death is noticed by its lease alone",
-		obs.KeyHint, "name a direct connection in ledger.listenUrl")
+	l.log.Warn(
+		"a pooler keeps this process from being notified and from holding a lock: it polls, and its death is noticed by its lease alone",
+		obs.KeyHint,
+		"name a direct connection in ledger.listenUrl",
+	)
 	close(l.barred)
 }
 
@@ -399,7 +402,13 @@ func (l *load) add(now time.Time) {
 func (l *load) many() bool { return l.last > loadMany || l.count > loadMany }
 
 func newNotifier(pool *pgxpool.Pool, self string) *notifier {
-	n := &notifier{pool: pool, self: self, pending: map[store.Topic]store.Signal{}, sent: map[store.Topic]time.Time{}, poked: make(chan struct{}, 1)}
+	n := &notifier{
+		pool:    pool,
+		self:    self,
+		pending: map[store.Topic]store.Signal{},
+		sent:    map[store.Topic]time.Time{},
+		poked:   make(chan struct{}, 1),
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	n.stop = stop
 	n.ended.Go(func() { n.run(ctx) })

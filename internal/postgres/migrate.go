@@ -98,7 +98,8 @@ func (m *migrator) run(ctx context.Context) error {
 // left lists the steps that the database has not had yet; fault.Corrupt when a newer Waybill has migrated it.
 func (m *migrator) left(ctx context.Context) ([]string, error) {
 	have, err := schemaOf(ctx, m.work)
-	if at := m.work.PgConn().ParameterStatus("server_encoding"); err == nil && have == 0 && !slices.Contains([]string{"UTF8", "SQL_ASCII", ""}, at) {
+	if at := m.work.PgConn().ParameterStatus("server_encoding"); err == nil && have == 0 &&
+		!slices.Contains([]string{"UTF8", "SQL_ASCII", ""}, at) {
 		err = fault.New(fault.Unavailable, "the database %q has the encoding %s", m.work.Config().Database, at).WithHint(wantUTF8)
 	}
 	if err == nil && have > len(m.steps) {
@@ -130,7 +131,8 @@ func (m *migrator) takeTurn(ctx context.Context) error {
 			return err
 		}
 		var mine bool
-		if err := m.turn.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", pgx.QueryExecModeSimpleProtocol, int64(migrateLock)).Scan(&mine); err != nil || mine {
+		if err := m.turn.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", pgx.QueryExecModeSimpleProtocol, int64(migrateLock)).Scan(&mine); err != nil ||
+			mine {
 			return err
 		}
 		if _, err := m.turn.Exec(ctx, "ROLLBACK"); err != nil {

@@ -182,7 +182,11 @@ func (d *Driver) Retain(ctx context.Context, before time.Time) error {
 		return coded(err)
 	}
 	err = retain(ctx, c, before, d.log)
-	last, stop := context.WithTimeoutCause(context.WithoutCancel(ctx), endWithin, fmt.Errorf("PostgreSQL did not answer within %s", endWithin))
+	last, stop := context.WithTimeoutCause(
+		context.WithoutCancel(ctx),
+		endWithin,
+		fmt.Errorf("PostgreSQL did not answer within %s", endWithin),
+	)
 	defer stop()
 	_, ended := d.writes.Exec(last, "UPDATE meta SET retaining_until = now()") // c may be closed
 	return coded(errors.Join(err, ended))

@@ -144,8 +144,17 @@ func Open(ctx context.Context, url string, o Options) (*Driver, error) {
 	if o.Partition == "" {
 		o.Partition = Week
 	}
-	d := &Driver{pools: pools, config: config.ConnConfig, name: name, span: o.Partition, log: log, listener: newListener(direct.ConnConfig, pools.notify, log),
-		notifier: newNotifier(pools.notify, self), failover: moves, floors: &floors{quick: quickScan, lanes: map[string]*floor{}}}
+	d := &Driver{
+		pools:    pools,
+		config:   config.ConnConfig,
+		name:     name,
+		span:     o.Partition,
+		log:      log,
+		listener: newListener(direct.ConnConfig, pools.notify, log),
+		notifier: newNotifier(pools.notify, self),
+		failover: moves,
+		floors:   &floors{quick: quickScan, lanes: map[string]*floor{}},
+	}
 	moves.begin(func() {
 		d.pools.reset()
 		d.listener.poke()

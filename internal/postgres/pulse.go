@@ -57,7 +57,8 @@ func (d *Driver) Pulse(ctx context.Context, i queue.Instance, lease time.Duratio
 	for tries := 0; ; tries++ {
 		var ids []pgtype.UUID
 		var leases []time.Time
-		err = d.beat.QueryRow(ctx, statement, args...).Scan(timeOf{&b.Now}, &ids, &leases, &b.Ready, &b.Cancel, &b.Lost, &b.Others, &b.Leads, &b.Newer)
+		err = d.beat.QueryRow(ctx, statement, args...).
+			Scan(timeOf{&b.Now}, &ids, &leases, &b.Ready, &b.Cancel, &b.Lost, &b.Others, &b.Leads, &b.Newer)
 		switch {
 		case err == nil:
 			b.There = true

@@ -22,8 +22,14 @@ func (t *tx) Backlogs() ([]queue.BacklogRow, error) {
 
 // ReadyAt returns an action of the handler that is ready since then; the zero id if there is none.
 func (t *tx) ReadyAt(handler string, since time.Time) (action.ID, error) {
-	ids, err := query(t, scanID, `SELECT id FROM thread WHERE ready AND run_at = $2 AND (lane = $1 OR lane >= $1 || '/' AND lane < $1 || '0')
-		ORDER BY id LIMIT 1`, handler, since)
+	ids, err := query(
+		t,
+		scanID,
+		`SELECT id FROM thread WHERE ready AND run_at = $2 AND (lane = $1 OR lane >= $1 || '/' AND lane < $1 || '0')
+		ORDER BY id LIMIT 1`,
+		handler,
+		since,
+	)
 	if err != nil || len(ids) == 0 {
 		return action.ID{}, err
 	}

@@ -95,13 +95,26 @@ func (t *tx) Claim(owner queue.Instance, wants []queue.Want) (claimed []queue.Cl
 	}
 	began, alone := time.Now(), len(t.kept) <= t.begins
 	from := column(wants, func(w queue.Want) time.Time { return t.floors.of(w.Lane, began) })
-	rows, err := read(t, func(r *reader) (c ranked, err error) {
-		c.Thread, c.rank = r.thread(), r.time()
-		c.Action, err = r.action()
-		return c, err
-	}, claim, uuid(owner.ID), owner.Name, column(wants, func(w queue.Want) string { return w.Lane }),
-		column(wants, func(w queue.Want) int32 { return int32(w.N) }), handOffs(wants), times(from, func(at *time.Time) time.Time { return *at }),
-		queue.MaxClaimBytes, column(wants, func(w queue.Want) bool { return w.Metered }))
+	rows, err := read(
+		t,
+		func(r *reader) (c ranked, err error) {
+			c.Thread, c.rank = r.thread(), r.time()
+			c.Action, err = r.action()
+			return c, err
+		},
+		claim,
+		uuid(owner.ID),
+		owner.Name,
+		column(wants, func(w queue.Want) string { return w.Lane }),
+		column(
+			wants,
+			func(w queue.Want) int32 { return int32(w.N) },
+		),
+		handOffs(wants),
+		times(from, func(at *time.Time) time.Time { return *at }),
+		queue.MaxClaimBytes,
+		column(wants, func(w queue.Want) bool { return w.Metered }),
+	)
 	bytes := 0
 	highest := make(map[string]time.Time, len(wants))
 	for i := range rows {
@@ -221,7 +234,13 @@ func (t *tx) Select(choice queue.Choice, owner action.ID, limit int) ([]action.I
 	if err != nil {
 		return nil, err
 	}
-	return query(t, scanID, "SELECT id FROM (SELECT id FROM thread WHERE "+condition+" LIMIT $2) AS found ORDER BY id", pgtype.UUID{Bytes: owner, Valid: true}, limit)
+	return query(
+		t,
+		scanID,
+		"SELECT id FROM (SELECT id FROM thread WHERE "+condition+" LIMIT $2) AS found ORDER BY id",
+		pgtype.UUID{Bytes: owner, Valid: true},
+		limit,
+	)
 }
 
 // MakeReady lets those be claimed whose time has come, at most limit, and returns their lanes.
@@ -266,7 +285,15 @@ func scanState(r *reader) (state queue.ActionState, err error) {
 		return state, err
 	}
 	ended := !r.null()
-	end := action.Thread{Status: action.Status(r.int()), Seq: r.int(), Attempt: r.int(), Spent: r.int(), Lost: r.int(), StartedAt: r.time(), RunAt: state.RunAt}
+	end := action.Thread{
+		Status:    action.Status(r.int()),
+		Seq:       r.int(),
+		Attempt:   r.int(),
+		Spent:     r.int(),
+		Lost:      r.int(),
+		StartedAt: r.time(),
+		RunAt:     state.RunAt,
+	}
 	if ended {
 		state.Thread = end
 	}

@@ -26,7 +26,11 @@ type api struct {
 }
 
 func newAPI(s *Service) *api {
-	return &api{service: s, calls: Calls{}, definitions: semaphore.New(mostDefinitions, definitionPatience, "too many definitions are being read")}
+	return &api{
+		service:     s,
+		calls:       Calls{},
+		definitions: semaphore.New(mostDefinitions, definitionPatience, "too many definitions are being read"),
+	}
 }
 
 // registerAPI adds the API to a mux. Its description is at /api/v1/openapi.json and .yaml (OpenAPI 3.1).

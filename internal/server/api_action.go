@@ -40,8 +40,17 @@ func (Parameters) Schema(huma.Registry) *huma.Schema {
 // newAction returns the request in the form of a Service.
 func (in *AddActionInput) newAction(by string) NewAction {
 	b := in.Body
-	return NewAction{Handler: b.Handler, Parameters: b.Parameters.RawMessage, At: b.At, Priority: b.Priority, UniqueKey: b.UniqueKey, OnConflict: b.OnConflict,
-		Deadline: b.Deadline, By: by, IdempotencyKey: in.IdempotencyKey}
+	return NewAction{
+		Handler:        b.Handler,
+		Parameters:     b.Parameters.RawMessage,
+		At:             b.At,
+		Priority:       b.Priority,
+		UniqueKey:      b.UniqueKey,
+		OnConflict:     b.OnConflict,
+		Deadline:       b.Deadline,
+		By:             by,
+		IdempotencyKey: in.IdempotencyKey,
+	}
 }
 
 // addedAnswer is the HTTP answer with an added action. The status is 200 if the action existed.

@@ -117,8 +117,20 @@ var (
 func (a *api) registerBuildReports() {
 	handle(a, ReportBuildStatus, func(ctx context.Context, in *StatusReport) (builds.Event, error) {
 		b := in.Body
-		return a.service.ReportBuildStatus(ctx, in.ID, builds.ReportedStep{ID: b.StepID, Stage: b.Stage, Name: b.Step},
-			builds.Event{EventID: b.EventID, Status: b.Status, Attempt: b.Attempt, Reason: b.Reason, Message: b.Message, ExitCode: b.ExitCode, At: b.At})
+		return a.service.ReportBuildStatus(
+			ctx,
+			in.ID,
+			builds.ReportedStep{ID: b.StepID, Stage: b.Stage, Name: b.Step},
+			builds.Event{
+				EventID:  b.EventID,
+				Status:   b.Status,
+				Attempt:  b.Attempt,
+				Reason:   b.Reason,
+				Message:  b.Message,
+				ExitCode: b.ExitCode,
+				At:       b.At,
+			},
+		)
 	})
 	handle(a, ReportBuildLog, func(ctx context.Context, in *LogReportInput) (LogReported, error) {
 		body, err := io.ReadAll(in.body)
@@ -126,7 +138,8 @@ func (a *api) registerBuildReports() {
 			return LogReported{}, fault.New(fault.Invalid, "read the log: %w", err)
 		}
 		if len(body) > largestLogReport {
-			return LogReported{}, fault.New(fault.TooLarge, "a report of a log has at most %d bytes", largestLogReport).WithHint("send fewer entries at a time")
+			return LogReported{}, fault.New(fault.TooLarge, "a report of a log has at most %d bytes", largestLogReport).
+				WithHint("send fewer entries at a time")
 		}
 		entries, err := parseLogReport(body)
 		if err != nil {
@@ -136,10 +149,20 @@ func (a *api) registerBuildReports() {
 		return LogReported{added}, err
 	})
 	handle(a, ReportBuildArtifact, func(ctx context.Context, in *FileReport) (BuildArtifact, error) {
-		return a.service.ReportBuildArtifact(ctx, in.ID, builds.Artifact{Artifact: build.Artifact{Step: in.StepID, Name: in.Name, Kind: build.KindFile}}, in.body)
+		return a.service.ReportBuildArtifact(
+			ctx,
+			in.ID,
+			builds.Artifact{Artifact: build.Artifact{Step: in.StepID, Name: in.Name, Kind: build.KindFile}},
+			in.body,
+		)
 	})
 	handle(a, ReportBuildTests, func(ctx context.Context, in *TestReport) (BuildArtifact, error) {
-		return a.service.ReportBuildArtifact(ctx, in.ID, builds.Artifact{Artifact: build.Artifact{Step: in.StepID, Name: in.Name, Kind: in.Format}}, in.body)
+		return a.service.ReportBuildArtifact(
+			ctx,
+			in.ID,
+			builds.Artifact{Artifact: build.Artifact{Step: in.StepID, Name: in.Name, Kind: in.Format}},
+			in.body,
+		)
 	})
 }
 
@@ -166,7 +189,8 @@ func readLogList(body []byte) (list []LogReport, err error) {
 	}
 	for reader.More() {
 		if len(list) == mostLogReport {
-			return nil, fault.New(fault.TooLarge, "a report of a log has at most %d entries", mostLogReport).WithHint("send fewer entries at a time")
+			return nil, fault.New(fault.TooLarge, "a report of a log has at most %d entries", mostLogReport).
+				WithHint("send fewer entries at a time")
 		}
 		var one LogReport
 		if err := reader.Decode(&one); err != nil {

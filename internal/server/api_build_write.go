@@ -97,8 +97,11 @@ func (a *api) runBuild(ctx context.Context, in *RunBuildInput) (MadeBuild, error
 	if in.Body == nil {
 		in.Body = &RunBuildBody{}
 	}
-	made, created, err := a.service.RunBuild(ctx, NewBuild{Project: in.Project, Branch: in.Branch, Commit: in.Body.Commit, Environment: in.Environment,
-		Engine: in.Engine, Stages: in.Stages, Inputs: in.Body.Inputs, Passwords: in.Body.Passwords, By: IdentityOf(ctx).Name, IdempotencyKey: in.IdempotencyKey, DryRun: in.DryRun})
+	made, created, err := a.service.RunBuild(
+		ctx,
+		NewBuild{Project: in.Project, Branch: in.Branch, Commit: in.Body.Commit, Environment: in.Environment,
+			Engine: in.Engine, Stages: in.Stages, Inputs: in.Body.Inputs, Passwords: in.Body.Passwords, By: IdentityOf(ctx).Name, IdempotencyKey: in.IdempotencyKey, DryRun: in.DryRun},
+	)
 	return MadeBuild{made, created}, err
 }
 
@@ -106,6 +109,9 @@ func (a *api) rerunBuild(ctx context.Context, in *RerunBuildInput) (MadeBuild, e
 	if in.Body == nil {
 		in.Body = &RerunBuildBody{}
 	}
-	made, created, err := a.service.RerunBuild(ctx, BuildRerun{ID: in.ID, Passwords: in.Body.Passwords, Resume: in.Resume, By: IdentityOf(ctx).Name, IdempotencyKey: in.IdempotencyKey})
+	made, created, err := a.service.RerunBuild(
+		ctx,
+		BuildRerun{ID: in.ID, Passwords: in.Body.Passwords, Resume: in.Resume, By: IdentityOf(ctx).Name, IdempotencyKey: in.IdempotencyKey},
+	)
 	return MadeBuild{made, created}, err
 }

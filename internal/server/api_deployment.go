@@ -197,7 +197,11 @@ func (a *api) rollBack(ctx context.Context, in *RollbackInput) (answer CommandAn
 	}
 	if in.DryRun {
 		preview, err := a.service.PreviewRollback(ctx, want)
-		return would(journal.Deployment{Pipeline: in.Pipeline, Kind: journal.Rollback, Label: preview.Revision}, Preview{Rollback: &preview}, err)
+		return would(
+			journal.Deployment{Pipeline: in.Pipeline, Kind: journal.Rollback, Label: preview.Revision},
+			Preview{Rollback: &preview},
+			err,
+		)
 	}
 	answer.Deployment, err = a.service.Rollback(ctx, want)
 	return answer, err
@@ -210,7 +214,11 @@ func (a *api) catchUp(ctx context.Context, in *CatchUpInput) (answer CommandAnsw
 	}
 	if in.DryRun {
 		preview, err := a.service.PreviewCatchUp(ctx, want)
-		return would(journal.Deployment{Pipeline: in.Pipeline, Kind: journal.CatchUp, Label: preview.Revision}, Preview{CatchUp: &preview}, err)
+		return would(
+			journal.Deployment{Pipeline: in.Pipeline, Kind: journal.CatchUp, Label: preview.Revision},
+			Preview{CatchUp: &preview},
+			err,
+		)
 	}
 	answer.Deployment, err = a.service.CatchUp(ctx, want)
 	return answer, err
@@ -221,7 +229,11 @@ func (a *api) deploy(ctx context.Context, in *DeployInput) (answer CommandAnswer
 		By: IdentityOf(ctx).Name, Key: in.IdempotencyKey}
 	if in.DryRun {
 		preview, err := a.service.PreviewDeploy(ctx, want)
-		return would(journal.Deployment{Pipeline: in.Pipeline, Kind: journal.Manual, Label: preview.Revision, Version: preview.Version}, Preview{Deploy: &preview}, err)
+		return would(
+			journal.Deployment{Pipeline: in.Pipeline, Kind: journal.Manual, Label: preview.Revision, Version: preview.Version},
+			Preview{Deploy: &preview},
+			err,
+		)
 	}
 	answer.Deployment, err = a.service.Deploy(ctx, want)
 	return answer, err

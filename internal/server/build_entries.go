@@ -34,8 +34,16 @@ type BuildLogEntry struct {
 }
 
 func logEntryOf(buildID string, l build.Line) BuildLogEntry {
-	return BuildLogEntry{ID: l.ID, BuildID: buildID, StepID: l.Step, Message: l.ValidText(), Timestamp: l.At, Partial: l.Partial, Stream: l.Stream(),
-		LineEnding: l.Ending()}
+	return BuildLogEntry{
+		ID:         l.ID,
+		BuildID:    buildID,
+		StepID:     l.Step,
+		Message:    l.ValidText(),
+		Timestamp:  l.At,
+		Partial:    l.Partial,
+		Stream:     l.Stream(),
+		LineEnding: l.Ending(),
+	}
 }
 
 // BuildLogQuery selects entries of the logs of steps.

@@ -78,7 +78,8 @@ func (s *Server) sendMatches(w http.ResponseWriter, r *http.Request, find search
 	case s.searches <- struct{}{}:
 		defer func() { <-s.searches }()
 	default:
-		return fault.New(fault.Unavailable, "%d searches of logs run, and no more may at a time", mostSearches).WithHint("ask again in a few seconds")
+		return fault.New(fault.Unavailable, "%d searches of logs run, and no more may at a time", mostSearches).
+			WithHint("ask again in a few seconds")
 	}
 	out := http.NewResponseController(w)
 	_ = out.SetWriteDeadline(time.Now().Add(longestSearch + matchPatience)) // an error: nothing that could wait
@@ -131,7 +132,8 @@ func (s *Server) searchAll(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if among.Pipeline == "" && among.Since.IsZero() {
-		return fault.New(fault.Invalid, "a search in all logs needs project or since").WithHint("/api/log/search?q=panic&since=2026-01-02T00:00:00Z")
+		return fault.New(fault.Invalid, "a search in all logs needs project or since").
+			WithHint("/api/log/search?q=panic&since=2026-01-02T00:00:00Z")
 	}
 	from, err := parseSearchCursor(query.Get("after"))
 	if err != nil {
@@ -174,7 +176,13 @@ func parseSearchCursor(text string) (c searchCursor, err error) {
 }
 
 // searchBuilds searches the logs of the builds that a query selects, the newest first.
-func (s *Service) searchBuilds(ctx context.Context, among BuildQuery, from searchCursor, q searchQuery, each func(BuildLogEntry) error) (next string, err error) {
+func (s *Service) searchBuilds(
+	ctx context.Context,
+	among BuildQuery,
+	from searchCursor,
+	q searchQuery,
+	each func(BuildLogEntry) error,
+) (next string, err error) {
 	limited, cancel := context.WithTimeoutCause(ctx, longestSearch, errSearchTime)
 	defer cancel()
 	if from.build != "" { // one that was removed has nothing to continue with
@@ -219,7 +227,12 @@ func timedOut(ctx, limited context.Context, cursor string, err error) (string, e
 }
 
 // searchOne searches the logs of one build, and lowers the limit by what it has found.
-func (s *Service) searchOne(ctx context.Context, id, after string, q *searchQuery, each func(BuildLogEntry) error) (next string, err error) {
+func (s *Service) searchOne(
+	ctx context.Context,
+	id, after string,
+	q *searchQuery,
+	each func(BuildLogEntry) error,
+) (next string, err error) {
 	reader, state, err := s.BuildState(ctx, id)
 	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Refused) { // removed just now
 		return "", nil
@@ -247,7 +260,13 @@ var errSearchTime = errors.New("the search took longer than " + longestSearch.St
 
 // searchBuild searches the logs of steps, the last step and the newest entries first, for at most ten seconds. It gives what it finds to each, and
 // returns the cursor with which the search continues; "": everything was searched.
-func searchBuild(ctx context.Context, b BuildReader, state BuildState, q searchQuery, each func(BuildLogEntry) error) (next string, err error) {
+func searchBuild(
+	ctx context.Context,
+	b BuildReader,
+	state BuildState,
+	q searchQuery,
+	each func(BuildLogEntry) error,
+) (next string, err error) {
 	limited, cancel := context.WithTimeoutCause(ctx, longestSearch, errSearchTime)
 	defer cancel()
 	found := 0
@@ -288,7 +307,14 @@ func matchOf(buildID string, l build.Line) BuildLogEntry {
 
 // searchStep gives the matching entries of a step up to the id last to each, newest first, until each returns false. It returns the
 // id before which the search continues; 0: at the start of the log.
-func searchStep(ctx context.Context, b BuildReader, step int, last int64, needle []byte, each func(build.Line) bool) (before int64, err error) {
+func searchStep(
+	ctx context.Context,
+	b BuildReader,
+	step int,
+	last int64,
+	needle []byte,
+	each func(build.Line) bool,
+) (before int64, err error) {
 	end, err := b.Locate(ctx, step, LogPlace{After: last})
 	if err != nil {
 		return last, err

@@ -61,7 +61,8 @@ func (s *Service) restartAction(ctx context.Context, f *fold, r ServiceRestart, 
 		}
 		if number := f.atWork(d, host.place, now); number != 0 {
 			ref := Ref{Pipeline: r.Pipeline, Number: number}
-			return action.Action{}, fault.New(fault.Refused, "%s is at work on %s", ref, r.Target).WithHint("waybill deployment watch %s, then restart", ref)
+			return action.Action{}, fault.New(fault.Refused, "%s is at work on %s", ref, r.Target).
+				WithHint("waybill deployment watch %s, then restart", ref)
 		}
 		return step.RestartAction(step.Restart{Pipeline: r.Pipeline, Target: r.Target, Version: version, Deployment: host.Runs.Deployment,
 			Revision: host.Runs.Revision, Reason: r.Reason, Verify: r.Verify}, host.place, host.service, r.By)

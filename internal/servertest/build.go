@@ -44,8 +44,10 @@ func NewBuild(t testing.TB, builds, id string, plan *build.Plan) *Build {
 	}
 	b := &Build{store, t}
 	t.Cleanup(b.Kill)
-	err = store.Describe(results.Build{ID: id, Plan: plan, Source: "/srv/shop", Commit: "3f9c2ab0123456789", Runner: "process", StartedAt: buildBegan,
-		Given: results.Given{File: plan.File, Inputs: map[string]string{"level": "debug"}, Passwords: []string{"token"}}})
+	err = store.Describe(
+		results.Build{ID: id, Plan: plan, Source: "/srv/shop", Commit: "3f9c2ab0123456789", Runner: "process", StartedAt: buildBegan,
+			Given: results.Given{File: plan.File, Inputs: map[string]string{"level": "debug"}, Passwords: []string{"token"}}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -234,7 +234,8 @@ func setAside(ctx context.Context, path, kept string) error {
 		return err
 	})
 	if fault.Is(err, fault.LedgerUnavailable) || ctx.Err() != nil {
-		return fault.New(fault.Unavailable, "another process has %s open", path).WithHint("end every waybill process of this home, then restore again")
+		return fault.New(fault.Unavailable, "another process has %s open", path).
+			WithHint("end every waybill process of this home, then restore again")
 	}
 	if err := rename(path, kept); err != nil {
 		return fault.New(fault.Unavailable, "keep the old log as %s: %w", kept, err)

@@ -20,7 +20,8 @@ func (t *tx) PutInstance(i queue.Instance, _ time.Duration, _ int64) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.exec("INSERT OR REPLACE INTO instance (handlers, draining, report, id, name, version, roles, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+	_, err = t.exec(
+		"INSERT OR REPLACE INTO instance (handlers, draining, report, id, name, version, roles, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 		append(values, id(i.ID), i.Name, i.Version, jsonOf(i.Roles), micros(t.now))...)
 	return err
 }
@@ -51,7 +52,14 @@ func jsonOf(list []string) string {
 // Pulse reports that there may be work of every kind, without a statement: looking for it costs no
 // other instance anything.
 func (d *Driver) Pulse(context.Context, queue.Instance, time.Duration) (queue.Beat, error) {
-	return queue.Beat{There: true, Newer: d.newer.Load(), Ready: true, Cancel: true, Now: d.now(), Pulse: queue.Pulse{Lost: true, Leads: true}}, nil
+	return queue.Beat{
+		There:  true,
+		Newer:  d.newer.Load(),
+		Ready:  true,
+		Cancel: true,
+		Now:    d.now(),
+		Pulse:  queue.Pulse{Lost: true, Leads: true},
+	}, nil
 }
 
 // DeleteInstance removes a process.

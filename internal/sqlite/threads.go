@@ -301,10 +301,38 @@ func scanState(s scanner) (queue.ActionState, error) {
 		code, errorText, ref, output sql.NullString
 		outputRef                    sql.NullString
 	)
-	to := append(r.to(), &status, &seq, &attempt, &spent, &lost, &throttled, moment{&runAt}, ident{&claimedBy}, moment{&lease},
-		moment{&started}, moment{&cancelAt}, &draining, moment{&deadline}, &progress,
-		&doneStatus, &doneSeq, &doneAttempt, &doneSpent, &doneLost, moment{&doneStarted}, moment{&state.FinishedAt}, &code, &errorText, &ref, &output, &outputRef,
-		moment{&state.Dismissed}, moment{&state.UpdatedAt}, moment{&state.EnqueuedAt})
+	to := append(
+		r.to(),
+		&status,
+		&seq,
+		&attempt,
+		&spent,
+		&lost,
+		&throttled,
+		moment{&runAt},
+		ident{&claimedBy},
+		moment{&lease},
+		moment{&started},
+		moment{&cancelAt},
+		&draining,
+		moment{&deadline},
+		&progress,
+		&doneStatus,
+		&doneSeq,
+		&doneAttempt,
+		&doneSpent,
+		&doneLost,
+		moment{&doneStarted},
+		moment{&state.FinishedAt},
+		&code,
+		&errorText,
+		&ref,
+		&output,
+		&outputRef,
+		moment{&state.Dismissed},
+		moment{&state.UpdatedAt},
+		moment{&state.EnqueuedAt},
+	)
 	if err := s.Scan(to...); err != nil {
 		return state, err
 	}

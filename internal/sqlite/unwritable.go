@@ -74,7 +74,8 @@ func (d *Driver) readWith(ctx context.Context, way string) error {
 // refusesWrites reports whether an error of Open may be about writes alone.
 func refusesWrites(err error) bool {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
-		return errors.Is(path.Err, syscall.EROFS) || errors.Is(path.Err, syscall.ENOSPC) || errors.Is(path.Err, syscall.EDQUOT) || errors.Is(path.Err, fs.ErrPermission)
+		return errors.Is(path.Err, syscall.EROFS) || errors.Is(path.Err, syscall.ENOSPC) || errors.Is(path.Err, syscall.EDQUOT) ||
+			errors.Is(path.Err, fs.ErrPermission)
 	}
 	coded, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {

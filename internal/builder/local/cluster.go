@@ -20,7 +20,8 @@ func (b *Builder) clusters(given []string) (map[string]command.Cluster, error) {
 	for _, text := range given {
 		name, place, ok := strings.Cut(text, "=")
 		if !ok || name == "" || place == "" {
-			return nil, fault.New(fault.Invalid, "--cluster %q: want NAME=KUBECONFIG#CONTEXT", text).WithHint("--cluster kubectl-config=$HOME/.kube/config#dev")
+			return nil, fault.New(fault.Invalid, "--cluster %q: want NAME=KUBECONFIG#CONTEXT", text).
+				WithHint("--cluster kubectl-config=$HOME/.kube/config#dev")
 		}
 		file, selected, _ := strings.Cut(place, "#")
 		cluster := command.Cluster{Kubeconfig: b.Path(file), Context: selected}

@@ -57,7 +57,8 @@ func (b *Builder) passwords(ctx context.Context, file *build.File, choice *build
 		}
 		_, given := choice.Inputs[in.Name]
 		again := slices.Contains(flags.passwords, in.Name)
-		if in.Type != build.PasswordInput || given || !again && (in.Given || source.unpacked || !usesInput(ctx, file, *choice, source, in.Name)) {
+		if in.Type != build.PasswordInput || given ||
+			!again && (in.Given || source.unpacked || !usesInput(ctx, file, *choice, source, in.Name)) {
 			continue
 		}
 		if source.received {
@@ -65,7 +66,14 @@ func (b *Builder) passwords(ctx context.Context, file *build.File, choice *build
 			continue
 		}
 		if !b.CanAsk() {
-			problems.Add(fault.Problem{Position: in.At, Code: "input-missing", Scope: "inputs/" + strconv.Itoa(i), Text: missingPassword(in.Name, again)})
+			problems.Add(
+				fault.Problem{
+					Position: in.At,
+					Code:     "input-missing",
+					Scope:    "inputs/" + strconv.Itoa(i),
+					Text:     missingPassword(in.Name, again),
+				},
+			)
 			continue
 		}
 		value, err := b.Password(ctx, in.Name)

@@ -53,7 +53,10 @@ func (b *Builder) readLaunch(folder string, flags *Options) error {
 		return nil
 	}
 	if folder != "" || flags.contradictLaunch() {
-		return fault.New(fault.Invalid, "--launch wants --results-dir, and excludes a folder, --workspace, --in-place, --dry-run, --resume, --password and --token-file")
+		return fault.New(
+			fault.Invalid,
+			"--launch wants --results-dir, and excludes a folder, --workspace, --in-place, --dry-run, --resume, --password and --token-file",
+		)
 	}
 	text, err := b.launchText(flags.Launch.Path)
 	if err != nil {
@@ -79,7 +82,8 @@ func (b *Builder) readLaunch(folder string, flags *Options) error {
 
 // contradictLaunch reports whether flags say something else than a provisioner does.
 func (f *Options) contradictLaunch() bool {
-	return f.Workspace != "" || f.InPlace || f.DryRun.On() || f.Resume != "" || f.ResultsDir == "" || f.Serve.TokenFile != "" || f.hidden != nil
+	return f.Workspace != "" || f.InPlace || f.DryRun.On() || f.Resume != "" || f.ResultsDir == "" || f.Serve.TokenFile != "" ||
+		f.hidden != nil
 }
 
 // decodeLaunch reads and checks what a provisioner wants built.
@@ -195,7 +199,8 @@ func (s *buildSource) receive(ctx context.Context, launch LaunchOptions, in *inb
 	if err != nil {
 		return fault.New(fault.Invalid, "folder %s not found in commit %s of %s", r.Subdirectory, r.Commit, r.URL)
 	}
-	if inside, err := filepath.EvalSymlinks(tree); err != nil || root != inside && !strings.HasPrefix(root, inside+string(filepath.Separator)) {
+	if inside, err := filepath.EvalSymlinks(tree); err != nil ||
+		root != inside && !strings.HasPrefix(root, inside+string(filepath.Separator)) {
 		return fault.New(fault.Invalid, "folder %s of commit %s leaves the repository", r.Subdirectory, r.Commit)
 	}
 	s.root = root

@@ -45,7 +45,8 @@ func (f Options) check() error {
 	case f.Resume != "" && f.DryRun.On():
 		return fault.New(fault.Invalid, "--resume and --dry-run exclude each other")
 	case slices.ContainsFunc(f.Env, func(name string) bool { return strings.Contains(name, "=") }):
-		return fault.New(fault.Invalid, "--env wants the name of a variable of this environment, without a value").WithHint("NAME=value waybill run --env NAME")
+		return fault.New(fault.Invalid, "--env wants the name of a variable of this environment, without a value").
+			WithHint("NAME=value waybill run --env NAME")
 	case f.CacheSize < 0:
 		return fault.New(fault.Invalid, "--cache-size %d: want zero or more", f.CacheSize)
 	case f.MaxParallel < 1:
@@ -68,7 +69,10 @@ func (f Options) checkSelection() error {
 	case f.TrackedOnly && f.NoIgnored:
 		return fault.New(fault.Invalid, "--tracked-only and --no-ignored exclude each other")
 	case (f.TrackedOnly || f.NoIgnored) && (f.InPlace || f.Workspace != ""):
-		return fault.New(fault.Invalid, "--tracked-only and --no-ignored are for builds in copies of a folder, without --in-place and --workspace")
+		return fault.New(
+			fault.Invalid,
+			"--tracked-only and --no-ignored are for builds in copies of a folder, without --in-place and --workspace",
+		)
 	}
 	return nil
 }

@@ -75,7 +75,17 @@ func (b *Builder) planBuild(ctx context.Context, source *buildSource, flags Opti
 	if resumes != nil {
 		resumes.choose(plan, source)
 	}
-	return job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags, given: flags.given(source, file, choice.Inputs), resumes: resumes, missing: missing}, nil
+	return job{
+		id:      id,
+		place:   place,
+		plan:    plan,
+		source:  source,
+		facts:   facts,
+		flags:   flags,
+		given:   flags.given(source, file, choice.Inputs),
+		resumes: resumes,
+		missing: missing,
+	}, nil
 }
 
 // warnOf prints what the files lack.
@@ -86,7 +96,13 @@ func (b *Builder) warnOf(notes []string) {
 }
 
 // makePlan plans a choice, files with variables included. The problems are warnings.
-func makePlan(ctx context.Context, file *build.File, choice build.Choice, source *buildSource, strict bool) (*build.Plan, fault.Problems, error) {
+func makePlan(
+	ctx context.Context,
+	file *build.File,
+	choice build.Choice,
+	source *buildSource,
+	strict bool,
+) (*build.Plan, fault.Problems, error) {
 	plan, problems := build.MakePlan(file, choice)
 	if strict {
 		problems = build.Strict(problems) // a variable may decide the name of a field
@@ -110,7 +126,8 @@ func replaceInFiles(ctx context.Context, plan *build.Plan, source *buildSource) 
 			return fault.New(fault.Invalid, "%s: %s: %w", step.At, step.Path(), err)
 		}
 		if source.inPlace && len(step.Replaces) > 0 {
-			return fault.New(fault.Invalid, "--in-place would replace the variables in %s itself", step.Replaces[0].Path).WithHint("waybill run   # in copies of the folder")
+			return fault.New(fault.Invalid, "--in-place would replace the variables in %s itself", step.Replaces[0].Path).
+				WithHint("waybill run   # in copies of the folder")
 		}
 	}
 	problems.Sort()

@@ -52,7 +52,8 @@ func (b *Builder) resumption(ctx context.Context, flags *Options, source *buildS
 	case before.Source != source.name:
 		return nil, fault.New(fault.Invalid, "build %s is of %s, not of %s", before.ID, b.Shorten(before.Source), b.Shorten(source.name))
 	case r.Alive():
-		return nil, fault.New(fault.Refused, "build %s still runs", before.ID).WithHint("wait for its end, or end it: waybill build cancel %s", before.ID)
+		return nil, fault.New(fault.Refused, "build %s still runs", before.ID).
+			WithHint("wait for its end, or end it: waybill build cancel %s", before.ID)
 	}
 	again := flags.Steps != nil
 	flags.Inherit(before)
@@ -81,7 +82,14 @@ func (f *Options) Inherit(before results.Build) {
 
 // given returns what the flags ask of a build, without the values of passwords.
 func (f Options) given(source *buildSource, file *build.File, inputs map[string]string) results.Given {
-	given := results.Given{File: f.File, Environment: f.Environment, Stages: f.Stages, Steps: f.Steps, Inputs: maps.Clone(inputs), Flags: f.Kept}
+	given := results.Given{
+		File:        f.File,
+		Environment: f.Environment,
+		Stages:      f.Stages,
+		Steps:       f.Steps,
+		Inputs:      maps.Clone(inputs),
+		Flags:       f.Kept,
+	}
 	if !source.unpacked && !source.received {
 		given.Folder = source.name
 	}

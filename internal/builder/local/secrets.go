@@ -99,7 +99,9 @@ func parseSecrets(shown, text string) (map[string]string, error) {
 		}
 		name, value, ok := strings.Cut(each, "=")
 		if !ok || name == "" {
-			problems.Add(fault.Problem{Position: fault.Position{File: shown, Line: line, Column: 1}, Code: "secret-line", Text: "want NAME=value"})
+			problems.Add(
+				fault.Problem{Position: fault.Position{File: shown, Line: line, Column: 1}, Code: "secret-line", Text: "want NAME=value"},
+			)
 			continue
 		}
 		found[name] = value

@@ -93,7 +93,13 @@ type servedBuild struct {
 }
 
 // serveBuild starts the API of a build, if it is asked for, and writes its address and token into the results folder.
-func (b *Builder) serveBuild(ctx context.Context, j job, store *results.Store, token string, metrics *prometheus.Registry) (*servedBuild, error) {
+func (b *Builder) serveBuild(
+	ctx context.Context,
+	j job,
+	store *results.Store,
+	token string,
+	metrics *prometheus.Registry,
+) (*servedBuild, error) {
 	flags := j.flags.Serve
 	if !flags.On {
 		return nil, nil
@@ -227,7 +233,13 @@ func (b *Builder) workUnplanned(ctx context.Context, source *buildSource, flags 
 	if err != nil {
 		return errors.Join(cause, err)
 	}
-	plan := &build.Plan{File: flags.File, Environment: flags.Environment, Stages: []build.PlanStage{}, Steps: []build.PlanStep{}, Timeout: flags.Timeout}
+	plan := &build.Plan{
+		File:        flags.File,
+		Environment: flags.Environment,
+		Stages:      []build.PlanStage{},
+		Steps:       []build.PlanStep{},
+		Timeout:     flags.Timeout,
+	}
 	return b.failServed(ctx, job{id: id, place: place, plan: plan, source: source, flags: flags, inbox: in}, cause)
 }
 

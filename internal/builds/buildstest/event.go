@@ -20,7 +20,10 @@ import (
 func aFinalMarkerNeedsEverythingBeforeIt(t *testing.T, s setup) {
 	id, file := s.create(t), print(100)
 	events := life(file, 1)
-	artifact := builds.Artifact{Artifact: build.Artifact{ID: 1, Step: 1, Name: "shop", SHA256: strings.Repeat("00", 32), Kind: "file", Path: "build/1/1"}, State: builds.Stored}
+	artifact := builds.Artifact{
+		Artifact: build.Artifact{ID: 1, Step: 1, Name: "shop", SHA256: strings.Repeat("00", 32), Kind: "file", Path: "build/1/1"},
+		State:    builds.Stored,
+	}
 	refused := func(what string) {
 		t.Helper()
 		_, err := s.Ingest(s.ctx, id, builds.Batch{Events: events[4:]})
@@ -44,7 +47,8 @@ func aFinalMarkerNeedsEverythingBeforeIt(t *testing.T, s setup) {
 	}
 	b, err := s.Build(s.ctx, id)
 	storetest.Check(t, err)
-	if b.Status != build.Completed || b.Final == nil || *b.Final != (build.Final{Steps: 1, Events: 5, Artifacts: 1}) || !b.EndedAt.Equal(events[4].At) {
+	if b.Status != build.Completed || b.Final == nil || *b.Final != (build.Final{Steps: 1, Events: 5, Artifacts: 1}) ||
+		!b.EndedAt.Equal(events[4].At) {
 		t.Errorf("the build is %+v", b)
 	}
 	p, err := s.Progress(s.ctx, id)
@@ -83,7 +87,17 @@ func endsStayAndLateVerdictsAreKept(t *testing.T, s setup) {
 	id, file := s.create(t), print(10)
 	events := life(file, 0)
 	s.ingest(t, id, builds.Batch{Events: events[:2]})
-	lost, err := s.Record(s.ctx, id, builds.Event{Source: builds.Watchdog, EventID: "lost", Status: build.Lost, Reason: "WorkerGone", Message: "last seen\x00 10 min ago"})
+	lost, err := s.Record(
+		s.ctx,
+		id,
+		builds.Event{
+			Source:  builds.Watchdog,
+			EventID: "lost",
+			Status:  build.Lost,
+			Reason:  "WorkerGone",
+			Message: "last seen\x00 10 min ago",
+		},
+	)
 	storetest.Check(t, err)
 	if !lost.Applied {
 		t.Error("the build did not become Lost")
@@ -116,7 +130,11 @@ func eventsAreStoredOnce(t *testing.T, s setup) {
 		t.Error(err)
 	}
 	for range 2 {
-		_, err := s.Record(s.ctx, id, builds.Event{Source: builds.Aggregator, EventID: "pod-waits", Status: build.Running, Reason: "Unreachable"})
+		_, err := s.Record(
+			s.ctx,
+			id,
+			builds.Event{Source: builds.Aggregator, EventID: "pod-waits", Status: build.Running, Reason: "Unreachable"},
+		)
 		storetest.Check(t, err)
 	}
 	long := strings.Repeat("w", 300)
@@ -161,19 +179,29 @@ func eventsAreStoredOnce(t *testing.T, s setup) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if _, err := s.Ingest(s.ctx, id, builds.Batch{Events: []builds.Event{{Source: builds.Watchdog, EventID: "4", Status: build.Lost}}}); !fault.Is(err, fault.Invalid) {
+	if _, err := s.Ingest(s.ctx, id, builds.Batch{Events: []builds.Event{{Source: builds.Watchdog, EventID: "4", Status: build.Lost}}}); !fault.Is(
+		err,
+		fault.Invalid,
+	) {
 		t.Errorf("a foreign event among a worker's: %v", err)
 	}
 }
 
 func stepsFollowTheirEvents(t *testing.T, s setup) {
 	id, code := s.create(t), 7
-	planned := []builds.Step{{ID: 1, Stage: "test", Name: "unit", Type: "container", Needs: []int{}}, {ID: 2, Stage: "pack", Name: "zip", Type: "container", Needs: []int{1}}}
+	planned := []builds.Step{
+		{ID: 1, Stage: "test", Name: "unit", Type: "container", Needs: []int{}},
+		{ID: 2, Stage: "pack", Name: "zip", Type: "container", Needs: []int{1}},
+	}
 	storetest.Check(t, s.Define(s.ctx, id, planned))
 	failed := event(6, 1, build.Failed)
 	failed.ExitCode, failed.Trailer, failed.Attempt = &code, output{}.trailer(), 2
-	s.ingest(t, id, builds.Batch{Events: []builds.Event{event(1, 1, build.Scheduling), event(2, 1, build.Running), event(3, 1, build.Backoff),
-		event(4, 1, build.Scheduling), event(5, 1, build.Running), failed, event(7, 1, build.Running), event(8, 2, build.Skipped)}})
+	s.ingest(
+		t,
+		id,
+		builds.Batch{Events: []builds.Event{event(1, 1, build.Scheduling), event(2, 1, build.Running), event(3, 1, build.Backoff),
+			event(4, 1, build.Scheduling), event(5, 1, build.Running), failed, event(7, 1, build.Running), event(8, 2, build.Skipped)}},
+	)
 	steps, err := s.Steps(s.ctx, id)
 	storetest.Check(t, err)
 	want := planned
@@ -278,8 +306,11 @@ func buildsAreListedInPages(t *testing.T, s setup) {
 		ids = append(ids, s.create(t))
 	}
 	of := action.DerivedID(time.Unix(1, 0), "a")
-	other, err := s.Create(s.ctx, builds.Build{Project: "blog", Commit: "abc", RerunOf: ids[0], Engine: "jenkins", Stages: []string{"test"}, CreatedBy: "bo",
-		Deployment: 7, Target: "blog/build", ActionID: of})
+	other, err := s.Create(
+		s.ctx,
+		builds.Build{Project: "blog", Commit: "abc", RerunOf: ids[0], Engine: "jenkins", Stages: []string{"test"}, CreatedBy: "bo",
+			Deployment: 7, Target: "blog/build", ActionID: of},
+	)
 	storetest.Check(t, err)
 	list := func(q builds.Query) (got []builds.ID) {
 		t.Helper()
@@ -330,11 +361,42 @@ func buildsAreListedInPages(t *testing.T, s setup) {
 func artifactsHaveTestResults(t *testing.T, s setup) {
 	id := s.create(t)
 	report := builds.TestReport{Artifact: 1, Step: 1, Name: "out/unit.xml", Format: testresult.JUnit, Summary: builds.Summary{
-		Counts: testresult.Counts{Tests: 3, Failed: 1, Duration: time.Second}, Omitted: 1, Problem: &testresult.Error{Line: 3, Text: "cut off"}}}
+		Counts: testresult.Counts{
+			Tests:    3,
+			Failed:   1,
+			Duration: time.Second,
+		}, Omitted: 1, Problem: &testresult.Error{Line: 3, Text: "cut off"}}}
 	full := report
-	full.Results = []testresult.Result{{Suite: "cart", Name: "Total\x00", Outcome: testresult.Failed, Duration: time.Millisecond, Message: "got 12\xff", File: "cart.go", Line: 41},
-		{Name: "Empty", Outcome: testresult.Passed}}
-	batch := builds.Batch{Tests: []builds.TestReport{full}, Artifacts: []builds.Artifact{{Artifact: build.Artifact{ID: 1, Step: 1, Name: "out/unit.xml", Size: 7, SHA256: strings.Repeat("00", 32), Kind: "junit", Path: "build/1/1"}, State: builds.Stored}, {Artifact: build.Artifact{ID: 2, Step: 1, Name: "shop", SHA256: strings.Repeat("00", 32), Kind: "file"}, State: builds.Damaged}}}
+	full.Results = []testresult.Result{
+		{
+			Suite:    "cart",
+			Name:     "Total\x00",
+			Outcome:  testresult.Failed,
+			Duration: time.Millisecond,
+			Message:  "got 12\xff",
+			File:     "cart.go",
+			Line:     41,
+		},
+		{Name: "Empty", Outcome: testresult.Passed},
+	}
+	batch := builds.Batch{
+		Tests: []builds.TestReport{full},
+		Artifacts: []builds.Artifact{
+			{
+				Artifact: build.Artifact{
+					ID:     1,
+					Step:   1,
+					Name:   "out/unit.xml",
+					Size:   7,
+					SHA256: strings.Repeat("00", 32),
+					Kind:   "junit",
+					Path:   "build/1/1",
+				},
+				State: builds.Stored,
+			},
+			{Artifact: build.Artifact{ID: 2, Step: 1, Name: "shop", SHA256: strings.Repeat("00", 32), Kind: "file"}, State: builds.Damaged},
+		},
+	}
 	for range 2 {
 		s.ingest(t, id, batch)
 	}
@@ -350,7 +412,8 @@ func artifactsHaveTestResults(t *testing.T, s setup) {
 	}
 	first, err := s.TestResults(s.ctx, id, builds.TestResult{}, false, 1)
 	storetest.Check(t, err)
-	if len(first) != 1 || first[0].Line != 41 || first[0].Name != "Total�" || first[0].Duration != time.Millisecond || first[0].Ordinal != 1 {
+	if len(first) != 1 || first[0].Line != 41 || first[0].Name != "Total�" || first[0].Duration != time.Millisecond ||
+		first[0].Ordinal != 1 {
 		t.Fatalf("the first page is %+v", first)
 	}
 	if broken, err := s.TestResults(s.ctx, id, builds.TestResult{}, true, 10); err != nil || !cmp.Equal(broken, first) {
@@ -384,7 +447,13 @@ func artifactsHaveTestResults(t *testing.T, s setup) {
 	if len(rest) != 1 || rest[0].Name != "Empty" || rest[0].Artifact != 1 {
 		t.Errorf("the second page is %+v", rest)
 	}
-	odd := builds.TestReport{Artifact: 2, Step: 1, Name: "out/odd.xml", Format: "trx\x00", Results: []testresult.Result{{Name: "Odd", Outcome: "won\x00"}}}
+	odd := builds.TestReport{
+		Artifact: 2,
+		Step:     1,
+		Name:     "out/odd.xml",
+		Format:   "trx\x00",
+		Results:  []testresult.Result{{Name: "Odd", Outcome: "won\x00"}},
+	}
 	s.ingest(t, id, builds.Batch{Tests: []builds.TestReport{odd}})
 	if all, err := s.TestResults(s.ctx, id, builds.TestResult{}, false, 10); err != nil || len(all) != 3 || all[2].Outcome != "won�" {
 		t.Errorf("an unknown outcome: %+v, %v", all, err)

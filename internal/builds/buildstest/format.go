@@ -18,10 +18,28 @@ func rowsKeepTheirFormat(t *testing.T, s setup) {
 	digest := sha256.Sum256([]byte("shop"))
 	at := time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC)
 	s.ingest(t, id, builds.Batch{
-		Logs:      []*builds.LogBatch{file.batch(1, 0, 2)},
-		Artifacts: []builds.Artifact{{Artifact: build.Artifact{ID: 1, Step: 1, Name: "out/unit.xml", Size: 7, SHA256: hex.EncodeToString(digest[:]), Kind: "junit", Path: "build/1/1", Executable: true}, State: builds.Stored}},
+		Logs: []*builds.LogBatch{file.batch(1, 0, 2)},
+		Artifacts: []builds.Artifact{
+			{
+				Artifact: build.Artifact{
+					ID:         1,
+					Step:       1,
+					Name:       "out/unit.xml",
+					Size:       7,
+					SHA256:     hex.EncodeToString(digest[:]),
+					Kind:       "junit",
+					Path:       "build/1/1",
+					Executable: true,
+				},
+				State: builds.Stored,
+			},
+		},
 		Tests: []builds.TestReport{{Artifact: 1, Step: 1, Name: "out/unit.xml", Format: testresult.JUnit, Summary: builds.Summary{
-			Counts: testresult.Counts{Tests: 3, Failed: 1, Duration: time.Second}, Omitted: 1, Problem: &testresult.Error{Line: 3, Text: "cut off"}}}},
+			Counts: testresult.Counts{
+				Tests:    3,
+				Failed:   1,
+				Duration: time.Second,
+			}, Omitted: 1, Problem: &testresult.Error{Line: 3, Text: "cut off"}}}},
 		Events: []builds.Event{{Source: builds.Worker, EventID: "1", Step: 1, Status: build.Running, At: at},
 			{Source: builds.Worker, EventID: "2", Step: 1, Status: build.Failed, At: at, Trailer: file.trailer()}}})
 	for _, row := range []struct{ table, is string }{

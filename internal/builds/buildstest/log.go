@@ -69,7 +69,15 @@ func aGapNamesThePositionExpected(t *testing.T, s setup) {
 	if gap, ok := errors.AsType[*builds.GapError](err); !ok || gap.Want.ID != 0 || gap.Got.ID != 1 {
 		t.Errorf("events: got %v", err)
 	}
-	_, err = s.Ingest(s.ctx, id, builds.Batch{Artifacts: []builds.Artifact{{Artifact: build.Artifact{ID: 2, Step: 1, SHA256: strings.Repeat("00", 32)}, State: builds.Stored}}})
+	_, err = s.Ingest(
+		s.ctx,
+		id,
+		builds.Batch{
+			Artifacts: []builds.Artifact{
+				{Artifact: build.Artifact{ID: 2, Step: 1, SHA256: strings.Repeat("00", 32)}, State: builds.Stored},
+			},
+		},
+	)
 	if _, ok := errors.AsType[*builds.GapError](err); !ok {
 		t.Errorf("artifacts: got %v", err)
 	}
@@ -159,7 +167,9 @@ func logsAreReadFromAnywhere(t *testing.T, s setup) {
 		next := int64(min(after, 400))
 		storetest.Check(t, s.Log(s.ctx, id, 2, int64(after), func(logID int64, e build.Entry) error {
 			next++
-			if want := build.ParseEntry(file.data[file.start(int(next)-1):file.start(int(next))]); logID != next || !bytes.Equal(e.Text, want.Text) || !e.At.Equal(want.At) {
+			if want := build.ParseEntry(file.data[file.start(int(next)-1):file.start(int(next))]); logID != next ||
+				!bytes.Equal(e.Text, want.Text) ||
+				!e.At.Equal(want.At) {
 				t.Errorf("entry %d came as %d: %q", next, logID, e.Text)
 			}
 			return nil

@@ -111,7 +111,8 @@ func anotherEngineChangesStatusesThatMay(t *testing.T, s setup) {
 	report(unit, build.Running, "")
 	report(builds.ReportedStep{ID: 1}, build.Scheduling, fault.Conflict)
 	report(builds.ReportedStep{ID: 2}, build.Skipped, "")
-	if _, err := s.ReportStatus(s.ctx, id, unit, builds.Event{Status: "Happy"}); err == nil || !strings.Contains(err.Error(), "allowed: Running, Backoff, Completed, Failed") {
+	if _, err := s.ReportStatus(s.ctx, id, unit, builds.Event{Status: "Happy"}); err == nil ||
+		!strings.Contains(err.Error(), "allowed: Running, Backoff, Completed, Failed") {
 		t.Errorf("what is allowed: %v", err)
 	}
 	report(builds.ReportedStep{}, build.Failed, "")
@@ -121,7 +122,10 @@ func anotherEngineChangesStatusesThatMay(t *testing.T, s setup) {
 	if _, err := s.ReportLog(s.ctx, id, reported(1, 1)); !fault.Is(err, fault.Conflict) {
 		t.Errorf("a late log: %v", err)
 	}
-	if _, err := s.ReportArtifact(s.ctx, id, builds.Artifact{Artifact: build.Artifact{Step: 1, Name: "late", SHA256: strings.Repeat("00", 32)}}, nil); !fault.Is(err, fault.Conflict) {
+	if _, err := s.ReportArtifact(s.ctx, id, builds.Artifact{Artifact: build.Artifact{Step: 1, Name: "late", SHA256: strings.Repeat("00", 32)}}, nil); !fault.Is(
+		err,
+		fault.Conflict,
+	) {
 		t.Errorf("a late artifact: %v", err)
 	}
 	b, err := s.Build(s.ctx, id)
@@ -132,7 +136,8 @@ func anotherEngineChangesStatusesThatMay(t *testing.T, s setup) {
 	for _, step := range steps {
 		got = append(got, fmt.Sprintf("%s/%s %s", step.Stage, step.Name, step.Status))
 	}
-	if diff := cmp.Diff([]string{"/ Failed", "test/unit Failed", "jenkins/step-2 Skipped"}, got); diff != "" || b.Status != build.Failed || b.RefusedEvents != 0 {
+	if diff := cmp.Diff([]string{"/ Failed", "test/unit Failed", "jenkins/step-2 Skipped"}, got); diff != "" || b.Status != build.Failed ||
+		b.RefusedEvents != 0 {
 		t.Errorf("%+v\n%s", b, diff)
 	}
 }
@@ -143,16 +148,25 @@ func anotherEngineReportsArtifactsAndTests(t *testing.T, s setup) {
 	report := &builds.TestReport{Format: testresult.JUnit, Summary: builds.Summary{Counts: testresult.Counts{Tests: 1, Failed: 1}},
 		Results: []testresult.Result{{Name: "Sum", Outcome: testresult.Failed}}}
 	for range 2 {
-		a, err := s.ReportArtifact(s.ctx, id, builds.Artifact{Artifact: build.Artifact{Step: 1, Name: "unit.xml", SHA256: sum, Kind: "junit", Path: "build/1/1"}}, report)
+		a, err := s.ReportArtifact(
+			s.ctx,
+			id,
+			builds.Artifact{Artifact: build.Artifact{Step: 1, Name: "unit.xml", SHA256: sum, Kind: "junit", Path: "build/1/1"}},
+			report,
+		)
 		if err != nil || a.ID != 1 || a.State != builds.Stored {
 			t.Errorf("%+v, %v", a, err)
 		}
 	}
-	if a, err := s.ReportArtifact(s.ctx, id, builds.Artifact{Artifact: build.Artifact{Step: 1, Name: "shop", SHA256: sum, Kind: "file", Path: "build/1/2"}}, nil); err != nil || a.ID != 2 {
+	if a, err := s.ReportArtifact(s.ctx, id, builds.Artifact{Artifact: build.Artifact{Step: 1, Name: "shop", SHA256: sum, Kind: "file", Path: "build/1/2"}}, nil); err != nil ||
+		a.ID != 2 {
 		t.Errorf("%+v, %v", a, err)
 	}
 	other := strings.Repeat("01", 32)
-	if _, err := s.ReportArtifact(s.ctx, id, builds.Artifact{Artifact: build.Artifact{Step: 1, Name: "shop", SHA256: other}}, nil); !fault.Is(err, fault.Conflict) {
+	if _, err := s.ReportArtifact(s.ctx, id, builds.Artifact{Artifact: build.Artifact{Step: 1, Name: "shop", SHA256: other}}, nil); !fault.Is(
+		err,
+		fault.Conflict,
+	) {
 		t.Errorf("another content: %v", err)
 	}
 	tests, err := s.TestResults(s.ctx, id, builds.TestResult{}, true, 10)
@@ -175,7 +189,10 @@ func whatAnotherEngineReportsIsBounded(t *testing.T, s setup) {
 		whole.Steps = append(whole.Steps, builds.Step{ID: n, Stage: "test", Name: fmt.Sprint(n), Needs: []int{}})
 	}
 	for n := 1; n <= 2000; n++ {
-		whole.Artifacts = append(whole.Artifacts, builds.Artifact{Artifact: build.Artifact{ID: n, Step: 1, Name: fmt.Sprint(n), SHA256: sum, Kind: "file"}, State: builds.Stored})
+		whole.Artifacts = append(
+			whole.Artifacts,
+			builds.Artifact{Artifact: build.Artifact{ID: n, Step: 1, Name: fmt.Sprint(n), SHA256: sum, Kind: "file"}, State: builds.Stored},
+		)
 	}
 	_, err := s.Ingest(s.ctx, id, whole)
 	storetest.Check(t, err)
@@ -193,7 +210,12 @@ func whatAnotherEngineReportsIsBounded(t *testing.T, s setup) {
 	refused("all 2000 steps", err)
 	_, err = s.ReportArtifact(s.ctx, id, builds.Artifact{Artifact: build.Artifact{Step: 1, Name: "1", SHA256: sum, Kind: "file"}}, nil)
 	storetest.Check(t, err)
-	_, err = s.ReportArtifact(s.ctx, id, builds.Artifact{Artifact: build.Artifact{Step: 1, Name: "one more", SHA256: sum, Kind: "file"}}, nil)
+	_, err = s.ReportArtifact(
+		s.ctx,
+		id,
+		builds.Artifact{Artifact: build.Artifact{Step: 1, Name: "one more", SHA256: sum, Kind: "file"}},
+		nil,
+	)
 	refused("all 2000 artifacts", err)
 	_, err = s.ReportStatus(s.ctx, id, builds.ReportedStep{ID: 1}, builds.Event{Status: build.Running})
 	refused("all 20000 changes of status", err)
@@ -206,7 +228,12 @@ func whatAnotherEngineReportsIsBounded(t *testing.T, s setup) {
 		if n > 0 { // the results of the first one would take seconds to store
 			report.Results = make([]testresult.Result, tests)
 		}
-		_, err := s.ReportArtifact(s.ctx, id, builds.Artifact{Artifact: build.Artifact{Step: 1, Name: fmt.Sprint(n), SHA256: sum, Kind: "junit", Path: "x"}}, report)
+		_, err := s.ReportArtifact(
+			s.ctx,
+			id,
+			builds.Artifact{Artifact: build.Artifact{Step: 1, Name: fmt.Sprint(n), SHA256: sum, Kind: "junit", Path: "x"}},
+			report,
+		)
 		storetest.Check(t, err)
 	}
 	reports, err := s.TestReports(s.ctx, id)
@@ -228,8 +255,17 @@ func badTimesThatAreStoredAreRead(t *testing.T, s setup) {
 		storetest.Check(t, err)
 		row.Status, row.StartedAt, row.EndedAt, row.LastSeq = build.Failed, bad, bad, 1
 		storetest.Check(t, rows.UpdateBuild(row))
-		storetest.Check(t, rows.PutSteps(id, []builds.Step{{ID: 1, Stage: "test", Name: "unit", Needs: []int{}, Status: build.Failed, StartedAt: bad, EndedAt: bad}}))
-		return rows.InsertBuildEvents(id, []builds.Event{{Seq: 1, Source: builds.Engine, EventID: "1", Status: build.Failed, Applied: true, At: bad, StoredAt: tx.Now()}})
+		storetest.Check(
+			t,
+			rows.PutSteps(
+				id,
+				[]builds.Step{{ID: 1, Stage: "test", Name: "unit", Needs: []int{}, Status: build.Failed, StartedAt: bad, EndedAt: bad}},
+			),
+		)
+		return rows.InsertBuildEvents(
+			id,
+			[]builds.Event{{Seq: 1, Source: builds.Engine, EventID: "1", Status: build.Failed, Applied: true, At: bad, StoredAt: tx.Now()}},
+		)
 	})
 	storetest.Check(t, err)
 	one, err := s.Build(s.ctx, id)

@@ -17,7 +17,38 @@ func whatALaterBuildReusesIsKept(t *testing.T, s setup) {
 	earlier := s.create(t)
 	identity := strings.Repeat("ab", 32)
 	planned := []builds.Step{{ID: 1, Stage: "test", Name: "unit", Identity: identity}}
-	s.ingest(t, earlier, builds.Batch{Steps: planned, Artifacts: []builds.Artifact{{Artifact: build.Artifact{ID: 1, Step: 1, Name: "tool", SHA256: strings.Repeat("00", 32), Kind: "file", Path: "build/1/1", Executable: true}, State: builds.Stored}, {Artifact: build.Artifact{ID: 2, Step: 1, Name: "text", SHA256: strings.Repeat("00", 32), Kind: "file", Path: "build/1/2"}, State: builds.Stored}}})
+	s.ingest(
+		t,
+		earlier,
+		builds.Batch{
+			Steps: planned,
+			Artifacts: []builds.Artifact{
+				{
+					Artifact: build.Artifact{
+						ID:         1,
+						Step:       1,
+						Name:       "tool",
+						SHA256:     strings.Repeat("00", 32),
+						Kind:       "file",
+						Path:       "build/1/1",
+						Executable: true,
+					},
+					State: builds.Stored,
+				},
+				{
+					Artifact: build.Artifact{
+						ID:     2,
+						Step:   1,
+						Name:   "text",
+						SHA256: strings.Repeat("00", 32),
+						Kind:   "file",
+						Path:   "build/1/2",
+					},
+					State: builds.Stored,
+				},
+			},
+		},
+	)
 	s.ingest(t, earlier, builds.Batch{Events: []builds.Event{event(1, 0, build.Running), event(2, 1, build.Running)}})
 	for _, again := range []string{identity, strings.Repeat("cd", 32)} { // as another version plans it
 		planned[0].Identity = again

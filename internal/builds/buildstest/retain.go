@@ -106,8 +106,22 @@ func whatIsTooOldIsDeleted(t *testing.T, s setup) {
 			s.ingest(t, id, builds.Batch{Logs: []*builds.LogBatch{file.batch(1, from, from+size)}})
 		}
 		s.ingest(t, id, builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "test", Name: "unit"}},
-			Artifacts: []builds.Artifact{{Artifact: build.Artifact{ID: 1, Step: 1, Name: "a", SHA256: strings.Repeat("00", 32), Kind: "junit", Path: builds.Folder(id) + "/1"}, State: builds.Stored}},
-			Tests:     []builds.TestReport{{Artifact: 1, Step: 1, Name: "a", Format: testresult.JUnit, Results: results}}, Events: life(file, 1)})
+			Artifacts: []builds.Artifact{
+				{
+					Artifact: build.Artifact{
+						ID:     1,
+						Step:   1,
+						Name:   "a",
+						SHA256: strings.Repeat("00", 32),
+						Kind:   "junit",
+						Path:   builds.Folder(id) + "/1",
+					},
+					State: builds.Stored,
+				},
+			},
+			Tests: []builds.TestReport{
+				{Artifact: 1, Step: 1, Name: "a", Format: testresult.JUnit, Results: results},
+			}, Events: life(file, 1)})
 	}
 	rows := &watched{Driver: s.driver}
 	storetest.Check(t, builds.New(s.db, rows, builds.Options{}).Delete(s.ctx, deleted))
@@ -126,7 +140,10 @@ func whatIsTooOldIsDeleted(t *testing.T, s setup) {
 	if s.db.Embedded() {
 		past = strconv.FormatInt(now.Add(-48*time.Hour).UnixMicro(), 10)
 	}
-	storetest.Check(t, s.database.Exec(fmt.Sprintf("UPDATE build SET last_progress_at = %s, created_at = %s WHERE build_id <> %d", past, past, young)))
+	storetest.Check(
+		t,
+		s.database.Exec(fmt.Sprintf("UPDATE build SET last_progress_at = %s, created_at = %s WHERE build_id <> %d", past, past, young)),
+	)
 	for range 2 {
 		storetest.Check(t, s.Retain(s.ctx, 24*time.Hour, &blobs))
 	}

@@ -28,13 +28,24 @@ import (
 
 // builder returns what runs builds in this place and shows them on this command line.
 func builder(a *cmdline.App) *local.Builder {
-	b := &local.Builder{Files: a.Place, Console: buildConsole{a}, Environment: a.Environment, Dir: a.Dir, Home: a.Flags.Home, Version: a.Version, Err: a.Err,
-		Earlier: func(name, folder string) (*results.Reader, error) { return earlierBuild(a, name, folder) },
+	b := &local.Builder{
+		Files:       a.Place,
+		Console:     buildConsole{a},
+		Environment: a.Environment,
+		Dir:         a.Dir,
+		Home:        a.Flags.Home,
+		Version:     a.Version,
+		Err:         a.Err,
+		Earlier:     func(name, folder string) (*results.Reader, error) { return earlierBuild(a, name, folder) },
 		Trace: func(ctx context.Context, errors *slog.Logger) (trace.TracerProvider, func(context.Context) error) {
 			return traceBuild(ctx, a, errors)
 		},
 		Waits: func(limit time.Duration) {
-			fmt.Fprintf(a.Err, "waiting up to %s until a reader has acknowledged the results; Ctrl-C ends this\n", server.ShortDuration(limit))
+			fmt.Fprintf(
+				a.Err,
+				"waiting up to %s until a reader has acknowledged the results; Ctrl-C ends this\n",
+				server.ShortDuration(limit),
+			)
 		},
 		Terminated: func(ctx context.Context) bool { return errors.Is(context.Cause(ctx), lifecycle.ErrTerminated) },
 	}
@@ -76,8 +87,11 @@ func (c buildConsole) Shell(ctx context.Context, kept command.Kept) error {
 }
 
 func (c buildConsole) View(h local.Head) worker.View {
-	return show.NewBuildView(c.a.Printer(), show.BuildHead{ID: h.ID, Name: buildName(c.a, h), Label: h.Label, Results: h.Results, Log: readLogWith(c.a, h),
-		Resume: resumeWith(c.a, h), Resumes: describeResumed(h), Plan: h.Plan, Runner: h.Runner, Advice: h.Advice})
+	return show.NewBuildView(
+		c.a.Printer(),
+		show.BuildHead{ID: h.ID, Name: buildName(c.a, h), Label: h.Label, Results: h.Results, Log: readLogWith(c.a, h),
+			Resume: resumeWith(c.a, h), Resumes: describeResumed(h), Plan: h.Plan, Runner: h.Runner, Advice: h.Advice},
+	)
 }
 
 // buildName returns what other commands take for a build: its id, or the folder of its results, which has a separator.

@@ -18,7 +18,8 @@ import (
 
 // passwordFlag declares the flag that gives a build its passwords.
 func passwordFlag(c *cobra.Command, into *[]string) {
-	c.Flags().StringArrayVarP(into, "password", "p", nil, "give an input of type password its value, as NAME=VALUE; NAME alone asks for it on a terminal, else takes the next line of the standard input (repeatable)")
+	c.Flags().
+		StringArrayVarP(into, "password", "p", nil, "give an input of type password its value, as NAME=VALUE; NAME alone asks for it on a terminal, else takes the next line of the standard input (repeatable)")
 }
 
 // longestPassword bounds the passwords that are read from the standard input, in bytes.
@@ -33,7 +34,8 @@ func readPasswords(ctx context.Context, a *cmdline.App, pairs []string) (map[str
 		name, value, given := strings.Cut(pair, "=")
 		switch {
 		case name == "":
-			return nil, fault.New(fault.Invalid, "--password wants a name").WithHint("--password NAME=VALUE, or --password NAME with the value on the standard input")
+			return nil, fault.New(fault.Invalid, "--password wants a name").
+				WithHint("--password NAME=VALUE, or --password NAME with the value on the standard input")
 		case !given && a.CanAsk():
 			asked, err := askPassword(ctx, a, name)
 			if err != nil {

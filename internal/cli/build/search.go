@@ -25,7 +25,10 @@ func buildSearchCommand(a *cmdline.App) *cobra.Command {
 		Long: `Prints the lines that contain a text, of one build or of all builds of a project or a
 time. Upper and lower case are alike. Nothing is indexed: the logs are read, the newest
 first, so narrow the search down.`,
-		Example:           cmdline.Examples("waybill build search panic 41 --server https://waybill.example.org", "waybill build search 'connection refused' --project shop --since 24h --server https://waybill.example.org"),
+		Example: cmdline.Examples(
+			"waybill build search panic 41 --server https://waybill.example.org",
+			"waybill build search 'connection refused' --project shop --since 24h --server https://waybill.example.org",
+		),
 		Args:              cmdline.Arguments(1, 2, "TEXT", "BUILD"),
 		ValidArgsFunction: completeBuilds(a),
 		RunE: func(c *cobra.Command, given []string) (err error) {
@@ -38,7 +41,8 @@ first, so narrow the search down.`,
 			}
 			o.Text, o.Build, o.Out, o.Bytes = given[0], cmdline.Optional(given, 1), a.Printer(), show.Ungated(a.Out)
 			if a.Flags.Server == "" {
-				return fault.New(fault.Invalid, "the logs of a server's builds are searched").WithHint("add --server ADDRESS; here: waybill build log BUILD | grep TEXT")
+				return fault.New(fault.Invalid, "the logs of a server's builds are searched").
+					WithHint("add --server ADDRESS; here: waybill build log BUILD | grep TEXT")
 			}
 			return runBuildSearch(c.Context(), buildClient(a, a.Flags.Server), o)
 		},

@@ -29,7 +29,12 @@ func NewFolder(t *testing.T, files map[string]string) *Folder {
 	for name, content := range files {
 		f.Write(t, name, content)
 	}
-	f.App = &cmdline.App{Place: assembly.Place{Dir: f.Dir, Environment: func(string) string { return "" }}, In: strings.NewReader(""), Out: &f.Printed, Err: &f.Warned}
+	f.App = &cmdline.App{
+		Place: assembly.Place{Dir: f.Dir, Environment: func(string) string { return "" }},
+		In:    strings.NewReader(""),
+		Out:   &f.Printed,
+		Err:   &f.Warned,
+	}
 	return f
 }
 

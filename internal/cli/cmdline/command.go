@@ -35,7 +35,8 @@ func Arguments(least, most int, names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, given []string) error {
 		switch {
 		case len(given) < least:
-			return fault.New(fault.Invalid, "%s wants %s", c.CommandPath(), strings.Join(names[len(given):least], " and ")).WithHint("%s", c.UseLine())
+			return fault.New(fault.Invalid, "%s wants %s", c.CommandPath(), strings.Join(names[len(given):least], " and ")).
+				WithHint("%s", c.UseLine())
 		case len(given) > most:
 			return fault.New(fault.Invalid, "%s: unexpected argument %q", c.CommandPath(), given[most]).WithHint("%s", c.UseLine())
 		}

@@ -153,7 +153,11 @@ func CompleteRevisions(a *App) Completer {
 }
 
 func RevisionLabels(ctx context.Context, log server.Caller, name string) ([]string, error) {
-	found, err := server.ListRevisions.Call(ctx, log, server.RevisionsInput{PipelinePath: server.PipelinePath{Pipeline: name}, Limit: ListLimit})
+	found, err := server.ListRevisions.Call(
+		ctx,
+		log,
+		server.RevisionsInput{PipelinePath: server.PipelinePath{Pipeline: name}, Limit: ListLimit},
+	)
 	var labels []string
 	for _, r := range found {
 		labels = append(labels, r.Label+"\t"+r.Subject)

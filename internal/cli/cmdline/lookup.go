@@ -38,7 +38,10 @@ func Resolve(ctx context.Context, log DeploymentLister, text string) (server.Ref
 
 // WithDeployment opens the log and finds the deployment that the first argument names; without one, the newest of this
 // folder's pipeline.
-func WithDeployment(a *App, do func(ctx context.Context, s *assembly.Session, ref server.Ref, rest []string) error) func(*cobra.Command, []string) error {
+func WithDeployment(
+	a *App,
+	do func(ctx context.Context, s *assembly.Session, ref server.Ref, rest []string) error,
+) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, arguments []string) error {
 		return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
 			name, err := a.PipelineName(arguments)

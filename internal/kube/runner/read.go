@@ -36,7 +36,11 @@ func (a *podAttempt) read(ctx context.Context, client *Client) (end *build.Spool
 			there = time.Now()
 		}
 		if time.Since(there) > a.runner.Away {
-			return nil, "", fmt.Errorf("Unknown: the step's output cannot be read, for %s: %w", a.runner.Away, err) //nolint:staticcheck // a reason, as Kubernetes writes them
+			return nil, "", fmt.Errorf( //nolint:staticcheck // a reason, as Kubernetes writes them
+				"Unknown: the step's output cannot be read, for %s: %w",
+				a.runner.Away,
+				err,
+			)
 		}
 		if rest = a.ended(); rest && err == nil {
 			continue
@@ -108,7 +112,11 @@ func (a *podAttempt) withoutTrailer(ctx context.Context) (*build.SpoolTrailer, s
 		return &build.SpoolTrailer{Code: 128 + 9}, text, nil
 	}
 	// Kubelet may report only now that the whole pod was taken away.
-	ctx, cancel := context.WithTimeoutCause(ctx, reasonWait, errors.New("Unknown: the step has ended, and its exit status cannot be read")) //nolint:staticcheck // a reason, as Kubernetes writes them
+	ctx, cancel := context.WithTimeoutCause(
+		ctx,
+		reasonWait,
+		errors.New("Unknown: the step has ended, and its exit status cannot be read"), //nolint:staticcheck // a reason, as Kubernetes writes them
+	)
 	defer cancel()
 	<-ctx.Done()
 	return nil, "", context.Cause(ctx)

@@ -63,7 +63,8 @@ func replacersLeaveOne(t *testing.T, s setup) {
 	for i := range callers {
 		all.Go(func() {
 			var err error
-			if made[i], err = s.enqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.ReplaceWaiting}); err != nil && !fault.Is(err, fault.LedgerUnavailable) {
+			if made[i], err = s.enqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.ReplaceWaiting}); err != nil &&
+				!fault.Is(err, fault.LedgerUnavailable) {
 				t.Errorf("caller %d: %v", i, err)
 			}
 		})
@@ -213,7 +214,10 @@ func replaysAreMadeOnce(t *testing.T, s setup) {
 	for ended := 0; ended < jobs; {
 		var completions []queue.Completion
 		for _, c := range s.claim(t, host, "noop", min(500, jobs-ended)) {
-			completions = append(completions, queue.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: action.Outcome{Kind: action.Fatal}})
+			completions = append(
+				completions,
+				queue.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: action.Outcome{Kind: action.Fatal}},
+			)
 		}
 		_, err := s.CompleteAndClaim(s.ctx, host, completions, nil)
 		storetest.Check(t, err)

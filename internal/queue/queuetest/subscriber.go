@@ -26,8 +26,10 @@ type teller struct{ away atomic.Bool }
 // call is an action that calls a subscriber; its name says why.
 func call(a action.Action, about string, s queue.Subscriber) queue.Successor {
 	name := about + " " + s.SuccessURI
-	return queue.Successor{Action: action.Action{ID: action.DerivedID(a.ID.Time(), a.ID.String(), name, s.ID.String()), Kind: "callback", Name: name,
-		Handler: "callback", ParentID: a.ID, Policy: policy()}}
+	return queue.Successor{
+		Action: action.Action{ID: action.DerivedID(a.ID.Time(), a.ID.String(), name, s.ID.String()), Kind: "callback", Name: name,
+			Handler: "callback", ParentID: a.ID, Policy: policy()},
+	}
 }
 
 func all(a action.Action, added []queue.Subscriber) []queue.Subscriber {
@@ -88,7 +90,8 @@ func laterSubscribersAreTold(t *testing.T, s setup) {
 	}
 	once := queue.Idempotency{Principal: "ana", Key: "k"}
 	for range 2 {
-		if made, err := s.enqueueWith(s.ctx, subscribed("p", "once"), queue.EnqueueOptions{Idempotency: &once}); err != nil || made.ID != job {
+		if made, err := s.enqueueWith(s.ctx, subscribed("p", "once"), queue.EnqueueOptions{Idempotency: &once}); err != nil ||
+			made.ID != job {
 			t.Fatalf("by key: %+v, %v", made, err)
 		}
 	}
@@ -102,11 +105,28 @@ func laterSubscribersAreTold(t *testing.T, s setup) {
 		t.Errorf("at the beginning (-want +got):\n%s", diff)
 	}
 	restarted := newAlone(&counting{Driver: s.driver}, queue.Options{Successors: &teller{}}) // all that is known is in the database
-	turned, err := restarted.CompleteAndClaim(s.ctx, host, []queue.Completion{{ID: job, Attempt: c.Thread.Attempt, Outcome: action.Outcome{Kind: action.Done, Output: []byte(`7`)}, Claimed: &c}}, nil)
+	turned, err := restarted.CompleteAndClaim(
+		s.ctx,
+		host,
+		[]queue.Completion{
+			{ID: job, Attempt: c.Thread.Attempt, Outcome: action.Outcome{Kind: action.Done, Output: []byte(`7`)}, Claimed: &c},
+		},
+		nil,
+	)
 	if err != nil || len(turned.Late)+len(turned.Deferred.IDs) > 0 {
 		t.Fatalf("%+v, %v", turned, err)
 	}
-	maps.Copy(want, map[string]int{"callback ": 1, "SUCCESSFUL 7 a": 1, "SUCCESSFUL 7 b": 1, "SUCCESSFUL 7 c": 1, "SUCCESSFUL 7 d": 1, "SUCCESSFUL 7 once": 1})
+	maps.Copy(
+		want,
+		map[string]int{
+			"callback ":         1,
+			"SUCCESSFUL 7 a":    1,
+			"SUCCESSFUL 7 b":    1,
+			"SUCCESSFUL 7 c":    1,
+			"SUCCESSFUL 7 d":    1,
+			"SUCCESSFUL 7 once": 1,
+		},
+	)
 	if diff := cmp.Diff(want, s.calls(t, job)); diff != "" {
 		t.Errorf("at the end (-want +got):\n%s", diff)
 	}
@@ -137,7 +157,8 @@ func endedJobsTellAtOnce(t *testing.T, s setup) {
 	}
 	once := queue.Idempotency{Principal: "ana", Key: "k"}
 	for range 2 {
-		if made, err := s.enqueueWith(s.ctx, subscribed("p", "once"), queue.EnqueueOptions{Idempotency: &once}); err != nil || made.ID != job {
+		if made, err := s.enqueueWith(s.ctx, subscribed("p", "once"), queue.EnqueueOptions{Idempotency: &once}); err != nil ||
+			made.ID != job {
 			t.Fatalf("by key: %+v, %v", made, err)
 		}
 	}
@@ -188,7 +209,12 @@ func subscribersMeetEnds(t *testing.T, s setup) {
 				}
 			})
 		}
-		done := queue.Completion{ID: job, Attempt: c.Thread.Attempt, Outcome: action.Outcome{Kind: action.Done, Output: json.RawMessage(`7`)}, Claimed: &c}
+		done := queue.Completion{
+			ID:      job,
+			Attempt: c.Thread.Attempt,
+			Outcome: action.Outcome{Kind: action.Done, Output: json.RawMessage(`7`)},
+			Claimed: &c,
+		}
 		for {
 			turned, err := s.CompleteAndClaim(s.ctx, host, []queue.Completion{done}, nil)
 			storetest.Check(t, err)

@@ -71,7 +71,11 @@ func (r drawer) stage(d pipeline.Definition, name string) pipeline.Stage {
 
 // steps returns the steps of a chain with these events.
 func steps(events ...string) []pipeline.Step {
-	builtIn := map[string]string{pipeline.HostReplicated: pipeline.Replicate, pipeline.HostDeployed: pipeline.Deploy, pipeline.HostTested: pipeline.Test}
+	builtIn := map[string]string{
+		pipeline.HostReplicated: pipeline.Replicate,
+		pipeline.HostDeployed:   pipeline.Deploy,
+		pipeline.HostTested:     pipeline.Test,
+	}
 	var list []pipeline.Step
 	for _, event := range events {
 		s := pipeline.Step{Name: builtIn[event], Event: event}
@@ -107,7 +111,13 @@ func (r drawer) addGroup(s *pipeline.Stage, name string) {
 }
 
 func (r drawer) maxParallel() pipeline.Limit {
-	return pick(r.dice, pipeline.Limit{N: 1}, pipeline.Limit{N: 2}, pipeline.Limit{N: 50, Percent: true}, pipeline.Limit{N: 100, Percent: true})
+	return pick(
+		r.dice,
+		pipeline.Limit{N: 1},
+		pipeline.Limit{N: 2},
+		pipeline.Limit{N: 50, Percent: true},
+		pipeline.Limit{N: 100, Percent: true},
+	)
 }
 
 func (r drawer) maxFailed() pipeline.Limit {
@@ -139,7 +149,16 @@ func (r drawer) waves() *pipeline.Waves {
 	}
 	w := &pipeline.Waves{Bake: r.bake()}
 	for range r.between(1, 2) {
-		w.Sizes = append(w.Sizes, pick(r.dice, pipeline.Limit{N: 1}, pipeline.Limit{N: 2}, pipeline.Limit{N: 1, Percent: true}, pipeline.Limit{N: 50, Percent: true}))
+		w.Sizes = append(
+			w.Sizes,
+			pick(
+				r.dice,
+				pipeline.Limit{N: 1},
+				pipeline.Limit{N: 2},
+				pipeline.Limit{N: 1, Percent: true},
+				pipeline.Limit{N: 50, Percent: true},
+			),
+		)
 	}
 	return w
 }
@@ -154,7 +173,14 @@ func (r drawer) bake() *pipeline.Bake {
 func (r drawer) gates() (gates []pipeline.Gate) {
 	for _, name := range []string{"x", "y"} {
 		if r.once(4) {
-			gates = append(gates, pipeline.Gate{Name: name, When: pick(r.dice, pipeline.Before, pipeline.After), Job: &pipeline.GateJob{Run: []string{"./ask"}}})
+			gates = append(
+				gates,
+				pipeline.Gate{
+					Name: name,
+					When: pick(r.dice, pipeline.Before, pipeline.After),
+					Job:  &pipeline.GateJob{Run: []string{"./ask"}},
+				},
+			)
 		}
 	}
 	return gates
@@ -166,8 +192,22 @@ func (r drawer) windows() (list []admission.Window) {
 		return nil
 	}
 	for range r.between(1, 2) {
-		w := admission.Window{Kind: cron.Allow, Schedule: pick(r.dice, "0 9 * * 1-5", "30 14 * * *", "0 9 * * 1-5", "30 14 * * *", "30 14 * * *", "0 9 20 3 *", "0 9 2 1 *", "0 0 30 2 *"), Timezone: pick(r.dice, "", "Europe/Stockholm"),
-			Duration: action.Duration(pick(r.dice, 45*time.Minute, 8*time.Hour))}
+		w := admission.Window{
+			Kind: cron.Allow,
+			Schedule: pick(
+				r.dice,
+				"0 9 * * 1-5",
+				"30 14 * * *",
+				"0 9 * * 1-5",
+				"30 14 * * *",
+				"30 14 * * *",
+				"0 9 20 3 *",
+				"0 9 2 1 *",
+				"0 0 30 2 *",
+			),
+			Timezone: pick(r.dice, "", "Europe/Stockholm"),
+			Duration: action.Duration(pick(r.dice, 45*time.Minute, 8*time.Hour)),
+		}
 		if r.once(2) {
 			w.Kind, w.Schedule, w.Duration = cron.Deny, pick(r.dice, "15 9,14 * * *", "0 */6 * * *"), action.Duration(45*time.Minute)
 			w.Reason = pick(r.dice, "", "lunch")
