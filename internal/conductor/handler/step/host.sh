@@ -301,13 +301,14 @@ halt() { # [RELEASE]: ends the supervisor, the service, and all that it started;
 	done
 }
 ready() { # RELEASE UNIT: up since its program was started, for `hold` tenths of a second without a restart, at the latest `within` from now
-	waited=0 good=0 seen= lap=0 began=$(date +%s)
-	while [ $((within - waited)) -ge $((hold - good)) ] && ! withdrawn; do
+	waited=0 good=0 seen= lap=0 over=0 began=$(date +%s)
+	while [ $((within - waited)) -ge $((hold - good - lap)) ] && ! withdrawn; do
 		alive "$1" "$2" || run_service=
 		if [ -n "$run_service" ] && [ "$run_service" = "$seen" ]; then good=$((good + lap)); else seen=$run_service good=0; fi
 		[ -z "$seen" ] || [ "$good" -lt "$hold" ] || return 0
 		nap && lap=$step over=$((($(date +%s) - began - 1) * 10 - waited - step)) # on a busy host a nap is longer
-		if [ "$over" -gt 100 ]; then began=$((began + over / 10)); elif [ "$over" -gt 0 ]; then lap=$((lap + over)); fi # first: the clock was set
+		if [ "$over" -gt 100 ]; then began=$((began + (over - 100) / 10)) over=100; fi # the clock was set
+		[ "$over" -lt 0 ] || lap=$((lap + over))
 		waited=$((waited + lap))
 	done
 	return 1

@@ -185,6 +185,20 @@ func TestABusyHostTakesNoLongerThanReadyAllows(t *testing.T) {
 	w.wantOutcome(w.do(ctx, 1, pipeline.HostDeployed), action.Retry, "did not stay up", "out of memory")
 }
 
+// TestABusyHostKeepsAServiceThatIsUp: a nap that outlasts most of ready.within counts as time of the service, too.
+func TestABusyHostKeepsAServiceThatIsUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, shells["dash"](t))
+	slow := t.TempDir()
+	if err := os.WriteFile(filepath.Join(slow, "sleep"), []byte("#!/bin/sh\nexec /bin/sleep 3\n"), 0o755); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	w.handler.config.Env = []string{"PATH=" + slow + ":" + strings.TrimPrefix(w.handler.config.Env[0], "PATH=")}
+	w.service.Ready = pipeline.Ready{For: action.Duration(4 * time.Second), Within: action.Duration(5 * time.Second)}
+	w.revise(1, forever)
+	w.ship(1)
+}
+
 func TestChangedServiceThatDiesGetsItsFormerUnitBack(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.revise(1, `[ "$1" = oak ] || exit 5; `+forever)
