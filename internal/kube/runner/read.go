@@ -88,11 +88,14 @@ func (a *podAttempt) explain(ctx context.Context, trailer *build.SpoolTrailer) (
 	}
 	within, cancel := context.WithTimeout(ctx, reasonWait)
 	defer cancel()
-	ended := func(p *pod) bool { return p.container(containerStep).Terminated != nil }
-	if trailer.Ended { // kubelet reports why it ends a pod, as by an eviction, only after the last of its containers has ended
-		ended = func(*pod) bool { return false }
+	known := false
+	if !trailer.Ended {
+		known, _ = a.runner.seen.await(within, a.uid, func(p *pod) bool { return p.container(containerStep).Terminated != nil })
 	}
-	_, _ = a.runner.seen.await(within, a.uid, ended) // else nothing is known
+	if !known {
+		// kubelet reports why it ends a pod, as by an eviction, only after the last of its containers has ended; observe then ends ctx
+		<-within.Done()
+	}
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}

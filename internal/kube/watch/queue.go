@@ -75,7 +75,11 @@ func (q *Queue) next(ctx context.Context) bool {
 		return false
 	}
 	defer q.names.Done(name)
-	if ctx.Err() != nil || q.waits(name) {
+	if ctx.Err() != nil {
+		return true
+	}
+	if left := q.waits(name); left > 0 {
+		q.names.AddAfter(name, left) // it may be in line for an earlier time, by a failure that was forgotten
 		return true
 	}
 	again, err := q.config.Handle(ctx, name)
@@ -91,12 +95,14 @@ func (q *Queue) next(ctx context.Context) bool {
 	return true
 }
 
-// waits reports whether a name has failed and is in line for later.
-func (q *Queue) waits(name string) bool {
+// waits returns how long a name that has failed still waits.
+func (q *Queue) waits(name string) time.Duration {
 	q.mutex.Lock()
 	defer q.mutex.Unlock()
-	f := q.failed[name]
-	return f != nil && time.Now().Before(f.until)
+	if f := q.failed[name]; f != nil {
+		return time.Until(f.until)
+	}
+	return 0
 }
 
 // fail counts a failure, and returns the time until the name is handled again.
