@@ -15,14 +15,13 @@ import (
 // AddBuild stores a build without a deployment and the action that has it run, in one transaction. The action must have an id; its
 // parameters are made here. The repeat of a request returns the first build.
 func (l *Ledger) AddBuild(ctx context.Context, b builds.Build, p builds.Passwords, a action.Action, once *queue.Idempotency) (id builds.ID, created bool, err error) {
-	o := queue.EnqueueOptions{Idempotency: once, Before: func(tx *store.Tx, actions []action.Action) error {
+	var stored builds.Build // by Before, which may still run after the caller has left
+	o := queue.EnqueueOptions{Idempotency: once, Before: func(tx *store.Tx, actions []action.Action) (err error) {
 		b.ActionID = actions[0].ID
-		stored, err := l.Builds.CreateIn(tx, b)
-		if err != nil {
+		if stored, err = l.Builds.CreateIn(tx, b); err != nil {
 			return err
 		}
-		id = stored.ID
-		if err := l.Builds.AddPasswordsIn(tx, id, p); err != nil {
+		if err := l.Builds.AddPasswordsIn(tx, stored.ID, p); err != nil {
 			return err
 		}
 		return builds.Describe(&actions[0], stored)
@@ -32,7 +31,7 @@ func (l *Ledger) AddBuild(ctx context.Context, b builds.Build, p builds.Password
 		return 0, false, err
 	}
 	if made[0].ID == a.ID {
-		return id, true, nil
+		return stored.ID, true, nil
 	}
 	first, err := l.Action(ctx, made[0].ID)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/admission"
+	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 // ApprovalInput holds the parameters of ApproveStage.
@@ -62,6 +63,9 @@ var (
 func (a *api) registerApprovals() {
 	handle(a, ApproveStage,
 		func(ctx context.Context, in *ApprovalInput) (ApprovalView, error) {
+			if d := in.Body.Decision; d != "approve" && d != "reject" { // nothing has validated the input of a caller in this process
+				return ApprovalView{}, fault.New(fault.Invalid, "decision %q: want approve or reject", d)
+			}
 			return a.service.Approve(ctx, Approval{Pipeline: in.Pipeline, Stage: in.Stage, Revision: in.Body.Revision, Deployment: in.Body.Deployment,
 				Reject: in.Body.Decision == "reject", Reason: in.Body.Reason, By: IdentityOf(ctx).Name})
 		})
