@@ -84,12 +84,28 @@ func TestAnswerWithoutItsEndIsNoSuccess(t *testing.T) {
 	} {
 		// In place of the shell that runs the program; the call's own shell checks the program's
 		// digest before.
-		if err := os.WriteFile(filepath.Join(dir, "sh"), []byte("#!/bin/dash\ncase $1 in */host-*) ;; *) exec dash \"$@\" ;; esac\n"+script+"\n"), 0o755); err != nil { //nolint:gosec // a program
+		calls := filepath.Join(dir, name)
+		program := fmt.Sprintf("#!/bin/dash\ncase $1 in */host-*) echo call >>'%s' ;; *) exec dash \"$@\" ;; esac\n%s\n", calls, script)
+		if err := os.WriteFile(filepath.Join(dir, "sh"), []byte(program), 0o755); err != nil { //nolint:gosec // a program
 			t.Fatal(err)
 		}
 		w.handler.config.Env = []string{"PATH=" + dir + ":/usr/bin:/bin"}
 		for _, event := range []string{pipeline.HostReplicated, pipeline.HostDeployed, pipeline.HostTested, "host-warm"} {
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // a test is tried until then
+			if err := os.WriteFile(calls, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			if event == pipeline.HostTested { // which tries its checks until its time is over
+				go func() {
+					defer cancel()
+					for ctx.Err() == nil {
+						if content, err := os.ReadFile(calls); err != nil || bytes.Count(content, []byte("\n")) > 3 {
+							return
+						}
+						time.Sleep(10 * time.Millisecond)
+					}
+				}()
+			}
 			o := w.do(ctx, 1, event)
 			cancel()
 			if o.Kind != action.Retry || !strings.Contains(o.Error, "is not complete") {
