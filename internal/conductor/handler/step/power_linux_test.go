@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -95,18 +94,16 @@ func TestAnswerWithoutItsEndIsNoSuccess(t *testing.T) {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
-			if event == pipeline.HostTested { // which tries its checks until its time is over
-				go func() {
-					defer cancel()
-					for ctx.Err() == nil {
-						if content, err := os.ReadFile(calls); err != nil || bytes.Count(content, []byte("\n")) > 3 {
-							return
-						}
-						time.Sleep(10 * time.Millisecond)
-					}
-				}()
+			ended := make(chan action.Outcome, 1)
+			go func() { ended <- w.do(ctx, 1, event) }()
+			if event == pipeline.HostTested { // tries its checks until its time is over
+				until(t, "four tries of "+event, func() bool {
+					content, err := os.ReadFile(calls)
+					return err == nil && bytes.Count(content, []byte("\n")) > 3
+				})
+				cancel()
 			}
-			o := w.do(ctx, 1, event)
+			o := <-ended
 			cancel()
 			if o.Kind != action.Retry || !strings.Contains(o.Error, "is not complete") {
 				t.Errorf("%s: %s is %s: %s", name, event, o.Kind, o.Error)
