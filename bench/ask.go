@@ -209,8 +209,8 @@ func deployed(ctx context.Context, l *ledger.Ledger, number int64, rows []pipeli
 	return head.Seq, err
 }
 
-// entriesEach is how many entries a finished deployment has: four of each host, six of what is above
-// them, and the note of its creation.
+// entriesEach is the number of entries of a finished deployment: four of each host, six of what is above them, and
+// the note of its creation.
 const entriesEach = 4*askHosts + 7
 
 // passage returns the facts of a deployment that finishes.

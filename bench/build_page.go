@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/builds"
 )
 
-// pageLines is how many entries a page of a log has.
+// pageLines is the number of entries of a page of a log.
 const pageLines = 500
 
 // buildPage measures how long reading 500 entries of a long log takes from the database: at its end, and at its start.

@@ -19,7 +19,7 @@ func cabooseFaultsFlags(f *flag.FlagSet, o *Options) {
 	f.IntVar(&o.DeleteFails, "delete-fails", 7, "of each workflow")
 }
 
-// featuresOfJob is how many callbacks follow each job.
+// featuresOfJob is the number of callbacks that follow each job.
 const featuresOfJob = 10
 
 // cabooseFaults counts what a caboose gets wrong whose archive and whose cluster fail again and

@@ -22,7 +22,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/command"
 )
 
-// Options are what the benches take; each has those that it names.
+// Options are the parameters of the benches; each has those that it names.
 type Options struct {
 	Driver  string // sqlite | postgres
 	DSN     string // of a PostgreSQL server on which databases may be made; "": WAYBILL_TEST_POSTGRES

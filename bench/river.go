@@ -24,8 +24,8 @@ type nothing struct {
 // Kind returns the job's name.
 func (nothing) Kind() string { return "nothing" }
 
-// riverSettings are what a River client can be tuned by. It fetches at most as many jobs at a time
-// as it has workers, at most one fetch per cooldown.
+// riverSettings tune a River client. It fetches at most as many jobs at a time as it has workers, at most one fetch
+// per cooldown.
 type riverSettings struct {
 	workers  int
 	cooldown time.Duration

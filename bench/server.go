@@ -38,7 +38,7 @@ func onServer(ctx context.Context, dsn string, measure func() (Round, error)) (R
 	return round, err
 }
 
-// used is what a database and the processes around it have used so far.
+// used is the consumption so far of a database and the processes around it.
 type used struct {
 	wal, buffers   int64
 	client, server time.Duration // CPU

@@ -23,7 +23,7 @@ const (
 	AtMostOnce  Delivery = "at-most-once"  // give up, code outcome_unknown
 )
 
-// Action is what to do. It is stored once and never changed.
+// Action describes one piece of work. It is stored once and never changed.
 type Action struct {
 	ID         ID              `json:"id"`
 	Kind       string          `json:"kind"`              // job, callback, step, build, …
@@ -63,8 +63,7 @@ type Subscriber struct {
 // KindJob is the kind of an action that was made by executing a process.
 const KindJob = "job"
 
-// Answer is how the request for a job wants what the job makes (OGC API – Processes 1.0,
-// execute.yaml).
+// Answer describes the response that a request for a job expects (OGC API – Processes 1.0, execute.yaml).
 type Answer struct {
 	Response string            `json:"response,omitempty"` // raw or document; "" is raw
 	Outputs  map[string]string `json:"outputs,omitempty"`  // value or reference by name; none: every output by value

@@ -23,7 +23,7 @@ func (a Ask) Within(full map[string]bool) Ask {
 	return a
 }
 
-// Grant is what an instance may do in a lane until it asks again.
+// Grant bounds the attempts that an instance may start in a lane until its next request.
 type Grant struct {
 	Key    string
 	Tokens int // attempts that it may start; Unlimited: the lane has no meter

@@ -8,11 +8,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// FreeLosses is how many lost leases spend no attempt. A restart is not the action's fault, but an
-// action that kills its conductor again and again must end.
+// FreeLosses is the number of lost leases that spend no attempt. A restart is not the action's fault, but an action
+// that kills its conductor again and again must end.
 const FreeLosses = 20
 
-// StopLease is how long one conductor alone may try to stop handed-off work.
+// StopLease bounds the time in which one conductor alone tries to stop handed-off work.
 const StopLease = time.Minute
 
 // LeaseGrace is added to an attempt's timeout to make its lease. The conductor ends the attempt at

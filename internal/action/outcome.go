@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// OutcomeKind is how an attempt went, as its handler reports it.
+// OutcomeKind classifies the end of an attempt, as its handler reports it.
 type OutcomeKind uint8
 
 // The outcomes. The zero value is none of these, so that a handler that forgot to set one is
@@ -54,7 +54,7 @@ type Outcome struct {
 	DisableLane bool      `json:"disableLane,omitempty"`
 }
 
-// Policy is how often and when an action is tried.
+// Policy sets the number and the times of an action's attempts.
 type Policy struct {
 	Retries        int        `json:"retries"`            // after the first attempt
 	Initial        Duration   `json:"initial"`            // before the first retry

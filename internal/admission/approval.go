@@ -180,11 +180,11 @@ type ApprovalState struct {
 	Count int      `json:"count"` // approvals that it needs
 	Given []string `json:"given"` // who has approved, of those who may
 	By    []string `json:"by"`    // who may approve; none: everybody with the scope approve
-	// Not is who registered the revision and therefore may not approve it; "": the registrant may.
+	// Not names the registrant of the revision, who may not approve it; "": the registrant may.
 	Not string `json:"not,omitempty"`
 	// Uploaders are those who uploaded artifacts of the revision and therefore may not approve it.
 	Uploaders []string `json:"uploaders,omitempty"`
-	// Rejected is who rejected it and why, such as "by bob: too slow"; "": it is not rejected.
+	// Rejected gives the person who rejected it and the reason, such as "by bob: too slow"; "": it is not rejected.
 	Rejected string `json:"rejected,omitempty"`
 }
 

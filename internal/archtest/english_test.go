@@ -16,15 +16,15 @@ var turns = []struct {
 	ceiling int
 	write   string
 }{
-	{`^\w+ (is|are) (how|what|where|who|when|why)\b`, 550, "the noun: a limit, a path, an interval; or what a value holds or configures"},
-	{`\b[Ww]hat\b`, 3020, "the noun: waiting steps, consequences of failures"},
-	{`\b[Ss](ays?|aid)\b`, 680, "returns, reports, sets, names, contains"},
-	{`\b([Aa]sk(s|ed|ing)?|[Qq]uestions?)\b`, 710, "request, query, poll, call"},
+	{`^\w+ (is|are) (how|what|where|who|when|why)\b`, 40, "the noun: a limit, a path, an interval; or what a value holds or configures"},
+	{`\b[Ww]hat\b`, 2755, "the noun: waiting steps, consequences of failures"},
+	{`\b[Ss](ays?|aid)\b`, 650, "returns, reports, sets, names, contains"},
+	{`\b([Aa]sk(s|ed|ing)?|[Qq]uestions?)\b`, 690, "request, query, poll, call"},
 	{`\b[Bb]ehind\b`, 155, "after, below, by way of"},
-	{`\b[Ll]ook(s|ed|ing)? for\b`, 90, "search for, find; a poll, a pass"},
-	{`\b[Aa]nother one\b`, 105, "name the thing: another worker, one more attempt"},
-	{`\b[Bb]y (itself|themselves)\b`, 65, "automatically, alone"},
-	{`\b([Cc]omes?|[Cc]ame|[Cc]oming) to\b`, 50, "amounts to, reaches"},
+	{`\b[Ll]ook(s|ed|ing)? for\b`, 85, "search for, find; a poll, a pass"},
+	{`\b[Aa]nother one\b`, 100, "name the thing: another worker, one more attempt"},
+	{`\b[Bb]y (itself|themselves)\b`, 60, "automatically, alone"},
+	{`\b([Cc]omes?|[Cc]ame|[Cc]oming) to\b`, 45, "amounts to, reaches"},
 	{`\b[Uu]nder way\b`, 60, "in progress, running"},
 	{`\b[Mm]eanwhile\b`, 75, "until then, at the same time"},
 	{`\b[Ii]n place of\b`, 30, "instead of"},

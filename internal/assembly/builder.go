@@ -123,7 +123,7 @@ func (s *Session) provisioner(ctx context.Context, o RoleOptions) (role lifecycl
 	}}, nil
 }
 
-// backend is where a provisioner runs workers, and what it does beside requests.
+// backend is the place where a provisioner runs workers, and its work beside requests.
 type backend struct {
 	provisioner.Backend
 	name  string // for metrics

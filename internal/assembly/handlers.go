@@ -24,7 +24,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// handlerSet is what the roles need of a configuration, made before it is in force.
+// handlerSet holds the parts of a configuration that roles need, made before it is in force.
 type handlerSet struct {
 	table    conductor.Table
 	clusters map[string]*kube.Cluster  // by handler: where its workflows are
@@ -32,7 +32,8 @@ type handlerSet struct {
 	cirrus   map[string]caboose.Cirrus // by handler: where Cirrus does its work
 }
 
-// noopWorkers is how many attempts of noop an instance makes at a time, unless server.yaml configures the handler.
+// noopWorkers is the number of attempts of noop that an instance makes at a time, unless server.yaml configures the
+// handler.
 const noopWorkers = 20
 
 // duties are the roles of this instance that need handlers.

@@ -62,7 +62,7 @@ const (
 	Remote                   // a server
 )
 
-// Mode is what a session is for.
+// Mode is the purpose of a session.
 type Mode uint8
 
 const (

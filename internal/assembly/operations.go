@@ -11,9 +11,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// Operations is what commands ask for. A *server.Service answers from the log
-// itself, a *server.Client from a server elsewhere; no command knows which. It is as
-// wide as the two, because it is what makes them the same.
+// Operations is the set of operations that commands call. A *server.Service answers from the log itself, a
+// *server.Client from a server elsewhere; no command knows which. It is as wide as the two, because it is what makes
+// them the same.
 type Operations interface {
 	server.Caller
 	PlanEdit(ctx context.Context, p server.Proposal) (server.EditView, error)

@@ -15,7 +15,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/file"
 )
 
-// Place is where a command line looks for its log: a folder, the flags, and the environment. Nothing is open yet.
+// Place holds the sources from which a command line finds its log: a folder, the flags, and the environment. Nothing
+// is open yet.
 type Place struct {
 	Dir         string              // the working directory
 	Environment func(string) string // such as os.Getenv
@@ -33,7 +34,7 @@ type Flags struct {
 	Store    string // the ledger's URL; "": the configuration's, else waybill.db in the home
 	SSHDials int    // connections to ssh hosts that are being made at a time; 0: the pool's default
 	Server   string // URL of a running `waybill up` or `waybill serve api`; "": work on the log itself
-	// LogRetention is how long results of builds in the database are kept, see config.ParseRetention; "": as configured.
+	// LogRetention is the retention of builds' results in the database, see config.ParseRetention; "": as configured.
 	LogRetention string
 }
 
@@ -122,7 +123,7 @@ func (p Place) override(cfg *config.Config) error {
 	return checkStore(cfg.Ledger.URL)
 }
 
-// ConfigPath is where the configuration is read from; required is false for the home's, which need not be there.
+// ConfigPath returns the path of the configuration; required is false for the home's, which need not exist.
 func (p Place) ConfigPath(h Home) (path string, required bool) {
 	for _, named := range []string{p.Flags.Config, p.Environment("WAYBILL_CONFIG")} {
 		if named != "" {

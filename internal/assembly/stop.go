@@ -122,7 +122,7 @@ const stopPatience = 3 * time.Minute
 var errStopsSlow = fault.New(fault.Unavailable, "the services were not ended within %s", stopPatience).
 	WithHint("waybill action list --kind stop")
 
-// stopperPatience is how long a process that has just taken the log has until its conductor must be there.
+// stopperPatience bounds the wait for the conductor of a process that has just taken the log.
 const stopperPatience = 3 * time.Second
 
 // awaitServed waits until a process serves a handler. where names the processes that could, for the error.
@@ -148,7 +148,7 @@ func (s *Session) awaitServed(ctx context.Context, handler, where string) error 
 	}
 }
 
-// stopWorkers is how many services are ended at a time.
+// stopWorkers is the number of services that are ended at a time.
 const stopWorkers = 8
 
 // awaitAction waits for the end of an action, which must be a good one.

@@ -44,7 +44,7 @@ const (
 	RoleWatchdog    = "watchdog"
 )
 
-// RoleOptions is how roles run in one process.
+// RoleOptions configures the roles of one process.
 type RoleOptions struct {
 	Drain    time.Duration // how long running attempts may continue at shutdown; 0: they are handed back at once
 	Log      *slog.Logger  // nil: nothing is logged

@@ -158,7 +158,7 @@ func (k *keeper) file(path, name string) error {
 	return k.sink.Artifact(name, kindFile, info.Mode()&0o111 != 0, f)
 }
 
-// maxLeftNames is how many links that are left out are named.
+// maxLeftNames bounds the number of omitted links that a message names.
 const maxLeftNames = 5
 
 // archive packs the files into one .tar.gz as it is stored.

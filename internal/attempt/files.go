@@ -11,8 +11,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
-// Files is what one attempt at a step gets into its workspace beside the files of the build, and what is kept of it. A runner
-// that runs steps elsewhere uses it on folders of this computer: on a copy of the workspace before, and on copies of the files after.
+// Files puts an attempt's own files into its workspace, beside the files of the build, and keeps its results. A
+// runner that runs steps elsewhere uses it on folders of this computer: on a copy of the workspace before, and on
+// copies of the files after.
 type Files struct {
 	run    build.Run
 	shelf  *buildcache.Shelf

@@ -20,7 +20,7 @@ import (
 // maxTestFiles is the number of files of test results that are read of a step.
 const maxTestFiles = 2000
 
-// watchedTests is what a step's rules for test results come to.
+// watchedTests holds a step's rules for test results, resolved.
 type watchedTests struct {
 	rules  *build.TestRules
 	repo   string

@@ -15,8 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// DefaultRegion is where no region is named and none is needed: servers that replace Amazon's
-// have none.
+// DefaultRegion is used if no region is named and none is needed: servers that replace Amazon's have none.
 const DefaultRegion = "us-east-1"
 
 // Config says whose services, and where. What is empty is found as Amazon's own tools find it.

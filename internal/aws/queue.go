@@ -27,10 +27,10 @@ func (a *Account) Send(ctx context.Context, queue, body string) error {
 	return nil
 }
 
-// batch is how many messages SQS gives and takes at once.
+// batch is the number of messages that SQS sends and accepts at once.
 const batch = 10
 
-// longPoll is how long SQS holds the line open for a message, in seconds.
+// longPoll is the time for which SQS waits for a message before it answers, in seconds.
 const longPoll = 20
 
 // Receive waits for messages, at most twenty seconds; there may be none. What is not deleted comes

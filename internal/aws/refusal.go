@@ -11,7 +11,7 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// Meaning is what an error of a service means for the caller.
+// Meaning classifies an error of a service for the caller.
 type Meaning uint8
 
 // The meanings.

@@ -39,7 +39,7 @@ func DigestBytes(digits string) []byte {
 	return nil
 }
 
-// TestFile is what one file of a step reports about tests.
+// TestFile is the report of one file of a step about tests.
 type TestFile struct {
 	Artifact int               `json:"artifactId"` // its bytes
 	Step     int               `json:"-"`

@@ -35,7 +35,7 @@ func (d Difference) same(other Difference) bool {
 	return d.Rule == other.Rule && d.BuildID == other.BuildID && d.WorkerID == other.WorkerID
 }
 
-// WatchDecision is what to do about one difference. Doing it twice is harmless.
+// WatchDecision is the reaction to one difference. Doing it twice is harmless.
 type WatchDecision struct {
 	Difference
 	Status      Status // the build's end, Lost or Canceled; "": it keeps its status
@@ -51,7 +51,7 @@ type Suspicion struct {
 	Since time.Time // when it was seen
 }
 
-// Suspicions are what one look leaves to the next.
+// Suspicions are passed from one look to the next.
 type Suspicions struct {
 	Open      []Suspicion // to be looked at again
 	Withdrawn []Suspicion // of the look before, which this one did not confirm

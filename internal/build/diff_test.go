@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
-// look is what a watchdog sees at one time.
+// look is a watchdog's view at one time.
 type look struct {
 	after   time.Duration // since the look before; 0: 30 s
 	builds  []build.ObservedBuild

@@ -36,7 +36,7 @@ type Stage struct {
 	Steps        []Step // in file order
 }
 
-// Condition is what earlier stages must have come to for a stage to run.
+// Condition is the result of earlier stages that a stage requires.
 type Condition string
 
 // The conditions.

@@ -20,7 +20,7 @@ type Input struct {
 	Values  []string // of a choice
 }
 
-// InputType is what an input accepts.
+// InputType is the type of the values of an input.
 type InputType string
 
 // The types of inputs.

@@ -20,7 +20,7 @@ const (
 	keyExclude = "exclude"
 )
 
-// matrix is what a step is multiplied by.
+// matrix lists the values by which a step is multiplied.
 type matrix struct {
 	axes    []axis
 	exclude []*document.Node // mappings of axes to values

@@ -30,7 +30,7 @@ func readNeeds(n *document.Node) []Need {
 	return needs
 }
 
-// place is where a step is in a file.
+// place is the position of a step in a file.
 type place struct{ stage, step int }
 
 // needs checks what the steps of a file wait for: each need names one step, and no step waits for itself.

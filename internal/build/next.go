@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Decision is what to do now. Every step is named at most once.
+// Decision lists the work to do now. Every step is named at most once.
 type Decision struct {
 	Start  []int     // ascending
 	End    []Ending  // steps that are not at work: they never began, or wait for another attempt

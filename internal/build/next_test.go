@@ -46,7 +46,7 @@ func needing(p *build.Plan, step int, others ...int) *build.Plan {
 	return p
 }
 
-// zero is when builds of these tests begin.
+// zero is the beginning of builds in these tests.
 var zero = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // transcript plays a build: each move is "STEP status", "cancel" or "+duration", and what

@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Choice is what a person or the conductor asks of a file.
+// Choice selects parts of a file, as a person or the conductor requests.
 type Choice struct {
 	Environment string            // selected; "": none
 	Stages      []string          // only these and Steps; none of both: all
@@ -33,8 +33,8 @@ type Choice struct {
 // DefaultTimeout limits a build whose timeout is not set.
 const DefaultTimeout = 6 * time.Hour
 
-// Plan is what a build will do. Step ids count from 1 over the selected steps in
-// file order; step 0 is the build itself, whose log is the worker's own notes.
+// Plan is the work of a build. Step ids count from 1 over the selected steps in file order; step 0 is the build
+// itself, whose log is the worker's own notes.
 type Plan struct {
 	File        string        `json:"file"`
 	Environment string        `json:"environment,omitempty"`

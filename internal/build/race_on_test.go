@@ -2,5 +2,5 @@
 
 package build_test
 
-// detector is how many times as much is allocated with the race detector, under which pools keep nothing.
+// detector is the factor by which the race detector raises allocations, since pools keep nothing under it.
 const detector = 12

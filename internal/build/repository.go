@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// versionFolder is what some hosts put in front of the path of a repository, as in v3/org/project/repo.
+// versionFolder matches the folder that some hosts put in front of the path of a repository, as in
+// v3/org/project/repo.
 var versionFolder = regexp.MustCompile(`^v[0-9]+/`)
 
 // RepositoryOf splits the URL of a repository into REPO_GROUP and REPO_NAME: its last element

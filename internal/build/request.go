@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Request is what a server is asked to build of a file.
+// Request is a request to a server to build a file.
 type Request struct {
 	Stages      []string // none: all
 	Environment string
@@ -60,7 +60,8 @@ func (f *File) Check(r Request) (problems fault.Problems) {
 	return problems
 }
 
-// inputMark is what missingPasswords gives the input with a number, to find it again in a plan. It is in lower case, as names of images are.
+// inputMark matches the value that missingPasswords gives the input with a number, to find it again in a plan. It is
+// in lower case, as names of images are.
 var inputMark = regexp.MustCompile(`waybill[0-9]+input`)
 
 // missingPasswords returns the passwords without a value and a default that steps of a request use. What reaches them through files and

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Fault is why an attempt at a step failed.
+// Fault is the reason why an attempt at a step failed.
 type Fault string
 
 // The faults.

@@ -37,7 +37,7 @@ type Needed struct {
 	SHA256     string // 64 hex digits
 }
 
-// Exit is how a step's program ended. It has no meaning beside an error.
+// Exit describes the end of a step's program. It has no meaning beside an error.
 type Exit struct {
 	Code   int
 	Reason string // more than the code says, such as that memory ran out or a cache was found; "": nothing

@@ -18,7 +18,7 @@ const (
 	defaultReady = time.Minute
 )
 
-// hostName is what a service can be called, and reached by.
+// hostName matches the names by which a service can be reached.
 var hostName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // serviceTable returns the keys of a service.

@@ -2,7 +2,7 @@ package build
 
 import "time"
 
-// Spec is what a runner must know of a step, whatever its type.
+// Spec holds the facts about a step that a runner needs, whatever its type.
 type Spec struct {
 	Step  string   `json:"step"` // stage/step, for people
 	Image string   `json:"image"`

@@ -21,15 +21,15 @@ const (
 // MaxSpoolData is the most bytes of a record's data.
 const MaxSpoolData = 64 << 10
 
-// SpoolRecord is what one read of a step's output gave. A spool is a file of records, which another process reads while it is
-// written: it keeps the bytes of both streams as they came, in one order.
+// SpoolRecord is the result of one read of a step's output. A spool is a file of records, which another process reads
+// while it is written: it keeps the bytes of both streams as they came, in one order.
 type SpoolRecord struct {
 	Kind SpoolKind
 	At   time.Time
 	Data []byte
 }
 
-// SpoolTrailer is how a step ended.
+// SpoolTrailer describes the end of a step.
 type SpoolTrailer struct {
 	Code   int    `json:"code"`             // exit status
 	Fault  string `json:"fault,omitempty"`  // why the program could not run

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// tool is what builds one kind of project.
+// tool builds one kind of project.
 type tool struct {
 	step, image string
 	files       []string // globs; a folder with such a file uses the tool
@@ -93,7 +93,7 @@ func nodeCommands(f startingFiles) []string {
 }
 
 var (
-	// pytest is how files of a project name the program, or how its tests can be read only by it.
+	// pytest matches the files of a project that name the program, and tests that only it can read.
 	pytest = regexp.MustCompile(`(?m)\bpytest\b|^(async )?def test`)
 	// packaged is in a pyproject.toml that describes a package.
 	packaged = regexp.MustCompile(`(?m)^\[(project|build-system|tool\.poetry)\]`)

@@ -22,7 +22,7 @@ var (
 	buildArg   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 )
 
-// certificatesMount is where a builder finds the certificates that it trusts.
+// certificatesMount is the folder in which a builder finds the certificates that it trusts.
 const (
 	certificatesMount = "/mnt/ca-certificates"
 	credentialsMount  = "/mnt/docker"

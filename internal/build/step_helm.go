@@ -186,7 +186,7 @@ func (f fields) settings() (pairs []string) {
 	return pairs
 }
 
-// kubeMount is where tools find access to a cluster.
+// kubeMount is the folder in which tools find access to a cluster.
 const kubeMount = "/root/.kube"
 
 // cluster mounts the access to a cluster.

@@ -159,7 +159,7 @@ func (f fields) required(name, field string) string {
 // insecure reports whether certificates of registries are not verified.
 func (r *reader) insecure() bool { return strings.EqualFold(r.variable("REG_INSECURE"), "true") }
 
-// objectName is what objects of Kubernetes can be called.
+// objectName matches the names of objects of Kubernetes.
 var objectName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 
 const objectWords = "the name of an object in the cluster: lower-case letters, digits, dashes and dots"

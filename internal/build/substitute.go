@@ -349,7 +349,7 @@ func (s *substituter) text(text string, at fault.Position, scope string, quiet b
 	return replaced
 }
 
-// mostOthers is how many environments are named.
+// mostOthers bounds the environments that are named.
 const mostOthers = 5
 
 // environmentsOf returns the names of the environments that have a variable, by its name.

@@ -2,7 +2,7 @@ package build
 
 import "cmp"
 
-// Tools is what the steps of the types that run a certain program are run with. An empty field leaves the default.
+// Tools configures the programs of the steps' types. An empty field leaves the default.
 type Tools struct {
 	BuildKit   string // image of BuildKit
 	Helm       string // image of Helm without a tag, which is the version

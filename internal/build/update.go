@@ -14,14 +14,14 @@ type Update struct {
 	Final     *Final    `json:"final,omitempty"`   // of the build's end: the final marker
 }
 
-// Trailer is what a step's log must come to.
+// Trailer is the expected end of a step's log.
 type Trailer struct {
 	Entries int64  `json:"entries"`
 	Bytes   int64  `json:"bytes"`
 	SHA256  string `json:"sha256"`
 }
 
-// Final is what the whole build must come to.
+// Final is the expected end of the whole build.
 type Final struct {
 	Steps     int   `json:"steps"` // step 0 aside
 	Events    int64 `json:"events"`

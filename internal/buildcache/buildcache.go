@@ -169,7 +169,7 @@ type entry struct {
 
 const extension = ".tar.zst"
 
-// mostOfKey is how many bytes of a key stay; a longer one ends in a digest.
+// mostOfKey bounds the bytes of a key that stay; a longer one ends in a digest.
 const mostOfKey = 180
 
 // name returns a key as it is compared.
@@ -212,7 +212,7 @@ type used struct {
 	size int64
 }
 
-// abandoned is how old a file must be whose process died while it was written.
+// abandoned is the age at which a file is removed whose process died while it was written.
 const abandoned = 24 * time.Hour
 
 // evict removes what was used longest ago until the rest fits, and files that were never finished.

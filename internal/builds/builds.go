@@ -14,7 +14,7 @@ import (
 // LeaseTime is for how long a build counts as watched after an aggregator has heard from its worker.
 const LeaseTime = 30 * time.Second
 
-// Options are what builds do beside keeping rows. The zero value does nothing.
+// Options configure builds beyond keeping rows. The zero value does nothing.
 type Options struct {
 	// OnEnd is called in the transaction in which a build ends, with the build as it is stored. nil: nothing else
 	// changes with it.

@@ -179,7 +179,7 @@ func (in *ingestion) checkEnd(e Event) error {
 	return nil
 }
 
-// mostMissing is how much of what is missing an error lists.
+// mostMissing bounds the missing things that an error lists.
 const mostMissing = 10
 
 // lacks says what of a step's log is not stored; "": nothing. A log that has the length of its trailer and another digest

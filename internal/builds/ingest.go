@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
-// Batch is what an aggregator has received from a worker. Each list is in the worker's order.
+// Batch holds results received from a worker. Each list is in the worker's order.
 type Batch struct {
 	Steps     []Step // as planned, see Define
 	Logs      []*LogBatch
@@ -25,7 +25,7 @@ type Batch struct {
 	Again bool
 }
 
-// Progress is where the results of a build continue.
+// Progress is the position from which the results of a build continue.
 type Progress struct {
 	Events    int64                  // id of the worker's last event
 	Artifacts int                    // id of the last artifact

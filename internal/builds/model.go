@@ -77,7 +77,7 @@ type Step struct {
 // Position returns the end of the log that is stored.
 func (s Step) Position() build.Position { return build.Position{ID: s.LogLines, Offset: s.LogBytes} }
 
-// Source is who has sent an event.
+// Source is the sender of an event.
 type Source string
 
 // The sources.
@@ -124,7 +124,7 @@ type Artifact struct {
 	StoredAt time.Time
 }
 
-// TestReport is what a file of a step reports about tests. The file is an artifact.
+// TestReport is the report of a step's file about tests. The file is an artifact.
 type TestReport struct {
 	Artifact int               `json:"artifactId"`
 	Step     int               `json:"stepId"`
@@ -135,7 +135,7 @@ type TestReport struct {
 	Results []testresult.Result `json:"-"`
 }
 
-// Summary is what a file of test results reports as a whole.
+// Summary summarizes a file of test results.
 type Summary struct {
 	testresult.Counts
 	Omitted int               `json:"omitted,omitempty"` // tests that are only counted

@@ -23,7 +23,7 @@ const (
 	mostMessage   = 8000   // bytes
 )
 
-// steps is what a transaction knows of a build's steps.
+// steps is a transaction's knowledge of a build's steps.
 type steps struct {
 	by      map[int]*Step
 	changed map[int]bool

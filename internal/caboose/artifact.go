@@ -25,8 +25,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// maxArtifact is how many bytes of a workflow's artifacts are kept, unpacked, all together. maxRead
-// is how many bytes are fetched and unpacked for them, whether they can be kept or not.
+// maxArtifact bounds the bytes of a workflow's artifacts that are kept, unpacked, in total. maxRead bounds the bytes
+// that are fetched and unpacked for them, whether they can be kept or not.
 const (
 	maxArtifact = 8 << 20
 	maxRead     = 8 * maxArtifact
@@ -36,8 +36,8 @@ const (
 // will be.
 const codeArtifact = "artifact_missing"
 
-// Bucket is where the workflows of a handler put their artifacts. Artifacts elsewhere are not read:
-// a workflow must not choose what is read with this instance's credentials.
+// Bucket is the place where workflows of a handler store their artifacts. Artifacts elsewhere are not read: a
+// workflow must not choose what is read with this instance's credentials.
 type Bucket struct {
 	Name  string
 	Store Getter
@@ -89,7 +89,7 @@ func outputLists(w *unstructured.Unstructured, kind string) []any {
 	return slices.Concat(own, global)
 }
 
-// made is what a workflow has made.
+// made holds the outputs of a workflow.
 type made struct {
 	output  json.RawMessage
 	missing []string // what its artifacts lack, in words

@@ -17,7 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// Ledger is what the caboose needs of the log; see the methods of ledger.Ledger.
+// Ledger is the part of the log that the caboose needs; see the methods of ledger.Ledger.
 type Ledger interface {
 	queue.Registry
 	Heartbeat(ctx context.Context, i queue.Instance) error
@@ -30,7 +30,7 @@ type Ledger interface {
 	Grant(ctx context.Context, owner queue.Instance, asks []action.Ask) ([]action.Grant, error)
 }
 
-// Config is how a caboose works.
+// Config configures a Caboose.
 type Config struct {
 	Instance queue.Instance           // Name and Version, for people; every join makes a new id
 	Clusters map[string]*kube.Cluster // where the workflows of each handler are, by its name
@@ -45,7 +45,7 @@ type Config struct {
 	Metrics *obs.Caboose      // default: unregistered
 }
 
-// Pace is how long the caboose waits. What is zero has its default.
+// Pace sets the intervals of a Caboose. A zero field has its default. What is zero has its default.
 type Pace struct {
 	Resync      time.Duration // between looks at all workflows; 10m
 	Retry       time.Duration // before archiving, or recording, is tried again, doubling; 1s

@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// event is what Cirrus publishes about one payload to its workflow-event topic.
+// event is a message that Cirrus publishes about one payload to its workflow-event topic.
 type event struct {
 	Type       string `json:"event_type"`
 	PayloadID  string `json:"payload_id"`

@@ -15,29 +15,29 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// Account is what the caboose asks of AWS; see the methods of aws.Account.
+// Account is the part of AWS that the caboose calls; see the methods of aws.Account.
 type Account interface {
 	Describe(ctx context.Context, arn string) (aws.Execution, error)
 	Receive(ctx context.Context, queue string) ([]aws.Message, error)
 	Delete(ctx context.Context, queue string, messages []aws.Message) error
 }
 
-// Cirrus is where the work of one handler is.
+// Cirrus names the place of one handler's work.
 type Cirrus struct {
 	Account Account
 	Events  string // URL of the queue that gets Cirrus's workflow events; "": none
 }
 
 const (
-	// describeRate is how many executions are asked about in a second, by all instances: less than
-	// AWS lets one account.
+	// describeRate is the number of executions described in a second, by all instances: less than AWS lets one
+	// account.
 	describeRate = 10
 	// describeEach is the number of executions that are asked about before the answers are
 	// recorded.
 	describeEach = 10
 	// describeLimit bounds one question.
 	describeLimit = 10 * time.Second
-	// executionPage is how many live actions are read at once; each may carry its whole payload.
+	// executionPage is the number of live actions read at once; each may carry its whole payload.
 	executionPage = 200
 )
 
@@ -52,7 +52,7 @@ type executions struct {
 	results action.Results // results of questions since the last report to the lane
 }
 
-// execution is what is known of one.
+// execution is the known state of one execution.
 type execution struct {
 	id       action.ID
 	arn      string

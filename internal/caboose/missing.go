@@ -16,7 +16,7 @@ import (
 // CodeLost is of an action whose workflow vanished before its end was seen.
 const CodeLost = "workflow_lost"
 
-// page is how many live actions are asked for at once.
+// page is the number of live actions read at once.
 const page = 1000
 
 // missing looks for live actions whose workflow is not there, for as long as ctx lasts.

@@ -29,8 +29,8 @@ type watcher struct {
 	log       *slog.Logger
 }
 
-// memory is what is known of one workflow, so that nothing is asked twice. It is
-// changed by the one worker that has the workflow.
+// memory holds the known state of one workflow, so that no request is repeated. It is changed by the one worker that
+// has the workflow.
 type memory struct {
 	ours     bool   // the action is there, and of this handler
 	process  string // whose job it is; "": no job

@@ -20,14 +20,14 @@ type rule struct {
 	steps []step
 }
 
-// branch is what rules say of one place and of those below it.
+// branch holds the verdicts on one place and on those below it.
 type branch struct {
 	says verdict
 	keys map[string]*branch
 	each *branch // of a list's elements
 }
 
-// verdict is what a rule says of exactly one place.
+// verdict is a rule's decision on exactly one place.
 type verdict uint8
 
 const (

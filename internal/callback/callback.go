@@ -22,7 +22,7 @@ type Callback struct {
 	Disabled   bool // kept and checked, never planned
 }
 
-// Target is what a callback runs.
+// Target is the work that a callback starts.
 type Target struct {
 	Handler string // that does it
 	Process string // that is chained; "": the handler itself is called

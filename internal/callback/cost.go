@@ -25,12 +25,11 @@ const (
 	maxPattern = 1_000 // bytes of a regular expression from a document
 )
 
-// countedUnits is how many units of CEL one evaluation counts before counting the next one takes as
-// long as a node: CEL keeps what it has counted in a loop on a stack, and searches that.
+// countedUnits is the number of CEL units from which on counting one more takes an evaluation as long as a node: CEL
+// keeps what it has counted in a loop on a stack, and searches that.
 const countedUnits = 2000
 
-// maxNumber is how many characters a number of a document may have: it is parsed wherever it is
-// compared.
+// maxNumber bounds the characters of a number in a document: it is parsed wherever it is compared.
 const maxNumber = 1000
 
 // nodesOf returns what looking through all of a value costs.

@@ -15,8 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/jsonpath"
 )
 
-// costLimit is what one evaluation of a filter may cost: units of CEL, or nodes that a JSONPath
-// filter looks at.
+// costLimit bounds the cost of one evaluation of a filter: units of CEL, or nodes that a JSONPath filter looks at.
 const costLimit = 100_000
 
 // Filter selects features or items. It is an expression of CEL over the documents, or a filter of
@@ -43,8 +42,7 @@ func ParseFilter(text string) (*Filter, error) {
 	return parseCEL(text)
 }
 
-// lists are what may be written around a JSONPath filter: the list that it is for, up to the
-// filter.
+// lists are the texts that may be written around a JSONPath filter: the list that it is for, up to the filter.
 var lists = []string{"$.output.features[?", "$.features[?", "$[?"}
 
 // parsePath compiles a JSONPath filter. @ is the feature and $ the documents.

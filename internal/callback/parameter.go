@@ -17,7 +17,7 @@ func Documents() []string { return []string{"input", "output", "workflow", docFe
 
 const docFeature = "feature"
 
-// Parameter is where a parameter of a callback comes from: a path into the documents, or a value.
+// Parameter is the source of a callback's parameter: a path into the documents, or a value.
 type Parameter struct {
 	Name  string
 	Path  *jsonpath.Path // nil: Value
@@ -32,10 +32,10 @@ type Items struct {
 }
 
 const (
-	// pathLimit is how many nodes all paths and filters of one callback may look at: several times
-	// those of the biggest document.
+	// pathLimit bounds the nodes that all paths and filters of one callback visit: several times those of the biggest
+	// document.
 	pathLimit = 10_000_000
-	// itemCost is what one evaluation of a filter on an item counts as, in nodes.
+	// itemCost is the cost of evaluating a filter on one item, in nodes.
 	itemCost = 100
 )
 

@@ -16,7 +16,7 @@ const (
 	Linger = 10 * time.Second
 )
 
-// ErrLimit is why a program was killed that had not ended by itself.
+// ErrLimit is the cause with which a program is killed that has not ended in time.
 var ErrLimit = errors.New("the program did not end within its test's limit")
 
 // Context returns a context that ends after Limit, and at the end of the test at the latest. It may

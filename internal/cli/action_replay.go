@@ -86,7 +86,7 @@ type replayOptions struct {
 	Out      show.Printer
 }
 
-// replayReport is what a replay did, or would do.
+// replayReport is the effect of a replay, made or only previewed.
 type replayReport struct {
 	ID      string `json:"id"`
 	Found   int    `json:"found"`

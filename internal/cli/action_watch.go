@@ -125,7 +125,7 @@ func runRetryAction(ctx context.Context, o retryActionOptions) error {
 	return o.Then.run(ctx, made)
 }
 
-// afterAdding is what commands do that have stored an action.
+// afterAdding configures the end of commands that have stored an action.
 type afterAdding struct {
 	Actions actionWatcher
 	Watch   bool          // show the action until it has ended

@@ -15,7 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// exits is how a command ends where something is missing or wrong.
+// exits holds the ends of a command if something is missing or wrong.
 type exits struct {
 	arguments string // that are well-formed
 	noLog     int    // in a home without a log

@@ -15,7 +15,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// takeOverEvery is how often a watching ship tries to lock the log, which works once its holder has ended.
+// takeOverEvery is the interval at which a watching ship tries to lock the log, which works once its holder has
+// ended.
 const takeOverEvery = time.Second
 
 // logWorker does the work of a log in this process.
@@ -122,7 +123,7 @@ func rollbackOf(undone server.DeploymentView) server.Ref {
 	return server.Ref{Pipeline: undone.Pipeline, Number: undone.State.RolledBackBy}
 }
 
-// shipLog is what ship's watcher reads.
+// shipLog is the part of the log that ship's watcher reads.
 type shipLog struct {
 	cmdline.DeploymentReader
 	cmdline.EntryReader

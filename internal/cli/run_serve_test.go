@@ -96,7 +96,7 @@ func (s *servedRun) exit() int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
-// takenResults is what a reader received.
+// takenResults holds the results that a reader received.
 type takenResults struct {
 	last *workerv1.StatusEvent
 	logs map[int32][]byte

@@ -264,7 +264,7 @@ func (s *shipment) apply(ctx context.Context) error {
 	return err
 }
 
-// ancestryLimit is how many of the newest revisions are compared.
+// ancestryLimit is the number of the newest revisions that are compared.
 const ancestryLimit = 50
 
 // refuseOlder returns an error for a revision that was committed before a registered one, unless --older says so.

@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// nextStep is what ship does with a revision that is registered.
+// nextStep is the next step of ship with a registered revision.
 type nextStep struct {
 	todo       string              // such as show.TodoShip
 	deployment *journal.Deployment // the one that is taken further, or has ended; nil to make one

@@ -35,7 +35,7 @@ func versionCommand(a *cmdline.App) *cobra.Command {
 	}
 }
 
-// version is what the build recorded of itself.
+// version returns the facts that the build recorded about itself.
 func version() versionDocument {
 	v := versionDocument{Version: "development", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()

@@ -33,8 +33,8 @@ stages:
   groups: [{name: web, hosts: [{name: h1, url: "local://SRV"}]}]
 `
 
-// walkSteps are what happens to the host, in order. After each one every answer about the host agrees with it, or says that
-// it does not know. host is the name of the host from then on.
+// walkSteps are the changes of the host, in order. After each one every answer about the host agrees with it, or says
+// that it does not know. host is the name of the host from then on.
 var walkSteps = []struct {
 	name, host string
 	do         func(w *walk)
@@ -258,7 +258,7 @@ func pidsOn(srv string) (pids []int) {
 	return pids
 }
 
-// truth is what a look at the host's folder and processes says.
+// truth is the true state of the host's folder and processes.
 type truth struct {
 	release string // current; "": none
 	up      bool

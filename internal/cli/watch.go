@@ -20,7 +20,7 @@ const (
 	awayPause = time.Second // between two attempts to read a ledger that does not answer
 )
 
-// watchedLog is what a watcher reads.
+// watchedLog is the part of the log that a watcher reads.
 type watchedLog interface {
 	cmdline.DeploymentReader
 	cmdline.EntryReader

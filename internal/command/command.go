@@ -24,7 +24,7 @@ type Command struct {
 	Grace  time.Duration // between SIGTERM and SIGKILL once the context has ended; 0: SIGKILL at once
 }
 
-// Exit is how a program ended.
+// Exit describes the end of a program.
 type Exit struct {
 	Code   int            // exit status; 128 + signal when a signal ended it, as a shell counts
 	Signal syscall.Signal // 0: it exited by itself
@@ -37,7 +37,7 @@ func (e Exit) String() string {
 	return fmt.Sprintf("exit status %d", e.Code)
 }
 
-// outputDelay is how long the output may stay open after the program and its group are gone.
+// outputDelay bounds the time for which the output stays open after the program and its group are gone.
 const outputDelay = 2 * time.Second
 
 // Run runs the program to its end and kills what is left of its process group.
@@ -84,7 +84,7 @@ func (c Command) prepare() *exec.Cmd {
 	return cmd
 }
 
-// maxBusy is how long start waits for a program file to be closed by its writers.
+// maxBusy bounds the time for which start waits until the writers of a program file have closed it.
 const maxBusy = 2 * time.Second
 
 // start starts the program that prepare returns. A program file that was written a moment ago may still be

@@ -22,7 +22,7 @@ type Local struct {
 	Env []string // NAME=value, all of it; nil: PATH, HOME and the like of this process, and no more
 }
 
-// inherited is what a command on this computer may know of this process's environment.
+// inherited lists the environment variables of this process that a command on this computer gets.
 var inherited = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ"}
 
 // Run runs argv in a session of its own and returns its exit status; 128 + signal when a signal

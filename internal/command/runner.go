@@ -17,7 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
-// DefaultGrace is how long a step has between SIGTERM and SIGKILL.
+// DefaultGrace is a step's time between SIGTERM and SIGKILL.
 const DefaultGrace = 10 * time.Second
 
 // Runner runs build steps as processes on this computer, with its shell and its
@@ -28,7 +28,8 @@ type Runner struct {
 	Keep       []string      // names of further environment variables that steps get
 	InPlace    string        // folder in which all steps work, instead of copies; "": each has a copy
 
-	// Clusters is what steps can reach, by the name of the ConfigMap that has it in a cluster. The current context of the user is not among them.
+	// Clusters are the clusters that steps can reach, by the name of the ConfigMap that has it in a cluster. The
+	// current context of the user is not among them.
 	Clusters     map[string]Cluster
 	Certificates string // folder with certificates of authorities for steps that trust build.CertificatesObject; "": none
 

@@ -79,7 +79,7 @@ func missingTools(spec build.Spec) (missing []string) {
 	return missing
 }
 
-// answers is what askBuildKit returns if BuildKit answers.
+// answers is the value that askBuildKit returns if BuildKit answers.
 const answers = "yes"
 
 // askBuildKit returns answers, or why BuildKit does not answer at an address, by default that of the environment.

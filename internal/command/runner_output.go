@@ -15,7 +15,7 @@ import (
 // readSize is the number of bytes of one read of a step's output, and about that of one write of the log.
 const readSize = 64 << 10
 
-// readsAhead is how many reads may wait for the log: reading at once is what keeps the order of the two outputs.
+// readsAhead bounds the reads that wait for the log: reading at once is what keeps the order of the two outputs.
 const readsAhead = 16
 
 // outputs copies a step's standard output and standard error to a sink.

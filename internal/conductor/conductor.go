@@ -17,7 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// Ledger is what the conductor needs of the log.
+// Ledger is the part of the log that the conductor needs.
 type Ledger interface {
 	Queue
 	Limiters
@@ -68,8 +68,7 @@ type Config struct {
 	Limits   map[string]Limits  // as in Table
 	Workers  int                // attempts at the same time; default 200
 	TurnRows int                // most rows that one turn claims, and records; default 1,000
-	// NotifyWait is how long the search for ready work waits after a signal, so that one turn
-	// serves more; default 0.
+	// NotifyWait is the delay of the search for ready work after a signal, so that one turn serves more; default 0.
 	NotifyWait time.Duration
 	Blobs      blob.Store           // holds parameters that are too big for their row; nil: such actions wait
 	Drain      time.Duration        // how long attempts may continue at shutdown; 0: they are canceled at once

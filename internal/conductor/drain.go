@@ -8,8 +8,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// handBackTime is how long attempts have to come back after their contexts
-// ended with ErrShutdown: enough for a child process to be asked, waited for and killed.
+// handBackTime bounds the wait for attempts whose contexts ended with ErrShutdown: enough for a child process to be
+// stopped, waited for and killed.
 const handBackTime = 15 * time.Second
 
 // drain lets running attempts end by themselves, cancels the rest when Config.Drain has passed, and

@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// Limits is what may run of a handler at a time. The zero value limits nothing.
+// Limits bounds the attempts of a handler at a time. The zero value limits nothing.
 type Limits struct {
 	action.Limits     // over all instances
 	Workers       int // attempts at a time in this instance; 0: as many as it has workers

@@ -46,8 +46,8 @@ type ticker struct {
 	away  loop.Backoff
 }
 
-// ticking is what this instance remembers of a schedule. It may be lost at any time: which ticks
-// have happened is in the ledger.
+// ticking is an instance's memory of a schedule. It may be lost at any time: which ticks have happened is in the
+// ledger.
 type ticking struct {
 	since   time.Time    // when this instance first saw the schedule
 	next    time.Time    // when the schedule needs a look; nothing is due before

@@ -7,8 +7,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/loop"
 )
 
-// Table is what a conductor serves. It must not change after it was passed to Serve: the loops read
-// it without a lock.
+// Table holds the handlers and schedules that a conductor serves. It must not change after it was passed to Serve:
+// the loops read it without a lock.
 type Table struct {
 	Handlers  map[string]Handler // by the name that actions carry
 	Limits    map[string]Limits  // by handler; without an entry, only a target that refuses work limits its lane

@@ -107,7 +107,7 @@ func (c *Conductor) cancelAsked(work context.Context) (again time.Time, err erro
 	return again, nil
 }
 
-// slack is how far apart two clocks may be that count as equal.
+// slack is the largest difference between two clocks that count as equal.
 const slack = time.Second
 
 // stopCause returns why an attempt is asked to stop.

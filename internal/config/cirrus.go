@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Cirrus is where a handler's work goes, and where news of it comes from.
+// Cirrus configures the destination of a handler's work, and the source of its events.
 type Cirrus struct {
 	Region         string // "": as Amazon's own tools find it
 	Endpoint       string // URL of a server that replaces Amazon's
@@ -17,7 +17,7 @@ type Cirrus struct {
 	EventsQueueURL string // receives what Cirrus publishes to its workflow-event topic; "": an action ends when the queue has taken it
 }
 
-// machineARN is how a state machine is named; a version or an alias may follow.
+// machineARN matches the name of a state machine; a version or an alias may follow.
 const machineARN = `^arn:[^:]+:states:[^:]+:[^:]+:stateMachine:[^:]+(:[^:]+)?$`
 
 var machinePattern = regexp.MustCompile(machineARN)

@@ -40,7 +40,8 @@ type Ledger struct {
 	ListenURL string        // a direct connection, when URL is a transaction pooler's; "" (default): URL
 	Partition string        // day, week (default) or month; PostgreSQL only
 	Retention time.Duration // how long actions are kept once they ended; default 90d; 0: forever
-	// LogRetention is how long the logs, artifacts and test results of builds in the database are kept once they ended; default 90d; 0: forever.
+	// LogRetention is the time for which the logs, artifacts and test results of builds are kept in the database
+	// after their end; default 90d; 0: forever.
 	LogRetention time.Duration
 	Heartbeat    time.Duration // time between heartbeats of an instance; its lease is three heartbeats; default 5s
 }
@@ -53,9 +54,8 @@ type Blob struct {
 // Server says where the API listens.
 type Server struct {
 	Listen string // host:port; default 127.0.0.1:7070; elsewhere than on loopback reading needs a token too
-	// URL is where clients reach the API and the pages when that is not where it listens, as behind
-	// a proxy; then reading needs a token. It has a scheme and a host only. nil (default): where it
-	// listens.
+	// URL is the address of the API and the pages for clients when that is not the address it listens at, as behind a
+	// proxy; then reading needs a token. It has a scheme and a host only. nil (default): where it listens.
 	URL *url.URL
 	// LargestUpload is the size in bytes above which a snapshot or an artifact is refused; 0
 	// (default): 1 GiB.

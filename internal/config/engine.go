@@ -14,7 +14,7 @@ import (
 // OwnEngine names the workers of Waybill where another build engine may be named.
 const OwnEngine = "waybill"
 
-// engine is what every webhook of a build engine has, as a file would say it.
+// engine holds the keys that every webhook of a build engine has, as a file would set them.
 const engine = `
 type: webhook
 parameters:
@@ -30,7 +30,7 @@ parameters:
   report: {type: string}
 `
 
-// engineRequest is what its request has unless server.yaml says something else.
+// engineRequest holds the keys of its request unless server.yaml sets others.
 const engineRequest = `
 headers: {Content-Type: application/json}
 body: "{{ json .parameters }}"

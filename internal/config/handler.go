@@ -47,14 +47,14 @@ func (h Handler) Refuses(text string) bool {
 	return slices.ContainsFunc(h.refusals, func(p *regexp.Regexp) bool { return p.MatchString(text) })
 }
 
-// Command is what a shell handler runs.
+// Command is the program of a shell handler.
 type Command struct {
 	Argv      []string // no shell, unless Argv[0] is one
 	Env       []string // names that the command gets from this process's environment, besides PATH and HOME
 	ExitCodes map[int]webhook.Verdict
 }
 
-// Argo is where a handler's workflows are made, or resumed.
+// Argo configures the place where a handler's workflows are made, or resumed.
 type Argo struct {
 	Resume     bool   // wake workflows that wait in a suspend node; make none
 	Kubeconfig string // a file; "": the cluster that this process runs in

@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// Outputs are what a job made, by the names of its process's outputs.
+// Outputs are the results of a job, by the names of its process's outputs.
 type Outputs struct {
 	Values  map[string]json.RawMessage
 	Schemas map[string]map[string]any // of those that the process describes

@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Parameters are what a handler's actions may and must say, by name. The zero value allows none.
+// Parameters are the permitted and required parameters of a handler's actions, by name. The zero value allows none.
 type Parameters []Parameter
 
 // Parameter is one declared parameter.

@@ -37,8 +37,8 @@ type Process struct {
 	handler     Handler
 }
 
-// ArgoOptions is which workflow Argo shall make for a job. Every input becomes an argument of its
-// name, besides Parameters.
+// ArgoOptions names the workflow that Argo makes for a job. Every input becomes an argument of its name, besides
+// Parameters.
 type ArgoOptions struct {
 	Template       string // workflowtemplate/NAME or clusterworkflowtemplate/NAME
 	Parameters     map[string]*webhook.Template
@@ -48,14 +48,14 @@ type ArgoOptions struct {
 	Output         *ArgoOutput // nil: an object of all outputs
 }
 
-// ArgoOutput is which output of a workflow is the whole output of its job. One field is set.
+// ArgoOutput names the output of a workflow that is the whole output of its job. One field is set.
 type ArgoOutput struct {
 	Parameter string
 	Artifact  string
 	Key       *webhook.Template // of an object in the handler's bucket; it speaks of .id
 }
 
-// CirrusOptions is what Cirrus shall run for a job.
+// CirrusOptions names the work of Cirrus for a job.
 type CirrusOptions struct {
 	SfnArn string // of a state machine; "": the handler's queue gets the payload
 }

@@ -20,14 +20,14 @@ import (
 // reserved are names of handlers that other parts bring.
 var reserved = []string{"step", "service-stop", "service-restart", "build", "gate", "worker", "pull-request", "notification", "eventflow"}
 
-// handlerName is what a handler may be called: it is the first part of its lanes.
+// handlerName matches the name of a handler: it is the first part of its lanes.
 var handlerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
 
 // typeNames are the spellings of types, in lower case.
 var typeNames = map[string]string{"webhook": TypeWebhook, "synchttp": TypeWebhook, "shell": TypeShell, "noop": TypeNoop,
 	"argo": TypeArgo, "argoworkflows": TypeArgo, "cirrus": TypeCirrus}
 
-// types are what a handler may be.
+// types are the types of handlers.
 var types = []string{TypeWebhook, TypeShell, TypeArgo, TypeCirrus, TypeNoop}
 
 // handlers reads every handler of the file.

@@ -70,7 +70,7 @@ func (r *handlerReader) count(n *document.Node, path string) int {
 	return count
 }
 
-// seconds are what a rate may be counted in.
+// seconds maps the units of a rate to their seconds.
 var seconds = map[string]float64{"s": 1, "m": 60, "h": 3600}
 
 // rate reads attempts a second from 20/s, 10/m or 100/h; a bare number is a second's.

@@ -15,7 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
 
-// templatePath is how a workflow template is named.
+// templatePath matches the path of a workflow template.
 var templatePath = regexp.MustCompile(`^(cluster)?workflowtemplate/[^/]+$`)
 
 // workflows reads every process of the file, after its handlers.
@@ -189,7 +189,7 @@ func (r *workflowReader) argoOutput(n *document.Node, path string) *ArgoOutput {
 	return o
 }
 
-// argoParameter is what Argo accepts as the name of a parameter.
+// argoParameter matches the names of parameters that Argo accepts.
 var argoParameter = regexp.MustCompile(`^[-a-zA-Z0-9_]+$`)
 
 // kubernetesName reports a name of an object that Kubernetes rejects.

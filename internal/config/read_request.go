@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
 
-// token is what a method or a header's name is made of (RFC 9110).
+// token matches methods and the names of headers (RFC 9110).
 var token = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
 // fixedHeaders are set by the sender of the request.

@@ -18,11 +18,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// lookEvery is how often the file is read to see whether it is another one: mounted ConfigMaps swap
+// lookEvery is the interval between reads of the file, which show whether it was replaced: mounted ConfigMaps swap
 // links, which no watch of a file sees.
 const lookEvery = 5 * time.Second
 
-// ReloadOptions is what a Reloader works with.
+// ReloadOptions configures a Reloader.
 type ReloadOptions struct {
 	File string // path of server.yaml; it may be missing until it was found once
 	Read []byte // its content when Live was made of it; nil: it was not there

@@ -20,7 +20,7 @@ type Expression struct {
 	anyHour                           bool // it continues through the hours, such as * or */4: also through one that comes twice
 }
 
-// field is what one of the five may say.
+// field is the set of values that one of the five permits.
 type field struct {
 	name        string
 	least, most int
@@ -201,8 +201,8 @@ func (c Expression) nextFirst(after time.Time, zone *time.Location) time.Time {
 	}
 }
 
-// horizon is how many years ahead a date is looked for: the 29th of February may be eight years
-// away, and on a certain day of the week it is never asked for alone.
+// horizon is the number of years ahead that are searched for a date: the 29th of February may be eight years away,
+// and on a certain day of the week it is never asked for alone.
 const horizon = 9
 
 // nextLocal returns the next local minute after one.

@@ -22,10 +22,10 @@ const (
 	CatchAll  CatchUp = "all"  // all are made up for, at most MostMissed
 )
 
-// MostMissed is how many ticks at most are made up for, or wait for their turn.
+// MostMissed bounds the missed ticks that are made up for, or wait for their turn.
 const MostMissed = 1000
 
-// Schedule is when something is to be done, and what if that cannot be.
+// Schedule sets the times of some work, and the handling of missed ones.
 type Schedule struct {
 	Cron    Expression
 	Zone    *time.Location
@@ -40,7 +40,7 @@ type Past struct {
 	Ended time.Time // else when its work ended
 }
 
-// Due is what a schedule asks for now.
+// Due is the work of a schedule that is due now.
 type Due struct {
 	Tick    time.Time // zero: nothing
 	Replace bool      // cancel the work of the past tick

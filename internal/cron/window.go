@@ -29,7 +29,7 @@ type Window struct {
 // no Allow or one covers it. Without any window they are always open.
 type Windows []Window
 
-// Opening is what windows say about a moment.
+// Opening reports whether windows are open at a moment.
 type Opening struct {
 	Open bool
 	// Until is the first later moment at which closed windows are open, if Opens is set. Else none was

@@ -165,7 +165,7 @@ func (r *reader) batches(n *document.Node) []pipeline.Batch {
 	return out
 }
 
-// scope is what a stage, group or host inherits.
+// scope holds the values that a stage, group or host inherits.
 type scope struct {
 	service    pipeline.Service
 	managerSet bool

@@ -50,7 +50,7 @@ func (r *reader) overrideService(s scope, n *document.Node, at string) scope {
 // unitName is a name of a service's unit, as systemd has them.
 var unitName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9:_.@\\-]*\.service$`)
 
-// maxUnitName is how many bytes systemd allows in the name of a unit.
+// maxUnitName is the number of bytes that systemd permits in the name of a unit.
 const maxUnitName = 255
 
 // program reads what starts the service: exec or unit. Each replaces the other one of an outer level.

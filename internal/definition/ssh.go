@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// account is what URLs of ssh hosts may leave out.
+// account holds the parts of an ssh URL that hosts may leave out.
 type account struct {
 	user string
 	port int

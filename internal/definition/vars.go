@@ -37,8 +37,7 @@ func Expand(text string, vars map[string]string) (string, error) {
 	return out.String(), err
 }
 
-// maxExpanded is how many bytes the texts of one JSON value may have once their variables are
-// replaced.
+// maxExpanded bounds the bytes of texts in one JSON value after their variables are replaced.
 const maxExpanded = 256 << 10
 
 // ExpandJSON replaces variables in the texts of a JSON value, but not in the keys of its objects.
@@ -175,7 +174,7 @@ func (r *reader) checkVars(root *document.Node, d *pipeline.Definition) {
 	c.report()
 }
 
-// longestLabel is how many bytes the label of a revision may have.
+// longestLabel bounds the bytes of a revision's label.
 const longestLabel = 200
 
 // handlerSize reports parameters that are too big once their variables are replaced.

@@ -102,7 +102,7 @@ func (d *Deployer) takeArchiveTurn(p *held) bool {
 	}
 }
 
-// storeOutcome is how storing the entries of deployments ended.
+// storeOutcome is the result of storing the entries of deployments.
 type storeOutcome struct {
 	of  *held
 	got *archive

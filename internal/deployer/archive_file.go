@@ -31,7 +31,8 @@ type entryReader interface {
 	Entries(ctx context.Context, q journal.EntryQuery) ([]pipeline.Entry, error)
 }
 
-// archivePage is how many entries of a deployment are read at a time. The database sorts all of a deployment for each page.
+// archivePage is the number of entries of a deployment read at a time. The database sorts all of a deployment for
+// each page.
 const archivePage = 50_000
 
 // archiving is a deployment whose entries are written to the blob store.

@@ -29,7 +29,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// keepEntries is how long the pipelines of these tests keep ended deployments.
+// keepEntries is the time for which the pipelines of these tests keep ended deployments.
 const keepEntries = 48 * time.Hour
 
 // archivist is a deployer with a blob store, on a log of deployments that ended long ago.

@@ -43,8 +43,8 @@ type Membership interface {
 type Config struct {
 	Instance queue.Instance // Name and Version, for people; every join makes a new id
 	Blobs    blob.Putter    // receives the entries of archived deployments; nil: none is archived
-	// FirstArchive is how long after it has taken a pipeline a deployer first looks for deployments to archive; default: 5 min,
-	// so that one that is restarted again and again archives nothing.
+	// FirstArchive is the delay after taking a pipeline before a deployer first searches for deployments to archive;
+	// default: 5 min, so that one that is restarted again and again archives nothing.
 	FirstArchive time.Duration
 	Log          *slog.Logger  // default: none
 	Metrics      *obs.Deployer // default: unregistered

@@ -16,7 +16,7 @@ const (
 	ArchivePause = archivePause
 )
 
-// Parallel is how many passes may be under way at a time.
+// Parallel is the number of passes that run at a time.
 const Parallel = parallel
 
 // Stopped returns the pipelines whose decisions stopped at a broken invariant, with the reasons.

@@ -14,8 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// passRows is how many rows a pass records at most. A pass locks the head, and other writers of the
-// pipeline wait for it.
+// passRows bounds the rows that a pass records. A pass locks the head, and other writers of the pipeline wait for it.
 const passRows = 2000
 
 // held is a pipeline that this instance holds. While a pass of it is under way, that pass alone uses
@@ -64,7 +63,7 @@ func (p *held) due() (at time.Time, ok bool) {
 	return at, true
 }
 
-// outcome is how a pass ended.
+// outcome is the result of a pass.
 type outcome struct {
 	of   *held
 	pass *pass

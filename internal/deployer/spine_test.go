@@ -27,7 +27,7 @@ import (
 // virtual time: processes that die at any write, before or after its commit, and
 // between an effect and its record. The end equals that of the run without faults.
 
-// world is what the handlers change. It outlives every process.
+// world is the state that handlers change. It outlives every process.
 type world struct {
 	mu       sync.Mutex
 	random   *rand.Rand
@@ -296,7 +296,7 @@ func allEnded(t *testing.T, name string, revisions int) func(*ledger.Ledger) boo
 	}
 }
 
-// trial is what goes through, and what must be there at the end.
+// trial is the work to do, and the result to find at the end.
 type trial struct {
 	pipeline       pipeline.Definition
 	revisions      int

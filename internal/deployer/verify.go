@@ -17,7 +17,7 @@ type Verifier interface {
 	Deployments(ctx context.Context, q journal.DeploymentQuery) ([]journal.Deployment, error)
 }
 
-// Verification is what Verify found.
+// Verification is the result of Verify.
 type Verification struct {
 	Pipeline    string `json:"pipeline"`
 	Entries     int64  `json:"entries"` // read without a fault
@@ -32,7 +32,7 @@ type Verification struct {
 	Faults    []string        `json:"faults"` // empty: the log is whole, and the database agrees with it
 }
 
-// verifyTries is how often Verify reads what is new while others append.
+// verifyTries bounds the reads of new entries by Verify while others append.
 const verifyTries = 10
 
 // Verify reads a pipeline's whole log into a new engine, which checks each row and the engine's invariants, and

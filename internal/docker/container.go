@@ -178,7 +178,7 @@ func startError(name string, err error) error {
 	return fmt.Errorf("start %s: %w", name, err)
 }
 
-// ending is how a container ended; the fields are set when exited is closed.
+// ending describes the end of a container; the fields are set when exited is closed.
 type ending struct {
 	exited chan struct{}
 	code   int

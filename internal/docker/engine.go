@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/loop"
 )
 
-// answerWithin is how long the Engine may take to answer the first question.
+// answerWithin bounds the Engine's first answer.
 const answerWithin = 2 * time.Second
 
 // Engine is a Docker Engine that has answered.

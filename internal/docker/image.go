@@ -29,7 +29,7 @@ const (
 // pullNotes is the time between two remarks about a pull.
 const pullNotes = 5 * time.Second
 
-// image is what the runner needs to know of an image.
+// image holds the facts about an image that the runner needs.
 type image struct {
 	user string // as which its programs run
 }

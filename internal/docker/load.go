@@ -10,7 +10,8 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// imageFile is where a builder leaves the image that is loaded into the Engine. Every user can write its folder.
+// imageFile is the path where a builder leaves the image that is loaded into the Engine. Every user can write its
+// folder.
 const imageFile = "/tmp/waybill-image.tar"
 
 // loads reports whether the step makes an image that is kept in the Engine, since it is not pushed.

@@ -9,7 +9,7 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// defaultSocket is where an Engine's socket is on its own machine.
+// defaultSocket is the path of an Engine's socket on its own machine.
 const defaultSocket = "/var/run/docker.sock"
 
 // Open returns the Engine at an address such as unix:///var/run/docker.sock, "": the one that DOCKER_HOST names, else that of this

@@ -17,7 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/mask"
 )
 
-// chunk is what one read of the connection gave of one output.
+// chunk is the result of one read of one output from the connection.
 type chunk struct {
 	stderr bool
 	data   []byte
@@ -29,7 +29,8 @@ const (
 	chunkSize   = 32 << 10 // of the Engine's frames
 )
 
-// settle is how long after the end of the output the end of the container may come. Without it, the connection broke.
+// settle bounds the time between the end of the output and the end of the container. Without it, the connection
+// broke.
 const settle = time.Second
 
 // A connection that breaks looks like the end of the output. So the log is read once more at the end of a step if it is short, else

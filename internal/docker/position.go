@@ -8,9 +8,9 @@ import (
 // messageSize is the number of bytes after which the Engine cuts a line of its log into messages.
 const messageSize = 16 << 10
 
-// position is how much of one output was taken, so that the same can be skipped in the Engine's log.
-// That cuts long lines into messages and puts U+FFFD in the place of every byte of a message that is not
-// UTF-8, so whole lines are counted, and of the last one the bytes that the log has for it.
+// position counts the received part of one output, so that the same can be skipped in the Engine's log. That cuts
+// long lines into messages and puts U+FFFD in the place of every byte of a message that is not UTF-8, so whole lines
+// are counted, and of the last one the bytes that the log has for it.
 type position struct {
 	lines   int64
 	encoded int64  // bytes in the log of the begun line's earlier messages

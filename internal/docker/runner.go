@@ -18,10 +18,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
-// workdir is where a step finds its copy of the workspace.
+// workdir is the folder of a step's copy of the workspace.
 const workdir = "/mnt/repo"
 
-// Config is how steps run.
+// Config configures a Runner.
 type Config struct {
 	Grace   time.Duration     // between SIGTERM and SIGKILL of a step that is ended
 	Pull    Pull              // when images are pulled
@@ -29,7 +29,8 @@ type Config struct {
 	Cache   *buildcache.Shelf // of the project; nil: steps get nothing from earlier builds
 	Workers string            // folder in which the workers of this user hold their locks
 
-	// Clusters is what steps can reach, as kubeconfigs by the name of the ConfigMap that has it in a cluster.
+	// Clusters are the clusters that steps can reach, as kubeconfigs by the name of the ConfigMap that has it in a
+	// cluster.
 	Clusters     map[string][]byte
 	Certificates string // folder with certificates of authorities for steps that trust build.CertificatesObject; "": none
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Kind is what a node is.
+// Kind is the kind of a node.
 type Kind uint8
 
 // The kinds of nodes.

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Shape is what a value may be: one of these, or several joined with |.
+// Shape is the set of kinds that a value may have: one of these, or several joined with |.
 type Shape uint16
 
 // The shapes.

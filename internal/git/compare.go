@@ -214,7 +214,7 @@ func (f *Folder) hasContent(name string, want committed) (same, kind bool, err e
 	return hex.EncodeToString(sum.Sum(nil)) == want.hash, kind, nil
 }
 
-// mostArguments is how many bytes of paths are given to git at a time.
+// mostArguments bounds the bytes of paths that git gets at a time.
 const mostArguments = 64 << 10
 
 // differAlsoConverted reports whether one of the files is another than committed also as git would commit it. That counts only for files of

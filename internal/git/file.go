@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// fetchedRef is what File calls the commit that it has fetched.
+// fetchedRef is the ref of the commit that File has fetched.
 const fetchedRef = "refs/waybill/file"
 
 // File returns the content of one file of the clone, as it is at the commit, else at the tip of the branch, else of the repository's own

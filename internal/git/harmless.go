@@ -61,7 +61,7 @@ func (h *harmless) settings(ctx context.Context, dir string) ([]setting, error) 
 	return found, nil
 }
 
-// waitDelay is how long what git started may keep its output open after git has ended.
+// waitDelay bounds the time for which a child of git keeps its output open after git has ended.
 const waitDelay = 5 * time.Second
 
 // runsProgram reports whether a variable names the program of a filter, or says that its failure is
@@ -118,7 +118,7 @@ func runInput(ctx context.Context, dir string, settings []setting, environ []str
 	return stdout.text.Bytes(), nil
 }
 
-// mostSaid is how much is kept of what git writes about a failure, in bytes. A server may have it write without end.
+// mostSaid bounds the bytes that are kept of git's error output. A server may have it write without end.
 const mostSaid = 16 << 10
 
 // ending keeps the end of what is written.
@@ -130,7 +130,7 @@ func (e *ending) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// failure is what git wrote about the failure of a command, with how the command ended.
+// failure holds git's error output for a failed command, and the command's end.
 type failure struct {
 	text string
 	err  error

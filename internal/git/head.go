@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Head is what a repository says about its checkout. What it does not say is "".
+// Head describes a repository's checkout. A fact that the repository does not have is "".
 type Head struct {
 	Branch string // "" when HEAD is detached
 	Tag    string // the tag at HEAD that was made last; one without a date of its own only if there is no other

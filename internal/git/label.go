@@ -15,7 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/file"
 )
 
-// Tree is what a folder holds right now, named.
+// Tree is the present content of a folder, named.
 type Tree struct {
 	Label  string // 3f2c9a1, 3f2c9a1+5d81e0 with uncommitted changes, 5d81e0c2b7a4 without a commit
 	Commit Commit // zero without one

@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
-// rounds is how many odd repositories are tried: -rounds 1000 searches for long.
+// rounds is the number of odd repositories to try: -rounds 1000 searches for long.
 var rounds = flag.Int("rounds", 3, "odd repositories to try")
 
 // layout is a random repository with the contents of its commit.

@@ -28,7 +28,7 @@ type Journal struct {
 	db *store.DB
 }
 
-// core is what all views of a journal share.
+// core is the state that all views of a journal share.
 type core struct {
 	driver      Driver
 	options     Options

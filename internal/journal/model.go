@@ -62,9 +62,9 @@ type Deployment struct {
 	Last      int64           `json:"-"`                 // of Archives: position of its last entry
 }
 
-// Resource is what runs on a host: (address, service) → the deployment that started it last. It has
-// no pipeline or target in its key, since targets of two stages, or of two pipelines one after the
-// other, may be the same resource.
+// Resource is the service that runs on a host: (address, service) → the deployment that started it last. It has no
+// pipeline or target in its key, since targets of two stages, or of two pipelines one after the other, may be the
+// same resource.
 type Resource struct {
 	Address    string    `json:"address"`
 	Service    string    `json:"service"`
@@ -114,8 +114,8 @@ type RollUp struct {
 	At         time.Time
 }
 
-// Standing is what a target's log says in short: pipeline, stage, group or host. Revision and
-// Highest differ after an older revision was deployed again.
+// Standing summarizes the log of a target: pipeline, stage, group or host. Revision and Highest differ after an older
+// revision was deployed again.
 type Standing struct {
 	Target   string    `json:"target"`
 	Current  int64     `json:"current,omitempty"`  // the highest deployment that finished here

@@ -24,7 +24,7 @@ type Locked struct {
 	Owners func() (map[pipeline.Resource]Owner, error)
 }
 
-// Change is what a decider wants recorded; all of it is committed, or nothing. The zero value records
+// Change is the set of rows that a decider wants recorded; all of it is committed, or nothing. The zero value records
 // nothing, and is how a decider answers that nothing is to be done.
 type Change struct {
 	Definition *pipeline.Definition // stored as version Head.Version+1; Define only

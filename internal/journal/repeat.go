@@ -10,10 +10,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// RepeatAge is how long a request with a key gets the deployment that it made before.
+// RepeatAge is the time for which a repeated request with a key gets the deployment that the first one made.
 const RepeatAge = 24 * time.Hour
 
-// repeatPage is how many deployments are read at a time in search of a repeated request.
+// repeatPage is the number of deployments read at a time in search of a repeated request.
 const repeatPage = 100
 
 // once returns what the note of a deployment has of the key of its request; "" without a key. The key itself stays with the

@@ -16,7 +16,7 @@ import (
 // only read afterwards.
 type leaves map[any]*leaf
 
-// leaf is what is known of one expression.
+// leaf is the known cost of one expression.
 type leaf struct {
 	absolute bool                 // of a query: it begins at the root
 	selector *spec.FilterSelector // evaluates the comparison or function

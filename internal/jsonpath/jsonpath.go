@@ -21,10 +21,10 @@ import (
 	"github.com/theory/jsonpath/spec"
 )
 
-// maxText is how many bytes a path may have.
+// maxText bounds the bytes of a path.
 const maxText = 4096
 
-// maxDepth is how deep a descendant segment or a filter may go: both recurse.
+// maxDepth bounds the depth of a descendant segment or a filter: both recurse.
 const maxDepth = 1000
 
 // Errors of Select.

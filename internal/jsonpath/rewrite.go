@@ -9,8 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxNested is how deep parentheses, brackets and functions of a filter may be nested: the parsers
-// recurse.
+// maxNested bounds the nesting of parentheses, brackets and functions in a filter: the parsers recurse.
 const maxNested = 100
 
 // rewriter reads a filter from left to right and writes it as RFC 9535 has it: & and | become &&

@@ -31,8 +31,8 @@ var ErrTerminated = errors.New("terminated by SIGTERM")
 // process prints.
 var ErrUnread = errors.New("nothing reads the output any more")
 
-// repeated is how long further SIGTERMs count as the first one: timeout(1) and others send it to a
-// process and to its group, so that it arrives twice.
+// repeated is the time for which further SIGTERMs count as the first one: timeout(1) and others send it to a process
+// and to its group, so that it arrives twice.
 const repeated = time.Second
 
 // Signals returns a context that ends at the first SIGINT or SIGTERM, with a

@@ -37,7 +37,7 @@ type Held struct {
 	Heard time.Time `json:"-"`              // time of its last sign of life; zero: unknown, as with an earlier version
 }
 
-// HomeLease is how long the holder of a home counts as running after it was heard from.
+// HomeLease is the time after the last sign of life for which the holder of a home counts as running.
 const HomeLease = 15 * time.Second
 
 // Silent reports whether the holder has not been heard from for longer than HomeLease: it is stopped or hangs.
@@ -98,7 +98,7 @@ func unlockable(home string, err error) error {
 		WithHint("check that the folder is there and yours to write, and that its disk takes writes and has room")
 }
 
-// keepEvery is how often Keep looks at the lock file.
+// keepEvery is the interval at which Keep reads the lock file.
 const keepEvery = time.Second
 
 // Keep shows by the lock file's time that this process runs, and takes the home again when the lock file was removed or replaced,

@@ -82,8 +82,8 @@ func codedForms(text string) []string {
 	return forms
 }
 
-// entities are what programs write for characters that HTML and XML give a meaning, beside & < and >: of XML's text and attributes,
-// Go, PHP, Python, and template languages such as Mustache and Handlebars.
+// entities are the references that programs write for characters that HTML and XML give a meaning, beside & < and >:
+// of XML's text and attributes, Go, PHP, Python, and template languages such as Mustache and Handlebars.
 var entities = [][]string{
 	{},
 	{`"`, "&quot;"},

@@ -18,8 +18,8 @@ const mostForms = 2 << 20
 // mark replaces a secret.
 const mark = "***"
 
-// Set is what a Stream looks for: an Aho-Corasick automaton over the bytes of secrets in all their
-// forms. What it looks for never changes, and several streams may use one. A nil Set has no secrets.
+// Set is the search machine of a Stream: an Aho-Corasick automaton over the bytes of secrets in all their forms. What
+// it looks for never changes, and several streams may use one. A nil Set has no secrets.
 type Set struct {
 	mark   string       // in the place of a secret
 	marks  atomic.Int64 // written so far

@@ -2,7 +2,7 @@ package mask
 
 import "strings"
 
-// mostHidden is how many bytes a trail passes over within one secret; with more the text is another one.
+// mostHidden bounds the bytes that a trail passes over within one secret; with more the text is a different one.
 const mostHidden = 64 << 10
 
 // leastBroken is the number of bytes from which a gap may be in encoded text. Most lines end with a byte that begins some encoding of

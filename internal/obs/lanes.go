@@ -16,7 +16,7 @@ type Lane struct {
 	Disabled bool
 }
 
-// worstLanes is how many lanes have their own series; the rest is summed up as "other".
+// worstLanes is the number of lanes that have their own series; the rest is summed up as "other".
 const worstLanes = 50
 
 // Lanes reads the state of lanes when metrics are collected, so that a lane without attempts is

@@ -32,7 +32,7 @@ func (l *Ledger) Register(to prometheus.Registerer) {
 	}
 }
 
-// Sample is what is measured of the log.
+// Sample holds the measurements of the log.
 type Sample struct {
 	Threads    map[[2]string]int        // live actions, by handler and status
 	Oldest     map[string]time.Duration // how long the action that waits longest is ready, by handler; 0: none is
@@ -40,7 +40,7 @@ type Sample struct {
 	Partitions *Partitions              // nil: the log has none
 }
 
-// Partitions is how the log's history is kept.
+// Partitions describes the partitions of the log's history.
 type Partitions struct {
 	Ahead  int // made for the weeks to come
 	Pinned int // past their time, and kept since an action in them lives

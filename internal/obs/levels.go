@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Level is what one pipeline has of something that is counted now.
+// Level is a pipeline's current count of something.
 type Level struct {
 	Pipeline string
 	Label    string // value of the gauge's own label; of a gauge without one ""

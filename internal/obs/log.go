@@ -20,7 +20,7 @@ const (
 	JSON Format = "json"
 )
 
-// LogOptions is how a process logs.
+// LogOptions configures the log of a process.
 type LogOptions struct {
 	Format Format     // default: text when the writer is a terminal, else json
 	Level  slog.Level // lines below it are dropped; default: info

@@ -44,7 +44,7 @@ const (
 	isOnce           // 9: another host of the stage runs it for all
 )
 
-// reasons is how many reasons there are.
+// reasons is the number of reasons.
 const reasons = isOnce + 1
 
 // String returns the reason as metrics name it. Two constants may share a name: lostArtifact is

@@ -2,8 +2,8 @@ package pipeline
 
 import "time"
 
-// Decision is what a pass records and starts. All of it is committed in one transaction, or
-// nothing. The engine has applied it already.
+// Decision is the set of rows and starts of a pass. All of it is committed in one transaction, or nothing. The engine
+// has applied it already.
 type Decision struct {
 	Entries []Entry   // facts and notes to append, in order, with the Seq they will get
 	Work    []Work    // actions to create; each has its note step-claimed in Entries

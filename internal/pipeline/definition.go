@@ -75,8 +75,8 @@ type Stage struct {
 	Approval  *admission.Approval `json:"approval,omitempty"` // who must agree before they do; nil: nobody
 }
 
-// StageKind is what a stage is for. Package definition derives it from the keys that are there; a
-// stage has either a build or hosts, and a gate stage has neither.
+// StageKind is the purpose of a stage. Package definition derives it from the keys that are there; a stage has either
+// a build or hosts, and a gate stage has neither.
 type StageKind string
 
 // The kinds. Environment stages come later.
@@ -155,7 +155,7 @@ const (
 	RollBack OnFailure = "rollback"
 )
 
-// Build is what a build stage runs and what it must yield.
+// Build is the build of a build stage, with the artifacts that it must yield.
 type Build struct {
 	File  string `json:"file,omitempty"`  // .wharf-ci.yml, from the folder of waybill.yaml
 	Stage string `json:"stage,omitempty"` // only this stage of that file; "": all
@@ -288,7 +288,7 @@ const (
 	Test      = "test"
 )
 
-// Service is what runs on a host. (host address, service name) is a resource; one pipeline owns it.
+// Service is a program that runs on a host. (host address, service name) is a resource; one pipeline owns it.
 type Service struct {
 	// Name is the service's half of the resource; the pipeline's name unless the file says
 	// otherwise.
@@ -316,8 +316,7 @@ type Service struct {
 	After  []string `json:"after,omitempty"`
 	// Ready says when the switch counts as done.
 	Ready Ready `json:"ready"`
-	// Confirm is how long the host waits for a confirmation before it goes back by itself; 0 is
-	// never.
+	// Confirm is the time for which the host waits for a confirmation before it goes back automatically; 0 is never.
 	Confirm action.Duration `json:"confirm"`
 	// ConfirmSet reports that the file sets Confirm. Otherwise only ssh hosts wait for a
 	// confirmation.
@@ -368,7 +367,7 @@ type Batch struct {
 	Queue  Queue    `json:"queue"`
 }
 
-// Revision is what the scheduler must know of a registered revision.
+// Revision holds the facts about a registered revision that the scheduler needs.
 type Revision struct {
 	Seq       int64     `json:"seq"`   // rev_seq: order of registration
 	Label     string    `json:"label"` // unique in its pipeline

@@ -107,7 +107,7 @@ type hold struct {
 // String returns the hold as shown to people, such as "by ana: checking dashboards".
 func (h hold) String() string { return admission.Rejection{By: h.by, Reason: h.reason}.String() }
 
-// failure is how a step's action ended.
+// failure describes the end of a step's action.
 type failure struct {
 	seq    int64  // position of its row: failures are taken in this order, whenever a pass looks
 	status string // such as FAILED or RETRIES_EXHAUSTED

@@ -9,8 +9,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Edit is what a new version does: rows to append with it, or refusals. `waybill plan` shows one
-// without applying it.
+// Edit is the effect of a new version: rows to append with it, or refusals. `waybill plan` shows one without applying
+// it.
 type Edit struct {
 	Entries []Entry        // pipeline-defined, step-introduced, host-joined, step-excluded, …
 	Refused fault.Problems // why the edit is refused; if set, nothing may be stored
@@ -18,8 +18,7 @@ type Edit struct {
 	Effects []Effect       // per deployment that is active or may come back
 }
 
-// Effect is what an edit does to one deployment inside. The steps listed are those that take work
-// or an artifact.
+// Effect is the effect of an edit on one deployment inside. The steps listed are those that take work or an artifact.
 type Effect struct {
 	Deployment int64     `json:"deployment"`
 	Failed     bool      `json:"failed,omitempty"` // it has failed, and a retry would bring it back

@@ -171,7 +171,7 @@ type StepDetail struct {
 	Error  string `json:"error,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	By     string `json:"by,omitempty"` // the person or program that asked
-	// Observed is how long a bake has gone well so far, in step-reported.
+	// Observed is the time for which a bake has gone well so far, in step-reported.
 	Observed action.Duration `json:"observed,omitempty"`
 	// Home is the home whose hosts were observed, of a bake over local hosts of several homes.
 	Home string `json:"home,omitempty"`
@@ -193,7 +193,7 @@ type TakenDetail struct {
 // Details of rows that more than one file reads or writes. They are JSON in the log, so names of
 // fields never change, and a field that an old row lacks is its zero value.
 type (
-	// createdDetail is what deployment-created says beside the number and the revision.
+	// createdDetail holds the facts of deployment-created beside the number and the revision.
 	createdDetail struct {
 		Label string `json:"label"` // of the revision
 		Until string `json:"until"` // stage to go no further than, by name; "": to the end
@@ -210,8 +210,7 @@ type (
 		Completes int64 `json:"completes,omitempty"`
 		// Lost are those of the hosts of a catch-up that no longer had the release that the log says.
 		Lost []string `json:"lost,omitempty"`
-		// RegisteredBy is who registered the revision; "": By did, as always in rows of earlier
-		// versions.
+		// RegisteredBy names the registrant of the revision; "": By did, as always in rows of earlier versions.
 		RegisteredBy string `json:"registeredBy"`
 	}
 	// freezeDetail is the Detail of freeze-set and freeze-cleared.
@@ -226,7 +225,7 @@ type (
 		By     string `json:"by,omitempty"`
 		Reason string `json:"reason,omitempty"`
 	}
-	// endDetail is why a deployment ended, or what a person asked for.
+	// endDetail is the reason why a deployment ended, or a person's request.
 	endDetail struct {
 		Deployment int64  `json:"deployment,omitempty"` // superseded by this one, or canceled by this rollback
 		By         string `json:"by,omitempty"`         // the person or program that asked; "": the engine

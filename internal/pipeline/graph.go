@@ -66,8 +66,8 @@ func (k nodeKind) takesAction() bool {
 // may be canceled at any time.
 func (k nodeKind) isCheck() bool { return k == bakeStep || k == gateStep }
 
-// place is what a target names, as numbers of a graph; -1 for what is below the target. A host has
-// no wave here, since its path does not name one.
+// place is the place that a target names, as numbers of a graph; -1 for a level below the target. A host has no wave
+// here, since its path does not name one.
 type place struct{ stage, group, wave, host int32 }
 
 // root is the place of the pipeline itself.
@@ -291,9 +291,8 @@ func (p *Graph) hasHost(path string) bool {
 	return ok && at.host >= 0
 }
 
-// identity is where a host is and what runs there. It must stay the same while a deployment is
-// inside: the chain would otherwise resume on files that are elsewhere. The empty user and root
-// mean the default.
+// identity is the place of a host and of its service. It must stay the same while a deployment is inside: the chain
+// would otherwise resume on files that are elsewhere. The empty user and root mean the default.
 type identity struct {
 	address, user, root, service string
 	sudo                         bool // which decides the account and the default root

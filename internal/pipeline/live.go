@@ -23,8 +23,8 @@ type liveStep struct {
 	alarm    string    // of a bake: the alarm that was raised while it was live, for people
 }
 
-// ending is how a live action is to end. Each constant is stronger than the one before, and a
-// request is never weakened: what was canceled cannot be made to run on.
+// ending is the requested end of a live action. Each constant is stronger than the one before, and a request is never
+// weakened: what was canceled cannot be made to run on.
 type ending uint8
 
 const (

@@ -97,7 +97,7 @@ func (e *Engine) makeRoom() {
 	e.resources = append(e.resources, make([]resourceState, len(e.numbers.resources)-len(e.resources))...)
 }
 
-// resourceState is what the engine keeps of a resource over all deployments.
+// resourceState is the engine's state of a resource over all deployments.
 type resourceState struct {
 	busy     occupant    // the live action on it, at most one (I4)
 	started  *deployment // the last that started it; its rank never falls (I3)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Open is what a deployment has to do at one target and below it.
+// Open is a deployment's remaining work at one target and below it.
 type Open struct {
 	Target string
 	Steps  int     // that are neither complete nor elided

@@ -24,7 +24,7 @@ type program struct {
 	asked  map[StepKey]bool // drained or canceled
 	now    time.Time
 	next   int64 // deployment
-	// rollbacks is how many there are: each holds what is older, so more only make programs slower.
+	// rollbacks is the number of rollbacks: each holds what is older, so more only make programs slower.
 	rollbacks int
 	newest    int64 // revision
 }

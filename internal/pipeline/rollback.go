@@ -49,7 +49,7 @@ func (e *Engine) Rollback(c Rollback) ([]Entry, error) {
 	return e.undo(c, hosts)
 }
 
-// automatic is who asks for a rollback that `onFailure: rollback` makes.
+// automatic is the actor of a rollback that `onFailure: rollback` makes: rollback` makes.
 const automatic = "waybill"
 
 // undoFailure returns the rows of the rollback that follows the failure of a stage, by path. It
@@ -177,7 +177,7 @@ func (e *Engine) lastGood(hosts []int32, before int64) int64 {
 	return newest
 }
 
-// mostCandidates is how many revisions a hint names.
+// mostCandidates bounds the revisions that a hint names.
 const mostCandidates = 3
 
 // elsewhereHint returns how an older revision comes back to hosts that had it under another name,

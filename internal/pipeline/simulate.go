@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/admission"
 )
 
-// Scenario is what a simulation assumes.
+// Scenario holds the assumptions of a simulation.
 type Scenario struct {
 	Now      time.Time                   // at which virtual time is zero
 	Revision int64                       // of one more deployment; 0: none, and no approval is given, so that what waits for one stops
@@ -37,7 +37,7 @@ func (f Failing) fails(k StepKey) bool {
 	return k.Event == f.Event || f.Event == "" && (k.Event == HostDeployed || k.Event == BuildCompleted)
 }
 
-// Schedule is what a simulation expects.
+// Schedule is the result of a simulation.
 type Schedule struct {
 	Deployment int64         // the one that it created
 	Steps      []PlanStep    // of all deployments, in the order of their ends
@@ -52,19 +52,18 @@ type PlanStep struct {
 	Once       bool `json:"once,omitempty"`       // it counts for all hosts of its stage
 	Failed     bool `json:"failed,omitempty"`     // the scenario says so
 	Unmeasured bool `json:"unmeasured,omitempty"` // nothing is known of how long it takes, so it counts as nothing
-	// Source is where the expected duration comes from: host, the median on that host; step, the
-	// median on all hosts; definition, for a bake; "" if it is not known. Callers of Simulate set
-	// it.
+	// Source is the origin of the expected duration: host, the median on that host; step, the median on all hosts;
+	// definition, for a bake; "" if it is not known. Callers of Simulate set it.
 	Source string `json:"source,omitempty"`
 	// Critical is set for work on the critical path: were it shorter, the end would come sooner.
 	Critical bool `json:"critical,omitempty"`
-	// Reason is why a stage or a part of it does not start as soon as its predecessors have ended:
-	// the approvals that it needs, which are assumed to take no time, or a window or a freeze. For
-	// an event that is not a step, Reason describes the event.
+	// Reason is the reason why a stage or a part of it does not start as soon as its predecessors have ended: the
+	// approvals that it needs, which are assumed to take no time, or a window or a freeze. For an event that is not a
+	// step, Reason describes the event.
 	Reason string `json:"reason,omitempty"`
 }
 
-// ExpectedEnd is how a deployment ends, or where it stops.
+// ExpectedEnd is the expected end of a deployment, or the place where it stops.
 type ExpectedEnd struct {
 	Deployment int64         `json:"deployment"`
 	Label      string        `json:"label"`            // of its revision

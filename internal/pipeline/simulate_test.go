@@ -23,7 +23,7 @@ func (w *world) workUntilDone() {
 	}
 }
 
-// took is how long steps take in these tests.
+// took returns the duration of a step in these tests.
 func took(k StepKey) time.Duration {
 	return map[string]time.Duration{BuildCompleted: 6 * time.Second, HostDeployed: 6 * time.Second, HostTested: time.Second}[k.Event]
 }

@@ -25,9 +25,8 @@ type DeploymentState struct {
 	Label      string `json:"label"`   // of the revision
 	Version    int    `json:"version"` // definition version in force for it
 	Status     Status `json:"status"`
-	// Held is who holds it and why, such as "by ana: checking dashboards", with the stage in front
-	// when only a stage is held; the first one by name when several are. Resume is the command that
-	// lifts it.
+	// Held names the holder and gives the reason, such as "by ana: checking dashboards", with the stage in front when
+	// only a stage is held; the first one by name when several are. Resume is the command that lifts it.
 	Held   string `json:"held,omitempty"`
 	Resume string `json:"resume,omitempty"`
 	// HeldStages names the stages that are held while the deployment itself is not.
@@ -94,8 +93,8 @@ type StepState struct {
 	// not looked at. Who is the command, or the person, that can change it.
 	Reason string `json:"reason,omitempty"`
 	Who    string `json:"who,omitempty"`
-	// Expected is when a waiting step is expected to begin, by the recorded durations of what it waits for. Explain leaves it
-	// out, as does every caller that does not know it.
+	// Expected is the time at which a waiting step is expected to begin, by the recorded durations of the steps
+	// before it. Explain leaves it out, as does every caller that does not know it.
 	Expected time.Time `json:"expected,omitzero"`
 	At       time.Time `json:"at,omitzero"`    // of its last entry; see Engine.Explain
 	Work     bool      `json:"work,omitempty"` // takes an action, else a marker

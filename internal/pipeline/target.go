@@ -110,8 +110,8 @@ func (d *Definition) EachHost() iter.Seq[Place] {
 	}
 }
 
-// Resource is what attempts change: a service at an address. One pipeline owns it. Hosts of several
-// stages may be one resource; at most one action is live on it at a time.
+// Resource is the object that attempts change: a service at an address. One pipeline owns it. Hosts of several stages
+// may be one resource; at most one action is live on it at a time.
 type Resource struct {
 	Address string `json:"address"` // as Host.Address returns it
 	Service string `json:"service"` // name of the service; the pipeline's name by default

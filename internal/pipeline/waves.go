@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// dealing is how the hosts of a group are dealt to its waves: the number of a host's wave, from 1,
-// by the host's name. An empty one means one wave.
+// dealing assigns the hosts of a group to its waves: the number of a host's wave, from 1, by the host's name. An
+// empty one means one wave.
 //
 // A definition alone decides the dealing, except while a deployment is inside the stage: the hosts
 // that both versions have then keep their waves, and a host that joins goes to the last wave. With

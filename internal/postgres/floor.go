@@ -31,7 +31,7 @@ type floors struct {
 	lanes map[string]*floor
 }
 
-// floor is what this process knows of one lane.
+// floor is this process's knowledge of one lane.
 type floor struct {
 	rank time.Time     // rank of the last row that was claimed
 	took time.Duration // duration of the last claim from the start

@@ -20,7 +20,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// channel is what all processes of a ledger listen on.
+// channel is the channel that all processes of a ledger listen to.
 const channel = "waybill"
 
 // Listen calls changed for what other processes commit, until Close.
@@ -44,13 +44,13 @@ const (
 	checkWithin = 5 * time.Second
 )
 
-// provenWithin is how long a notification of our own may take to come back.
+// provenWithin bounds the return of our own notification.
 const provenWithin = 2 * time.Second
 
 // Guarded reports whether what Guard bound holds. While a lock is down others may take this process for dead.
 func (d *Driver) Guarded() bool { return !d.listener.bare.Load() }
 
-// guardWithin is how long a process waits for its lock; without one, its lease alone says that it lives.
+// guardWithin bounds a process's wait for its lock; without one, its lease alone proves that it lives.
 const guardWithin = 5 * time.Second
 
 // listener is one connection that waits for notifications and holds locks.
@@ -493,7 +493,7 @@ func (n *notifier) send(ctx context.Context) (many bool) {
 // notify sends payloads. It is a commit of its own, and does not outlive a crash of the server: it waits for no disk.
 const notify = "SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload WHERE set_config('synchronous_commit', 'off', true) = 'off'"
 
-// maxPayload is how many bytes a notification may carry; the server refuses 8,000.
+// maxPayload bounds the bytes of a notification; the server refuses 8,000.
 const maxPayload = 7900
 
 // payload writes a signal for a notification: the topic, the process that sends it and, where they are known and fit, the

@@ -17,7 +17,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// Span is how much time one partition holds: an action, its history and its end are in the partition of the action's id.
+// Span is the time that one partition covers: an action, its history and its end are in the partition of the action's
+// id.
 type Span string
 
 // The spans.
@@ -259,7 +260,7 @@ func drop(ctx context.Context, c *pgx.Conn, period []part) error {
 // errPinned rolls a drop back: a live action keeps the period.
 var errPinned = errors.New("a live action is of this period")
 
-// partitionName is what a table is called that is or was a partition.
+// partitionName matches the name of a table that is or was a partition.
 var partitionName = regexp.MustCompile(`^(action|event|thread_done)_[0-9]{4}(w[0-9]{2}|m[0-9]{2}|[0-9]{4})$`)
 
 // dropDetached drops what an earlier version, which detached before it dropped, has left behind.

@@ -29,7 +29,7 @@ const (
 	poll    = store.FullPoll
 )
 
-// readTime is how long a statement of a reader may take; the call that it is part of has a little longer.
+// readTime bounds a statement of a reader; the call that it is part of has a little longer.
 const readTime = 8 * time.Second
 
 // pools are the connections to the database, opened as they are needed. What must not wait has its own, so that no other
@@ -301,7 +301,7 @@ type mode struct {
 	within     time.Duration // bounds each statement; 0: nothing does
 }
 
-// inReadCommitted is how transactions begin that package pgx begins.
+// inReadCommitted begins the transactions of package pgx.
 var inReadCommitted = pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
 
 const (

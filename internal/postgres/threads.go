@@ -172,8 +172,8 @@ const blocked = `(b.slowed > 0 OR b.paused_by <> '' OR b.disabled_at IS NOT NULL
 const free = `(v.lane = v.handler OR starts_with(v.lane, v.handler || '/'))
 	AND NOT EXISTS (SELECT FROM limiter b WHERE b.key = v.lane AND ` + blocked + `)`
 
-// page is what Lanes reads: the lane up to which all were visited, NULL at the end, and the free ones of
-// them, at most $8.
+// page is the statement of Lanes: the lane up to which all were visited, NULL at the end, and the free ones, at most
+// $8.
 const page = `WITH visited AS MATERIALIZED (` + visited + `),
 	cut AS (SELECT min(last) AS lane FROM (SELECT max(lane) AS last FROM visited GROUP BY part HAVING max(n) = $7) AS parts)
 	SELECT cut.lane, ARRAY(SELECT v.lane FROM visited v WHERE (cut.lane IS NULL OR v.lane <= cut.lane) AND ` + free + ` ORDER BY v.lane LIMIT $8) FROM cut`
@@ -207,7 +207,7 @@ func (t *tx) Lanes(handlers []string, after string, limit int) (lanes []string, 
 	return lanes, next, err
 }
 
-// passable is what the index thread_deadline holds: a claim that ends before its deadline cannot pass it.
+// passable is the condition of the index thread_deadline: a claim that ends before its deadline cannot pass it.
 const passable = `deadline IS NOT NULL AND cancel_at IS NULL
 	AND (claimed_by IS NULL OR lease IS NULL OR deadline < lease)`
 

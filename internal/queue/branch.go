@@ -15,7 +15,7 @@ type Branch struct {
 	Jobs   bool          // of Actions: only jobs
 }
 
-// Table is what a branch walks.
+// Table is the table that a branch reads.
 type Table uint8
 
 // The tables.

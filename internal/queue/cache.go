@@ -21,7 +21,7 @@ const (
 	IdempotencyScope CacheScope = "idempotency" // one request of one principal, for IdempotencyAge
 )
 
-// IdempotencyAge is how long a repeat with an Idempotency-Key gets the answer of the first request.
+// IdempotencyAge is the time for which a repeat with an Idempotency-Key gets the answer of the first request.
 const IdempotencyAge = 24 * time.Hour
 
 // CacheEntry says which action answers for a key.

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// sweep is how many rows one look at the clock or at the dead may change.
+	// sweep bounds the rows that one check of the clock or of dead instances may change.
 	sweep = 1000
-	// deadlineAgain is how long ends at a deadline wait whose callbacks could not be planned.
+	// deadlineAgain is the delay of ends at a deadline whose callbacks could not be planned.
 	deadlineAgain = 5 * time.Second
 	// deadlinePlans bounds the planning of callbacks in one look at the clock: other actions become due meanwhile.
 	deadlinePlans = 2 * time.Second

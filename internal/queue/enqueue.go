@@ -24,7 +24,7 @@ func (q *Queue) Enqueue(ctx context.Context, actions ...action.Action) ([]Enqueu
 	return q.enqueue(ctx, part{actions: actions})
 }
 
-// part is what one caller stores in a transaction.
+// part is one caller's share of a transaction.
 type part struct {
 	actions []action.Action
 	before  func(*store.Tx, []action.Action) error // see EnqueueOptions.Before; nil: none

@@ -123,7 +123,7 @@ func newThread(a action.Action, now time.Time) action.Thread {
 	return t
 }
 
-// existing is which actions exist already, by key, id or cache key.
+// existing holds the actions that exist already, by key, id or cache key.
 type existing struct {
 	keys map[string]action.ID
 	ids  map[action.ID]bool

@@ -119,7 +119,7 @@ func (q *Queue) removeDead(ctx context.Context, self action.ID) error {
 	return nil
 }
 
-// LossReason is how a claim was lost.
+// LossReason is the reason why a claim was lost.
 type LossReason string
 
 // The reasons.
@@ -168,7 +168,7 @@ func (c *core) lossOfInstance(id action.ID) LossReason {
 	return LostLock
 }
 
-// leaseWatch is what this process has seen of another's lease.
+// leaseWatch is this process's observation of another's lease.
 type leaseWatch struct {
 	lease  time.Time     // the end of its lease as stored, by the database's clock; only whether it changes counts
 	looked time.Time     // when this process looked last, by its own clock

@@ -2,8 +2,8 @@ package queue
 
 import "context"
 
-// LanesVisited is how many lanes with ready work one search passes of each handler, blocked ones included. It bounds the
-// search when thousands of lanes are blocked; the caller continues after the last one.
+// LanesVisited is the number of lanes with ready work that one search passes of each handler, blocked ones included.
+// It bounds the search when thousands of lanes are blocked; the caller continues after the last one.
 const LanesVisited = 1000
 
 // Lanes lists lanes with ready work for the handlers, in order after a lane, at most limit. Lanes that may start nothing

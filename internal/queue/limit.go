@@ -17,7 +17,7 @@ type Limiter struct {
 	Key   string `json:"lane"`
 	State string `json:"state"` // open | slowed | half-open | paused | disabled
 	action.Bucket
-	// Rate is how many attempts a second may start now; 0: any number, unless State says that none may.
+	// Rate is the number of attempts that may start now in a second; 0: any number, unless State says that none may.
 	Rate float64 `json:"rate,omitempty"`
 	Held int     `json:"held"` // slots that instances hold
 }
@@ -72,9 +72,9 @@ func limitsOf(tx rows, keys []string) ([]Limiter, error) {
 	return limits, err
 }
 
-// LimitCommand is what a person may do with a lane's limiter. A pause stops starts and lets attempts end. Resume ends a
-// pause, the target's as well as a person's. Enable lets a disabled lane run again. Reset forgets what the limiter learned of
-// its target, the target's own pause included; a person's pause and a disabled lane stay.
+// LimitCommand is a person's command to a lane's limiter. A pause stops starts and lets attempts end. Resume ends a
+// pause, the target's as well as a person's. Enable lets a disabled lane run again. Reset forgets what the limiter
+// learned of its target, the target's own pause included; a person's pause and a disabled lane stay.
 type LimitCommand struct {
 	Kind   string        // one of limitKinds
 	By     string        // pause: the person, for the status; "": "a person"
@@ -198,6 +198,6 @@ func (q *Queue) forgetLimits(ctx context.Context) error {
 	})
 }
 
-// forgetAfter is how long a limiter has not been used before it is forgotten. It leaves limiters alone that are used each
-// second, so that these are not deleted and made again.
+// forgetAfter is the age at which an unused limiter is forgotten. It leaves limiters alone that are used each second,
+// so that these are not deleted and made again.
 const forgetAfter = time.Hour

@@ -54,7 +54,7 @@ type Want struct {
 // MaxClaimBytes bounds the parameters of the actions that one turn claims; the last action may exceed it.
 const MaxClaimBytes = 8 << 20
 
-// Turned is what CompleteAndClaim did.
+// Turned is the result of CompleteAndClaim.
 type Turned struct {
 	Claimed  []Claimed
 	Full     bool        // the claim reached MaxClaimBytes: a lane that gave less than was asked for may have more

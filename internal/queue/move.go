@@ -8,8 +8,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// move is what becomes of a live action in this transaction. One action has one move: an observation that reports both a
-// beginning and an end makes a move with the end's transition, and the beginning's event before it.
+// move is the change of a live action in this transaction. One action has one move: an observation that reports both
+// a beginning and an end makes a move with the end's transition, and the beginning's event before it.
 type move struct {
 	action *action.Action // read only
 	action.Transition

@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// Observation is what an observer saw of work that was handed off.
+// Observation is an observer's report on work that was handed off.
 type Observation struct {
 	ID       action.ID
 	Source   string         // the observer
@@ -20,7 +20,7 @@ type Observation struct {
 	EndedAt  time.Time      // what the source's clock said; zero: unknown
 }
 
-// Observed is what an Observe did.
+// Observed is the result of an Observe.
 type Observed struct {
 	Unknown  []action.ID // ids of no action
 	Ended    []action.ID // actions that came to their end by this; those that had ended before need nothing

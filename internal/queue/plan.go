@@ -33,17 +33,17 @@ type End struct {
 }
 
 const (
-	// maxFollows is how many actions may follow in one call of planned; those of one end are never divided. The rest of the
-	// ends is deferred, so that a transaction ends within its time.
+	// maxFollows bounds the actions that may follow in one call of planned; those of one end are never divided. The
+	// rest of the ends is deferred, so that a transaction ends within its time.
 	maxFollows = 10_000
-	// plansAtOnce is how many ends of a call that waits for all plans are planned at a time.
+	// plansAtOnce is the number of ends planned at a time by a call that waits for all plans.
 	plansAtOnce = 8
 )
 
 // errSlowPlan is the cause of planning that took longer than store.CallTimeout, or than its caller gives it.
 var errSlowPlan = fault.New(fault.Unavailable, "the documents of callbacks did not arrive in time")
 
-// plan is what follows one end, or why that cannot be planned now.
+// plan holds the successors of one end, or the reason why they cannot be planned now.
 type plan struct {
 	end     End // as it was foreseen; see fits
 	follows []Successor
@@ -63,8 +63,8 @@ func (p plan) fits(e End) bool {
 		sameSubscribers(p.end.Subscribers, e.Subscribers)
 }
 
-// plans is what was planned before a transaction, by action. An end that is missing here was not foreseen: it is
-// deferred, since it must not lose its successors.
+// plans holds the plans that were made before a transaction, by action. An end that is missing here was not foreseen:
+// it is deferred, since it must not lose its successors.
 type plans map[action.ID]plan
 
 // change locks live actions and records what becomes of them. It returns the ends that it left out, because they have no plan or

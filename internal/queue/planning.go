@@ -21,7 +21,7 @@ const (
 	fetchesAtOnce = 32                     // plans that fetch documents at a time
 )
 
-// errPlanning is why an end is deferred whose plan is still being made.
+// errPlanning is the reason why an end is deferred whose plan is still being made.
 var errPlanning = fault.New(fault.Unavailable, "the documents of its callbacks have not arrived yet")
 
 // pending is the planning of one end. planning.mu guards ready and made; the rest is not changed.
@@ -33,7 +33,7 @@ type pending struct {
 	made   plan
 }
 
-// planning is what is being planned for turns, and what no turn has taken yet.
+// planning holds the plans being made for turns, and those that no turn has taken yet.
 type planning struct {
 	mu       sync.Mutex             // guards pending and closed; it is not held while anything is planned
 	pending  map[action.ID]*pending // at most one for an action, that of its latest foreseen end

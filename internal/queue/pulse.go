@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// Pulse is what a conductor is to see to.
+// Pulse is the list of a conductor's duties.
 type Pulse struct {
 	Lost   bool // claims may be there to take back: Rescue looks
 	Others bool // other instances hold claims: while they do, ask again each second

@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// MaxNames is how many different names an ActionQuery may have.
+// MaxNames bounds the different names of an ActionQuery.
 const MaxNames = 20
 
 // ActionQuery selects actions, newest first. A field that is zero leaves no action out, and an action is listed when it fits

@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// Options are what a queue does besides keeping actions. The zero value is a queue that works alone.
+// Options configure a queue beyond keeping actions. The zero value is a queue that works alone.
 type Options struct {
 	// OnEnd records the ends of actions elsewhere, in the transaction in which they end. It is called before their threads
 	// are locked, so that it locks first what it writes; record is called once they have ended. actions may include ones
@@ -32,7 +32,8 @@ type Queue struct {
 	db *store.DB // hides core.db: the connections of this view
 }
 
-// core is what all views of a queue share. Nothing in it is needed to continue after a crash: the database has the truth.
+// core is the state that all views of a queue share. Nothing in it is needed to continue after a crash: the database
+// has the truth.
 type core struct {
 	db       *store.DB
 	driver   Driver

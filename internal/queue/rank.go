@@ -6,8 +6,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// priorityStep is how much later a row goes for each point of its priority. The rank of an action that waits does not change,
-// so it is overtaken for a bounded time only: priorities differ by 1000 points at most.
+// priorityStep is the delay of a row for each point of its priority. The rank of an action that waits does not
+// change, so it is overtaken for a bounded time only: priorities differ by 1000 points at most.
 const priorityStep = time.Second
 
 // row returns a thread with its place in the queue. Ready is as of now; a thread whose time comes later is made ready by Due.

@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// replayed is how many actions one transaction of a replay takes.
+// replayed is the number of actions that one transaction of a replay takes.
 const replayed = 500
 
 // Replay asks for actions that have ended to be done once more, each by a new action. The new one's id comes from the
@@ -26,7 +26,7 @@ type Replay struct {
 	Refuse func(action.Action) error
 }
 
-// Replayed is what one step of a replay did.
+// Replayed is the result of one step of a replay.
 type Replayed struct {
 	ID      action.ID `json:"id"`
 	Found   int       `json:"found"`         // actions of the range that this step saw

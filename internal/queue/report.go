@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Report is what a process reports about itself and no other row says. It is stored with each of its instances.
+// Report describes a process by the facts that no other row has. It is stored with each of its instances.
 type Report struct {
 	Roles       []string          `json:"roles,omitempty"` // that the process runs; one without any work, such as a caboose without handlers, joins as no instance
 	Reload      *Reload           `json:"reload,omitempty"`
@@ -18,13 +18,13 @@ type Report struct {
 	Blobs       *BlobStore        `json:"blobs,omitempty"`       // where the process keeps blobs; nil: its store did not answer at the start
 }
 
-// BlobStore is where a process keeps blobs.
+// BlobStore is the place where a process keeps blobs.
 type BlobStore struct {
 	ID  string `json:"id"`  // the same for all processes that see the same blobs
 	URL string `json:"url"` // for people
 }
 
-// Reload is how the configuration in force came to be, and what became of the file since.
+// Reload describes the origin of the configuration in force, and later attempts to replace it.
 type Reload struct {
 	File    string    `json:"file,omitempty"`    // "": there is none
 	Since   time.Time `json:"since"`             // the configuration in force is in force since then

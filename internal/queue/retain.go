@@ -51,7 +51,7 @@ func (q *Queue) horizon(ctx context.Context, retention time.Duration) (time.Time
 // archive is the folder below which each week's evidence has one of its own, such as action/2026w47.
 const archive = "action"
 
-// piece is how many rows of a small table one transaction deletes.
+// piece is the number of rows of a small table that one transaction deletes.
 const piece = 500
 
 // forgetRequests deletes the idempotency keys that no request is compared with any more.

@@ -142,7 +142,7 @@ type Rows interface {
 	PutSlotLeases(rows []SlotLeaseRow) error
 }
 
-// CacheRows is which jobs answer for equal requests, their later subscribers, and which jobs were dismissed.
+// CacheRows has the jobs that answer for equal requests, their later subscribers, and dismissed jobs.
 type CacheRows interface {
 	// PointCache points the keys of entries to their actions where there is no entry or its action no longer answers; with
 	// always, wherever an entry exists. It locks all entries, and returns the keys that it has pointed elsewhere. Entries

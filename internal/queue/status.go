@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// Backlog is what lives at one handler.
+// Backlog counts the live actions of one handler.
 type Backlog struct {
 	Handler  string                `json:"handler"`
 	Counts   map[action.Status]int `json:"counts"`            // live actions by status; none: no key
@@ -39,7 +39,7 @@ type Status struct {
 	Strain    store.Strain
 }
 
-// rescuesFor is how far back Status counts rescues.
+// rescuesFor is the period for which Status counts rescues.
 const rescuesFor = time.Hour
 
 // Status counts all actions. It reads every live row once, and of the history only recent rescues. All is read in one state of the
@@ -101,7 +101,7 @@ func waitLongest(tx rows, all []Backlog) error {
 	return nil
 }
 
-// Sample is what is measured of the queue regularly, by one of the instances that share the database.
+// Sample holds regular measurements of the queue, by one of the instances that share the database.
 type Sample struct {
 	Now        time.Time
 	Backlogs   []Backlog

@@ -68,5 +68,5 @@ func endBefore(s ActionState, late Subscriber) End {
 // errJustEnded says that a job has ended since its request looked for it, so that the call to the subscriber is not planned.
 var errJustEnded = fault.New(fault.Unavailable, "the job that answers for the payload has just changed")
 
-// subscribeTries is how often a request looks again at a job that changes meanwhile.
+// subscribeTries bounds the reads of a job that changes during a request.
 const subscribeTries = 3

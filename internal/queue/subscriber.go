@@ -17,7 +17,8 @@ type Subscriber struct {
 	action.Subscriber
 }
 
-// mostSubscribers is how many may be added to one job, since its end plans the calls of all and stores them in one transaction.
+// mostSubscribers bounds the subscribers added to one job, since its end plans the calls of all and stores them in
+// one transaction.
 const mostSubscribers = 100
 
 // subscribers reads the subscribers that were added to actions which the payload cache may have answered with. Where it decides

@@ -37,7 +37,7 @@ type Worker struct {
 	PID     int    `json:"pid"`
 }
 
-// Given is what a person asked of a build, without passwords.
+// Given is a person's request for a build, without passwords.
 type Given struct {
 	Folder      string            `json:"folder,omitempty"` // full path; "": a snapshot or a commit was built
 	Flags       []string          `json:"flags,omitempty"`  // the flags of waybill run that have no field here, as --name=value

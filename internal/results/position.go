@@ -153,7 +153,7 @@ func (p *Positions) firstEntry(at build.Position, buffer []byte) ([]byte, error)
 	return slices.Clip(line), err
 }
 
-// endSize is how many bytes before the end of a log BeforeEnd looks at.
+// endSize is the number of bytes before the end of a log that BeforeEnd reads.
 const endSize = 8 * BatchSize
 
 // BeforeEnd finds the place after an entry that ends within the last 512 KiB before the end of a log; false if it does not.

@@ -188,7 +188,7 @@ func (r *Reader) over(step int) bool {
 	return err != nil || last.Status.Ended() || !r.Alive()
 }
 
-// pollEvery is how often a follower in another process looks at the file.
+// pollEvery is the interval at which a follower in another process polls the file.
 const pollEvery = 150 * time.Millisecond
 
 func pause(ctx context.Context) error {

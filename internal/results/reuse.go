@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/file"
 )
 
-// ReusedStep is what a step has that did not run.
+// ReusedStep holds the results of a step that did not run.
 type ReusedStep struct {
 	Update    build.Update
 	Artifacts []build.Artifact

@@ -37,7 +37,7 @@ type Store struct {
 	steps     map[int]*step
 }
 
-// step is what the store remembers of one step's files.
+// step is the store's memory of one step's files.
 type step struct {
 	log       *Log
 	updates   []build.Update

@@ -18,7 +18,7 @@ import (
 // maxSize is the size in bytes above which a file is not taken for a secret.
 const maxSize = 64 << 10
 
-// Source is where one secret is kept: in a file, or in this process's environment.
+// Source is the place of one secret: in a file, or in this process's environment.
 type Source struct {
 	Name string
 	Path string        // of the file; a line break at its end is not part of the secret

@@ -56,7 +56,7 @@ type BuildView struct {
 	Done  map[int][]build.Update `json:"updates"` // by step; 0 is the build
 }
 
-// BuildTests is what the tests of a step or file came to.
+// BuildTests summarizes the tests of a step or file.
 type BuildTests struct {
 	StepID     int    `json:"stepId"`
 	ArtifactID int    `json:"artifactId"`

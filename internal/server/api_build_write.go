@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// RunBuildBody is what a build of a project is given.
+// RunBuildBody is the body of a request to build a project.
 type RunBuildBody struct {
 	Inputs    map[string]string `json:"inputs,omitempty" doc:"values of the inputs of the build's file"`
 	Passwords map[string]string `json:"passwords,omitempty" doc:"values of its inputs of type password; kept encrypted until the worker has them; another build engine is given none"`
@@ -48,7 +48,7 @@ func answerMadeBuild(made MadeBuild) *madeBuildAnswer {
 	return out
 }
 
-// RerunBuildBody is what a build is given again.
+// RerunBuildBody is the body of a request to build again.
 type RerunBuildBody struct {
 	Passwords map[string]string `json:"passwords,omitempty" doc:"those that the build had: they are not kept"`
 }

@@ -40,7 +40,7 @@ type CommandAnswer struct {
 	Preview            *Preview `json:"preview,omitempty" doc:"with dry-run: what would be done"`
 }
 
-// Preview is what a command would do, with one field set.
+// Preview is the expected effect of a command, with one field set.
 type Preview struct {
 	Command  *CommandPreview  `json:"command,omitempty"`
 	Rollback *RollbackPreview `json:"rollback,omitempty"`

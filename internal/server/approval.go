@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// Approval is what a person says about a stage that needs approval.
+// Approval is a person's approval or rejection of a stage.
 type Approval struct {
 	Pipeline   string `json:"pipeline"`
 	Stage      string `json:"stage"`      // by name

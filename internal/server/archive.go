@@ -147,7 +147,7 @@ func (s *Service) archivedPassage(ctx context.Context, d journal.Deployment, tar
 	return p, ok, err
 }
 
-// mostArchivesRead is how many archives a page of a history reads.
+// mostArchivesRead bounds the archives that a page of a history reads.
 const mostArchivesRead = 100
 
 // addArchived adds the passages of archived deployments to a page of a history. The history of a target that few came to

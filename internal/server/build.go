@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
-// BuildSource is where builds and their results are read. Safe for concurrent use.
+// BuildSource reads builds and their results. Safe for concurrent use.
 type BuildSource interface {
 	// Builds lists builds, newest first. It may look at a bounded number, and then returns fewer than asked for with Next set.
 	Builds(ctx context.Context, q BuildQuery) (BuildList, error)
@@ -297,7 +297,7 @@ func (s BuildState) reusedFrom(last build.Update) string {
 	return ""
 }
 
-// namedWaits is how many steps are named that a step waits for.
+// namedWaits bounds the predecessors that a waiting step names.
 const namedWaits = 3
 
 // waitsFor says for what a step waits that has not begun.

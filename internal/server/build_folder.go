@@ -216,7 +216,7 @@ type folderBuild struct {
 	steps     map[int]*folderStep
 }
 
-// folderStep is what is remembered of a step.
+// folderStep is the remembered state of a step.
 type folderStep struct {
 	places  *results.Positions
 	updates []build.Update

@@ -92,7 +92,7 @@ func (c *Client) BuildEntries(ctx context.Context, id, step string, follow bool,
 	}
 }
 
-// followPause is how often a client looks for more of a log of which it wants the exact bytes.
+// followPause is the interval at which a client polls a log of which it wants the exact bytes.
 const followPause = 500 * time.Millisecond
 
 // stepEnded reports whether a step, or its build, has ended.

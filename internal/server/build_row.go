@@ -35,7 +35,7 @@ type tableBuild struct {
 	known knownBuild
 }
 
-// knownBuild is what was read of a build.
+// knownBuild holds the facts that were read of a build.
 type knownBuild struct {
 	row       builds.Build
 	origin    *BuildOrigin // of a deployment's build, once it was read

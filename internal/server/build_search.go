@@ -29,7 +29,7 @@ const (
 	defaultMatches = 1000             // of one answer, unless the request names a number
 )
 
-// BuildMatches is what a search has found, newest first.
+// BuildMatches holds the matches of a search, newest first.
 type BuildMatches struct {
 	Matches []BuildLogEntry `json:"matches"`        // their messages are what is visible, and cut to 500 bytes
 	Next    string          `json:"next,omitempty"` // cursor with which the search continues; "": everything was searched
@@ -158,7 +158,8 @@ func readSearch(query url.Values) (text string, limit int, err error) {
 	return text, limit, nil
 }
 
-// searchCursor is how far a search in all logs has come: the cursor of the list at the build, its id, and the cursor within its logs.
+// searchCursor is the position of a search in all logs: the cursor of the list at the build, its id, and the cursor
+// within its logs.
 type searchCursor struct{ list, build, log string }
 
 func (c searchCursor) String() string { return c.list + "~" + c.build + "~" + c.log }

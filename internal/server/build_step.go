@@ -62,7 +62,7 @@ func unknownStep(p *build.Plan, name string) error {
 	return fault.New(fault.NotFound, "the build has no step %q; it has %s", name, numbered(all)).WithNearest(name, known)
 }
 
-// mostNamedSteps is how many steps an error lists.
+// mostNamedSteps bounds the steps that an error lists.
 const mostNamedSteps = 20
 
 // numbered lists steps with their numbers: 1 test/unit, 2 test/vet.

@@ -34,8 +34,8 @@ type BuildArtifact struct {
 	build.Artifact
 }
 
-// buildCursor is how far a stream has come: the last update and artifact, the steps whose logs were sent whole, and the last
-// entries of the logs that were begun. As text it is UPDATE/ARTIFACT/1-5,7/6:120,8:3.
+// buildCursor is the position of a stream: the last update and artifact, the steps whose logs were sent whole, and
+// the last entries of the logs that were begun. As text it is UPDATE/ARTIFACT/1-5,7/6:120,8:3.
 type buildCursor struct {
 	update   int64
 	artifact int

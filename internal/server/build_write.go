@@ -25,7 +25,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// Projects are what can be built without a deployment. The zero value is none.
+// Projects are the projects that can be built without a deployment. The zero value is none.
 type Projects struct {
 	All   func() map[string]config.Project // of the configuration in force
 	Ready func() error                     // why no build can be started; nil: one can
@@ -268,7 +268,7 @@ func (s *Service) checkBuild(o *NewBuild) (engine string, err error) {
 	return engine, faultsOf(*o, p).Err()
 }
 
-// listedProjects is how many names of projects the answer to an unknown one has.
+// listedProjects bounds the names of projects in the answer to an unknown one.
 const listedProjects = 20
 
 // noProject says that a project is not known, and which ones are.

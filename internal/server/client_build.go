@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
-// buildPage is how many builds the client asks for at a time.
+// buildPage is the number of builds that the client reads at a time.
 const buildPage = 500
 
 // AllBuilds lists the builds that the server knows and the query selects, newest first: as many as its limit; 0: all.

@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// Command is what a person wants of a deployment.
+// Command is a person's command to a deployment.
 type Command struct {
 	Kind   string `json:"kind"`             // retry | skip | hold | resume | until | alarm | cancel
 	Target string `json:"target,omitempty"` // with or without the pipeline's name; "": the whole deployment, or for until: all stages

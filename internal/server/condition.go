@@ -7,8 +7,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// Condition is what a stage needs besides the stages before it, with its state for the newest
-// deployment that is at it.
+// Condition is a requirement of a stage besides the stages before it, with its state for the newest deployment that
+// is at it.
 type Condition struct {
 	Kind       ConditionKind  `json:"kind"`
 	Name       string         `json:"name,omitempty"` // of a gate
@@ -17,7 +17,7 @@ type Condition struct {
 	Deployment int64          `json:"deployment,omitempty"` // that the state is about; left out: none, or a window
 }
 
-// ConditionKind is what a Condition is.
+// ConditionKind is the kind of a Condition.
 type ConditionKind string
 
 // The kinds of conditions.

@@ -26,7 +26,7 @@ type DifferencePoint struct {
 	Label      string `json:"label"` // of the revision
 }
 
-// mostBetween is how many revisions a DifferenceView lists.
+// mostBetween bounds the revisions that a DifferenceView lists.
 const mostBetween = 1000
 
 // Difference compares the current revisions of two points. Each is the name of a stage of the definition in force, or

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// sent is what a server receives of an input.
+// sent is a server's view of an input.
 type sent struct {
 	method, path, query, once, ifMatch, kind, body string
 	root                                           bool

@@ -126,7 +126,7 @@ func (s *Service) withFoldAt(ctx context.Context, name string, ask func(*fold, t
 // applyEntry updates the marks by a row that the engine has applied.
 func (f *fold) applyEntry(row pipeline.Entry) { f.marks.applyEntry(f.engine, row) }
 
-// mostRefolds is how often a fold begins again because deployments were archived meanwhile.
+// mostRefolds bounds the restarts of a fold because deployments were archived during it.
 const mostRefolds = 10
 
 // catchUp applies the rows that were appended since the last time. If rows that it lacks were archived, it folds what is left

@@ -112,7 +112,7 @@ type OpenHere struct {
 	Steps      []pipeline.StepState `json:"steps"` // of these the first mostOpenSteps, each with its reason
 }
 
-// mostOpenSteps is how many open steps an OpenHere lists.
+// mostOpenSteps bounds the open steps that an OpenHere lists.
 const mostOpenSteps = 20
 
 // Target returns what is at a target, what was there, and what is on its way to it. The error is fault.NotFound if the

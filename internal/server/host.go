@@ -204,7 +204,7 @@ type look struct {
 	seen sight
 }
 
-// sight is what a host answered about a service.
+// sight is a host's answer about a service.
 type sight struct {
 	state step.State
 	known bool      // false: nothing was ever deployed there, or the host is out of this process's reach

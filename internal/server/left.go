@@ -139,7 +139,7 @@ func resourcesOf(d *pipeline.Definition) map[pipeline.Resource]bool {
 	return has
 }
 
-// mostLeftNamed is how many hosts the words of an edit name.
+// mostLeftNamed bounds the hosts that the words of an edit name.
 const mostLeftNamed = 5
 
 // leavesWords says which services an edit leaves running.

@@ -20,7 +20,7 @@ var loginHTML string
 // loginPage is the data of the login form.
 type loginPage struct{ Next, Error string }
 
-// codeAge is how long a one-time login code is valid.
+// codeAge is the lifetime of a one-time login code.
 const codeAge = 15 * time.Minute
 
 // largestLogin bounds the form of a login, in bytes.

@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// marks is what views need of a log beyond the engine's answers: which deployments passed each stage and when, what
-// failed where, and what each host runs.
+// marks holds the facts of a log that views need beyond the engine's answers: which deployments passed each stage and
+// when, what failed where, and what each host runs.
 type marks struct {
 	stages  map[string]map[int64]*stageMark // stage → deployment
 	targets map[int64]map[string]targetMark // deployment → target

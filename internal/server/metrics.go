@@ -38,7 +38,7 @@ type Week struct {
 	Measures
 }
 
-// Measures are how often, how fast, how safely a stage changes, and how soon it is restored.
+// Measures are the rate, the speed and the safety of a stage's changes, and the time to restore it.
 type Measures struct {
 	Deployments int     `json:"deployments"` // that finished the stage
 	PerWeek     float64 `json:"perWeek"`     // Deployments by week

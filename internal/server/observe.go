@@ -29,7 +29,7 @@ type observations struct {
 	all map[string]observation
 }
 
-// observation is what a host answered.
+// observation is a host's answer.
 type observation struct {
 	seen sight
 	seq  int64 // the end of the pipeline's log before the host was asked

@@ -15,7 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// described is what the tests read of the API's description.
+// described has the parts of the API's description that the tests read.
 type described struct {
 	Paths map[string]map[string]struct {
 		OperationID string           `json:"operationId"`

@@ -29,7 +29,7 @@ type PipelineView struct {
 	Deployments []journal.Deployment          `json:"deployments"` // newest first, at most RecentLimit
 }
 
-// RecentLimit is how many revisions and deployments a PipelineView names.
+// RecentLimit bounds the revisions and deployments that a PipelineView names.
 const RecentLimit = 50
 
 // StageView is a stage with the deployments that passed it or are inside it.

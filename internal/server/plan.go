@@ -98,7 +98,8 @@ func (s *Service) Plan(ctx context.Context, q PlanQuery) (PlanView, error) {
 	return view, nil
 }
 
-// mostPlanned is how many steps the active deployments of a plan have left at most. A plan takes about a kilobyte for each.
+// mostPlanned bounds the steps that the active deployments of a plan have left. A plan takes about a kilobyte for
+// each.
 const mostPlanned = 2_000_000
 
 func checkPlanned(left int) error {

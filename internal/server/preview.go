@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// RollbackPreview is what a rollback would do if it were made now. A catch-up undoes nothing, and has only Target, Revision
-// and Hosts.
+// RollbackPreview is the effect of a rollback made now. A catch-up undoes nothing, and has only Target, Revision and
+// Hosts.
 type RollbackPreview struct {
 	Target   string          `json:"target"`            // full path
 	Revision string          `json:"revision"`          // label of the revision that hosts get
@@ -78,14 +78,14 @@ func (s *Service) readRollback(ctx context.Context, f *fold, rows []pipeline.Ent
 	return nil
 }
 
-// DeployPreview is what a deployment of a registered revision would do if it were made now.
+// DeployPreview is the effect of deploying a registered revision now.
 type DeployPreview struct {
 	Revision string             `json:"revision"` // label
 	Version  int                `json:"version"`  // the definition in force
 	Stages   []ReplacedRevision `json:"stages"`   // without those that only build
 }
 
-// ReplacedRevision is what a stage has before a deployment.
+// ReplacedRevision is the revision that a stage has before a deployment.
 type ReplacedRevision struct {
 	Stage   string    `json:"stage"`
 	Current *Standing `json:"current,omitempty"` // nil: nothing has finished the stage
@@ -159,7 +159,7 @@ func checkPart(d *pipeline.Definition, revision pipeline.RegisteredRevision, tar
 	return nil
 }
 
-// CommandPreview is what a command on a deployment would do if it were given now.
+// CommandPreview is the effect of a command on a deployment if it were given now.
 type CommandPreview struct {
 	Kind   string               `json:"kind"`            // as of Command
 	Target string               `json:"target"`          // full path

@@ -18,8 +18,8 @@ type RecordedCommand struct {
 	Text   string    `json:"text"` // for people, such as: held by ana: checking dashboards
 }
 
-// mostCommands is how many commands on a deployment, and how many freezes and the like of a pipeline, are kept
-// for views.
+// mostCommands bounds the commands on a deployment, and the freezes and the like of a pipeline, that are kept for
+// views.
 const mostCommands = 50
 
 // applyCommand keeps the newest commands on a deployment, and under 0 those on the pipeline.

@@ -21,7 +21,7 @@ const (
 	binaryType = "application/octet-stream"
 )
 
-// resumeAfter is how long a Client waits before it resumes a broken stream.
+// resumeAfter is a Client's wait before it resumes a broken stream.
 const resumeAfter = time.Second
 
 // request is one request of a Client.

@@ -28,8 +28,8 @@ import (
 // Options of a Server.
 type Options struct {
 	Listen string // host:port; "" is DefaultListen
-	// URL is where clients reach the server if that is not where it listens, as behind a proxy. With a URL no request counts
-	// as this machine's own, so reading needs a token too.
+	// URL is the server's address for clients if that is not the address it listens at, as behind a proxy. With a URL
+	// no request counts as this machine's own, so reading needs a token too.
 	URL     *url.URL
 	Token   string // the home's token (see HomeToken), which has every scope; "": only stored tokens give scopes
 	Version string // of the program, for the API's description and /healthz
@@ -42,7 +42,7 @@ type Options struct {
 	OperationsOnly bool
 }
 
-// DefaultListen is where the API listens unless the configuration says otherwise.
+// DefaultListen is the address at which the API listens unless the configuration sets another.
 const DefaultListen = "127.0.0.1:7070"
 
 // Time limits of a connection. Answers have no limit, since clients follow streams for days.

@@ -58,10 +58,11 @@ type Offers struct {
 	Groups    func() map[string][]string // people by the name of their group
 }
 
-// ServiceOptions are what a Service knows besides the log. The zero value offers nothing, and no host is on this machine.
+// ServiceOptions hold a Service's sources besides the log. The zero value offers nothing, and no host is on this
+// machine.
 type ServiceOptions struct {
 	Offers Offers
-	// Retention is how long ended actions are kept; 0: forever.
+	// Retention is the time for which ended actions are kept; 0: forever.
 	Retention time.Duration
 	// LargestUpload, Inspect, Verify, Current and ReadLog are the fields of Service.
 	LargestUpload int64

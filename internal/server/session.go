@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/token"
 )
 
-// sessionAge is how long a browser stays logged in.
+// sessionAge is the lifetime of a browser's session.
 const sessionAge = 12 * time.Hour
 
 // Encrypted reports whether a client used https, with this server or with a proxy in front of it (X-Forwarded-Proto). A client

@@ -216,7 +216,7 @@ func fillOpen(ctx context.Context, e *pipeline.Engine, views []TargetView, now t
 	return nil
 }
 
-// MostResources is how many resources a page has at most.
+// MostResources bounds the resources of a page.
 const MostResources = 1000
 
 // Resources returns what runs where, in the order of addresses and services. A Limit of 0 is MostResources.

@@ -6,8 +6,8 @@ import (
 	"errors"
 )
 
-// mostKept is how many statements stay compiled: more than there are, with every INSERT in each of its lengths. Only
-// statements that are put together from what a caller asks for can exceed it.
+// mostKept bounds the statements that stay compiled: more than there are, with every INSERT in each of its lengths.
+// Only statements that are put together from what a caller asks for can exceed it.
 const mostKept = 400
 
 // kept are the statements of the connection that writes that stay compiled. Compiling most takes longer than running them.

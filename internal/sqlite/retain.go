@@ -12,7 +12,7 @@ import (
 
 // Retention of package queue's rows, in pieces.
 
-// piece is how many rows one transaction deletes, so that no other writer waits long for it.
+// piece is the number of rows that one transaction deletes, so that no other writer waits long for it.
 const piece = 500
 
 // Retain deletes actions that were created before a moment, in pieces, each in a transaction of its

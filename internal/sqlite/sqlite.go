@@ -199,7 +199,7 @@ func (d *Driver) touch() error {
 	return nil
 }
 
-// busyAfter is how long other processes may keep the file locked before a call gives up.
+// busyAfter bounds a call's wait for a file that other processes keep locked.
 const busyAfter = 10 * time.Second
 
 // walSize is the size in bytes to which the write-ahead log shrinks after a long reader kept it

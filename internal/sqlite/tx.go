@@ -176,8 +176,8 @@ type table struct {
 	columns []string
 }
 
-// most is how many rows one INSERT has: enough to spread what it costs to run it, and few, because
-// the database/sql driver looks for each value among all of the statement's.
+// most is the number of rows of one INSERT: enough to spread what it costs to run it, and few, because the
+// database/sql driver looks for each value among all of the statement's.
 const most = 16
 
 // insert writes rows, each with a value per column. The last rows go in INSERTs of 8, 4, 2 and 1, so

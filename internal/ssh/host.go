@@ -110,7 +110,7 @@ func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, err
 	return nil, h.lost(ctx, err)
 }
 
-// sessionTries is how often a server is asked again for the only session of a connection.
+// sessionTries bounds the requests to a server for the only session of a connection.
 const sessionTries = 20
 
 // session begins a session once the connection has a place for it. done gives the place back. A server that

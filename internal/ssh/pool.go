@@ -27,7 +27,7 @@ const (
 	defaultIdle  = time.Minute      // a connection that nothing uses is closed after this
 )
 
-// DefaultDials is how many connections are being made at a time where nothing else is said.
+// DefaultDials bounds the connections that are being made at a time unless the options set a number.
 const DefaultDials = 64
 
 // Config configures a Pool.

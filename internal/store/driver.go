@@ -38,8 +38,8 @@ type Driver interface {
 // lost its signals, and then no waiter relies on Signals.Cover.
 const FullPoll = 5 * time.Second
 
-// Use is what the connections of a transaction are for. A driver that has several keeps the uses
-// apart, so that one use never waits for another.
+// Use is the purpose of a transaction's connection. A driver that has several keeps the uses apart, so that one use
+// never waits for another.
 type Use uint8
 
 // The uses.
@@ -65,7 +65,7 @@ type Rows interface {
 	Strain() (Strain, error)
 }
 
-// Strain is what slows a database down. The embedded database never reports any.
+// Strain describes the load that slows a database down. The embedded database never reports any.
 type Strain struct {
 	HeldSince  time.Time `json:"heldSince,omitzero"` // begin of the oldest snapshot that keeps dead rows from being removed; zero if none does
 	HeldBy     string    `json:"heldBy,omitempty"`   // connection with that snapshot, for people

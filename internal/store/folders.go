@@ -2,7 +2,7 @@ package store
 
 import "context"
 
-// Folders is what the log stores outside of its database; a blob.Store is one.
+// Folders is the part of the log outside of its database; a blob.Store is one.
 type Folders interface {
 	// Folders lists the names directly below a folder.
 	Folders(ctx context.Context, folder string) ([]string, error)

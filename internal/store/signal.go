@@ -31,8 +31,8 @@ type Signal struct {
 	Lanes []string // sorted lanes with more ready work, for TopicReady; nil if any lane may have some
 }
 
-// mostLanes is how many lanes one signal names. Where more are ready, naming them saves nothing and
-// waiters search.
+// mostLanes bounds the lanes that one signal names. Where more are ready, naming them saves nothing and waiters
+// search.
 const mostLanes = 64
 
 // And returns two signals of one topic as one. The result names no lanes if one signal names none:
@@ -66,8 +66,8 @@ type topic struct {
 	recent   []Signal      // last signals up to position, for TopicReady
 }
 
-// mostRecent is how many signals are kept for Waiter.ReadyLanes. A waiter that is farther behind
-// searches all lanes.
+// mostRecent is the number of signals that are kept for Waiter.ReadyLanes. A waiter that is farther behind searches
+// all lanes.
 const mostRecent = 256
 
 // newSignals returns signals that nothing has advanced yet.

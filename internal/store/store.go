@@ -21,7 +21,7 @@ type DB struct {
 	use Use
 }
 
-// shared is what all views of a database have in common.
+// shared is the state that all views of a database share.
 type shared struct {
 	driver  Driver
 	signals *Signals
@@ -36,7 +36,7 @@ type probe struct {
 	err error
 }
 
-// probeFor is how long an answer of Ready counts. Each one is a write, and anyone may ask.
+// probeFor is the time for which an answer of Ready counts. Each probe is a write, and anyone may request it.
 const probeFor = time.Second
 
 // New returns a database on a driver, and starts listening for what other processes commit. Closing

@@ -11,7 +11,7 @@ type Tx struct {
 	states  []state
 }
 
-// state is what one owner keeps in a transaction.
+// state is one owner's state in a transaction.
 type state struct{ owner, value any }
 
 // State returns what the owner has kept in this transaction, or nil. A package that another package

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// maxDepth is how deep elements may be nested.
+// maxDepth bounds the nesting of elements.
 const maxDepth = 100
 
 // document takes the parts of a file in order.
@@ -19,7 +19,7 @@ type document interface {
 	end(name string)
 }
 
-// parser is what both formats share.
+// parser is the part that both formats share.
 type parser struct {
 	source    *source
 	workspace string
@@ -122,7 +122,7 @@ type excerpt struct {
 	cut        bool // something between them is missing
 }
 
-// excerptSize is how much of each is kept, in bytes.
+// excerptSize bounds the bytes that are kept of each text.
 const excerptSize = 4 << 10
 
 func (x *excerpt) add(text []byte) {

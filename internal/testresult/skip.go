@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxText is how much of one text the decoder gets, in bytes. Programs put all that their tests have
-// printed into one, and the decoder holds a text in memory as a whole.
+// maxText bounds the bytes of one text that the decoder gets. Programs put all that their tests have printed into
+// one, and the decoder holds a text in memory as a whole.
 const maxText = 1 << 20
 
 // Places in a file.

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Format is how a file of test results is written.
+// Format is the format of a file of test results.
 type Format string
 
 // The formats.
@@ -20,7 +20,7 @@ const (
 	TRX   Format = "trx"
 )
 
-// Outcome is how a test ended.
+// Outcome is the result of a test.
 type Outcome string
 
 // The outcomes.
@@ -31,7 +31,7 @@ const (
 	Flaky   Outcome = "flaky" // failed first, and passed when it was repeated
 )
 
-// Counts is how many tests a file reports. Tests includes those that passed.
+// Counts counts the tests that a file reports. Tests includes those that passed.
 type Counts struct {
 	Tests    int           `json:"tests"`
 	Failed   int           `json:"failed"`
@@ -68,7 +68,7 @@ func (r Result) Title() string {
 	return strings.TrimSpace(r.Suite + " " + r.Name)
 }
 
-// Report is what a file reports.
+// Report is the content of a file of test results.
 type Report struct {
 	Counts
 	Results []Result `json:"results"`           // in the order of the file
@@ -83,8 +83,8 @@ const (
 	maxMessage = 2000    // bytes of a message
 )
 
-// Room is what may still be kept of the files that are read with it. Half of it is for tests that
-// failed or were flaky.
+// Room is the remaining space for results of the files that are read with it. Half of it is for tests that failed or
+// were flaky.
 type Room struct{ results, bytes int }
 
 // NewRoom returns the room for the results of one step.
@@ -104,7 +104,7 @@ func (r *Room) take(result Result) bool {
 	return true
 }
 
-// Error is why a file cannot be read.
+// Error is the reason why a file cannot be read.
 type Error struct {
 	Line int    `json:"line"` // counts from 1
 	Text string `json:"text"`

@@ -19,13 +19,15 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// mostWindow is how much of what was unpacked a snapshot may refer back to, in bytes, which all stay in memory: what the program zstd unpacks.
+// mostWindow bounds the distance to which a snapshot may refer back in its unpacked bytes, which all stay in memory:
+// what the program zstd unpacks.
 const mostWindow = 128 << 20
 
 // longestPath is the most bytes of a path: what Linux takes. A deeper folder could not be removed either.
 const longestPath = 4095
 
-// room is what a snapshot may unpack to, or what is left of it. A snapshot of a few hundred bytes can unpack to exabytes.
+// room is the remaining bound on the unpacked size of a snapshot. A snapshot of a few hundred bytes can unpack to
+// exabytes.
 type room struct {
 	entries int64 // files, folders and links, with folders that are not listed
 	names   int64 // bytes of all paths
@@ -153,7 +155,7 @@ type extraction struct {
 	dirs []folder // their modes and times are set last, when nothing is written into them any more
 }
 
-// folder is what is set of a folder at the end.
+// folder holds the attributes that a folder gets at the end.
 type folder struct {
 	name string
 	mode fs.FileMode

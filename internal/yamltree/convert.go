@@ -32,7 +32,7 @@ func (c *converter) newNode() *document.Node {
 	return n
 }
 
-// maxGrowth is how many times the size of a file the texts may have that its aliases make.
+// maxGrowth bounds the texts that a file's aliases make, as a multiple of the file's size.
 const maxGrowth = 4
 
 // convert converts the documents of a file of at most limit bytes. Together they keep the limits.
@@ -206,7 +206,7 @@ type writtenKey struct {
 	at   int
 }
 
-// fewKeys is how many keys are compared one by one, which takes less than a map.
+// fewKeys is the number of keys up to which they are compared one by one, which takes less than a map.
 const fewKeys = 16
 
 // find returns the key of a name.

@@ -171,7 +171,7 @@ func verdict(t *testing.T, w *chaos.World) chaos.Verdict {
 	return v
 }
 
-// takeoverLimit is how long a takeover may take: one lease and one heartbeat.
+// takeoverLimit bounds a takeover: one lease and one heartbeat.
 const takeoverLimit = 20 * time.Second
 
 func TestOneOfTwoConductorsIsKilled(t *testing.T) {

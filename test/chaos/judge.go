@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// Verdict is what the judge found in the log.
+// Verdict is the result of the judge's search of the log.
 type Verdict struct {
 	Actions  int
 	Attempts int

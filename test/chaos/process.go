@@ -29,7 +29,7 @@ type Process struct {
 	err    error // once ended is closed
 }
 
-// Output is what a process prints.
+// Output is the printed output of a process.
 type Output struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer

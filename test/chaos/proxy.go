@@ -156,7 +156,7 @@ type Link struct {
 	asked       []question // without an answer yet
 }
 
-// question is what ends with the server's next ReadyForQuery.
+// question is a query, which ends with the server's next ReadyForQuery.
 type question struct {
 	statements  []string
 	transaction []string

@@ -62,7 +62,7 @@ var hosts = map[string]string{
 	"hello/beta/all/oak": "oak", "hello/prod/east/elm": "elm", "hello/prod/east/fir": "fir", "hello/prod/west/yew": "yew",
 }
 
-// facts is how many facts a whole trip of the project leaves: 13 of work, 23 markers.
+// facts is the number of facts that a whole trip of the project leaves: 13 of work, 23 markers.
 const facts = 36
 
 // project is a repository on disk with one commit for each revision.

@@ -26,7 +26,7 @@ import (
 	"github.com/waybill-dev/waybill/test/chaos"
 )
 
-// pipelines are what is built at a time.
+// pipelines are the projects that are built at a time.
 var pipelines = []string{"first", "second", "third"}
 
 // world is a Waybill whose processes are killed, and what is known of its builds.

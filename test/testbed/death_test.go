@@ -20,7 +20,7 @@ import (
 // holding makes a test process start a system and wait to be killed.
 const holding = "WAYBILL_TESTBED_HOLD"
 
-// TestHold is what the process does that TestSystemsDieWithTheirTest kills.
+// TestHold is the process that TestSystemsDieWithTheirTest kills.
 func TestHold(t *testing.T) {
 	if os.Getenv(holding) == "" {
 		return

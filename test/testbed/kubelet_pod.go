@@ -230,7 +230,7 @@ func (p *podRun) local(text string) string {
 	return text
 }
 
-// accountFolder is where a container finds the account of its pod.
+// accountFolder is the folder in which a container finds the account of its pod.
 const accountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // accountVolume is the folder of a pod's account among its volumes.

@@ -108,8 +108,8 @@ type Waiting struct {
 	Project string `json:"project,omitempty"` // whose limit it is; "": that of all projects
 }
 
-// Launch is what a worker is started with. It reaches the worker by a pipe or by a file that only the worker can read, never by
-// arguments or labels.
+// Launch holds the inputs with which a worker starts. It reaches the worker by a pipe or by a file that only the
+// worker can read, never by arguments or labels.
 type Launch struct {
 	CreateWorker
 	Token        string `json:"token"`                  // that readers of the results need
@@ -121,7 +121,8 @@ type Launch struct {
 	Trace        string `json:"trace,omitempty"`        // W3C traceparent of the request for the worker
 }
 
-// PathWorkspace is where a worker receives its snapshot, or with a repository the bundle of the earlier build:
+// PathWorkspace is the path at which a worker receives its snapshot, or with a repository the bundle of the earlier
+// build:
 //
 //	PUT /api/workspace?offset=N  bytes from N on → 200 WorkspaceState
 //	GET /api/workspace           → 200 WorkspaceState

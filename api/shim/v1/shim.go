@@ -12,7 +12,8 @@ import "time"
 // Port is the port on which the init container and later the container of the results listen.
 const Port = 5011
 
-// Silence is how long the worker may be away, unless EnvSilence says otherwise: a computer that was closed does not come back to a build.
+// Silence bounds the absence of the worker, unless EnvSilence sets another bound: a computer that was closed does not
+// come back to a build.
 const Silence = 10 * time.Minute
 
 // Paths of the init container.
@@ -30,7 +31,7 @@ const (
 	PathRelease = "/v1/release" // POST: everything was read; the container ends
 )
 
-// Offset is how many bytes of the workspace's snapshot have arrived.
+// Offset is the number of bytes of the workspace's snapshot that have arrived.
 type Offset struct {
 	Offset int64 `json:"offset"`
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/aws"
 )
 
-// visibility is how long a received message is hidden from others.
+// visibility is the time for which a received message is hidden from other receivers.
 const visibility = 100 * time.Millisecond
 
 type queue struct {

@@ -33,7 +33,7 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// Fault is how a call goes wrong.
+// Fault is a way in which a call fails.
 type Fault struct {
 	Status int    // of the answer; 0: the connection breaks without one
 	Code   string // the service's word for it

@@ -59,7 +59,7 @@ type Config struct {
 	Wake    <-chan struct{} // has the workers listed at once; nil: only time does
 	Every   time.Duration   // between lists; 0: 5 s
 	Silence time.Duration   // of a stream after which its connection is dead; 0: 30 s
-	// StartLimit is how long a worker may take to start before its build is ended; 0: 10 min.
+	// StartLimit bounds the start of a worker, after which its build is ended; 0: 10 min.
 	StartLimit time.Duration
 	Log        *slog.Logger    // nil: none
 	Metrics    *obs.Aggregator // nil: unregistered

@@ -24,7 +24,7 @@ type Ends interface {
 // Times of judging.
 const (
 	judgeLimit = 30 * time.Second // of one worker
-	// cloneLimit is how long a worker may get its files beside the time that it may take to start.
+	// cloneLimit is the time for a worker to get its files beside the time to start.
 	cloneLimit = 30 * time.Minute
 )
 

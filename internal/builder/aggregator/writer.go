@@ -113,7 +113,7 @@ func (w *writer) run(ctx context.Context) error {
 	}
 }
 
-// pending is what the next transaction stores.
+// pending is the content of the next transaction.
 type pending struct {
 	batch builds.Batch
 	size  int64 // bytes of logs

@@ -18,7 +18,7 @@ import (
 // one that matters.
 const RunnerKubernetes = "kubernetes"
 
-// KubernetesParallel is how many steps run at a time in a cluster, unless a flag says otherwise.
+// KubernetesParallel is the number of steps that run at a time in a cluster, unless a flag sets another.
 const KubernetesParallel = 20
 
 // ClusterOptions say which cluster runs the steps.

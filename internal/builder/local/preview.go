@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// preview is what a build would run.
+// preview is the plan of a build.
 type preview struct {
 	Plan    *build.Plan
 	Asked   bool     // what runs the steps was asked too

@@ -171,7 +171,7 @@ func (s *resumption) missingOf(id int) string {
 	return why
 }
 
-// mostLooked is how many files are looked at for changes.
+// mostLooked bounds the files that are searched for changes.
 const mostLooked = 100_000
 
 // changedFiles says which files of a folder were written since a time: cart.go and 2 more have changed since; "" if none was, or if the

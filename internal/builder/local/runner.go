@@ -69,7 +69,7 @@ func (f Options) keepsNothing(runner string) error {
 		WithHint("--runner process; else keep files with artifacts: [{path: out/**, when: fail}]")
 }
 
-// chosenRunner is what runs the steps of a build.
+// chosenRunner runs the steps of a build.
 type chosenRunner struct {
 	worker.Runner
 	name  string       // process, docker or kubernetes

@@ -20,7 +20,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
-// buildSource is what is built: a folder, or a snapshot that has been unpacked.
+// buildSource is the source of a build: a folder, or a snapshot that has been unpacked.
 type buildSource struct {
 	name     string   // for people
 	root     string   // where the files can be read now

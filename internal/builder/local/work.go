@@ -32,7 +32,7 @@ type job struct {
 	resumes *resumption    // nil: no build
 }
 
-// ended is how a build has ended.
+// ended is the result of a build.
 type ended struct {
 	ID     string
 	Status build.Status // "": it did not run, or could not be recorded

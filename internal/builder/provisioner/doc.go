@@ -29,7 +29,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Launch is what a back end starts a worker with.
+// Launch holds the inputs with which a back end starts a worker.
 type Launch struct {
 	provisionerv1.CreateWorker
 	Token  string            // of the worker

@@ -31,7 +31,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// DockerConfig is how workers run as containers of a Docker Engine. Every field must be set, unless its comment says otherwise.
+// DockerConfig configures workers in containers of a Docker Engine. Every field must be set, unless its comment says
+// otherwise.
 type DockerConfig struct {
 	Engine      *docker.Engine
 	Image       string // has waybill and git on its path

@@ -25,8 +25,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
-// deletedMark is what a worker's name has once its deletion was asked for, in front of the time in seconds: the labels of a container
-// cannot be changed.
+// deletedMark marks the name of a worker after a request to delete it, in front of the time in seconds: the labels of
+// a container cannot be changed.
 const deletedMark = ".deleted-"
 
 // workerContainer is a worker's container as the Engine has it.

@@ -23,7 +23,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// KubernetesConfig is how workers run as pods. Every field must be set, unless its comment says otherwise.
+// KubernetesConfig configures workers in pods. Every field must be set, unless its comment says otherwise.
 type KubernetesConfig struct {
 	Cluster        *kube.Cluster
 	Image          string            // has this program and git in its PATH

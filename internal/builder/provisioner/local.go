@@ -32,7 +32,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// LocalConfig is how workers run as processes of this machine. Every field must be set, unless its comment says otherwise.
+// LocalConfig configures workers that are processes of this machine. Every field must be set, unless its comment says
+// otherwise.
 type LocalConfig struct {
 	Dir         string            // the workers' folders
 	Program     []string          // argv of this binary, to which run and its flags are appended
@@ -46,7 +47,7 @@ type LocalConfig struct {
 	Log         *slog.Logger
 }
 
-// Blobs is where snapshots are.
+// Blobs is the source of snapshots.
 type Blobs interface {
 	Get(ctx context.Context, key string) (io.ReadCloser, int64, error)
 }
@@ -57,9 +58,10 @@ const (
 	defaultGrace  = 10 * time.Minute
 	defaultLinger = 24 * time.Hour
 	defaultKeep   = 7 * 24 * time.Hour
-	// killAfter is how long after the grace a worker is killed: it ends by itself before.
+	// killAfter is the time between the end of the grace and the killing of a worker: it ends before, unless it
+	// hangs.
 	killAfter = 30 * time.Second
-	// lookEvery is how often workers are looked for that are to be killed or removed.
+	// lookEvery is the interval of the search for workers that are to be killed or removed.
 	lookEvery = 10 * time.Second
 )
 

@@ -25,7 +25,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// Config is what a server needs. Every field must be set, unless its comment says otherwise.
+// Config configures a server. Every field must be set, unless its comment says otherwise.
 type Config struct {
 	Backend Backend
 	Name    string // of the back end, for metrics
@@ -52,7 +52,7 @@ const (
 	defaultPage = 100
 	largestPage = 1000
 	longestID   = 250
-	// busyRetry is when a worker that has to wait is worth another request.
+	// busyRetry is the delay before a waiting worker is worth one more request.
 	busyRetry = 5 * time.Second
 	// soonRetry takes its place while a worker ends that was asked to within endsWithin. One whose results are still to be taken may take much longer.
 	soonRetry  = time.Second

@@ -37,14 +37,14 @@ const (
 	fileStop     = "stop"
 )
 
-// pollPause is how often exec and serve look for what the other one wrote.
+// pollPause is the interval at which exec and serve poll the other's files.
 const pollPause = 50 * time.Millisecond
 
-// Config is what the environment of the shims says.
+// Config is the configuration of the shims, from the environment.
 type Config struct {
 	Listen string // address
 	Token  string // what requests carry; "" refuses all
-	Folder string // shared
+	Folder string // buildCursor is the position of a stream
 	Repo   string // the workspace
 
 	Silence time.Duration // after so long without a request of the worker, what it left ends

@@ -37,7 +37,7 @@ type Provisioner interface {
 
 var _ Provisioner = (*provisionerv1.Client)(nil)
 
-// Config is what a watchdog needs. Store and Provisioner must be set.
+// Config configures a watchdog. Store and Provisioner must be set.
 type Config struct {
 	Store       Store
 	Provisioner Provisioner

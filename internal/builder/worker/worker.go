@@ -58,7 +58,8 @@ type Packer interface {
 	Pack(ctx context.Context, path string) (workspace.Packed, error)
 }
 
-// Config is what a build needs. Every field but Packer, Resumes, Fault and those after it must be set; with Fault, Runner and Workspace are not used.
+// Config configures a build. Every field but Packer, Resumes, Fault and those after it must be set; with Fault,
+// Runner and Workspace are not used.
 type Config struct {
 	ID        string
 	Plan      *build.Plan

@@ -24,7 +24,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// Settings are how bad the day is.
+// Settings set the rates of faults of a day.
 type Settings struct {
 	Jobs         int // that end, every second one with an output that is too big for a row
 	Features     int // of each, and so many callbacks follow
@@ -32,7 +32,7 @@ type Settings struct {
 	DeleteFails  int // of each workflow
 }
 
-// Day is what became of it.
+// Day is the result of a day.
 type Day struct {
 	Ends       int // that are recorded
 	Callbacks  int // that are there
@@ -55,7 +55,7 @@ workflows:
 // recordedAfter is the failed try to archive at which the end is recorded all the same.
 const recordedAfter = 5
 
-// patience is how long the day may last.
+// patience bounds a day.
 const patience = 2 * time.Minute
 
 // day is one that has begun.

@@ -82,7 +82,7 @@ func completeBuildArtifacts(a *cmdline.App) cmdline.Completer {
 	}
 }
 
-// madeArtifacts is what the steps of a build made.
+// madeArtifacts are the artifacts of a build's steps.
 type madeArtifacts struct {
 	build string // its id
 	plan  *build.Plan
@@ -183,7 +183,7 @@ func findArtifact(p *build.Plan, all []build.Artifact, name string) (build.Artif
 	return build.Artifact{}, fault.New(fault.Invalid, "several artifacts are named %s: name one by its id:%s", name, which)
 }
 
-// mostNames is how many names an error lists.
+// mostNames bounds the names that an error lists.
 const mostNames = 20
 
 // listedNames says which names there are: it has a, b and 3 more.

@@ -42,7 +42,7 @@ check the file is written beside it.`,
 	}
 }
 
-// mostLookedAt is how many files and folders are looked at for a starting file.
+// mostLookedAt bounds the files and folders that are inspected for a starting file.
 const mostLookedAt = 20_000
 
 // Bounds of the texts that are read for a starting file.

@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// buildOutcome is what became of a build and its steps.
+// buildOutcome is the result of a build and its steps.
 type buildOutcome struct {
 	show.BuildSummary
 	plan    *build.Plan

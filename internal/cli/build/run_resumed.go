@@ -37,7 +37,7 @@ func earlierBuild(a *cmdline.App, name, source string) (*results.Reader, error) 
 	return nil, fault.New(fault.NotFound, "no build of this folder is left to resume").WithHint("waybill run")
 }
 
-// mostReused is how many reused steps are named.
+// mostReused bounds the reused steps that are named.
 const mostReused = 5
 
 // describeResumed returns such as: resumes build 41: test/vet is reused (cart.go has changed since), 1 step to run; "" if the build resumes none.

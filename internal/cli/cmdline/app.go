@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// App is what the commands of one invocation share.
+// App is the state that the commands of one invocation share.
 type App struct {
 	assembly.Place
 	In       io.Reader

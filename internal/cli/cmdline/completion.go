@@ -16,7 +16,7 @@ import (
 // Completer offers words for an argument or a flag. given are the arguments so far.
 type Completer = func(c *cobra.Command, given []string, begun string) ([]string, cobra.ShellCompDirective)
 
-// CompletionPatience is how long a shell waits for a log or a server.
+// CompletionPatience bounds a shell's wait for a log or a server.
 const CompletionPatience = 2 * time.Second
 
 // FromLog returns a completer that asks the log. It offers nothing when that fails: a shell has no place for an error.
@@ -190,5 +190,5 @@ func HostNames(ctx context.Context, log server.Caller, name string) ([]string, e
 	return names, err
 }
 
-// ListLimit is how many rows a list shows unless --limit says otherwise.
+// ListLimit is the number of rows that a list shows unless --limit sets another.
 const ListLimit = 20

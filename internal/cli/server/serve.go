@@ -231,7 +231,7 @@ func runServe(ctx context.Context, o serveOptions) error {
 	if cause := context.Cause(ctx); cmdline.Interrupted(ctx) && !errors.Is(cause, lifecycle.ErrTerminated) {
 		return cause
 	}
-	return nil // SIGTERM is how a supervisor ends a process that has done its work
+	return nil // a supervisor ends a process that has done its work with SIGTERM
 }
 
 // hangups decides what SIGHUP means. On a terminal it was closed, which ends the process as Ctrl-C does. Elsewhere a

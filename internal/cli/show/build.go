@@ -60,7 +60,7 @@ func Builds(all []BuildSummary, shorten func(string) string, now time.Time) []st
 	return t.lines()
 }
 
-// listedTests is how many failed tests of a step `waybill build show` lists; its JSON has all.
+// listedTests is the number of failed tests of a step that `waybill build show` lists; its JSON has all.
 const listedTests = 1000
 
 // Build returns a build with its steps, failed tests and artifacts. name is what the user called it.

@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
-// namedTests is how many failed tests the end of a run names.
+// namedTests is the number of failed tests that the end of a run names.
 const namedTests = 10
 
 // testCounts returns the counts of a step's files: 214 tests, 1 failed.

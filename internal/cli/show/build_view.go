@@ -15,22 +15,23 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// tailLines is how many lines of a failed step are shown at the end: what a trace with its message needs, and most screens have.
+// tailLines is the number of lines of a failed step that are shown at the end: what a trace with its message needs,
+// and most screens have.
 const tailLines = 30
 
-// mostRemarks is how many remarks about the workspace are shown.
+// mostRemarks bounds the remarks about the workspace that are shown.
 const mostRemarks = 10
 
-// longestLine is how many bytes of a line are held until its end comes. Then they are shown as a line.
+// longestLine bounds the bytes of a line that are held until its end comes. Then they are shown as a line.
 const longestLine = 1 << 20
 
-// tailColumns is how much is shown of each of a step's last lines.
+// tailColumns bounds the columns that are shown of each of a step's last lines.
 const tailColumns = 2000
 
-// shortestName is how many columns long names of steps keep on the narrowest terminal.
+// shortestName is the number of columns that long names of steps keep on the narrowest terminal.
 const shortestName = 20
 
-// buildBoard is what is known of a build while it runs. Its owner holds the lock.
+// buildBoard is the known state of a running build. Its owner holds the lock.
 type buildBoard struct {
 	plan  *build.Plan
 	steps map[int]*buildRow
@@ -279,7 +280,7 @@ func (b *buildBoard) testLines(step int, s Style, limit int) (lines []string) {
 	return lines
 }
 
-// BuildHead is what a view says about a build as a whole.
+// BuildHead describes a build as a whole.
 type BuildHead struct {
 	ID      string
 	Name    string // by which commands know the build: its id, or the folder of its results
@@ -308,7 +309,7 @@ func NewBuildView(p Printer, head BuildHead) worker.View {
 	return &buildStory{base}
 }
 
-// buildScene is what the views share.
+// buildScene is the state that the views share.
 type buildScene struct {
 	Printer
 	head  BuildHead

@@ -71,7 +71,7 @@ func ShipPlan(d PlanDocument, s Style) []string {
 	return append(lines, endTexts(d)...)
 }
 
-// longestPath is how many places of the critical path are named.
+// longestPath bounds the places of the critical path that are named.
 const longestPath = 12
 
 // criticalPath returns the places that the end of the new deployment depends on, one after the other.

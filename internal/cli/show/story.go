@@ -55,7 +55,7 @@ func words(event string) wordPair {
 	return wordPair{"running " + name, name}
 }
 
-// entryDetail is what the details of entries may hold for people.
+// entryDetail has the parts of entries' details that are shown to people.
 type entryDetail struct {
 	Event   string `json:"event"` // of the step that a note is about
 	Text    string `json:"text"`

@@ -50,7 +50,8 @@ func Hosts(stage server.StageRun) iter.Seq[server.HostRun] {
 	}
 }
 
-// lasts is how long a reason must hold before it is shown: between two passes of the deployer there is one for a moment.
+// lasts is the time for which a reason must hold before it is shown: between two passes of the deployer there is one
+// for a moment.
 const lasts = time.Second
 
 // patience finds reasons to wait that last.

@@ -35,7 +35,7 @@ type Standing struct {
 	Skew   time.Duration // the ledger's clock minus this one's
 }
 
-// limiter is what is known of the limits of a lane, or of all lanes of a handler.
+// limiter counts against the limits of a lane, or of all lanes of a handler.
 //
 // Its numbers count the same attempt once at a time: asked until the turn is answered, claimed
 // until the attempt ends. A token is spent by the claim and is gone; a slot is free again after the

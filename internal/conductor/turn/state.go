@@ -42,7 +42,7 @@ type Claim struct {
 // Began reports whether a worker has the claim.
 func (c *Claim) Began() bool { return c.began }
 
-// State is what a conductor knows. Make it with New. One goroutine owns it; it needs no lock.
+// State is the knowledge of a conductor. Make it with New. One goroutine owns it; it needs no lock.
 //
 // A lane that has work is either in circle or in blocked. Every worker is busy, reserved, or free.
 // A claim waits (waiting, and its lane's waiting), then runs (busy), then is to be recorded
@@ -100,7 +100,7 @@ type search struct {
 	took     time.Duration // time spent on pages since the start of this search
 }
 
-// lane is what is known of one lane.
+// lane is the known state of one lane.
 type lane struct {
 	limiter
 	handler  *handler
@@ -124,7 +124,7 @@ type lane struct {
 	asking     bool      // it is in State.asking.lanes
 }
 
-// handler is what is known of one handler.
+// handler is the known state of one handler.
 type handler struct {
 	limiter
 	stuck []*lane // blocked lanes that wait for room in the handler

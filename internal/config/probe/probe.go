@@ -24,7 +24,7 @@ const (
 	Unreachable = "unreachable" // no answer came; a later probe may succeed
 )
 
-// patience is how long one probe may take.
+// patience bounds one probe.
 const patience = 10 * time.Second
 
 // All looks for everything that a sound file names, all at once, and returns a problem for each thing not found.

@@ -272,8 +272,7 @@ func (c client) Delete(ctx context.Context, name string, o metav1.DeleteOptions,
 	return nil
 }
 
-// defaultGrace is how long a pod has to end, in seconds, if neither it nor its deletion names a
-// time.
+// defaultGrace is the time for a pod to end, in seconds, if neither it nor its deletion names a time.
 const defaultGrace = 30
 
 // grace returns how long an object stays for its node, in seconds. A node has a pod that is bound

@@ -107,7 +107,7 @@ func away(taint string) object {
 	return object{"key": "node.kubernetes.io/" + taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": int64(60)}
 }
 
-// copyTime is what is left for the step's files after the step's own time, on a slow connection.
+// copyTime is the time for copying a step's files after the step's own time, on a slow connection.
 const copyTime = time.Hour
 
 // deadline ends the pod when nothing else does.

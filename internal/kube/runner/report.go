@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Report is what a pod reports that runs something else than a step, such as a worker.
+// Report describes a pod that runs something other than a step, such as a worker.
 type Report struct {
 	Ended     bool
 	NodeLost  bool      // its node does not answer: what runs there is not known

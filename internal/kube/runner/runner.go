@@ -28,7 +28,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
-// Config is what the runner needs beside the cluster. Zero times are the defaults.
+// Config configures a Runner, beside its cluster. Zero times are the defaults. Zero times are the defaults.
 type Config struct {
 	ShimImage  string // has this program as waybill in its PATH
 	PullPolicy string // of all images; "": always, but not for digests and the shim's
@@ -226,7 +226,7 @@ func overQuota(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }
 
-// maxPods is how many pods an attempt may use up before its program begins.
+// maxPods bounds the pods that an attempt may use up before its program begins.
 const maxPods = 4
 
 // Run makes one attempt at a step. A pod that is lost before the program begins is replaced, which costs no attempt. When ctx ends the
@@ -261,7 +261,7 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	}
 }
 
-// given is what a step's pod gets.
+// given holds the inputs of a step's pod.
 type given struct {
 	snapshot *os.File
 	own      bool // the snapshot is this attempt's

@@ -18,7 +18,7 @@ const (
 	containerResults = "results"
 )
 
-// pod is what the runner reads of a pod; the names are those of the Kubernetes API.
+// pod has the fields of a pod that the runner reads; the names are those of the Kubernetes API.
 type pod struct {
 	metav1.ObjectMeta `json:"metadata"`
 
@@ -98,7 +98,7 @@ func (p *pod) ending() bool {
 	return p.Status.Phase == "Running" && !slices.ContainsFunc(p.Status.ContainerStatuses, runs)
 }
 
-// outcome is what is done about what a pod reports.
+// outcome is the reaction to a report of a pod.
 type outcome int
 
 // The outcomes, from bearable to final.
@@ -109,7 +109,7 @@ const (
 	lost           // the pod is gone or will be: another one may do better, if the program has not begun
 )
 
-// verdict is what a pod reports, for people, and what is done about it.
+// verdict is a pod's report, for people, and the reaction to it.
 type verdict struct {
 	Outcome  outcome
 	Text     string        // "" if all is well

@@ -60,7 +60,7 @@ func (p *pods) run(ctx context.Context) error {
 	return nil
 }
 
-// event is what the runner reads of an event.
+// event has the fields of an event that the runner reads.
 type event struct {
 	metav1.ObjectMeta `json:"metadata"`
 

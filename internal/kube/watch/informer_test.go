@@ -18,7 +18,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/kube/watch"
 )
 
-// summary is what the tests keep of a Secret.
+// summary is the part of a Secret that the tests keep.
 type summary struct {
 	metav1.ObjectMeta
 	state string

@@ -19,7 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// Tracing is where spans go. Close it after the last span has ended.
+// Tracing exports spans. Close it after the last span has ended.
 type Tracing struct {
 	trace.TracerProvider
 	close func(context.Context) error

@@ -28,7 +28,7 @@ func (s setup) grant(t *testing.T, i queue.Instance, a action.Ask) action.Grant 
 	return grants[0]
 }
 
-// limit is how the lane is listed.
+// limit returns the lane's limiter as it is listed.
 func (s setup) limit(t *testing.T) (queue.Limiter, bool) {
 	t.Helper()
 	limits, err := s.Limits(s.ctx)

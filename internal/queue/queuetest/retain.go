@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store/storetest"
 )
 
-// retention is what the suite's ledgers keep.
+// retention is the retention of the suite's ledgers.
 const retention = 90 * 24 * time.Hour
 
 // weeks is an archive that knows which weeks it has something of.

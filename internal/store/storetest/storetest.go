@@ -52,7 +52,7 @@ func Open[D store.Driver](t *testing.T, database Database) D {
 	return driver
 }
 
-// TB is what the checks need of a test; that of a random program is one too.
+// TB is the part of a test that the checks need; the one of a random program implements it too.
 type TB interface {
 	Helper()
 	Fatal(args ...any)

@@ -44,7 +44,7 @@ func Argo() Binary {
 	return Binary{Name: "workflow-controller", module: "argo", target: ArgoModule + "/cmd/workflow-controller", ldflags: "-s -w"}
 }
 
-// ArgoModule is where Argo's controller and its resource definitions come from.
+// ArgoModule is the module of Argo's controller and its resource definitions.
 const ArgoModule = "github.com/argoproj/argo-workflows/v3"
 
 // S3 returns an S3 server in front of a folder.

@@ -45,7 +45,7 @@ type site struct {
 	seen        map[types.UID]bool
 }
 
-// printed is what a program has printed so far.
+// printed is a program's output so far.
 type printed struct {
 	mutex   sync.Mutex
 	text    bytes.Buffer

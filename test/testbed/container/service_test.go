@@ -19,7 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/test/testbed"
 )
 
-// heard is what one attempt reports.
+// heard is the report of one attempt.
 type heard struct {
 	mu    sync.Mutex
 	lines bytes.Buffer

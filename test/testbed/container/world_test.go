@@ -70,7 +70,7 @@ func newProject(t *testing.T, engine *testbed.Engine, files map[string]string) *
 	return p
 }
 
-// outcome is how a command ended.
+// outcome is the end of a command.
 type outcome struct {
 	status  int
 	out     string // standard output and error

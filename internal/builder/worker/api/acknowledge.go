@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
-// taken is what a reader has said that it stored.
+// taken holds the positions that a reader has reported as stored.
 type taken struct {
 	mu        sync.Mutex
 	event     int64
@@ -92,7 +92,7 @@ func (s *Server) checkFinal(m *workerv1.AcknowledgeRequest, logs map[int]build.P
 	return nil
 }
 
-// mostMissing is how much of what is missing an error lists.
+// mostMissing bounds the missing things that an error lists.
 const mostMissing = 10
 
 func shorten(list []string) []string {

@@ -155,7 +155,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.RoundTripper.RoundTrip(r)
 }
 
-// copyOf is what a reader has received.
+// copyOf holds the results that a reader has received.
 type copyOf struct {
 	events    []*workerv1.StatusEvent
 	logs      map[int32]*bytes.Buffer

@@ -29,7 +29,7 @@ const (
 	mostWrong   = 3 // snapshots with another digest, before the build fails
 )
 
-// InboxConfig is what an inbox receives. Every field must be set.
+// InboxConfig configures an inbox. Every field must be set.
 type InboxConfig struct {
 	Path  string // of the file that the snapshot goes into; it must not exist
 	Push  provisionerv1.Push

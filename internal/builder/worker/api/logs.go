@@ -38,7 +38,7 @@ type logStream struct {
 	sent          bool        // a message since breathe was called
 }
 
-// logCursor is how far one step's log was sent.
+// logCursor is the position in one step's log up to which it was sent.
 type logCursor struct {
 	step    int
 	at      build.Position

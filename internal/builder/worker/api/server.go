@@ -39,7 +39,7 @@ const (
 	gatherFor      = 100 * time.Millisecond // after the first entry of a batch that is not full
 )
 
-// Config is what the API serves. Every field but KeepAlive must be set.
+// Config configures the API. Every field but KeepAlive must be set.
 type Config struct {
 	Plan      *build.Plan
 	Store     *results.Store // of the build, which its worker writes

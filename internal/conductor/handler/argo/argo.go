@@ -25,7 +25,7 @@ import (
 // labelInstance distinguishes Argo's controllers where a cluster has several.
 const labelInstance = "workflows.argoproj.io/controller-instanceid"
 
-// Config is how workflows are made.
+// Config configures the workflows of a handler.
 type Config struct {
 	Cluster     *kube.Cluster
 	InstanceID  string                         // of the controller that runs them; "": the one without

@@ -20,7 +20,7 @@ const (
 	clusterwide = "clusterworkflowtemplate"
 )
 
-// parameters is what an action says.
+// parameters are the parameters of an action.
 type parameters struct {
 	Template       string                     `json:"template"`   // workflowtemplate/NAME or clusterworkflowtemplate/NAME
 	Parameters     map[string]json.RawMessage `json:"parameters"` // the workflow's arguments; values other than strings are passed as JSON

@@ -44,8 +44,7 @@ func NewResumer(c *kube.Cluster, archive blob.Store, cfg config.Handler) *Resume
 	return &Resumer{cluster: c, archive: archive, parameters: cfg.Parameters}
 }
 
-// resumption is what an action says: which node of which workflow, and by name the outputs that it
-// gets.
+// resumption holds the parameters of an action: which node of which workflow, and by name the outputs that it gets.
 type resumption struct {
 	workflow, node string
 	outputs        map[string]string // values other than strings as JSON

@@ -18,7 +18,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// Project is where the files of builds without a deployment come from.
+// Project is the source of the files of builds without a deployment.
 type Project struct {
 	ID           string // names its Secrets; "": its name does, if that is a number
 	URL          string
@@ -28,10 +28,10 @@ type Project struct {
 	Credentials  string // file of git-credential-store, with which this process asks for the branch; "": none
 }
 
-// tipLimit is how long the repository of a build may take to say where its branch is.
+// tipLimit bounds the request for the newest commit of a branch.
 const tipLimit = time.Minute
 
-// fileLimit is how long a commit of it may take to be fetched for its build file.
+// fileLimit bounds the fetch of a commit for its build file.
 const fileLimit = 5 * time.Minute
 
 // alone makes an attempt at a build without a deployment. The row has been there from the start, so a build that failed is the end of
@@ -73,7 +73,7 @@ func (h *Handler) alone(ctx context.Context, a conductor.Attempt, id builds.ID) 
 	return done, err
 }
 
-// turnPause is how long a build waits for each one before it, at most mostTurnPause.
+// turnPause is the time that a build waits for each build before it, at most mostTurnPause.
 const (
 	turnPause     = 2 * time.Second
 	mostTurnPause = 30 * time.Second

@@ -48,7 +48,7 @@ import (
 // Name is the handler's name.
 const Name = "build"
 
-// Ledger is what the handler asks of the log.
+// Ledger is the part of the log that the handler reads.
 type Ledger interface {
 	Definition(ctx context.Context, pipeline string, version int) (pipeline.Definition, error)
 	Revision(ctx context.Context, pipeline, label string, seq int64) (pipeline.RegisteredRevision, error)
@@ -56,14 +56,14 @@ type Ledger interface {
 	RegisterArtifact(ctx context.Context, pipeline string, revision int64, a pipeline.RevisionArtifact) error
 }
 
-// Blobs is where snapshots come from and artifacts go.
+// Blobs is the source of snapshots and the destination of artifacts.
 type Blobs interface {
 	Get(ctx context.Context, key string) (io.ReadCloser, int64, error)
 	Put(ctx context.Context, key string, r io.Reader) (stored, digest string, size int64, err error)
 	Clear(ctx context.Context, folder string) error
 }
 
-// Config is what the handler needs. Every field must be set.
+// Config configures a Handler. Every field must be set.
 type Config struct {
 	Builds  string   // folder of the results; the home's builds
 	Program []string // argv of this binary, to which run and its flags are appended

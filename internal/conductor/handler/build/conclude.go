@@ -15,10 +15,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
-// namedTests is how many of a failed step's failed tests the error names.
+// namedTests is the number of a failed step's failed tests that the error names.
 const namedTests = 5
 
-// errorLines is how many of a failed step's last lines the error quotes.
+// errorLines is the number of a failed step's last lines that the error quotes.
 const errorLines = 20
 
 // output is the outcome's document.
@@ -28,7 +28,7 @@ type output struct {
 	Artifacts []pipeline.RevisionArtifact `json:"artifacts,omitempty"`
 }
 
-// built is what a build has left: a folder of results, or rows of the database.
+// built is the evidence of a build: a folder of results, or rows of the database.
 type built interface {
 	id() string // of the build, which `waybill build show` takes
 	// end returns the build's last status; nil if it ended without one.

@@ -35,10 +35,10 @@ type engineParameters struct {
 // startedEvent is the id of the remark that another build engine has taken the build.
 const startedEvent = "started"
 
-// startLimit is how long a build engine may take to answer that it has taken a build.
+// startLimit bounds the request that starts a build in a build engine.
 const startLimit = time.Minute
 
-// waitEvery is how often a build is read whose changes nothing announces.
+// waitEvery is the interval between reads of a build whose changes nothing announces.
 const waitEvery = time.Minute
 
 // atEngine makes an attempt at a build that another build engine runs: it has the build started there, once, and waits for the reported end.

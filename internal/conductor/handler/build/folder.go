@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
-// folder is what a child of this process has left.
+// folder is the evidence of a child of this process.
 type folder struct{ *results.Reader }
 
 func (f folder) id() string { return filepath.Base(f.Dir()) }

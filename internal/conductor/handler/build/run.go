@@ -30,8 +30,7 @@ const (
 	reportedFile = "reported" // the attempt's outcome was handed to the conductor
 )
 
-// childGrace is how long `waybill run` has to end its steps and to write the results, beyond the
-// steps' own grace.
+// childGrace is the time in which `waybill run` ends its steps and writes the results, beyond the steps' own grace.
 const childGrace = command.DefaultGrace + 10*time.Second
 
 // id names an attempt's build: it is unique, and the name of a folder.

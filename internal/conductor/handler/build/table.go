@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
-// table is what a worker has left in the database.
+// table is a worker's evidence in the database.
 type table struct {
 	builds.Build
 	from  *builds.Builds
@@ -22,7 +22,7 @@ type table struct {
 // reportedEvent is the id of the remark that an outcome was handed to the conductor.
 const reportedEvent = "reported"
 
-// testsAtOnce is how many test results are read at a time.
+// testsAtOnce is the number of test results read at a time.
 const testsAtOnce = 1000
 
 func (t *table) id() string { return strconv.FormatInt(int64(t.ID), 10) }

@@ -24,7 +24,7 @@ type Provisioner interface {
 	Delete(ctx context.Context, workerID string, force bool) error
 }
 
-// Workers is what runs the builds of the database. Every field must be set, but without a Provisioner Keys need not be.
+// Workers runs the builds of the database. Every field must be set, but without a Provisioner Keys need not be.
 type Workers struct {
 	Builds      *builds.Builds
 	Provisioner Provisioner                                  // nil: builds of deployments are children of this process

@@ -18,7 +18,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// Account is what takes the work; see the methods of aws.Account.
+// Account starts the work; see the methods of aws.Account.
 type Account interface {
 	Start(ctx context.Context, machine, name, input string) error
 	Stop(ctx context.Context, arn, cause string) error
@@ -30,7 +30,7 @@ type Ledger interface {
 	Action(ctx context.Context, id action.ID) (queue.ActionState, error)
 }
 
-// Config is where work goes.
+// Config configures the destination of a handler's work.
 type Config struct {
 	Account   Account
 	Queue     string            // URL of Cirrus's process queue; "": state machines only
@@ -69,7 +69,7 @@ func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	return o
 }
 
-// uploadAgain is when a payload that could not be put away is tried again.
+// uploadAgain is the delay before a failed upload of a payload is tried again.
 const uploadAgain = 30 * time.Second
 
 // message returns what is sent: the payload, or if that is too big, its place.

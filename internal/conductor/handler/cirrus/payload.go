@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// work is what an action asks for.
+// work is the work of one action.
 type work struct {
 	machine   string // ARN of a state machine; "": the queue
 	payload   string // JSON

@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// patience is how long storing may take. The attempt's own context may have ended by then.
+// patience bounds the storing of evidence. The attempt's own context may have ended by then.
 const patience = 10 * time.Second
 
 // Archive stores evidence. Safe for concurrent use.

@@ -28,7 +28,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
 
-// Ledger is what a gate reads of the log.
+// Ledger is the part of the log that a gate reads.
 type Ledger interface {
 	// Definition reads a definition version. Errors: fault.NotFound.
 	Definition(ctx context.Context, pipeline string, version int) (pipeline.Definition, error)
@@ -171,7 +171,7 @@ func unanswered(ctx context.Context, call webhook.Call, seen *webhook.Exchange, 
 	return later(code, text, pause)
 }
 
-// logPause is how long a gate waits for a log that is away.
+// logPause is a gate's wait for a log that cannot be reached.
 const logPause = time.Second
 
 // unread returns the outcome of an error of the log: what is missing never comes, the rest passes.

@@ -22,7 +22,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
-// Blobs is where the files of revisions are.
+// Blobs holds the files of revisions.
 type Blobs interface {
 	Get(ctx context.Context, key string) (io.ReadCloser, int64, error)
 }

@@ -18,7 +18,7 @@ import (
 // Handler returns what an action's parameters say.
 type Handler struct{}
 
-// parameters is what an action may say; all of it may be left out.
+// parameters are the parameters of an action; all are optional.
 type parameters struct {
 	Outcome string          `json:"outcome"` // done | retry | retry-after | throttle | fatal | invalid | panic; default done
 	Sleep   action.Duration `json:"sleep"`   // before it, such as 250ms; default none

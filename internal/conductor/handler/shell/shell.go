@@ -44,8 +44,8 @@ const (
 	codeExit       = "exit_status"
 )
 
-// exits is what exit statuses mean unless the handler says otherwise; 75 and 78 are EX_TEMPFAIL and
-// EX_CONFIG of sysexits.h. All others are errors that may pass.
+// exits maps exit statuses to verdicts unless the handler sets others; 75 and 78 are EX_TEMPFAIL and EX_CONFIG of
+// sysexits.h. All others are errors that may pass.
 var exits = map[int]webhook.Verdict{0: webhook.Success, 75: webhook.Throttle, 78: webhook.Fatal}
 
 // Handler runs one configured command.
@@ -57,7 +57,7 @@ type Handler struct {
 // New makes the handler of a configuration whose type is shell.
 func New(cfg config.Handler, archive evidence.Archive) *Handler { return &Handler{cfg, archive} }
 
-// exchange is what is archived of an attempt.
+// exchange is the evidence of an attempt.
 type exchange struct {
 	Action     string    `json:"action"`
 	Attempt    int       `json:"attempt"`

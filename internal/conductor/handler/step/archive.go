@@ -256,7 +256,8 @@ func (a *archive) visitZip(see func(entry, io.Reader) error) error {
 	return nil
 }
 
-// maxListed is how many bytes are read for the list of files at the end of a zip. Package zip makes several times as many of it.
+// maxListed bounds the bytes that are read for the list of files at the end of a zip. Package zip makes several times
+// as many of it.
 const maxListed = 64 << 20
 
 // listed is a zip of which at most left bytes are read.

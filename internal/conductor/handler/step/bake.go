@@ -148,7 +148,7 @@ func (b *baking) fold(entries []pipeline.Entry) {
 	}
 }
 
-// sideBySide is how many hosts of a bake are tested at a time.
+// sideBySide is the number of hosts of a bake that are tested at a time.
 const sideBySide = 16
 
 // testAll tries the tests of every host once, and returns the first failure.
@@ -205,7 +205,7 @@ type laps struct {
 	last map[action.ID]time.Time
 }
 
-// lapLost is how long a lap is kept. No round waits longer for the next one (bake.every).
+// lapLost is the time for which a lap is kept. No round waits longer for the next one (bake.every).
 const lapLost = 2 * time.Hour
 
 // take returns the time since the last round of an action, and at most the given time.

@@ -122,7 +122,7 @@ func (w *world) wantShipped(n int64) {
 	}
 }
 
-// interruptions are how an attempt is cut off.
+// interruptions are the ways to cut off an attempt.
 var interruptions = map[string]func(w *world, cut context.CancelCauseFunc){
 	"caller":  func(_ *world, cut context.CancelCauseFunc) { cut(errors.New("cut")) },
 	"program": func(w *world, _ context.CancelCauseFunc) { w.kill(func(pid int) int { return pid }) },

@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// State is what a host says of a service.
+// State is a host's report about a service.
 type State struct {
 	Release    string    `json:"release,omitempty"`    // current; "" is none
 	Previous   string    `json:"previous,omitempty"`   // the one before

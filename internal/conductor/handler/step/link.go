@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxLinks is how many links one link may lead through, as on Linux.
+// maxLinks bounds the links that one link may lead through, as on Linux.
 const maxLinks = 40
 
 // checkLinks refuses a link that leads out of the release. The text of a target does not say where

@@ -25,7 +25,7 @@ const (
 	maxUnpacked = 1 << 40   // bytes of all files
 )
 
-// room is what is left of the bounds of a release.
+// room holds the remaining bounds of a release.
 type room struct{ entries, names, bytes int64 }
 
 // take counts an entry, and the content of a file as its archive states it.

@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// pause is how long an action waits for something that passes soon.
+// pause is an action's wait for a condition that passes soon.
 const pause = time.Second
 
 // codeNextRound is the code of an attempt that went well and after which the action is not done.

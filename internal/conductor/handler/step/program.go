@@ -75,7 +75,7 @@ type program struct {
 	passed func(fence string) // is called with the fence that the caller's has replaced; nil: is not
 }
 
-// report is what the host program answered: key=value lines.
+// report is the answer of the host program: key=value lines.
 type report map[string][]string
 
 // Bounds of what is kept or shown of an answer, as the host program has them too. A host need not run it.

@@ -15,7 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ssh/sshtest"
 )
 
-// ways are how a world's host is reached besides a folder of this machine.
+// ways are the ways to reach a world's host besides a folder of this machine.
 var ways = map[string]func(w *world){"ssh": func(w *world) { w.overSSH() }}
 
 // overSSH moves the world's host behind an sshd on this machine. Its folder stays where it is.

@@ -21,7 +21,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/secret"
 )
 
-// Ledger is what a step reads of the log, and the note that it writes.
+// Ledger is the part of the log that a step reads, and the note that it writes.
 type Ledger interface {
 	// Definition reads a definition version; 0: the one in force. Errors: fault.NotFound.
 	Definition(ctx context.Context, pipeline string, version int) (pipeline.Definition, error)
@@ -35,14 +35,14 @@ type Ledger interface {
 	Notes
 }
 
-// Blobs is where artifacts are read from.
+// Blobs is the source of artifacts.
 type Blobs interface {
 	// Get opens an object and returns its size in bytes. It returns fault.NotFound for an unknown
 	// key.
 	Get(ctx context.Context, key string) (io.ReadCloser, int64, error)
 }
 
-// Config is what the handler works with.
+// Config configures a Handler.
 type Config struct {
 	Hosts                     // how hosts are reached; relative files of secrets count from its Dir
 	Ledger   Ledger           // definitions and revisions
@@ -93,7 +93,7 @@ func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	return o
 }
 
-// Output is what a step that is done says of itself. It becomes the detail of the step's entry.
+// Output is the report of a completed step. It becomes the detail of the step's entry.
 type Output struct {
 	Text    string `json:"text,omitempty"`    // for people
 	Release string `json:"release,omitempty"` // name of the release's folder on the host
@@ -103,7 +103,7 @@ type Output struct {
 	Kept    bool   `json:"kept,omitempty"`    // a StepOutput was stored as what the attempt saw
 }
 
-// StepOutput is what an own step has printed, as evidence keeps it.
+// StepOutput is the printed output of an own step, as evidence keeps it.
 type StepOutput struct {
 	Host  string   `json:"host"`
 	Run   []string `json:"run"`

@@ -121,7 +121,7 @@ func askLocal(ctx context.Context, host, folder string) (state State, up bool, e
 	return stateOf(answer), err == nil && (answer.first("supervisor") != "" || answer.first("service") != ""), err
 }
 
-// Notes is where a stop is noted.
+// Notes records stops.
 type Notes interface {
 	// Remark appends an entry that completes nothing.
 	Remark(ctx context.Context, pipeline string, e pipeline.Entry) error

@@ -45,7 +45,7 @@ const (
 	codeTemplate = "template" // the request cannot be made from the parameters
 )
 
-// maxQuote is how many characters of an answer's body an error quotes.
+// maxQuote bounds the characters of an answer's body that an error quotes.
 const maxQuote = 200
 
 // Handler asks one configured target.

@@ -17,7 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/test/testbed/controlgroup"
 )
 
-// grace is how long an interrupted command may take to end by itself.
+// grace bounds the end of an interrupted command.
 const grace = 10 * time.Second
 
 // keep runs the command, cleans up after it and returns the exit status.
