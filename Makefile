@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build demo check test slow soak fuzz edges former mutate simulate stories e2e lint generate bench setup clean
+.PHONY: help build demo check test slow measures soak fuzz edges former mutate simulate stories e2e lint generate bench setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ test: setup ## every test, with the race detector where there are goroutines, on
 
 slow: setup ## make test, and the 30 tests that took the longest
 	@scripts/test -json | $(GO) run ./test/slow
+
+measures: ## figures of the source: loops between files, lines, widths; one with ONE=lines, what was counted with LIST=1
+	@$(GO) run ./test/measures $(if $(ONE),-measure $(ONE)) $(if $(LIST),-list)
 
 # The parts of make soak run alone, too: make fuzz ROUNDS=10. make test has a sample of each, of less than a minute.
 FIRST := $(or $(FIRST),$(shell date +%s))

@@ -106,7 +106,10 @@ func (f File) At(pos token.Pos) string {
 var folders = []string{"cmd", "internal", "test", "bench"}
 
 // Load parses every Go file of the project below root.
-func Load(root string) ([]File, error) {
+func Load(root string) ([]File, error) { return parse(root, folders) }
+
+// parse parses every Go file in some folders below root.
+func parse(root string, folders []string) ([]File, error) {
 	var files []File
 	set := token.NewFileSet()
 	for _, folder := range folders {

@@ -100,7 +100,7 @@ func TestPackagesAreNamedAfterWhatTheyHold(t *testing.T) {
 
 func TestNoMutableGlobals(t *testing.T) {
 	for _, f := range load(t) {
-		if f.Test || isTestPackage(f.Package) {
+		if f.Test || archtest.ForTests(f.Package) {
 			continue
 		}
 		assigned := assignedNames(f)
@@ -225,7 +225,7 @@ var readers = map[string]string{
 func TestFilesAreOpenedInOneWay(t *testing.T) {
 	used := map[string]bool{}
 	for _, f := range load(t) {
-		if f.Test || isTestPackage(f.Package) || !strings.HasPrefix(f.Path, "internal/") || strings.HasPrefix(f.Path, "internal/file/") {
+		if f.Test || archtest.ForTests(f.Package) || !strings.HasPrefix(f.Path, "internal/") || strings.HasPrefix(f.Path, "internal/file/") {
 			continue
 		}
 		ast.Inspect(f.AST, func(n ast.Node) bool {
@@ -271,7 +271,7 @@ func opensToRead(call *ast.CallExpr) bool {
 // TestOneLoopServesHTTP: a server that was made elsewhere could lack a bound, and with it a process all of its memory.
 func TestOneLoopServesHTTP(t *testing.T) {
 	for _, f := range load(t) {
-		if f.Test || isTestPackage(f.Package) || !strings.HasPrefix(f.Package, internal) || f.Package == internal+"listener" {
+		if f.Test || archtest.ForTests(f.Package) || !strings.HasPrefix(f.Package, internal) || f.Package == internal+"listener" {
 			continue
 		}
 		ast.Inspect(f.AST, func(n ast.Node) bool {

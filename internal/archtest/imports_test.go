@@ -34,7 +34,7 @@ func load(t *testing.T) []archtest.File {
 func forEachImport(t *testing.T, check func(f archtest.File, path string) (reason string)) {
 	t.Helper()
 	for _, f := range load(t) {
-		if f.Test || isTestPackage(f.Package) || !strings.HasPrefix(f.Path, "cmd/") && !strings.HasPrefix(f.Path, "internal/") {
+		if f.Test || archtest.ForTests(f.Package) || !strings.HasPrefix(f.Path, "cmd/") && !strings.HasPrefix(f.Path, "internal/") {
 			continue
 		}
 		for _, path := range f.Imports() {
@@ -43,15 +43,6 @@ func forEachImport(t *testing.T, check func(f archtest.File, path string) (reaso
 			}
 		}
 	}
-}
-
-func isTestPackage(path string) bool {
-	for part := range strings.SplitSeq(strings.TrimPrefix(path, archtest.Module+"/"), "/") {
-		if strings.HasSuffix(part, "test") {
-			return true
-		}
-	}
-	return false
 }
 
 func TestEveryPackageHasALayer(t *testing.T) {
@@ -130,7 +121,7 @@ func TestOnlyTheWiringSendsSpans(t *testing.T) {
 
 func TestProductImportsNoTestPackages(t *testing.T) {
 	forEachImport(t, func(_ archtest.File, path string) string {
-		if path == "testing" || strings.HasPrefix(path, internal) && isTestPackage(path) {
+		if path == "testing" || strings.HasPrefix(path, internal) && archtest.ForTests(path) {
 			return "only tests may"
 		}
 		return ""

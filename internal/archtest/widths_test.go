@@ -83,7 +83,7 @@ func newUniverse(all []archtest.File) *universe {
 	build.Default.CgoEnabled = false // else importing net runs the C compiler
 	u := &universe{files: map[string][]*ast.File{}, checked: map[string]*types.Package{}, infos: map[string]*types.Info{}, embedded: map[string]bool{}}
 	for _, f := range all {
-		if f.Test || isTestPackage(f.Package) {
+		if f.Test || archtest.ForTests(f.Package) {
 			continue
 		}
 		u.set = f.Set
