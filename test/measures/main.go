@@ -1,5 +1,5 @@
 // Command measures prints figures that describe how the source is built, and the aim of each (`make measures`). The flag -measure
-// selects one, and -list adds what was counted.
+// selects one, and -list adds the things counted.
 package main
 
 import (
@@ -23,7 +23,7 @@ type measure struct {
 // figure is the result of a measure.
 type figure struct {
 	value string
-	list  []string // what was counted
+	list  []string // the things counted
 }
 
 func main() {
