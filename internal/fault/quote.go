@@ -9,3 +9,14 @@ func Quote(word string) string {
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
+
+// longestClip is the size in bytes of a part of bad input that a message repeats: the input may be long.
+const longestClip = 200
+
+// Clip returns the beginning of a text, as a message repeats it.
+func Clip(text string) string {
+	if len(text) <= longestClip {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longestClip], "") + "…"
+}

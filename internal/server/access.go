@@ -94,7 +94,7 @@ var errAccessEnded = fault.New(fault.Unauthorized, "the token was revoked or has
 
 // serveAs serves a request with its identity, and watches its credentials if it lasts.
 func (a *access) serveAs(w http.ResponseWriter, r *http.Request, identity Identity) {
-	ctx, cancel := context.WithCancelCause(context.WithValue(context.WithValue(r.Context(), identityKey{}, identity), streamsKey{}, a.streams))
+	ctx, cancel := context.WithCancelCause(context.WithValue(withIdentity(r.Context(), identity), streamsKey{}, a.streams))
 	defer cancel(nil)
 	if identity.Known() {
 		credentials := &http.Request{Host: r.Host, Header: http.Header{"Authorization": r.Header["Authorization"], "Cookie": r.Header["Cookie"]}}
@@ -106,7 +106,7 @@ func (a *access) serveAs(w http.ResponseWriter, r *http.Request, identity Identi
 
 // watchCredentials cancels a request when its credentials become invalid. A ledger that does not answer cancels nothing.
 func (a *access) watchCredentials(ctx context.Context, cancel context.CancelCauseFunc, credentials *http.Request) {
-	waiter := &Waiter{a.stored.NewWaiter()}
+	waiter := newWaiter(a.stored)
 	for {
 		if err := waiter.Wait(ctx, accessAge, store.TopicAccess); err != nil {
 			return

@@ -223,14 +223,14 @@ func parseLogReport(body []byte) ([]build.Line, error) {
 		case *l.LineEnding == "":
 			e.Partial = true
 		default:
-			return nil, fault.New(fault.Invalid, "[%d].lineEnding: want \"\\n\", \"\\r\\n\" or \"\", found %q", i, clip(*l.LineEnding))
+			return nil, fault.New(fault.Invalid, "[%d].lineEnding: want \"\\n\", \"\\r\\n\" or \"\", found %q", i, fault.Clip(*l.LineEnding))
 		}
 		switch l.Stream {
 		case "", "stdout":
 		case "stderr":
 			e.Stderr = true
 		default:
-			return nil, fault.New(fault.Invalid, "[%d].stream: want stdout or stderr, found %q", i, clip(l.Stream))
+			return nil, fault.New(fault.Invalid, "[%d].stream: want stdout or stderr, found %q", i, fault.Clip(l.Stream))
 		}
 		entries[i] = e
 	}

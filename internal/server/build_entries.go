@@ -174,7 +174,7 @@ func readLogQuery(state BuildState, query url.Values) (BuildLogQuery, error) {
 	for name, into := range map[string]*int{"limit": &q.Limit, "tail": &q.Tail} {
 		if text := query.Get(name); text != "" {
 			if *into, err = strconv.Atoi(text); err != nil || *into < 0 || *into > mostEntries {
-				return q, fault.New(fault.Invalid, "%s: want a number up to %d, found %q", name, mostEntries, clip(text))
+				return q, fault.New(fault.Invalid, "%s: want a number up to %d, found %q", name, mostEntries, fault.Clip(text))
 			}
 		}
 	}
@@ -186,7 +186,7 @@ func readTimes(query url.Values, times map[string]*time.Time) (err error) {
 	for name, into := range times {
 		if text := query.Get(name); text != "" {
 			if *into, err = time.Parse(time.RFC3339Nano, text); err != nil {
-				return fault.New(fault.Invalid, "%s: want a time such as 2026-01-02T15:04:05Z, found %q", name, clip(text))
+				return fault.New(fault.Invalid, "%s: want a time such as 2026-01-02T15:04:05Z, found %q", name, fault.Clip(text))
 			}
 		}
 	}
@@ -204,7 +204,7 @@ func parseEntryPlace(text string, steps []int) (step int, id int64, err error) {
 		id, err = strconv.ParseInt(entry, 10, 64)
 	}
 	if err != nil || step < 0 || id < 0 || !both && len(steps) > 1 {
-		return 0, 0, fault.New(fault.Invalid, "after: want STEP:ENTRY, or with step ENTRY, found %q", clip(text))
+		return 0, 0, fault.New(fault.Invalid, "after: want STEP:ENTRY, or with step ENTRY, found %q", fault.Clip(text))
 	}
 	return step, id, nil
 }

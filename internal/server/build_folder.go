@@ -170,7 +170,7 @@ func (f *BuildFolders) keep(s BuildSummary) {
 
 // OpenBuild opens the build in the folder with its id.
 func (f *BuildFolders) OpenBuild(_ context.Context, id string) (BuildReader, error) {
-	missing := fault.New(fault.NotFound, "build %s not found on this server", clip(id))
+	missing := fault.New(fault.NotFound, "build %s not found on this server", fault.Clip(id))
 	if _, err := strconv.ParseInt(id, 10, 64); err == nil {
 		missing = missing.WithHint("waybill build list shows those that are; the results of waybill run are on the machine where it ran")
 	} else {

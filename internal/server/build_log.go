@@ -62,7 +62,7 @@ func (c *Client) BuildLines(ctx context.Context, id string, in BuildLogRange, ea
 			if e.StepID == 0 && in.Step == "" {
 				continue // Waybill's own notes are not a step's
 			}
-			if err := each(e.line(view)); err != nil {
+			if err := each(lineOf(e, view)); err != nil {
 				return err
 			}
 		}

@@ -55,7 +55,7 @@ func buildStatus(asked build.Status) (build.Status, error) {
 	if asked == "" {
 		return "", nil
 	}
-	return "", fault.New(fault.Invalid, "no build has the status %q: want one of %s", clip(string(asked)), strings.Join(known, ", "))
+	return "", fault.New(fault.Invalid, "no build has the status %q: want one of %s", fault.Clip(string(asked)), strings.Join(known, ", "))
 }
 
 // Build opens a build for reading; fault.NotFound if it is not on this server.
@@ -296,7 +296,7 @@ func (l *rawLog) Read(p []byte) (int, error) {
 func (s *Server) sendArtifact(w http.ResponseWriter, r *http.Request, b BuildReader, state BuildState) error {
 	id, err := strconv.Atoi(r.PathValue("artifact"))
 	if err != nil {
-		return fault.New(fault.NotFound, "artifact %q not found: want its number", clip(r.PathValue("artifact")))
+		return fault.New(fault.NotFound, "artifact %q not found: want its number", fault.Clip(r.PathValue("artifact")))
 	}
 	a, err := state.Artifact(id)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 func (s *Service) reportedBuild(ctx context.Context, id string) (row builds.Build, err error) {
 	number, ok := numberOf(id)
 	if !ok {
-		return row, fault.New(fault.NotFound, "build %s not found in the database", clip(id))
+		return row, fault.New(fault.NotFound, "build %s not found in the database", fault.Clip(id))
 	}
 	if row, err = s.ledger.Builds.Build(ctx, number); err != nil || row.Engine == "" {
 		return row, err

@@ -152,7 +152,7 @@ func readSearch(query url.Values) (text string, limit int, err error) {
 	limit = defaultMatches
 	if given := query.Get("limit"); given != "" {
 		if limit, err = strconv.Atoi(given); err != nil || limit < 1 || limit > mostEntries {
-			return "", 0, fault.New(fault.Invalid, "limit: want a number of 1 to %d, found %q", mostEntries, clip(given))
+			return "", 0, fault.New(fault.Invalid, "limit: want a number of 1 to %d, found %q", mostEntries, fault.Clip(given))
 		}
 	}
 	return text, limit, nil
@@ -171,7 +171,7 @@ func parseSearchCursor(text string) (c searchCursor, err error) {
 	}
 	parts := strings.Split(text, "~")
 	if len(parts) != 3 || len(text) > longestCursor {
-		return c, fault.New(fault.Invalid, "after: want the field next of an earlier answer, found %q", clip(text))
+		return c, fault.New(fault.Invalid, "after: want the field next of an earlier answer, found %q", fault.Clip(text))
 	}
 	return searchCursor{parts[0], parts[1], parts[2]}, nil
 }

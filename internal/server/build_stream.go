@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -79,7 +78,7 @@ func parseBuildCursor(text string, last int) (buildCursor, error) {
 	if text == "" {
 		return c, nil
 	}
-	wrong := fault.New(fault.Invalid, "Last-Event-ID: want the id of an event of this stream, found %q", clip(text))
+	wrong := fault.New(fault.Invalid, "Last-Event-ID: want the id of an event of this stream, found %q", fault.Clip(text))
 	parts := strings.Split(text, "/")
 	if len(parts) != 4 || len(text) > longestCursor {
 		return c, wrong
@@ -144,7 +143,7 @@ func (s *Server) streamBuild(w http.ResponseWriter, r *http.Request, b BuildRead
 		return err
 	}
 	ServeEvents(w, r, func(ctx context.Context, events *EventStream) error {
-		f := buildFollower{reader: b, events: events, wanted: steps, cursor: cursor, places: map[int]build.Position{}}
+		f := buildFollower{reader: b, write: events.JSON, wanted: steps, cursor: cursor, places: map[int]build.Position{}}
 		wait := b.Follow()
 		for {
 			state, err := b.State(ctx)
@@ -156,7 +155,7 @@ func (s *Server) streamBuild(w http.ResponseWriter, r *http.Request, b BuildRead
 				return err
 			}
 			if over {
-				return events.Text(f.cursor.String(), "end", string(endOf(state)))
+				return f.send("end", endOf(state))
 			}
 			if more {
 				continue
@@ -177,15 +176,15 @@ func lastStep(state BuildState) (id int) {
 	return id
 }
 
-func endOf(state BuildState) []byte {
-	data, _ := json.Marshal(map[string]any{"buildId": state.ID, "status": state.Status, "statusId": state.StatusID, "reason": state.Reason}) // these always marshal
-	return escapeControls(data)
+// endOf returns the data of the last event of a stream.
+func endOf(state BuildState) map[string]any {
+	return map[string]any{"buildId": state.ID, "status": state.Status, "statusId": state.StatusID, "reason": state.Reason}
 }
 
 // buildFollower sends the events of a build to one client.
 type buildFollower struct {
 	reader BuildReader
-	events *EventStream
+	write  func(id, kind string, value any) error
 	wanted []int // steps; nil: all
 	cursor buildCursor
 	places map[int]build.Position // of begun logs, once they are located
@@ -283,11 +282,7 @@ func (f *buildFollower) conclude(id int, whole bool) {
 }
 
 func (f *buildFollower) send(kind string, value any) error {
-	data, err := json.Marshal(value)
-	if err != nil {
-		return fmt.Errorf("encode an event: %w", err)
-	}
-	return f.events.Text(f.cursor.String(), kind, string(escapeControls(data)))
+	return f.write(f.cursor.String(), kind, value)
 }
 
 // sendUpdates sends statuses in the order of their ids, which have no gap, as far as the logs before them were sent.

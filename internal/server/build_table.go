@@ -50,7 +50,7 @@ func (t *BuildTables) Builds(ctx context.Context, q BuildQuery) (BuildList, erro
 	if ours {
 		before, ok := numberOf(id)
 		if !ok {
-			return list, fault.New(fault.Invalid, "after: want the field next of an earlier page, found %q", clip(q.After))
+			return list, fault.New(fault.Invalid, "after: want the field next of an earlier page, found %q", fault.Clip(q.After))
 		}
 		query.Before = before
 	}

@@ -273,7 +273,7 @@ const listedProjects = 20
 
 // noProject says that a project is not known, and which ones are.
 func noProject(name string, known []string) error {
-	missing := fault.New(fault.NotFound, "project %q not found", clip(name))
+	missing := fault.New(fault.NotFound, "project %q not found", fault.Clip(name))
 	switch {
 	case len(known) == 0:
 		return missing.WithHint("projects are described in server.yaml: builds: {projects: {shop: {repository: \"https://git.example.org/shop.git\"}}}")
@@ -305,7 +305,7 @@ func faultsOf(o NewBuild, p config.Project) (faults fault.Problems) {
 	inputs := maps.Clone(o.Inputs)
 	for name, value := range o.Passwords {
 		if _, twice := inputs[name]; twice {
-			add("passwords", "%q is an input already", clip(name))
+			add("passwords", "%q is an input already", fault.Clip(name))
 		}
 		if inputs == nil {
 			inputs = map[string]string{}
@@ -357,7 +357,7 @@ func (s *Service) notInDatabase(ctx context.Context, id, verb string) error {
 	if _, err := s.Build(ctx, id); err != nil {
 		return err
 	}
-	return fault.New(fault.Refused, "build %s ran as a child of its conductor, and cannot be %s", clip(id), verb)
+	return fault.New(fault.Refused, "build %s ran as a child of its conductor, and cannot be %s", fault.Clip(id), verb)
 }
 
 // CancelBuild stores that a build is to be canceled. One without a worker ends at once, any other soon. A build that ran as a child of a
@@ -388,7 +388,7 @@ func (s *Service) cancelFolder(ctx context.Context, id string) (BuildSummary, er
 		return BuildSummary{}, err
 	}
 	if state.Ended() {
-		return BuildSummary{}, fault.New(fault.Terminal, "build %s has ended: %s", clip(id), state.Status)
+		return BuildSummary{}, fault.New(fault.Terminal, "build %s has ended: %s", fault.Clip(id), state.Status)
 	}
 	of, err := action.ParseID(state.Action)
 	if err != nil {

@@ -24,7 +24,7 @@ func (c *Client) AllBuilds(ctx context.Context, q BuildQuery) (all []BuildSummar
 			q.Limit = min(buildPage, most-len(all))
 		}
 		var page BuildList
-		if err := c.getBuild(ctx, "", q.values(), &page); err != nil {
+		if err := c.getBuild(ctx, "", buildValues(q), &page); err != nil {
 			return nil, err
 		}
 		if all = append(all, page.Builds...); page.Next == "" || len(all) == most {
@@ -34,8 +34,8 @@ func (c *Client) AllBuilds(ctx context.Context, q BuildQuery) (all []BuildSummar
 	}
 }
 
-// values returns the query as parameters of a request.
-func (q BuildQuery) values() url.Values {
+// buildValues returns a query as parameters of a request.
+func buildValues(q BuildQuery) url.Values {
 	query := numberQuery("deployment", q.Deployment, "limit", int64(q.Limit))
 	addTexts(query, "status", string(q.Status), "project", q.Pipeline, "action", q.Action, "branch", q.Branch, "commit", q.Commit,
 		"environment", q.Environment, "stage", q.Stage, "input", q.Input, "artifact", q.Artifact, "test", q.Test, "q", q.Text, "after", q.After)
@@ -50,7 +50,7 @@ func (q BuildQuery) values() url.Values {
 // SearchLogs asks for entries that contain a text, newest first, and gives them to each: of one build, or with id "" of those that the query selects by
 // Pipeline, Since and Until. A search that takes longer than a request may is continued, until limit matches were given; 0: all.
 func (c *Client) SearchLogs(ctx context.Context, id, text string, q BuildQuery, limit int, each func(BuildLogEntry) error) error {
-	query := q.values()
+	query := buildValues(q)
 	query.Set("q", text)
 	path := "/api/log/search"
 	if id != "" {
@@ -152,14 +152,14 @@ func (c *Client) FollowBuild(ctx context.Context, id, step string, each func(Bui
 					return false, err
 				}
 			}
-			return true, each(entry.line(view))
+			return true, each(lineOf(entry, view))
 		}
 		return true, nil
 	})
 }
 
-// line returns the entry in the form that is printed.
-func (e BuildLogEntry) line(view BuildView) BuildLine {
+// lineOf returns an entry in the form that is printed.
+func lineOf(e BuildLogEntry, view BuildView) BuildLine {
 	line := BuildLine{Step: "/", ID: e.ID, At: e.Timestamp, Stream: e.Stream, Partial: e.Partial, Text: e.Message}
 	if step := view.Plan.Step(e.StepID); step != nil {
 		line.Step = step.Path()

@@ -54,16 +54,16 @@ func TestTheAnswerToTheQuestionForAProofIsBounded(t *testing.T) {
 		if err == nil {
 			_, err = io.WriteString(theirs, "HTTP/1.1 200 OK\r\nX: ")
 		}
-		for err == nil && total < 100*mostHeader {
+		for err == nil && total < 100*mostAnswerHeader {
 			var n int
-			n, err = theirs.Write(make([]byte, mostHeader))
+			n, err = theirs.Write(make([]byte, mostAnswerHeader))
 			total += n
 		}
 		sent <- total
 	}()
 	err := requireProof(ours, &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, homesToken)
 	_ = ours.Close()
-	if got := <-sent; !errors.Is(err, errUnproven) || got > mostHeader {
+	if got := <-sent; !errors.Is(err, errUnproven) || got > mostAnswerHeader {
 		t.Errorf("read %d bytes, %v", got, err)
 	}
 }

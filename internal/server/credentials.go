@@ -27,7 +27,7 @@ func (a *access) authorize(r *http.Request) (Identity, error) {
 	if a.site.isLocal(r) || r.URL.Path == "/login" || r.URL.Path == "/logout" || identity.Has(ScopeRead) {
 		return identity, nil
 	}
-	return Require(context.WithValue(r.Context(), identityKey{}, identity), ScopeRead)
+	return Require(withIdentity(r.Context(), identity), ScopeRead)
 }
 
 // identify returns the identity of a request's token or cookie. A wrong token is refused even where none is needed, since

@@ -44,6 +44,11 @@ func (i Identity) Has(scope Scope) bool {
 
 type identityKey struct{}
 
+// withIdentity returns a context of a request that an identity has sent.
+func withIdentity(ctx context.Context, identity Identity) context.Context {
+	return context.WithValue(ctx, identityKey{}, identity)
+}
+
 // IdentityOf returns the sender of the request of this context.
 func IdentityOf(ctx context.Context) Identity {
 	identity, _ := ctx.Value(identityKey{}).(Identity)

@@ -226,7 +226,7 @@ func KeptOutput(detail json.RawMessage) (id action.ID, attempt int, kept bool) {
 
 // ExchangePath returns the API's path of what an attempt saw.
 func ExchangePath(id action.ID, attempt int) string {
-	return path.Join(prefix, "actions", id.String(), "exchanges", strconv.Itoa(attempt))
+	return path.Join("/api/v1/actions", id.String(), "exchanges", strconv.Itoa(attempt))
 }
 
 // Exchange returns what one attempt of an action saw, or fault.NotFound if nothing was kept.

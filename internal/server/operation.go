@@ -74,5 +74,5 @@ func NewLocal(s *Service, by string) *Local {
 
 // Call performs an operation with the same function as a Server.
 func (l *Local) Call(ctx context.Context, d Description, in, out any) error {
-	return l.calls.Call(context.WithValue(ctx, identityKey{}, l.user), d, in, out)
+	return l.calls.Call(withIdentity(ctx, l.user), d, in, out)
 }

@@ -157,9 +157,9 @@ func problemOfModel(model *huma.ErrorModel, unreadable bool) *Problem {
 	case status >= http.StatusInternalServerError:
 		code = fault.Internal
 	}
-	details := []string{clip(model.Detail)}
+	details := []string{fault.Clip(model.Detail)}
 	for _, e := range model.Errors[:min(mostFaults, len(model.Errors))] {
-		details = append(details, clip(withoutSecret(e)))
+		details = append(details, fault.Clip(withoutSecret(e)))
 	}
 	if more := len(model.Errors) - mostFaults; more > 0 {
 		details = append(details, fmt.Sprintf("and %d more", more))
@@ -171,11 +171,8 @@ func problemOfModel(model *huma.ErrorModel, unreadable bool) *Problem {
 	return p
 }
 
-// Bounds of the bad input that a Problem repeats: the input may be long and may hold secrets.
-const (
-	mostFaults   = 10
-	mostRepeated = 200 // bytes of one fault
-)
+// mostFaults bounds the faults of bad input that a Problem repeats.
+const mostFaults = 10
 
 // withoutSecret returns the text of a fault, without the bad value where it may be or have a password.
 func withoutSecret(e *huma.ErrorDetail) string {
@@ -184,14 +181,6 @@ func withoutSecret(e *huma.ErrorDetail) string {
 		return fmt.Sprintf("%s (%s)", e.Message, e.Location)
 	}
 	return e.Error()
-}
-
-// clip returns the beginning of a fault's text.
-func clip(text string) string {
-	if len(text) <= mostRepeated {
-		return text
-	}
-	return strings.ToValidUTF8(text[:mostRepeated], "") + "…"
 }
 
 // inputContext is a request on its way through huma. It keeps the status of the Problem that answers the request.

@@ -92,13 +92,13 @@ func requireProof(conn net.Conn, base *url.URL, token string) error {
 	if err := ask.Write(conn); err != nil {
 		return err
 	}
-	reader := bufio.NewReaderSize(io.LimitReader(conn, mostHeader), mostHeader) // http.ReadResponse keeps a header without bound
+	reader := bufio.NewReaderSize(io.LimitReader(conn, mostAnswerHeader), mostAnswerHeader) // http.ReadResponse keeps a header without bound
 	answer, err := http.ReadResponse(reader, ask)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnproven, err)
 	}
 	defer answer.Body.Close()
-	if _, err := io.CopyN(io.Discard, answer.Body, mostHeader); !errors.Is(err, io.EOF) || reader.Buffered() > 0 || answer.Close {
+	if _, err := io.CopyN(io.Discard, answer.Body, mostAnswerHeader); !errors.Is(err, io.EOF) || reader.Buffered() > 0 || answer.Close {
 		return errUnproven
 	}
 	if want := proofOf(token, nonce, base.Host); !hmac.Equal([]byte(answer.Header.Get(proofHeader)), []byte(want)) {

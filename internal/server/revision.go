@@ -132,7 +132,7 @@ func (s *Service) checkSnapshot(ctx context.Context, r pipeline.RegisteredRevisi
 	if err == nil && known.Snapshot == r.Snapshot {
 		return nil
 	}
-	return fault.New(fault.Invalid, "snapshot %q is not the key of an upload", clip(r.Snapshot)).
+	return fault.New(fault.Invalid, "snapshot %q is not the key of an upload", fault.Clip(r.Snapshot)).
 		WithHint("PUT …/revisions/{label}/snapshot stores files and answers with their key")
 }
 

@@ -89,7 +89,7 @@ func New(s *Service, o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	server := &Server{service: s, options: o, searches: make(chan struct{}, mostSearches)}
-	server.access = newAccess(o.Token, s.ledger, o.Listen, o.URL, withTracing(server.routes(), o.Tracing))
+	server.access = newAccess(o.Token, s.Credentials(), o.Listen, o.URL, withTracing(server.routes(), o.Tracing))
 	return server
 }
 
@@ -189,7 +189,7 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 
 // ready answers /readyz. It needs no token, so it reports no details of the database; those are in the log.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
-	switch err := s.service.ledger.Ready(r.Context()); {
+	switch err := s.service.Ready(r.Context()); {
 	case errors.Is(err, store.ErrOutdated):
 		WriteProblem(w, r, store.ErrOutdated)
 	case err != nil:

@@ -97,3 +97,9 @@ func NewService(l *ledger.Ledger, blobs blob.Store, o ServiceOptions) *Service {
 		fileReads: semaphore.New(mostFileReads, fileReadPatience, "too many build files are being read"),
 		plans:     semaphore.New(mostPlans, planPatience, "too many plans are being made")}
 }
+
+// Ready reports whether the ledger answers; see ledger.Ledger.Ready.
+func (s *Service) Ready(ctx context.Context) error { return s.ledger.Ready(ctx) }
+
+// Credentials returns the ledger as the store of tokens and sessions.
+func (s *Service) Credentials() *ledger.Ledger { return s.ledger }

@@ -21,6 +21,8 @@ const (
 	mostWhole    = 64 << 20         // bytes of such a body, and of an event of a stream
 	mostProblem  = 1 << 20          // bytes of a problem
 	mostRedirect = 5
+
+	mostAnswerHeader = 64 << 10 // bytes
 )
 
 // dialer makes the connections of a transport; nil: the standard one.
@@ -30,7 +32,7 @@ type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 // and port only: the token goes along.
 func newHTTP(within time.Duration, dial dialer) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.ResponseHeaderTimeout, transport.MaxResponseHeaderBytes = within, mostHeader
+	transport.ResponseHeaderTimeout, transport.MaxResponseHeaderBytes = within, mostAnswerHeader
 	if dial != nil {
 		transport.DialContext, transport.Proxy = dial, nil
 	}

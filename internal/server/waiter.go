@@ -11,8 +11,11 @@ import (
 // Waiter is one follower's place in the changes of topics. Wait misses no change between two of its calls.
 type Waiter struct{ ledger *ledger.Ledger }
 
+// newWaiter returns a waiter on a ledger.
+func newWaiter(l interface{ NewWaiter() *ledger.Ledger }) *Waiter { return &Waiter{l.NewWaiter()} }
+
 // Waiter returns a new waiter. Each follower needs its own.
-func (s *Service) Waiter() *Waiter { return &Waiter{s.ledger.NewWaiter()} }
+func (s *Service) Waiter() *Waiter { return newWaiter(s.ledger) }
 
 // Wait returns when one of the topics may have changed since the last Wait, or after max. If ctx ends it returns the cause.
 func (w *Waiter) Wait(ctx context.Context, max time.Duration, topics ...store.Topic) error {
