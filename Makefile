@@ -1,6 +1,8 @@
 # One command does the main job, one passes the tests. Both set up what they need.
 
 GO ?= go
+# Waybill has no C. The program, its tools and the tests without the race detector, which needs cgo, share one set of compiled packages.
+export CGO_ENABLED = 0
 
 .PHONY: help build demo check test slow measures soak fuzz edges former mutate simulate stories e2e lint generate bench setup clean
 
@@ -10,7 +12,7 @@ help: ## this list
 build: bin/waybill ## build bin/waybill
 
 bin/waybill: FORCE
-	@CGO_ENABLED=0 $(GO) build -o $@ ./cmd/waybill
+	@$(GO) build -o $@ ./cmd/waybill
 	@echo "built $@: $$($@ version)"
 
 demo: bin/waybill ## build Waybill and ship examples/hello to four local hosts
@@ -68,7 +70,7 @@ edges:
 
 # make test runs the stories with a program without the race detector.
 stories: setup
-	$(GO) build -race -o bin/waybill-race ./cmd/waybill
+	CGO_ENABLED=1 $(GO) build -race -o bin/waybill-race ./cmd/waybill
 	GORACE=atexit_sleep_ms=0 WAYBILL_TEST_PROGRAM=$(CURDIR)/bin/waybill-race $(GO) test -tags services ./internal/cli -count 1 -timeout 0
 
 e2e: setup ## stories against a real Kubernetes API server, Argo and S3, built once and cached

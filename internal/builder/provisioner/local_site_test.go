@@ -58,7 +58,7 @@ func printSignals() {
 	}
 }
 
-// runTests builds the real program, and gives the workers a temporary folder of their own.
+// runTests finds or builds the real program, and gives the workers a temporary folder of their own.
 func runTests(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "provisioner-*")
 	if err != nil {
@@ -67,9 +67,9 @@ func runTests(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	ctx, cancel := context.WithTimeout(context.Background(), buildLimit)
 	defer cancel()
-	program := filepath.Join(dir, "waybill")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, "github.com/waybill-dev/waybill/cmd/waybill").CombinedOutput(); err != nil {
-		panic(fmt.Sprintf("%v\n%s", err, out))
+	program, err := childtest.Program(ctx, "../../..", dir)
+	if err != nil {
+		panic(err)
 	}
 	temporary := filepath.Join(dir, "tmp")
 	if err := errors.Join(os.Mkdir(temporary, 0o700), os.Setenv(programVariable, program), os.Setenv("TMPDIR", temporary)); err != nil {
