@@ -3,6 +3,8 @@
 GO ?= go
 # Waybill has no C. The program, its tools and the tests without the race detector, which needs cgo, share one set of compiled packages.
 export CGO_ENABLED = 0
+# Without the folder's name in it, what one clone has compiled serves the next one, too.
+export GOFLAGS := $(strip -trimpath $(filter-out -trimpath,$(GOFLAGS)))
 
 .PHONY: help build demo check test slow measures soak fuzz edges former mutate simulate stories e2e lint generate bench setup clean
 

@@ -3,20 +3,20 @@ package testbed
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/waybill-dev/waybill/internal/childtest"
 )
 
 // Product is the program that is tested. It is made when it is first asked for, and linked statically, so that an image needs nothing
 // but it. Remove removes it.
 type Product struct {
-	once   sync.Once
-	folder string
-	err    error
+	once    sync.Once
+	folder  string
+	program string
+	err     error
 }
 
 // Path returns the path of the program. root is the folder of the product's module.
@@ -26,20 +26,16 @@ func (p *Product) Path(t testing.TB, root string) string {
 	if p.err != nil {
 		t.Fatalf("testbed: make waybill: %v", p.err)
 	}
-	return p.path()
+	return p.program
 }
-
-func (p *Product) path() string { return filepath.Join(p.folder, "waybill") }
 
 // make is not bound to a test: the next one needs the program, too.
 func (p *Product) make(root string) (err error) {
 	if p.folder, err = os.MkdirTemp("", "waybill-program-"); err != nil {
 		return err
 	}
-	build := exec.CommandContext(context.Background(), "go", "build", "-o", p.path(), "./cmd/waybill")
-	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return errors.Join(fmt.Errorf("%w\n%s", err, out), p.Remove())
+	if p.program, err = childtest.Program(context.Background(), root, p.folder); err != nil {
+		return errors.Join(err, p.Remove())
 	}
 	return nil
 }

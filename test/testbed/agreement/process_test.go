@@ -8,16 +8,16 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/test/testbed/agreement"
 )
 
 func TestProcesses(t *testing.T) {
 	t.Parallel()
-	program, dir, home := filepath.Join(t.TempDir(), "waybill"), t.TempDir(), t.TempDir()
-	compile := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/waybill")
-	compile.Dir = filepath.Join("..", "..", "..") // of the product's own module
-	if out, err := compile.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	dir, home := t.TempDir(), t.TempDir()
+	program, err := childtest.Program(t.Context(), "../../..", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
 	agreement.Write(t, dir, "golang")
 	folder := filepath.Join(home, "results")

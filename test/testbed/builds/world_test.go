@@ -29,6 +29,7 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/test/testbed"
 )
 
@@ -53,17 +54,13 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// prepare builds the program and connects to the cluster.
+// prepare finds or builds the program and connects to the cluster.
 func (w *world) prepare(t testing.TB) {
 	t.Helper()
-	w.program = filepath.Join(t.TempDir(), "waybill")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", w.program, "./cmd/waybill")
-	build.Dir = filepath.Join("..", "..", "..") // of the product's own module
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
 	var err error
+	if w.program, err = childtest.Program(t.Context(), "../../..", t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
 	if w.client, err = kubernetes.NewForConfig(w.cluster.Config); err != nil {
 		t.Fatal(err)
 	}

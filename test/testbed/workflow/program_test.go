@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/sqlite"
 	"github.com/waybill-dev/waybill/test/testbed"
 )
@@ -21,11 +22,9 @@ func TestKilledProgramGoesOn(t *testing.T) {
 	cluster := testbed.Kubernetes(t)
 	testbed.Argo(t, cluster)
 	home := t.TempDir()
-	program := filepath.Join(t.TempDir(), "waybill")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/waybill")
-	build.Dir = filepath.Join("..", "..", "..") // of the product's own module
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	program, err := childtest.Program(t.Context(), "../../..", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
 	driver, err := sqlite.Open(t.Context(), filepath.Join(home, "waybill.db"))
 	if err != nil {

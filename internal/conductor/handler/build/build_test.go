@@ -10,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"strings"
@@ -50,16 +49,11 @@ func runTests(m *testing.M) int {
 	return m.Run()
 }
 
-// binary is the real program, built once.
+// binary is the path of the real program, which is built at most once.
 var binary = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(os.Getenv(folderVariable), "waybill")
 	ctx, cancel := context.WithTimeout(context.Background(), buildLimit)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/waybill-dev/waybill/cmd/waybill").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return path, nil
+	return childtest.Program(ctx, "../../../..", os.Getenv(folderVariable))
 })
 
 // log is a ledger with one definition and one revision.
