@@ -18,31 +18,31 @@ import (
 func notify(t *testing.T, status action.Status) queue.ActionState {
 	t.Helper()
 	return queue.ActionState{
-		Action: action.Action{ID: anAction(t), Name: "notify", Handler: "notify", Lane: "notify", Policy: action.Policy{Retries: 2}},
+		Action: action.Action{ID: clitest.AnAction(t), Name: "notify", Handler: "notify", Lane: "notify", Policy: action.Policy{Retries: 2}},
 		Thread: action.Thread{Status: status}, EnqueuedAt: clitest.Noon(),
 	}
 }
 
 func TestListActionsOfADeployment(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{actions: []queue.ActionState{notify(t, action.Queued)}, deployments: []journal.Deployment{{Pipeline: "greeter", Number: 7}}}, clitest.NewOutput(clitest.AsText)
+	f, o := &actionLog{actions: []queue.ActionState{notify(t, action.Queued)}, Log: clitest.Log{Recent: []journal.Deployment{{Pipeline: "greeter", Number: 7}}}}, clitest.NewOutput(clitest.AsText)
 	err := runListActions(t.Context(), listActionsOptions{Log: f, Deployment: "greeter", Query: server.ActionsInput{Handler: "step"}, Out: o.Printer, Now: clitest.Noon})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.wantCalls(t, "Deployments greeter 0  1", "Actions greeter 7 step")
+	f.WantCalls(t, "Deployments greeter 0  1", "Actions greeter 7 step")
 	o.Want(t, "ACTION                                NAME    STATUS  ATTEMPT  CREATED   ERROR\n"+
-		someAction+"  notify  queued  -        just now\n", "")
+		clitest.SomeAction+"  notify  queued  -        just now\n", "")
 }
 
 func TestListActionsFlags(t *testing.T) {
 	t.Parallel()
-	flags := listActionsFlags{query: server.ActionsInput{Status: []string{"RUNNING", "retries_exhausted"}, Parent: someAction}, since: "24h", until: "2026-02-28T00:00:00Z"}
+	flags := listActionsFlags{query: server.ActionsInput{Status: []string{"RUNNING", "retries_exhausted"}, Parent: clitest.SomeAction}, since: "24h", until: "2026-02-28T00:00:00Z"}
 	if err := flags.read(clitest.Noon()); err != nil {
 		t.Fatal(err)
 	}
 	q := flags.query
-	if !slices.Equal(q.Status, []string{"running", "retries_exhausted"}) || q.Parent != someAction || q.RetryOf != "" || q.After != "" ||
+	if !slices.Equal(q.Status, []string{"running", "retries_exhausted"}) || q.Parent != clitest.SomeAction || q.RetryOf != "" || q.After != "" ||
 		!q.Since.Equal(clitest.Noon().Add(-24*time.Hour)) || !q.Until.Equal(time.Date(2026, 2, 28, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("query %+v", q)
 	}
@@ -62,10 +62,10 @@ func TestWatchActionEndsWithTheActionsEnd(t *testing.T) {
 		status action.Status
 		code   fault.Code
 	}{{action.Successful, ""}, {action.Canceled, fault.Canceled}, {action.Failed, fault.Failed}, {action.RetriesExhausted, fault.Failed}} {
-		f, o := &fake{action: server.ActionView{ActionState: notify(t, c.status)}, events: []action.Event{
+		f, o := &actionLog{action: server.ActionView{ActionState: notify(t, c.status)}, events: []action.Event{
 			{Seq: 1, Status: action.Running, Source: "host-a/1", At: clitest.Noon()}, {Seq: 2, Status: c.status, At: clitest.Noon()}}}, clitest.NewOutput(clitest.AsText)
 		f.action.Output = []byte(`{"text":"sent"}`)
-		err := watchAction(t.Context(), f, anAction(t), o.Printer)
+		err := watchAction(t.Context(), f, clitest.AnAction(t), o.Printer)
 		if fault.CodeOf(err) != c.code {
 			t.Errorf("%s: ended with %v, want %q", c.status, err, c.code)
 		}
@@ -81,8 +81,8 @@ func TestWatchActionEndsWithTheActionsEnd(t *testing.T) {
 
 func TestWatchActionPrintsEventsAsJSON(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{action: server.ActionView{ActionState: notify(t, action.Queued)}, events: []action.Event{{Seq: 1, Status: action.Running}, {Seq: 2, Status: action.Failed}}}, clitest.NewOutput(clitest.AsJSON)
-	if err := watchAction(t.Context(), f, anAction(t), o.Printer); !fault.Is(err, fault.Failed) {
+	f, o := &actionLog{action: server.ActionView{ActionState: notify(t, action.Queued)}, events: []action.Event{{Seq: 1, Status: action.Running}, {Seq: 2, Status: action.Failed}}}, clitest.NewOutput(clitest.AsJSON)
+	if err := watchAction(t.Context(), f, clitest.AnAction(t), o.Printer); !fault.Is(err, fault.Failed) {
 		t.Errorf("ended with %v", err)
 	}
 	if got := strings.Count(o.Printed.String(), "\n"); got != 2 || !strings.Contains(o.Printed.String(), `"status":"RUNNING"`) {
@@ -99,18 +99,18 @@ func TestAddAction(t *testing.T) {
 		made     server.AddedAction
 		out, err string
 	}{
-		"stored":    {stored, someAction + "\n", idleWarning},
-		"there":     {again, someAction + "\n", "waybill: it was there already: running\n" + idleWarning},
-		"and ended": {over, someAction + "\n", "waybill: it was there already: successful\n"},
+		"stored":    {stored, clitest.SomeAction + "\n", clitest.IdleWarning},
+		"there":     {again, clitest.SomeAction + "\n", "waybill: it was there already: running\n" + clitest.IdleWarning},
+		"and ended": {over, clitest.SomeAction + "\n", "waybill: it was there already: successful\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, o := &fake{added: c.made}, clitest.NewOutput(clitest.AsText)
+			f, o := &actionLog{added: c.made}, clitest.NewOutput(clitest.AsText)
 			order := server.AddActionInput{Body: server.AddActionBody{Handler: "notify", Parameters: server.Parameters{RawMessage: []byte(`{"team":"web"}`)}}}
-			err := runAddAction(t.Context(), addActionOptions{Actions: f, Order: order, Then: afterAdding{Actions: f, Idle: idle, Out: o.Printer}})
+			err := runAddAction(t.Context(), addActionOptions{Actions: f, Order: order, Then: afterAdding{Actions: f, Idle: clitest.Idle, Out: o.Printer}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			f.wantCalls(t, `AddAction notify {"team":"web"}`)
+			f.WantCalls(t, `AddAction notify {"team":"web"}`)
 			o.Want(t, c.out, c.err)
 		})
 	}
@@ -118,8 +118,8 @@ func TestAddAction(t *testing.T) {
 
 func TestAddActionAsJSONAndWatched(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{added: server.AddedAction{ActionState: notify(t, action.Queued), Created: true}}, clitest.NewOutput(clitest.AsJSON)
-	if err := runAddAction(t.Context(), addActionOptions{Actions: f, Then: afterAdding{Actions: f, Idle: idle, Out: o.Printer}}); err != nil {
+	f, o := &actionLog{added: server.AddedAction{ActionState: notify(t, action.Queued), Created: true}}, clitest.NewOutput(clitest.AsJSON)
+	if err := runAddAction(t.Context(), addActionOptions{Actions: f, Then: afterAdding{Actions: f, Idle: clitest.Idle, Out: o.Printer}}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(o.Printed.String(), `"created": true`) || o.Warned.Len() > 0 {
@@ -127,10 +127,10 @@ func TestAddActionAsJSONAndWatched(t *testing.T) {
 	}
 	f.events, f.action = []action.Event{{Status: action.Canceled, At: clitest.Noon()}}, server.ActionView{ActionState: notify(t, action.Canceled)}
 	o = clitest.NewOutput(clitest.AsText)
-	err := runRetryAction(t.Context(), retryActionOptions{Actions: f, ID: anAction(t), Then: afterAdding{Actions: f, Watch: true, Idle: busy, Out: o.Printer}})
+	err := runRetryAction(t.Context(), retryActionOptions{Actions: f, ID: clitest.AnAction(t), Then: afterAdding{Actions: f, Watch: true, Idle: clitest.Busy, Out: o.Printer}})
 	clitest.WantFault(t, err, fault.Canceled, "was canceled", "")
-	f.wantCalls(t, "AddAction", "RetryAction "+someAction, "Action "+someAction, "FollowAction "+someAction+" -1")
-	if first, _, _ := strings.Cut(o.Printed.String(), "\n"); first != someAction+"  notify  lane notify" {
+	f.WantCalls(t, "AddAction", "RetryAction "+clitest.SomeAction, "Action "+clitest.SomeAction, "FollowAction "+clitest.SomeAction+" -1")
+	if first, _, _ := strings.Cut(o.Printed.String(), "\n"); first != clitest.SomeAction+"  notify  lane notify" {
 		t.Errorf("a watched action begins with %q", first)
 	}
 }
@@ -160,50 +160,50 @@ func TestAddFlags(t *testing.T) {
 func TestCancelAction(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[action.Status]string{action.Canceled: "canceled", action.Running: "asked to stop"} {
-		f, o := &fake{action: server.ActionView{ActionState: notify(t, status)}}, clitest.NewOutput(clitest.AsText)
-		if err := runCancelAction(t.Context(), cancelActionOptions{Actions: f, ID: anAction(t), Out: o.Printer}); err != nil {
+		f, o := &actionLog{action: server.ActionView{ActionState: notify(t, status)}}, clitest.NewOutput(clitest.AsText)
+		if err := runCancelAction(t.Context(), cancelActionOptions{Actions: f, ID: clitest.AnAction(t), Out: o.Printer}); err != nil {
 			t.Fatal(err)
 		}
-		f.wantCalls(t, "CancelAction "+someAction)
-		o.Want(t, someAction+": "+want+"\n", "")
+		f.WantCalls(t, "CancelAction "+clitest.SomeAction)
+		o.Want(t, clitest.SomeAction+": "+want+"\n", "")
 	}
 }
 
 func TestSnoozeAction(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{action: server.ActionView{ActionState: notify(t, action.Backoff)}}, clitest.NewOutput(clitest.AsText)
-	options := snoozeActionOptions{Actions: f, ID: anAction(t), Until: "2h", Out: o.Printer, Now: clitest.Noon}
+	f, o := &actionLog{action: server.ActionView{ActionState: notify(t, action.Backoff)}}, clitest.NewOutput(clitest.AsText)
+	options := snoozeActionOptions{Actions: f, ID: clitest.AnAction(t), Until: "2h", Out: o.Printer, Now: clitest.Noon}
 	if err := runSnoozeAction(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}
-	f.wantCalls(t, "SnoozeAction "+someAction+" "+clitest.Noon().Add(2*time.Hour).UTC().Format(time.RFC3339))
-	o.Want(t, someAction+": next attempt 14:00:00 UTC\n", "")
+	f.WantCalls(t, "SnoozeAction "+clitest.SomeAction+" "+clitest.Noon().Add(2*time.Hour).UTC().Format(time.RFC3339))
+	o.Want(t, clitest.SomeAction+": next attempt 14:00:00 UTC\n", "")
 	for until, text := range map[string]string{"": "snooze wants to know until when", "soon": "--until soon: want a time"} {
 		options.Until = until
 		clitest.WantFault(t, runSnoozeAction(t.Context(), options), fault.Invalid, text, "")
 	}
-	if len(f.calls) != 1 {
-		t.Errorf("a wrong time was sent: %v", f.calls)
+	if len(f.Calls) != 1 {
+		t.Errorf("a wrong time was sent: %v", f.Calls)
 	}
 }
 
 func TestLimitsCarriesOutEachCommandInOrder(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{limits: []queue.Limiter{{Key: "a", State: "open"}}}, clitest.NewOutput(clitest.AsText)
+	f, o := &actionLog{limits: []queue.Limiter{{Key: "a", State: "open"}}}, clitest.NewOutput(clitest.AsText)
 	flags := limitsFlags{pause: "a", pauseFor: time.Minute, resume: "b", enable: "c", reset: "d"}
 	if err := runLimits(t.Context(), limitsOptions{Lanes: f, Commands: flags.commands(), Out: o.Printer, Now: clitest.Noon}); err != nil {
 		t.Fatal(err)
 	}
-	f.wantCalls(t, "Limit a pause 1m0s", "Limit b resume 0s", "Limit c enable 0s", "Limit d reset 0s", "Limits")
+	f.WantCalls(t, "Limit a pause 1m0s", "Limit b resume 0s", "Limit c enable 0s", "Limit d reset 0s", "Limits")
 	o.Want(t, "LANE  STATE  RATE  SLOTS  WINDOW  REASON\na     open   -     -      -       -\n", "")
 }
 
 func TestLimitsStopsAtTheFirstError(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{errs: map[string]error{"Limit": errAway}}, clitest.NewOutput(clitest.AsText)
+	f, o := &actionLog{Log: clitest.Log{Errs: map[string]error{"Limit": clitest.ErrAway}}}, clitest.NewOutput(clitest.AsText)
 	flags := limitsFlags{pause: "a", resume: "b"}
 	clitest.WantFault(t, runLimits(t.Context(), limitsOptions{Lanes: f, Commands: flags.commands(), Out: o.Printer, Now: clitest.Noon}), fault.LedgerUnavailable, "", "")
-	f.wantCalls(t, "Limit a pause 0s")
+	f.WantCalls(t, "Limit a pause 0s")
 	if none := (limitsFlags{}).commands(); none != nil {
 		t.Errorf("without flags it commands %v", none)
 	}
@@ -216,7 +216,7 @@ func replayed(id, next action.ID, found, created int) queue.Replayed {
 
 func TestReplay(t *testing.T) {
 	t.Parallel()
-	id, none := anAction(t), action.ID{}
+	id, none := clitest.AnAction(t), action.ID{}
 	for name, c := range map[string]struct {
 		dry      bool
 		replays  []queue.Replayed
@@ -231,10 +231,10 @@ func TestReplay(t *testing.T) {
 			"replayed 2 actions\n1 action not replayed: done by an earlier replay, or a live action has the same key\n", "replayed 3 of 3\n", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, o := &fake{replays: c.replays}, clitest.NewOutput(clitest.AsText)
+			f, o := &actionLog{replays: c.replays}, clitest.NewOutput(clitest.AsText)
 			err := runReplay(t.Context(), replayOptions{Actions: f, Order: server.ReplayOrder{DryRun: c.dry}, Progress: true, Out: o.Printer})
-			if err != nil || len(f.calls) != c.calls {
-				t.Errorf("%v after %v", err, f.calls)
+			if err != nil || len(f.Calls) != c.calls {
+				t.Errorf("%v after %v", err, f.Calls)
 			}
 			o.Want(t, c.out, c.err)
 		})
@@ -243,18 +243,18 @@ func TestReplay(t *testing.T) {
 
 func TestAnInterruptedReplayPrintsHowToResume(t *testing.T) {
 	t.Parallel()
-	id := anAction(t)
-	f, o := &fake{replays: []queue.Replayed{replayed(id, action.ID{}, 900, 0), replayed(id, id, 500, 500)}}, clitest.NewOutput(clitest.AsJSON)
+	id := clitest.AnAction(t)
+	f, o := &actionLog{replays: []queue.Replayed{replayed(id, action.ID{}, 900, 0), replayed(id, id, 500, 500)}}, clitest.NewOutput(clitest.AsJSON)
 	order := server.ReplayOrder{Status: []string{"failed"}, Handler: "notify", Since: clitest.Noon().UTC(), Until: clitest.Noon().UTC().Add(time.Hour)}
 	clitest.WantFault(t, runReplay(t.Context(), replayOptions{Actions: f, Order: order, Progress: true, Out: o.Printer}), fault.LedgerUnavailable, "", "")
-	o.Want(t, "", "waybill: 500 of 900 were looked at; resume with\n  waybill action replay --resume "+someAction+
+	o.Want(t, "", "waybill: 500 of 900 were looked at; resume with\n  waybill action replay --resume "+clitest.SomeAction+
 		" --status failed --handler notify --since "+clitest.Noon().UTC().Format(time.RFC3339)+" --until "+clitest.Noon().UTC().Add(time.Hour).Format(time.RFC3339)+"\n")
 }
 
 func TestReplayFlags(t *testing.T) {
 	t.Parallel()
-	flags := replayFlags{resume: someAction, since: "2h", order: server.ReplayOrder{Status: []string{"failed"}}}
-	if err := flags.read(clitest.Noon()); err != nil || flags.order.ID != anAction(t) || !flags.order.Since.Equal(clitest.Noon().Add(-2*time.Hour)) || !flags.order.Until.IsZero() {
+	flags := replayFlags{resume: clitest.SomeAction, since: "2h", order: server.ReplayOrder{Status: []string{"failed"}}}
+	if err := flags.read(clitest.Noon()); err != nil || flags.order.ID != clitest.AnAction(t) || !flags.order.Since.Equal(clitest.Noon().Add(-2*time.Hour)) || !flags.order.Until.IsZero() {
 		t.Errorf("%+v, %v", flags.order, err)
 	}
 	none := replayFlags{}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/clitest"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
@@ -36,13 +37,11 @@ var (
 
 func (e exits) with(arguments string) exits { e.arguments = arguments; return e }
 
-const someAction = "01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77"
-
 // exitStatuses is every command.
 var exitStatuses = map[string]exits{
-	"action add": makes.with("notify"), "action cancel": reads.with(someAction), "action limits": reads, "action list": reads,
-	"action replay": reads.with("--status failed"), "action retry": reads.with(someAction), "action schedules": reads,
-	"action show": reads.with(someAction), "action snooze": reads.with(someAction + " --until 2h"), "action watch": reads.with(someAction),
+	"action add": makes.with("notify"), "action cancel": reads.with(clitest.SomeAction), "action limits": reads, "action list": reads,
+	"action replay": reads.with("--status failed"), "action retry": reads.with(clitest.SomeAction), "action schedules": reads,
+	"action show": reads.with(clitest.SomeAction), "action snooze": reads.with(clitest.SomeAction + " --until 2h"), "action watch": reads.with(clitest.SomeAction),
 	"approve": reads.with("greeter prod"),
 	"backup":  {"copy.db", fault.ExitUnavailable, fault.ExitUsage, fault.ExitUsage}, "restore": {"copy.db", fault.ExitUsage, fault.ExitUsage, fault.ExitUsage},
 	"build artifact": builds, "build init": here, "build lint": projects, "build list": {"", fault.ExitDone, fault.ExitUnavailable, fault.ExitDone}, "build log": builds, "build search": builds.with("text --project shop"), "build run": builds.with("shop"), "build rerun": builds, "build cancel": builds, "build delete": builds,

@@ -39,7 +39,7 @@ func TestStopPipeline(t *testing.T) {
 		o.Want(t, c.want, "")
 	}
 	o := clitest.NewOutput(clitest.AsText)
-	if err := runStopPipeline(t.Context(), stopPipelineOptions{Services: fakeServices{err: errAway}, Out: o.Printer}); !errors.Is(err, errAway) || o.Printed.Len() > 0 {
+	if err := runStopPipeline(t.Context(), stopPipelineOptions{Services: fakeServices{err: clitest.ErrAway}, Out: o.Printer}); !errors.Is(err, clitest.ErrAway) || o.Printed.Len() > 0 {
 		t.Errorf("%v, printed %q", err, o.Printed.String())
 	}
 }

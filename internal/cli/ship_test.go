@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/cli/clitest"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
-	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/git"
 	"github.com/waybill-dev/waybill/internal/journal"
@@ -21,22 +19,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// deployed is a deployment of the tests' pipeline.
-func deployed(number, revision int64, status pipeline.Status) journal.Deployment {
-	return journal.Deployment{Pipeline: "greeter", Number: number, Revision: revision, Label: fmt.Sprintf("r%d", revision), Status: status, CreatedAt: clitest.Noon().Add(-time.Hour), EndedAt: clitest.Noon().Add(-time.Minute)}
-}
-
-// seen is the view of a deployment, by its name.
-func seen(all ...journal.Deployment) map[string]server.DeploymentView {
-	views := map[string]server.DeploymentView{}
-	for _, d := range all {
-		views[show.RefOf(d).String()] = server.DeploymentView{Deployment: d, State: pipeline.DeploymentState{Status: d.Status, Version: 1, EndedAt: d.EndedAt}, Now: clitest.Noon()}
-	}
-	return views
-}
-
 // shipping returns the options of a ship of revision r1 on a fake log, and what it prints.
-func shipping(f *fake, json bool) (shipOptions, *clitest.Output) {
+func shipping(f *clitest.Log, json bool) (shipOptions, *clitest.Output) {
 	o := clitest.NewOutput(json)
 	return shipOptions{
 		Revisions: f, Deployments: f, Pipelines: f, Edits: f, Entries: f,
@@ -44,7 +28,7 @@ func shipping(f *fake, json bool) (shipOptions, *clitest.Output) {
 		By: "ana", Warn: func() {}, Label: "r1", Commit: git.Commit{Hash: "c1", Subject: "Greet", At: clitest.Noon()},
 		Precedes: func(context.Context, string, string) bool { return false },
 		Pack:     func(_ context.Context, w io.Writer) error { _, err := io.WriteString(w, "files"); return err },
-		Idle:     busy, Ask: func(context.Context, string) bool { return false },
+		Idle:     clitest.Busy, Ask: func(context.Context, string) bool { return false },
 		Retry: func(_ context.Context, _ server.Ref, failed error) (bool, error) { return false, failed },
 		Out:   o.Printer, Now: clitest.Noon,
 	}, o
@@ -52,39 +36,39 @@ func shipping(f *fake, json bool) (shipOptions, *clitest.Output) {
 
 func TestShipRegistersARevisionThatIsNew(t *testing.T) {
 	t.Parallel()
-	f := &fake{edit: server.EditView{Pipeline: "greeter", Version: 1}, views: seen(deployed(1, 1, pipeline.StatusActive))}
+	f := &clitest.Log{Edit: server.EditView{Pipeline: "greeter", Version: 1}, Views: clitest.Seen(clitest.Deployed(1, 1, pipeline.StatusActive))}
 	options, o := shipping(f, clitest.AsText)
-	options.Idle = idle
+	options.Idle = clitest.Idle
 	warned := 0
 	options.Warn = func() { warned++ }
 	if err := runShip(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}
-	f.wantCalls(t, "Revision greeter r1", "Revisions greeter 50", "PlanEdit greeter", "Apply greeter 0 true", "PutSnapshot greeter r1",
+	f.WantCalls(t, "Revision greeter r1", "Revisions greeter 50", "PlanEdit greeter", "Apply greeter 0 true", "PutSnapshot greeter r1",
 		"Register r1 sha256/r1 ana true", "Deployment greeter#1")
-	o.Want(t, "greeter#1  revision r1  registered\n", idleWarning)
-	if f.files != "files" || warned != 1 {
-		t.Errorf("stored %q, warned %d times", f.files, warned)
+	o.Want(t, "greeter#1  revision r1  registered\n", clitest.IdleWarning)
+	if f.Files != "files" || warned != 1 {
+		t.Errorf("stored %q, warned %d times", f.Files, warned)
 	}
 }
 
 func TestShipRegistersWithItsBound(t *testing.T) {
 	t.Parallel()
-	at := deployed(1, 1, pipeline.StatusActive)
-	f := &fake{edit: server.EditView{Unchanged: true}, views: seen(at)}
+	at := clitest.Deployed(1, 1, pipeline.StatusActive)
+	f := &clitest.Log{Edit: server.EditView{Unchanged: true}, Views: clitest.Seen(at)}
 	options, o := shipping(f, clitest.AsJSON)
 	options.Flags.until = "beta"
 	if err := runShip(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}
-	f.wantCalls(t, "Revision greeter r1", "Revisions greeter 50", "PlanEdit greeter", "PutSnapshot greeter r1", "Register r1 sha256/r1 ana true beta",
+	f.WantCalls(t, "Revision greeter r1", "Revisions greeter 50", "PlanEdit greeter", "PutSnapshot greeter r1", "Register r1 sha256/r1 ana true beta",
 		"Deployment greeter#1", "Command greeter#1 until beta ana", "Deployment greeter#1")
 	clitest.WantValue(t, o, at)
 }
 
 func TestShipRefusesAnOlderRevision(t *testing.T) {
 	t.Parallel()
-	f := &fake{revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Label: "r3", Commit: "c3"}, {Pipeline: "greeter", Label: "r2", Commit: "c3"}}, edit: server.EditView{Unchanged: true}, views: seen(deployed(1, 1, pipeline.StatusActive))}
+	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Label: "r3", Commit: "c3"}, {Pipeline: "greeter", Label: "r2", Commit: "c3"}}, Edit: server.EditView{Unchanged: true}, Views: clitest.Seen(clitest.Deployed(1, 1, pipeline.StatusActive))}
 	options, _ := shipping(f, clitest.AsText)
 	asked := 0
 	options.Precedes = func(_ context.Context, older, newer string) bool { asked++; return older == "c1" && newer == "c3" }
@@ -117,23 +101,23 @@ func TestShipOfARegisteredRevision(t *testing.T) {
 		last        string // the last call
 	}{
 		"never deployed": {deployments: nil, out: "greeter#9  revision r1  registered\n", last: "Deployment greeter#9"},
-		"active": {deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusActive)},
+		"active": {deployments: []journal.Deployment{clitest.Deployed(2, 1, pipeline.StatusActive)},
 			out: "greeter#2 is in progress: 0 of 0 steps done; resuming it\ngreeter#2  revision r1  registered\n", last: "Deployment greeter#2"},
-		"finished": {deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusFinished)},
+		"finished": {deployments: []journal.Deployment{clitest.Deployed(2, 1, pipeline.StatusFinished)},
 			out: "nothing to do: r1 finished as greeter#2, 1 minute ago\n", last: "Pipeline greeter"},
-		"finished with drift": {deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusFinished)}, drift: []server.Drift{{Target: "greeter/prod/all/elm", Reason: "has no release yet"}},
+		"finished with drift": {deployments: []journal.Deployment{clitest.Deployed(2, 1, pipeline.StatusFinished)}, drift: []server.Drift{{Target: "greeter/prod/all/elm", Reason: "has no release yet"}},
 			out: "nothing to do: r1 finished as greeter#2, 1 minute ago\nbut prod/all/elm has no release yet: waybill ship --again deploys to it once more\n", last: "Pipeline greeter"},
-		"finished, again": {flags: shipFlags{again: true}, deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusFinished)},
+		"finished, again": {flags: shipFlags{again: true}, deployments: []journal.Deployment{clitest.Deployed(2, 1, pipeline.StatusFinished)},
 			out: "greeter#9  revision r1  registered\n", last: "Deployment greeter#9"},
-		"replaced": {deployments: []journal.Deployment{deployed(3, 2, pipeline.StatusFinished), deployed(2, 1, pipeline.StatusFinished)},
+		"replaced": {deployments: []journal.Deployment{clitest.Deployed(3, 2, pipeline.StatusFinished), clitest.Deployed(2, 1, pipeline.StatusFinished)},
 			code: fault.Canceled, text: "r1 finished as greeter#2; greeter#3 has replaced it by r2 since", last: "Deployment greeter#2"},
-		"canceled": {deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusCanceled)},
+		"canceled": {deployments: []journal.Deployment{clitest.Deployed(2, 1, pipeline.StatusCanceled)},
 			code: fault.Canceled, text: "greeter#2 (r1) was canceled", last: "Deployment greeter#2"},
-		"failed": {deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusFailed)}, out: "greeter#2  revision r1  registered\n", last: "Deployment greeter#2"},
+		"failed": {deployments: []journal.Deployment{clitest.Deployed(2, 1, pipeline.StatusFailed)}, out: "greeter#2  revision r1  registered\n", last: "Deployment greeter#2"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &fake{revisions: []pipeline.RegisteredRevision{r2, r1}, deployments: c.deployments, snapshot: server.SnapshotView{Stored: true},
-				pipelines: []server.PipelineView{{Name: "greeter", Drift: c.drift}}, views: seen(append(c.deployments, deployed(9, 1, pipeline.StatusActive))...)}
+			f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{r2, r1}, Recent: c.deployments, Snapshot: server.SnapshotView{Stored: true},
+				Pipelines: []server.PipelineView{{Name: "greeter", Drift: c.drift}}, Views: clitest.Seen(append(c.deployments, clitest.Deployed(9, 1, pipeline.StatusActive))...)}
 			options, o := shipping(f, clitest.AsText)
 			c.flags.detach = true
 			options.Flags = c.flags
@@ -144,8 +128,8 @@ func TestShipOfARegisteredRevision(t *testing.T) {
 				t.Fatal(err)
 			}
 			o.Want(t, c.out, "")
-			if last := f.calls[len(f.calls)-1]; last != c.last {
-				t.Errorf("the last call is %q, want %q of %q", last, c.last, f.calls)
+			if last := f.Calls[len(f.Calls)-1]; last != c.last {
+				t.Errorf("the last call is %q, want %q of %q", last, c.last, f.Calls)
 			}
 		})
 	}
@@ -154,15 +138,15 @@ func TestShipOfARegisteredRevision(t *testing.T) {
 func TestShipLeavesADeploymentThatWaitsLongerThanItsLimit(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {
-		active := deployed(2, 1, pipeline.StatusActive)
-		views := seen(active)
+		active := clitest.Deployed(2, 1, pipeline.StatusActive)
+		views := clitest.Seen(active)
 		waits := views["greeter#2"]
 		waits.Stages = []server.StageRun{{Name: "prod", Run: server.Run{State: server.RunWaiting, Reason: "approval 0 of 1", Who: "waybill approve greeter prod --revision r1"}}}
 		views["greeter#2"] = waits
-		f := &fake{revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true},
-			snapshot: server.SnapshotView{Stored: true}, deployments: []journal.Deployment{active}, views: views}
+		f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, Edit: server.EditView{Unchanged: true},
+			Snapshot: server.SnapshotView{Stored: true}, Recent: []journal.Deployment{active}, Views: views}
 		options, o := shipping(f, clitest.AsText)
-		options.Flags.detach, options.Idle = false, idle
+		options.Flags.detach, options.Idle = false, clitest.Idle
 		err := cmdline.Within(t.Context(), time.Hour, func(ctx context.Context) error { return runShip(ctx, options) })
 		clitest.WantFault(t, err, fault.TimedOut, "greeter#2 has not finished: the limit of --timeout 1h0m0s has passed; it stays active, waiting: approval 0 of 1",
 			"waybill approve greeter prod --revision r1, then waybill ship")
@@ -177,10 +161,10 @@ func TestShipLeavesADeploymentThatWaitsLongerThanItsLimit(t *testing.T) {
 
 func TestShipDeploysAgainWhenThePersonSaysSo(t *testing.T) {
 	t.Parallel()
-	finished := deployed(2, 1, pipeline.StatusFinished)
-	f := &fake{revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true}, snapshot: server.SnapshotView{Stored: true},
-		deployments: []journal.Deployment{finished}, views: seen(finished, deployed(9, 1, pipeline.StatusFinished)),
-		pipelines: []server.PipelineView{{Name: "greeter", Hosts: []server.HostView{{Target: "greeter/prod/all/elm", Service: &server.Services{State: server.ServiceDown}}}}}}
+	finished := clitest.Deployed(2, 1, pipeline.StatusFinished)
+	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, Edit: server.EditView{Unchanged: true}, Snapshot: server.SnapshotView{Stored: true},
+		Recent: []journal.Deployment{finished}, Views: clitest.Seen(finished, clitest.Deployed(9, 1, pipeline.StatusFinished)),
+		Pipelines: []server.PipelineView{{Name: "greeter", Hosts: []server.HostView{{Target: "greeter/prod/all/elm", Service: &server.Services{State: server.ServiceDown}}}}}}
 	options, o := shipping(f, clitest.AsText)
 	options.Flags.detach = false
 	var question string
@@ -191,22 +175,22 @@ func TestShipDeploysAgainWhenThePersonSaysSo(t *testing.T) {
 	if question != "deploy it again now?" || !strings.Contains(o.Printed.String(), "but the service on prod/all/elm is down: waybill ship --again starts it\n") || !strings.HasSuffix(o.Printed.String(), "  59m00s\n") {
 		t.Errorf("asked %q, printed %q", question, o.Printed.String())
 	}
-	if !strings.Contains(strings.Join(f.calls, "\n"), "Deploy greeter r1  ana") {
-		t.Errorf("calls %q", f.calls)
+	if !strings.Contains(strings.Join(f.Calls, "\n"), "Deploy greeter r1  ana") {
+		t.Errorf("calls %q", f.Calls)
 	}
 }
 
 func TestShipStoresFilesThatTheBlobStoreLost(t *testing.T) {
 	t.Parallel()
-	active := deployed(2, 1, pipeline.StatusActive)
-	f := &fake{revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true},
-		snapshot: server.SnapshotView{Key: "sha256/r1"}, deployments: []journal.Deployment{active}, views: seen(active)}
+	active := clitest.Deployed(2, 1, pipeline.StatusActive)
+	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, Edit: server.EditView{Unchanged: true},
+		Snapshot: server.SnapshotView{Key: "sha256/r1"}, Recent: []journal.Deployment{active}, Views: clitest.Seen(active)}
 	options, o := shipping(f, clitest.AsText)
 	if err := runShip(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}
-	if f.files != "files" || !strings.HasPrefix(o.Printed.String(), "stored the files of r1 again: the blob store did not have them\n") {
-		t.Errorf("stored %q, printed %q", f.files, o.Printed.String())
+	if f.Files != "files" || !strings.HasPrefix(o.Printed.String(), "stored the files of r1 again: the blob store did not have them\n") {
+		t.Errorf("stored %q, printed %q", f.Files, o.Printed.String())
 	}
 }
 
@@ -214,13 +198,13 @@ func TestStoreSnapshotReportsTheSideThatFailed(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("a file vanished")
 	for name, c := range map[string]struct {
-		store *fake
+		store *clitest.Log
 		pack  func(context.Context, io.Writer) error
 		want  error
 	}{
-		"packing":  {&fake{}, func(context.Context, io.Writer) error { return broken }, broken},
-		"storing":  {&fake{err: errAway}, func(_ context.Context, w io.Writer) error { _, err := w.Write([]byte("files")); return err }, errAway},
-		"the both": {&fake{err: errAway}, func(context.Context, io.Writer) error { return broken }, broken},
+		"packing":  {&clitest.Log{}, func(context.Context, io.Writer) error { return broken }, broken},
+		"storing":  {&clitest.Log{Err: clitest.ErrAway}, func(_ context.Context, w io.Writer) error { _, err := w.Write([]byte("files")); return err }, clitest.ErrAway},
+		"the both": {&clitest.Log{Err: clitest.ErrAway}, func(context.Context, io.Writer) error { return broken }, broken},
 	} {
 		if _, err := storeSnapshot(t.Context(), c.store, "greeter", "r1", c.pack); !errors.Is(err, c.want) || !strings.HasPrefix(err.Error(), "store the files of r1: ") {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
@@ -254,27 +238,12 @@ func (w *fakeWorker) Roles(context.Context) ([]lifecycle.Role, error) {
 	return []lifecycle.Role{{Name: "deployer", Run: func(ctx context.Context) error { <-ctx.Done(); return nil }}}, nil
 }
 
-// ending is a fake whose deployment has ended when it is read for the second time.
-type ending struct {
-	*fake
-	reads int
-	after server.DeploymentView
-	from  int // the read that finds the end
-}
-
-func (e *ending) Deployment(ctx context.Context, ref server.Ref) (server.DeploymentView, error) {
-	if e.reads++; e.reads >= e.from {
-		return e.after, nil
-	}
-	return e.fake.Deployment(ctx, ref)
-}
-
 func TestShipDoesTheWorkItself(t *testing.T) {
 	t.Parallel()
-	active, finished := deployed(2, 1, pipeline.StatusActive), deployed(2, 1, pipeline.StatusFinished)
-	f := &fake{revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true}, snapshot: server.SnapshotView{Stored: true},
-		deployments: []journal.Deployment{active}, views: seen(active)}
-	log := &ending{fake: f, from: 5, after: seen(finished)["greeter#2"]}
+	active, finished := clitest.Deployed(2, 1, pipeline.StatusActive), clitest.Deployed(2, 1, pipeline.StatusFinished)
+	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, Edit: server.EditView{Unchanged: true}, Snapshot: server.SnapshotView{Stored: true},
+		Recent: []journal.Deployment{active}, Views: clitest.Seen(active)}
+	log := &clitest.Ending{Log: f, From: 5, After: clitest.Seen(finished)["greeter#2"]}
 	options, o := shipping(f, clitest.AsText)
 	worker := &fakeWorker{}
 	options.Flags.detach, options.Deployments, options.Worker = false, log, worker
@@ -291,11 +260,11 @@ func TestShipDoesTheWorkItself(t *testing.T) {
 
 func TestShipTakesOverFromAProcessThatEnds(t *testing.T) {
 	t.Parallel()
-	active, finished := deployed(2, 1, pipeline.StatusActive), deployed(2, 1, pipeline.StatusFinished)
-	f := &fake{revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true}, snapshot: server.SnapshotView{Stored: true},
-		deployments: []journal.Deployment{active}, views: seen(active)}
+	active, finished := clitest.Deployed(2, 1, pipeline.StatusActive), clitest.Deployed(2, 1, pipeline.StatusFinished)
+	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, Edit: server.EditView{Unchanged: true}, Snapshot: server.SnapshotView{Stored: true},
+		Recent: []journal.Deployment{active}, Views: clitest.Seen(active)}
 	locked := make(chan struct{})
-	log := &lockedEnding{fake: f, locked: locked, after: seen(finished)["greeter#2"]}
+	log := &lockedEnding{Log: f, locked: locked, after: clitest.Seen(finished)["greeter#2"]}
 	options, o := shipping(f, clitest.AsText)
 	worker := &fakeWorker{held: 1, locked: locked}
 	options.Flags.detach, options.Deployments, options.Worker = false, log, worker
@@ -314,7 +283,7 @@ func TestShipTakesOverFromAProcessThatEnds(t *testing.T) {
 
 // lockedEnding is a fake whose deployment has ended once this process has the lock.
 type lockedEnding struct {
-	*fake
+	*clitest.Log
 	locked <-chan struct{}
 	after  server.DeploymentView
 	seen   bool
@@ -329,14 +298,14 @@ func (e *lockedEnding) Deployment(ctx context.Context, ref server.Ref) (server.D
 		e.seen = true // the roles begin first
 	default:
 	}
-	return e.fake.Deployment(ctx, ref)
+	return e.Log.Deployment(ctx, ref)
 }
 
 func TestShipReportsALockThatCannotBeTaken(t *testing.T) {
 	t.Parallel()
-	active := deployed(2, 1, pipeline.StatusActive)
-	f := &fake{revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true}, snapshot: server.SnapshotView{Stored: true},
-		deployments: []journal.Deployment{active}, views: seen(active)}
+	active := clitest.Deployed(2, 1, pipeline.StatusActive)
+	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, Edit: server.EditView{Unchanged: true}, Snapshot: server.SnapshotView{Stored: true},
+		Recent: []journal.Deployment{active}, Views: clitest.Seen(active)}
 	options, _ := shipping(f, clitest.AsText)
 	broken := errors.New("read-only file system")
 	options.Flags.detach, options.Worker = false, &fakeWorker{err: broken}
@@ -362,41 +331,16 @@ func TestShipReportsWhatASignalLeaves(t *testing.T) {
 	} {
 		ctx, stop := context.WithCancelCause(t.Context())
 		stop(fault.Wrap(fault.Interrupted, lifecycle.ErrTerminated))
-		options, o := shipping(&fake{}, clitest.AsText)
+		options, o := shipping(&clitest.Log{}, clitest.AsText)
 		s := &shipment{shipOptions: options, works: c.works, idle: c.idle}
 		if err := s.reportInterrupted(ctx, ref, c.view, context.Cause(ctx)); !errors.Is(err, lifecycle.ErrTerminated) {
 			t.Errorf("%s: %v", name, err)
 		}
 		o.Want(t, "", strings.ReplaceAll(c.want, "terminated", lifecycle.ErrTerminated.Error()))
 	}
-	options, o := shipping(&fake{}, clitest.AsText)
-	if err := (&shipment{shipOptions: options}).reportInterrupted(t.Context(), ref, held, errAway); !errors.Is(err, errAway) || o.Warned.Len() > 0 {
+	options, o := shipping(&clitest.Log{}, clitest.AsText)
+	if err := (&shipment{shipOptions: options}).reportInterrupted(t.Context(), ref, held, clitest.ErrAway); !errors.Is(err, clitest.ErrAway) || o.Warned.Len() > 0 {
 		t.Errorf("without a signal: %v, %q", err, o.Warned.String())
-	}
-}
-
-func TestOutcome(t *testing.T) {
-	t.Parallel()
-	for status, want := range map[pipeline.Status]struct {
-		code fault.Code
-		out  string
-	}{
-		pipeline.StatusFinished:   {"", "finished: r1"},
-		pipeline.StatusActive:     {"", "finished: r1 in ; it goes no further"},
-		pipeline.StatusCanceled:   {fault.Canceled, ""},
-		pipeline.StatusSuperseded: {fault.Canceled, ""},
-		pipeline.StatusFailed:     {fault.Failed, ""},
-	} {
-		o := clitest.NewOutput(clitest.AsText)
-		declined := func(_ context.Context, _ server.Ref, failed error) (bool, error) { return false, failed }
-		again, err := outcome(t.Context(), seen(deployed(2, 1, status))["greeter#2"], o.Printer, declined)
-		if again || fault.CodeOf(err) != want.code || !strings.HasPrefix(o.Printed.String(), want.out) {
-			t.Errorf("%s: %v, %v, printed %q", status, again, err, o.Printed.String())
-		}
-	}
-	accepted := func(context.Context, server.Ref, error) (bool, error) { return true, nil }
-	if again, err := outcome(t.Context(), seen(deployed(2, 1, pipeline.StatusFailed))["greeter#2"], clitest.NewOutput(clitest.AsText).Printer, accepted); !again || err != nil {
-		t.Errorf("a retry that was accepted: %v, %v", again, err)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 func TestCreateTokenStoresTheHashOfWhatItPrints(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{}, clitest.NewOutput(clitest.AsText)
+	f, o := &accessLog{}, clitest.NewOutput(clitest.AsText)
 	if err := runCreateToken(t.Context(), createTokenOptions{Tokens: f, Token: token.Token{Name: "ci"}, Out: o.Printer, Now: clitest.Noon}); err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestCreateTokenStoresTheHashOfWhatItPrints(t *testing.T) {
 
 func TestATokenThatIsNotStoredIsNotPrinted(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{err: fault.New(fault.Conflict, "the token ci exists")}, clitest.NewOutput(clitest.AsJSON)
+	f, o := &accessLog{Log: clitest.Log{Err: fault.New(fault.Conflict, "the token ci exists")}}, clitest.NewOutput(clitest.AsJSON)
 	clitest.WantFault(t, runCreateToken(t.Context(), createTokenOptions{Tokens: f, Token: token.Token{Name: "ci"}, Out: o.Printer, Now: clitest.Noon}), fault.Conflict, "exists", "")
 	o.Want(t, "", "")
 }
@@ -62,10 +62,10 @@ func TestNewTokenChecksWhatItIsGiven(t *testing.T) {
 
 func TestRevokeToken(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{}, clitest.NewOutput(clitest.AsText)
+	f, o := &accessLog{}, clitest.NewOutput(clitest.AsText)
 	if err := runRevokeToken(t.Context(), revokeTokenOptions{Tokens: f, Name: "ci", Out: o.Printer}); err != nil {
 		t.Fatal(err)
 	}
-	f.wantCalls(t, "RevokeToken ci")
+	f.WantCalls(t, "RevokeToken ci")
 	o.Want(t, "ci is revoked\n", "")
 }

@@ -1,4 +1,4 @@
-package cli
+package cmdline_test
 
 import (
 	"os"

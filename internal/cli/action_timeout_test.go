@@ -14,7 +14,7 @@ import (
 )
 
 // silentActions is a log in which no action ends.
-type silentActions struct{ *fake }
+type silentActions struct{ *actionLog }
 
 func (silentActions) FollowAction(ctx context.Context, _ action.ID, _ int, _ func(action.Event) error, _ func() error) error {
 	<-ctx.Done()
@@ -24,14 +24,14 @@ func (silentActions) FollowAction(ctx context.Context, _ action.ID, _ int, _ fun
 func TestWatchingEndsAtItsLimit(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {
-		running := &fake{action: server.ActionView{ActionState: notify(t, action.Running)}}
+		running := &actionLog{action: server.ActionView{ActionState: notify(t, action.Running)}}
 		err := cmdline.Within(t.Context(), time.Hour, func(ctx context.Context) error {
-			return watchAction(ctx, silentActions{running}, anAction(t), clitest.NewOutput(clitest.AsText).Printer)
+			return watchAction(ctx, silentActions{running}, clitest.AnAction(t), clitest.NewOutput(clitest.AsText).Printer)
 		})
-		clitest.WantFault(t, err, fault.TimedOut, "action "+someAction+" has not ended: the limit of --timeout 1h0m0s has passed; it continues", "waybill action watch "+someAction)
+		clitest.WantFault(t, err, fault.TimedOut, "action "+clitest.SomeAction+" has not ended: the limit of --timeout 1h0m0s has passed; it continues", "waybill action watch "+clitest.SomeAction)
 
-		then := afterAdding{Actions: silentActions{running}, Watch: true, Timeout: time.Minute, Idle: busy, Out: clitest.NewOutput(clitest.AsText).Printer}
+		then := afterAdding{Actions: silentActions{running}, Watch: true, Timeout: time.Minute, Idle: clitest.Busy, Out: clitest.NewOutput(clitest.AsText).Printer}
 		err = then.run(t.Context(), server.AddedAction{ActionState: notify(t, action.Queued)})
-		clitest.WantFault(t, err, fault.TimedOut, "action "+someAction+" has not ended: the limit of --timeout 1m0s has passed; it continues", "waybill action watch "+someAction)
+		clitest.WantFault(t, err, fault.TimedOut, "action "+clitest.SomeAction+" has not ended: the limit of --timeout 1m0s has passed; it continues", "waybill action watch "+clitest.SomeAction)
 	})
 }
