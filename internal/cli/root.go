@@ -3,11 +3,17 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/cli/action"
 	"github.com/waybill-dev/waybill/internal/cli/backup"
 	"github.com/waybill-dev/waybill/internal/cli/build"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/config"
+	"github.com/waybill-dev/waybill/internal/cli/deployment"
+	"github.com/waybill-dev/waybill/internal/cli/pipeline"
+	"github.com/waybill-dev/waybill/internal/cli/revision"
 	"github.com/waybill-dev/waybill/internal/cli/server"
+	"github.com/waybill-dev/waybill/internal/cli/service"
+	"github.com/waybill-dev/waybill/internal/cli/ship"
 )
 
 // Groups of commands in the help.
@@ -77,25 +83,25 @@ func addCommands(a *cmdline.App, root *cobra.Command) {
 			root.AddCommand(c)
 		}
 	}
-	add(groupWork, shipCommand(a), planCommand(a), build.RunCommand(a))
+	add(groupWork, ship.Command(a), ship.PlanCommand(a), build.RunCommand(a))
 	add(
 		groupLook,
-		statusCommand(a),
-		deploymentCommand(a),
-		approveCommand(a),
-		pipelineCommand(a),
-		revisionCommand(a),
-		actionCommand(a),
-		processCommand(a),
+		server.StatusCommand(a),
+		deployment.Command(a),
+		deployment.ApproveCommand(a),
+		pipeline.Command(a),
+		revision.Command(a),
+		action.Command(a),
+		action.ProcessCommand(a),
 		build.Command(a),
-		serviceCommand(a),
-		logCommand(a),
+		service.Command(a),
+		deployment.LogCommand(a),
 	)
 	add(
 		groupServe,
 		server.UpCommand(a),
 		server.ServeCommand(a),
-		tokenCommand(a),
+		server.TokenCommand(a),
 		config.Command(a),
 		backup.Command(a),
 		backup.RestoreCommand(a),

@@ -1,0 +1,76 @@
+package deployment
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+func ApproveCommand(a *cmdline.App) *cobra.Command {
+	var want server.ApprovalInput
+	reject := false
+	c := &cobra.Command{
+		Use:   "approve PIPELINE[#N] STAGE",
+		Short: "Approve or reject a stage that waits for it",
+		Long: `Records that you approve a stage, or with --reject that you reject it. It is for one deployment:
+the one that waits, or the one that is named, such as greeter#7, or with --revision that of a revision. Only a stage whose turn has come waits;
+"waybill pipeline show" lists what does. Each person counts once. A rejected stage waits until
+somebody approves it; "waybill deployment cancel" ends the deployment.
+
+With --server the token needs the scope approve, and its name is recorded.`,
+		Example: cmdline.Examples("waybill approve greeter prod --revision 3f2c9a1", "waybill approve greeter#7 prod",
+			`waybill approve greeter prod --reject --reason "error rate in beta"`),
+		Args:              cmdline.Arguments(2, 2, "PIPELINE", "STAGE"),
+		ValidArgsFunction: cmdline.CompleteStages(a),
+		RunE: func(c *cobra.Command, given []string) error {
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+				want.Pipeline, want.Stage = given[0], given[1]
+				if strings.Contains(given[0], "#") {
+					ref, err := server.ParseRef(given[0])
+					if err != nil {
+						return err
+					}
+					want.Pipeline, want.Body.Deployment = ref.Pipeline, ref.Number
+				}
+				want.Body.Decision = "approve"
+				if reject {
+					want.Body.Decision = "reject"
+				}
+				return runApprove(ctx, approveOptions{Approvals: s, Approval: want, Idle: s.IsIdle, Out: a.Printer()})
+			})
+		},
+	}
+	c.Flags().StringVar(&want.Body.Revision, "revision", "", "the revision to approve; needed when several wait")
+	c.Flags().BoolVar(&reject, "reject", false, "reject the stage instead")
+	c.Flags().StringVar(&want.Body.Reason, "reason", "", "the reason, kept in the log")
+	cmdline.OfferFrom(c, cmdline.CompleteRevisions(a), "revision")
+	return c
+}
+
+type approveOptions struct {
+	Approvals server.Caller
+	Approval  server.ApprovalInput
+	Idle      func(context.Context) bool
+	Out       show.Printer
+}
+
+// runApprove records an approval or a rejection, and prints what the stage still needs.
+func runApprove(ctx context.Context, o approveOptions) error {
+	view, err := server.ApproveStage.Call(ctx, o.Approvals, o.Approval)
+	if err != nil {
+		return err
+	}
+	if err := o.Out.Answer(view, show.Approval(view)); err != nil {
+		return err
+	}
+	if view.Pending == nil && !o.Out.JSON {
+		cmdline.WarnIfIdle(ctx, o.Out, o.Idle)
+	}
+	return nil
+}

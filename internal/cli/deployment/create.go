@@ -1,0 +1,102 @@
+package deployment
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+func deploymentCreateCommand(a *cmdline.App) *cobra.Command {
+	revision, until, catchUp, dryRun := "", "", false, false
+	c := &cobra.Command{
+		Use:   "create PIPELINE [TARGET] (--revision LABEL | --catch-up)",
+		Short: "Deploy a registered revision once more",
+		Long: `Makes one more deployment of a registered revision, also of an older one: this is the way
+back. The process that holds the log does its work (waybill up, waybill serve); without one,
+waybill ship does.
+
+With a TARGET it deploys the revision to that stage, group or host alone. It waits for batches,
+windows and approvals like any other deployment, and runs the gates and bakes of TARGET, but
+nothing before or after it. A later deployment brings its own revision there again.
+
+With --catch-up it brings the current revision of a group to the hosts of TARGET (a stage, group or
+host; none: the pipeline) that lack it: they joined after the group had finished, their failure was
+tolerated, or they report that they do not have the release that the log says. It changes nothing
+else, and runs no gate and no bake.`,
+		Example: cmdline.Examples(
+			"waybill deployment create greeter --revision 3f2c9a1",
+			"waybill deployment create greeter prod/east --revision 3f2c9a1",
+			"waybill deployment create greeter prod/east --catch-up",
+		),
+		Args: cmdline.Arguments(1, 2, "PIPELINE", "TARGET"), ValidArgsFunction: cmdline.CompleteStages(a),
+		RunE: func(c *cobra.Command, given []string) error {
+			switch {
+			case catchUp && (revision != "" || until != ""):
+				return fault.New(fault.Invalid, "--catch-up brings the current revision").WithHint("leave --revision and --until out")
+			case !catchUp && revision == "" && len(given) > 1:
+				return fault.New(fault.Invalid, "which revision?").
+					WithHint("--revision LABEL; or, for hosts that lack the current one: waybill deployment create %s %s --catch-up", given[0], given[1])
+			case !catchUp && revision == "":
+				return fault.New(fault.Invalid, "which revision?").WithHint("--revision LABEL; waybill revision list %s", given[0])
+			}
+			target := strings.TrimSuffix(cmdline.Optional(given[1:], 0), "/")
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+				wanted := server.TargetRequest{Pipeline: given[0], Target: target, By: a.User()}
+				want := server.NewDeployment{Pipeline: given[0], Revision: revision, Target: target, Until: until, By: a.User()}
+				switch {
+				case dryRun && catchUp:
+					preview, err := s.PreviewCatchUp(ctx, wanted)
+					return printPreview(a.Printer(), preview, show.RollbackPreview(want.Pipeline, preview), err)
+				case dryRun:
+					preview, err := s.PreviewDeploy(ctx, want)
+					return printPreview(a.Printer(), preview, show.DeployPreview(preview), err)
+				}
+				o := createDeploymentOptions{Idle: s.IsIdle, Out: a.Printer()}
+				o.Create = func(ctx context.Context) (journal.Deployment, error) {
+					if catchUp {
+						return s.CatchUp(ctx, wanted)
+					}
+					return s.Deploy(ctx, want)
+				}
+				return runCreateDeployment(ctx, o)
+			})
+		},
+	}
+	c.Flags().BoolVar(&catchUp, "catch-up", false, "the current revision, on hosts that lack it")
+	addDryRun(c, &dryRun)
+	c.Flags().StringVar(&revision, "revision", "", "label of the revision")
+	c.Flags().StringVar(&until, "until", "", "go no further than this `STAGE`; waybill deployment resume lifts it")
+	_ = c.RegisterFlagCompletionFunc("revision", cmdline.CompleteRevisions(a))
+	return c
+}
+
+type createDeploymentOptions struct {
+	Create func(context.Context) (journal.Deployment, error)
+	Prefix string // of the revision in the text; "" or "back to "
+	Idle   func(context.Context) bool
+	Out    show.Printer
+}
+
+// runCreateDeployment makes a deployment, and prints its revision.
+func runCreateDeployment(ctx context.Context, o createDeploymentOptions) error {
+	d, err := o.Create(ctx)
+	if err != nil {
+		return err
+	}
+	if err := o.Out.Answer(d, fmt.Sprintf("%s  %srevision %s", show.RefOf(d), o.Prefix, d.Label)); err != nil {
+		return err
+	}
+	if !o.Out.JSON {
+		cmdline.WarnIfIdle(ctx, o.Out, o.Idle)
+	}
+	return nil
+}

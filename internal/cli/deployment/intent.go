@@ -1,0 +1,182 @@
+package deployment
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// A target in these commands is a path such as prod, prod/east or prod/east/elm, with or without the pipeline's name.
+
+func retryCommand(a *cmdline.App) *cobra.Command {
+	intent := server.Command{Kind: "retry"}
+	c := intentCommand(a, &intent, "retry DEPLOYMENT [TARGET]", "Try failed steps again", 2)
+	c.Long = `Opens the failed steps of a deployment again: all of them, or those of a stage, group or
+host. Fix the cause first. A deployment that a newer one has replaced cannot be retried.`
+	c.Example = cmdline.Examples("waybill deployment retry greeter#7", "waybill deployment retry greeter#7 prod/east/elm")
+	c.Flags().StringVar(&intent.Event, "event", "", "only this step: its name in waybill.yaml, such as test, or its event in the log")
+	cmdline.OfferFrom(c, completeSteps(a), "event")
+	return c
+}
+
+func cancelCommand(a *cmdline.App) *cobra.Command {
+	intent := server.Command{Kind: "cancel"}
+	c := intentCommand(a, &intent, "cancel DEPLOYMENT", "End a deployment: nothing new is started", 1)
+	c.Long = `Starts nothing new in a deployment, ends its tests, and lets other running attempts end.
+With --now builds and copies are interrupted too; a switch of a host's release never is.
+"waybill deployment show" lists the hosts that run the deployment's release afterwards.`
+	c.Example = cmdline.Examples(`waybill deployment cancel greeter#7 --reason "wrong branch"`)
+	c.Flags().BoolVar(&intent.Now, "now", false, "interrupt builds and copies")
+	return c
+}
+
+func holdCommand(a *cmdline.App) *cobra.Command {
+	intent := server.Command{Kind: "hold"}
+	c := intentCommand(a, &intent, "hold DEPLOYMENT [STAGE]", "Start nothing new until resumed", 2)
+	c.Long = `Holds a deployment, or one stage of it: running attempts end, nothing new begins, and it
+keeps its place.`
+	c.Example = cmdline.Examples(
+		`waybill deployment hold greeter#7 --reason "checking dashboards"`,
+		"waybill deployment hold greeter#7 prod",
+	)
+	return c
+}
+
+func resumeCommand(a *cmdline.App) *cobra.Command {
+	intent := server.Command{Kind: "resume"}
+	c := intentCommand(a, &intent, "resume DEPLOYMENT [STAGE]", "Resume a deployment or a stage that is held", 2)
+	c.Example = cmdline.Examples("waybill deployment resume greeter#7")
+	return c
+}
+
+func skipCommand(a *cmdline.App) *cobra.Command {
+	intent := server.Command{Kind: "skip"}
+	c := intentCommand(a, &intent, "skip DEPLOYMENT TARGET", "Leave a step, host or stage out of a deployment", 2)
+	c.Args = func(c *cobra.Command, given []string) error {
+		if intent.Reason == "" {
+			return fault.New(fault.Invalid, "skip wants a reason").WithHint(`--reason "disk is being replaced"`)
+		}
+		return cmdline.Arguments(2, 2, "DEPLOYMENT", "TARGET")(c, given)
+	}
+	c.Long = `Leaves a host, group or stage, or one step of it (--event), out of this deployment. It is not
+done and not recorded as done. What is running cannot be skipped; a reason is required. A deployment
+that has failed stays so: "waybill deployment retry" then continues with what is left.`
+	c.Example = cmdline.Examples(`waybill deployment skip greeter#7 prod/east/elm --reason "disk is being replaced"`,
+		`waybill deployment skip greeter#7 beta --event test --reason "the test database is down"`)
+	c.Flags().StringVar(&intent.Event, "event", "", "only this step: its name in waybill.yaml, such as test, or its event in the log")
+	cmdline.OfferFrom(c, completeSteps(a), "event")
+	return c
+}
+
+func alarmCommand(a *cmdline.App) *cobra.Command {
+	intent := server.Command{Kind: "alarm"}
+	c := intentCommand(a, &intent, "alarm DEPLOYMENT [TARGET]", "Fail what bakes", 2)
+	c.Long = `Fails the bakes of a deployment that are under way: all of them, or those of a stage, group or
+wave. What monitors the service may call it, or POST /api/v1/deployments/{id}/alarms.`
+	c.Example = cmdline.Examples(`waybill deployment alarm greeter#7 prod --reason "p99 above 2s"`)
+	return c
+}
+
+// intentCommand returns a command that records what a person wants of a deployment.
+func intentCommand(a *cmdline.App, intent *server.Command, use, short string, most int) *cobra.Command {
+	dryRun := false
+	c := &cobra.Command{
+		Use:               use,
+		Short:             short,
+		Args:              cmdline.Arguments(1, most, "DEPLOYMENT", "TARGET"),
+		ValidArgsFunction: cmdline.CompleteDeployments(a),
+		RunE: cmdline.WithDeployment(a, func(ctx context.Context, s *assembly.Session, ref server.Ref, rest []string) error {
+			intent.Target, intent.By = strings.TrimSuffix(cmdline.Optional(rest, 0), "/"), a.User()
+			if dryRun {
+				preview, err := s.PreviewCommand(ctx, ref, *intent)
+				return printPreview(a.Printer(), preview, show.CommandPreview(ref, preview), err)
+			}
+			return runIntent(ctx, intentOptions{Deployments: s, Ref: ref, Intent: *intent, Idle: s.IsIdle, Out: a.Printer(), Now: time.Now})
+		}),
+	}
+	c.Flags().StringVar(&intent.Reason, "reason", "", "the reason, kept in the log")
+	addDryRun(c, &dryRun)
+	return c
+}
+
+// addDryRun adds the flag that has a command print what it would do.
+func addDryRun(c *cobra.Command, dryRun *bool) {
+	c.Flags().BoolVar(dryRun, "dry-run", false, "print what it would do, and change nothing")
+}
+
+// printPreview prints what a command would do, or returns the error with which it would be refused.
+func printPreview(out show.Printer, preview any, lines []string, err error) error {
+	if err != nil {
+		return err
+	}
+	return out.Answer(preview, lines...)
+}
+
+type intentOptions struct {
+	Deployments cmdline.DeploymentCommander
+	Ref         server.Ref
+	Intent      server.Command
+	Idle        func(context.Context) bool
+	Out         show.Printer
+	Now         func() time.Time
+}
+
+// runIntent records the intent and prints the deployment's status then.
+func runIntent(ctx context.Context, o intentOptions) error {
+	if err := o.Deployments.Command(ctx, o.Ref, o.Intent); err != nil {
+		return err
+	}
+	v, err := o.Deployments.Deployment(ctx, o.Ref)
+	if err != nil {
+		return err
+	}
+	if err := o.Out.Answer(v, show.Recorded(v, o.Intent, o.Out.Style, o.Now())); err != nil {
+		return err
+	}
+	if o.Intent.Kind != "hold" && !o.Out.JSON { // a hold needs no process to be obeyed
+		cmdline.WarnIfIdle(ctx, o.Out, o.Idle)
+	}
+	return nil
+}
+
+// completeSteps offers the names of the steps of the deployment that the first argument names.
+func completeSteps(a *cmdline.App) cmdline.Completer {
+	return cmdline.FromLog(a, func(ctx context.Context, s *assembly.Session, given []string) ([]string, error) {
+		if len(given) == 0 {
+			return nil, nil
+		}
+		return deploymentSteps(ctx, s, given[0])
+	})
+}
+
+func deploymentSteps(ctx context.Context, log cmdline.DeploymentFinder, deployment string) ([]string, error) {
+	ref, err := cmdline.Resolve(ctx, log, deployment)
+	if err != nil {
+		return nil, err
+	}
+	v, err := log.Deployment(ctx, ref)
+	var names []string
+	add := func(steps []server.StepRun) {
+		for _, step := range steps {
+			if !slices.Contains(names, step.Name) {
+				names = append(names, step.Name)
+			}
+		}
+	}
+	for _, stage := range v.Stages {
+		add(stage.Steps)
+		for host := range show.Hosts(stage) {
+			add(host.Steps)
+		}
+	}
+	return names, err
+}

@@ -1,0 +1,75 @@
+package deployment
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+)
+
+func deploymentListCommand(a *cmdline.App) *cobra.Command {
+	query := journal.DeploymentQuery{}
+	status := ""
+	c := &cobra.Command{
+		Use:               "list [PIPELINE]",
+		Short:             "List deployments, newest first",
+		Example:           cmdline.Examples("waybill deployment list", "waybill deployment list greeter --status active -o json"),
+		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
+		ValidArgsFunction: cmdline.CompletePipelines(a),
+		RunE: func(c *cobra.Command, arguments []string) error {
+			query.Pipeline = cmdline.Optional(arguments, 0)
+			var err error
+			if query.Status, err = parseStatus(status); err != nil {
+				return err
+			}
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+				return runListDeployments(ctx, listDeploymentsOptions{Deployments: s, Query: query, Out: a.Printer(), Now: time.Now})
+			})
+		},
+	}
+	c.Flags().StringVar(&status, "status", "", "only active, finished, failed, superseded or canceled ones")
+	c.Flags().IntVar(&query.Limit, "limit", cmdline.ListLimit, "at most this many; 0: all")
+	cmdline.Offer(c, "status", deploymentStatuses()...)
+	return c
+}
+
+// deploymentStatuses returns the statuses that a deployment may have.
+func deploymentStatuses() []string {
+	return []string{string(pipeline.StatusActive), string(pipeline.StatusFinished), string(pipeline.StatusFailed), string(pipeline.StatusSuperseded), string(pipeline.StatusCanceled)}
+}
+
+// parseStatus reads a deployment's status; "" is any.
+func parseStatus(text string) (pipeline.Status, error) {
+	known := deploymentStatuses()
+	if text == "" || slices.Contains(known, text) {
+		return pipeline.Status(text), nil
+	}
+	return "", cmdline.NearestHint(fault.New(fault.Invalid, "%q is not a status of a deployment", text), text, known,
+		"--status %s", "--status active, finished, failed, superseded or canceled")
+}
+
+type listDeploymentsOptions struct {
+	Deployments cmdline.DeploymentLister
+	Query       journal.DeploymentQuery
+	Out         show.Printer
+	Now         func() time.Time
+}
+
+// runListDeployments prints the deployments that a query finds.
+func runListDeployments(ctx context.Context, o listDeploymentsOptions) error {
+	found, err := o.Deployments.Deployments(ctx, o.Query)
+	if err != nil {
+		return err
+	}
+	return show.List(o.Out, found, "no deployments", func(found []journal.Deployment) []string {
+		return show.Deployments(found, o.Out.Style, o.Now())
+	})
+}

@@ -1,0 +1,54 @@
+package deployment
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+func rollbackCommand(a *cmdline.App) *cobra.Command {
+	var want server.TargetRequest
+	dryRun := false
+	c := &cobra.Command{
+		Use:   "rollback PIPELINE [TARGET]",
+		Short: "Bring back the revision before, on a stage, group or host",
+		Long: `Makes a deployment of the newest older revision that finished the stages of the target and is
+not rejected. Without a target it is for the whole pipeline. It covers the hosts that run something
+else, comes before all other work, and waits for no window or approval.
+
+The revision that it undoes is rejected, and its deployment ends. Deployments of revisions that are
+registered already are held at these stages, as they may carry the fault; "waybill deployment
+resume" lets one continue.`,
+		Example: cmdline.Examples(
+			`waybill deployment rollback greeter prod --reason "error rate"`,
+			"waybill deployment rollback greeter prod/east/elm",
+		),
+		Args:              cmdline.Arguments(1, 2, "PIPELINE", "TARGET"),
+		ValidArgsFunction: cmdline.CompleteStages(a),
+		RunE: func(c *cobra.Command, given []string) error {
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+				want.Pipeline, want.Target, want.By = given[0], strings.TrimSuffix(cmdline.Optional(given[1:], 0), "/"), a.User()
+				if dryRun {
+					preview, err := s.PreviewRollback(ctx, want)
+					return printPreview(a.Printer(), preview, show.RollbackPreview(want.Pipeline, preview), err)
+				}
+				create := func(ctx context.Context) (journal.Deployment, error) { return s.Rollback(ctx, want) }
+				return runCreateDeployment(
+					ctx,
+					createDeploymentOptions{Create: create, Prefix: "back to ", Idle: s.IsIdle, Out: a.Printer()},
+				)
+			})
+		},
+	}
+	c.Flags().StringVar(&want.Reason, "reason", "", "the reason, kept in the log")
+	c.Flags().Int64Var(&want.Undoes, "undoes", 0, "refuse to undo another deployment than this `NUMBER`, as --dry-run printed it")
+	addDryRun(c, &dryRun)
+	return c
+}

@@ -1,0 +1,80 @@
+package deployment
+
+import (
+	"context"
+	"testing"
+
+	"github.com/waybill-dev/waybill/internal/cli/clitest"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// deploymentRuns holds the commands that ask the log, with the least that they need.
+func deploymentRuns() clitest.Runs[*clitest.Log] {
+	ref := server.Ref{Pipeline: "greeter", Number: 7}
+	return clitest.Runs[*clitest.Log]{
+		"deployment list": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {
+			return runListDeployments(ctx, listDeploymentsOptions{Deployments: f, Out: o.Printer, Now: clitest.Noon})
+		},
+		"deployment show": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {
+			return runShowDeployment(ctx, showDeploymentOptions{Deployments: f, Ref: ref, Out: o.Printer, Now: clitest.Noon})
+		},
+		"deployment watch": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {
+			return runWatch(ctx, watchOptions{Log: f, Ref: ref, Out: o.Printer})
+		},
+		"deployment why": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {
+			_, err := RunWhy(ctx, WhyOptions{Deployments: f, Ref: ref, Out: o.Printer})
+			return err
+		},
+		"deployment create": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {
+			create := func(ctx context.Context) (journal.Deployment, error) { return f.Deploy(ctx, server.NewDeployment{}) }
+			return runCreateDeployment(ctx, createDeploymentOptions{Create: create, Out: o.Printer})
+		},
+		"deployment hold": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {
+			return runIntent(ctx, intentOptions{Deployments: f, Ref: ref, Out: o.Printer, Now: clitest.Noon})
+		},
+		"log": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {
+			return runLog(ctx, logOptions{Log: f, Query: journal.EntryQuery{Pipeline: "greeter"}, Out: o.Printer, Now: clitest.Noon})
+		},
+	}
+}
+
+func TestDeploymentsReturnTheLogsErrors(t *testing.T) {
+	t.Parallel()
+	deploymentRuns().WantErrors(t, func() *clitest.Log { return &clitest.Log{Err: clitest.ErrAway} }, func(f *clitest.Log) []string { return f.Calls })
+}
+
+func TestEmptyListsOfDeployments(t *testing.T) {
+	t.Parallel()
+	deploymentRuns().WantEmpty(t, func() *clitest.Log { return &clitest.Log{} }, map[string]string{
+		"deployment list": "no deployments",
+		"deployment why":  "greeter#7 has no open step",
+	})
+}
+
+func TestParseStatusOfDeployments(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]pipeline.Status{"": "", "active": pipeline.StatusActive, "superseded": pipeline.StatusSuperseded} {
+		if got, err := parseStatus(text); err != nil || got != want {
+			t.Errorf("%q: got %q, %v", text, got, err)
+		}
+	}
+	_, err := parseStatus("cancelled")
+	clitest.WantFault(t, err, fault.Invalid, `"cancelled" is not a status of a deployment`, "--status canceled")
+	_, err = parseStatus("gone")
+	clitest.WantFault(t, err, fault.Invalid, "not a status", "--status active, finished, failed, superseded or canceled")
+}
+
+func TestCompletionWordsOfDeployments(t *testing.T) {
+	t.Parallel()
+	view := server.DeploymentView{Stages: []server.StageRun{{Name: "build"}, {Name: "prod", Groups: []server.GroupRun{{Hosts: []server.HostRun{{Run: server.Run{Target: "greeter/prod/east/elm"}, Steps: []server.StepRun{{Name: "deploy"}}}}}}}}}
+	f := &clitest.Log{
+		Recent: []journal.Deployment{{Pipeline: "greeter", Number: 7, Label: "3f2c9a1", Status: pipeline.StatusActive}},
+		Views:  map[string]server.DeploymentView{"greeter#7": view},
+	}
+	clitest.WantWords(t, map[string]clitest.Words{
+		"steps": {Of: func() ([]string, error) { return deploymentSteps(t.Context(), f, "greeter") }, Want: []string{"deploy"}},
+	})
+}

@@ -1,0 +1,66 @@
+package deployment
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+func deploymentWhyCommand(a *cmdline.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "why [DEPLOYMENT [TARGET]]",
+		Short: "List a deployment's open steps, with the reason why each does not run",
+		Long: `Lists the steps that are not complete, with the reason and who can change it. Steps that
+wait for the same are counted, not listed; -o json lists each. Where earlier runs show how long the work
+before a step takes, the text says when the step is expected to begin, in UTC. Steps are named by their events, as in waybill log:
+host-artifact-replicated is the end of replicate, host-deployed of deploy, host-deployment-tested of
+test, host-NAME of an own step NAME; the rest mark how far stages, groups and hosts are.
+Without a name: the newest deployment of this folder's pipeline.`,
+		Example: cmdline.Examples(
+			"waybill deployment why",
+			"waybill deployment why greeter#7",
+			"waybill deployment why greeter#7 prod/east",
+		),
+		Args:              cmdline.Arguments(0, 2, "DEPLOYMENT", "TARGET"),
+		ValidArgsFunction: cmdline.CompleteDeployments(a),
+		RunE: cmdline.WithDeployment(a, func(ctx context.Context, s *assembly.Session, ref server.Ref, rest []string) error {
+			_, err := RunWhy(ctx, WhyOptions{Deployments: s, Ref: ref, Target: cmdline.Optional(rest, 0), Idle: s.IsIdle, Out: a.Printer()})
+			return err
+		}),
+	}
+}
+
+type WhyOptions struct {
+	Deployments interface {
+		cmdline.DeploymentReader
+		Why(ctx context.Context, ref server.Ref, target string) ([]pipeline.StepState, error)
+	}
+	Ref    server.Ref
+	Target string                     // "": every target
+	Idle   func(context.Context) bool // nil: no warning
+	Out    show.Printer
+}
+
+// RunWhy prints the open steps of a deployment, and returns how many there are.
+func RunWhy(ctx context.Context, o WhyOptions) (open int, err error) {
+	steps, err := o.Deployments.Why(ctx, o.Ref, o.Target)
+	if err != nil {
+		return 0, err
+	}
+	if o.Idle != nil {
+		v, err := o.Deployments.Deployment(ctx, o.Ref)
+		if err != nil {
+			return 0, err
+		}
+		if v.State.Status == pipeline.StatusActive {
+			cmdline.WarnIfIdle(ctx, o.Out, o.Idle)
+		}
+	}
+	return len(steps), show.List(o.Out, steps, o.Ref.String()+" has no open step", show.OpenSteps)
+}

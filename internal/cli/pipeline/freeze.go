@@ -1,0 +1,125 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+func pipelineFreezeCommand(a *cmdline.App) *cobra.Command {
+	var freeze server.FreezeBody
+	until, all := "", false
+	c := &cobra.Command{
+		Use:   "freeze [PIPELINE]",
+		Short: "Start nothing in a pipeline until it is thawed",
+		Long: `Keeps back every stage, group and host of a pipeline that has not started, in all of its
+deployments. What has started on a host runs to its end. With --until the freeze ends by itself.
+Without a name: this folder's pipeline. --all freezes each pipeline that there is and is not frozen;
+one that is applied for the first time later is not.`,
+		Example: cmdline.Examples(
+			"waybill pipeline freeze greeter --until 12h --reason holidays",
+			"waybill pipeline freeze --all --until 2026-12-27T09:00:00+01:00",
+		),
+		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
+		ValidArgsFunction: cmdline.CompletePipelines(a),
+		RunE: func(c *cobra.Command, given []string) (err error) {
+			if freeze.Until, err = cmdline.ReadAt("--until", until, time.Now()); err != nil {
+				return err
+			}
+			return changeFreezes(a, c, given, all, func(ctx context.Context, s server.Caller, name string) (server.FreezeView, error) {
+				return server.FreezePipeline.Call(
+					ctx,
+					s,
+					server.FreezeInput{PipelinePath: server.PipelinePath{Pipeline: name}, Body: &freeze},
+				)
+			})
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "every pipeline")
+	c.Flags().StringVar(&until, "until", "", "when it ends by itself: a time, or a duration from now")
+	c.Flags().StringVar(&freeze.Reason, "reason", "", "the reason, kept in the log and shown")
+	return c
+}
+
+func pipelineThawCommand(a *cmdline.App) *cobra.Command {
+	reason, all := "", false
+	c := &cobra.Command{
+		Use:               "thaw [PIPELINE]",
+		Short:             "End the freeze of a pipeline",
+		Example:           cmdline.Examples("waybill pipeline thaw greeter", "waybill pipeline thaw --all"),
+		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
+		ValidArgsFunction: cmdline.CompletePipelines(a),
+		RunE: func(c *cobra.Command, given []string) error {
+			return changeFreezes(a, c, given, all, func(ctx context.Context, s server.Caller, name string) (server.FreezeView, error) {
+				return server.ThawPipeline.Call(
+					ctx,
+					s,
+					server.ThawInput{PipelinePath: server.PipelinePath{Pipeline: name}, Body: &server.ThawBody{Reason: reason}},
+				)
+			})
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "every pipeline that is frozen")
+	c.Flags().StringVar(&reason, "reason", "", "the reason, kept in the log")
+	return c
+}
+
+// freezeChange freezes or thaws one pipeline.
+type freezeChange func(ctx context.Context, s server.Caller, name string) (server.FreezeView, error)
+
+// changeFreezes changes whether a pipeline is frozen, or each one, and prints what they are then.
+func changeFreezes(a *cmdline.App, c *cobra.Command, given []string, all bool, change freezeChange) error {
+	if all && len(given) > 0 {
+		return fault.New(fault.Invalid, "--all and the pipeline %s exclude each other", given[0])
+	}
+	return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+		if all {
+			return changeEach(ctx, s, change, a.Printer())
+		}
+		name, err := a.PipelineName(given)
+		if err != nil {
+			return err
+		}
+		view, err := change(ctx, s, name)
+		if err != nil {
+			return err
+		}
+		return a.Printer().Answer(view, show.Freeze(view, time.Now()))
+	})
+}
+
+// changeEach freezes or thaws each pipeline, and prints those that changed. A pipeline that refuses, because it is so
+// already, is left out. After another error the rest stays as it is.
+func changeEach(ctx context.Context, s interface {
+	server.Caller
+}, change freezeChange, out show.Printer) error {
+	names, err := cmdline.PipelineNames(ctx, s)
+	if err != nil {
+		return err
+	}
+	var changed []server.FreezeView
+	for _, name := range names {
+		view, err := change(ctx, s, name)
+		switch {
+		case fault.Is(err, fault.Refused):
+			continue
+		case err != nil:
+			return fmt.Errorf("%s: %w (%s changed before it)", name, err, show.Count(len(changed), "pipeline"))
+		}
+		changed = append(changed, view)
+	}
+	return show.List(out, changed, "nothing to change", func(changed []server.FreezeView) (lines []string) {
+		for _, view := range changed {
+			lines = append(lines, show.Freeze(view, time.Now()))
+		}
+		return lines
+	})
+}

@@ -1,0 +1,49 @@
+// Package pipeline has the commands of pipelines and their hosts: waybill pipeline.
+package pipeline
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+func Command(a *cmdline.App) *cobra.Command {
+	return cmdline.Group("pipeline", "Read, check and apply pipelines",
+		"A pipeline is what a waybill.yaml describes. Every version that was applied is kept.",
+		pipelineListCommand(a), pipelineShowCommand(a), pipelineApplyCommand(a),
+		pipelineValidateCommand(a), pipelineVersionsCommand(a), pipelineHistoryCommand(a), pipelineTargetsCommand(a), pipelineMetricsCommand(a), pipelineFreezeCommand(a), pipelineThawCommand(a), pipelineTrustCommand(a),
+		pipelineStopCommand(a))
+}
+
+func pipelineListCommand(a *cmdline.App) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List pipelines",
+		Example: cmdline.Examples("waybill pipeline list", "waybill pipeline list -o json | jq -r '.[].name'"),
+		Args:    cmdline.Arguments(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+				return runListPipelines(ctx, listPipelinesOptions{Pipelines: s, Out: a.Printer()})
+			})
+		},
+	}
+}
+
+type listPipelinesOptions struct {
+	Pipelines server.Caller
+	Out       show.Printer
+}
+
+// runListPipelines prints all pipelines.
+func runListPipelines(ctx context.Context, o listPipelinesOptions) error {
+	all, err := server.ListPipelines.Call(ctx, o.Pipelines, server.Nothing{})
+	if err != nil {
+		return err
+	}
+	return show.List(o.Out, all, "no pipelines", func(all []server.PipelineView) []string { return show.Pipelines(all, o.Out.Style) })
+}

@@ -1,0 +1,46 @@
+package pipeline
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+func pipelineVersionsCommand(a *cmdline.App) *cobra.Command {
+	return &cobra.Command{
+		Use:               "versions [PIPELINE]",
+		Short:             "List the definitions that were applied",
+		Example:           cmdline.Examples("waybill pipeline versions greeter"),
+		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
+		ValidArgsFunction: cmdline.CompletePipelines(a),
+		RunE: func(c *cobra.Command, arguments []string) error {
+			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
+				name, err := a.PipelineName(arguments)
+				if err != nil {
+					return err
+				}
+				return runListVersions(ctx, listVersionsOptions{Definitions: s, Name: name, Out: a.Printer()})
+			})
+		},
+	}
+}
+
+type listVersionsOptions struct {
+	Definitions server.Caller
+	Name        string
+	Out         show.Printer
+}
+
+// runListVersions prints the definitions of a pipeline.
+func runListVersions(ctx context.Context, o listVersionsOptions) error {
+	versions, err := server.ListVersions.Call(ctx, o.Definitions, server.PipelinePath{Pipeline: o.Name})
+	if err != nil {
+		return err
+	}
+	return show.List(o.Out, versions, "no definition was applied", show.Versions)
+}

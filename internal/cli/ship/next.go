@@ -1,0 +1,123 @@
+package ship
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// nextStep is the next step of ship with a registered revision.
+type nextStep struct {
+	todo       string              // such as show.TodoShip
+	deployment *journal.Deployment // the one that is taken further, or has ended; nil to make one
+	refused    error               // why ship ends with an error, although there is nothing to do
+	differs    []string            // what hosts lack, and the command that brings it, when the revision has finished
+}
+
+// decideNext decides what ship does with a registered revision. It is the only decision: plan prints it, ship executes it.
+func decideNext(
+	ctx context.Context,
+	log cmdline.DeploymentFinder,
+	pipelines server.Caller,
+	r pipeline.RegisteredRevision,
+	flags shipFlags,
+) (nextStep, error) {
+	made, err := log.Deployments(ctx, journal.DeploymentQuery{Pipeline: r.Pipeline, Revision: r.Seq, Limit: ancestryLimit})
+	if err != nil {
+		return nextStep{}, err
+	}
+	// What was deployed to one target alone says nothing about other targets.
+	made = slices.DeleteFunc(made, func(d journal.Deployment) bool { return d.Kind == journal.Part && d.Status != pipeline.StatusActive })
+	if len(made) == 0 || flags.again && made[0].Status != pipeline.StatusActive {
+		return nextStep{todo: show.TodoShip}, nil
+	}
+	d := &made[0]
+	if d.Status != pipeline.StatusActive && !flags.detach {
+		active, err := log.Deployments(ctx, journal.DeploymentQuery{Pipeline: r.Pipeline, Status: pipeline.StatusActive, Limit: 1})
+		if err != nil {
+			return nextStep{}, err
+		}
+		if len(active) > 0 {
+			d = &active[0]
+		}
+	}
+	switch d.Status {
+	case pipeline.StatusActive:
+		return nextStep{todo: show.TodoContinue, deployment: d}, nil
+	case pipeline.StatusFailed:
+		return nextStep{todo: show.TodoRetry, deployment: d}, nil
+	case pipeline.StatusFinished:
+		return finishedBefore(ctx, log, pipelines, d)
+	default:
+		v, err := log.Deployment(ctx, show.RefOf(*d))
+		return nextStep{todo: show.TodoNothing, deployment: d, refused: show.Stopped(v)}, err
+	}
+}
+
+// finishedBefore returns the step for a revision that has finished: nothing. It is refused when a newer one has replaced
+// it since.
+func finishedBefore(ctx context.Context, log cmdline.DeploymentFinder, pipelines server.Caller, d *journal.Deployment) (nextStep, error) {
+	next := nextStep{todo: show.TodoNothing, deployment: d}
+	newer, err := replacement(ctx, log, *d)
+	if err != nil {
+		return next, err
+	}
+	if newer != nil {
+		v, err := log.Deployment(ctx, show.RefOf(*d))
+		next.refused = show.Replaced(v, *newer)
+		return next, err
+	}
+	p, err := server.GetPipeline.Call(ctx, pipelines, server.PipelinePath{Pipeline: d.Pipeline})
+	if err != nil {
+		return next, err
+	}
+	next.differs = differences(p)
+	return next, nil
+}
+
+// differences returns what the hosts of a pipeline lack, each with the command that brings it.
+func differences(p server.PipelineView) (differs []string) {
+	drift := map[string]bool{}
+	for _, each := range p.Drift {
+		drift[each.Target] = true
+		host := strings.TrimPrefix(each.Target, p.Name+"/")
+		differs = append(differs, host+" "+each.Reason+": "+each.Remedy(p.Name)+" deploys to it once more")
+	}
+	for _, h := range p.Hosts {
+		if h.Service != nil && h.Service.State == server.ServiceDown && !drift[h.Target] {
+			differs = append(differs, "the service on "+strings.TrimPrefix(h.Target, p.Name+"/")+" is down: waybill ship --again starts it")
+		}
+	}
+	return differs
+}
+
+// replacement returns the newest deployment of another revision that is active or has finished after d; nil without one.
+func replacement(ctx context.Context, log cmdline.DeploymentLister, d journal.Deployment) (*journal.Deployment, error) {
+	recent, err := log.Deployments(ctx, journal.DeploymentQuery{Pipeline: d.Pipeline, Limit: ancestryLimit})
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range recent {
+		if other.Number > d.Number && other.Revision != d.Revision &&
+			(other.Status == pipeline.StatusFinished || other.Status == pipeline.StatusActive) {
+			return &other, nil
+		}
+	}
+	return nil, nil
+}
+
+// isNewest reports whether a revision is the one registered last: only its waybill.yaml is applied.
+func isNewest(ctx context.Context, log server.Caller, r pipeline.RegisteredRevision) (bool, error) {
+	newest, err := server.ListRevisions.Call(
+		ctx,
+		log,
+		server.RevisionsInput{PipelinePath: server.PipelinePath{Pipeline: r.Pipeline}, Limit: 1},
+	)
+	return err == nil && len(newest) > 0 && newest[0].Seq == r.Seq, err
+}

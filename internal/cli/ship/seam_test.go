@@ -1,0 +1,29 @@
+package ship
+
+import (
+	"context"
+	"testing"
+
+	"github.com/waybill-dev/waybill/internal/cli/clitest"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// shipRuns holds the commands that ask the log, with the least that they need.
+func shipRuns() clitest.Runs[*clitest.Log] {
+	return clitest.Runs[*clitest.Log]{
+		"plan": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {
+			return runPlan(ctx, planOptions{Query: server.PlanQuery{Proposal: &server.Proposal{}}, Plans: f, Revisions: f, Deployments: f, Pipelines: f, Out: o.Printer})
+		},
+		"plan greeter": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {
+			return runPlanStored(ctx, planStoredOptions{Pipelines: f, Query: server.PlanQuery{Pipeline: "greeter"}, Out: o.Printer})
+		},
+		"ship": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {
+			return runShip(ctx, shipOptions{Revisions: f, Deployments: f, Pipelines: f, Edits: f, Entries: f, Pipeline: "greeter", Label: "r1", Out: o.Printer, Now: clitest.Noon})
+		},
+	}
+}
+
+func TestShipAndPlanReturnTheLogsErrors(t *testing.T) {
+	t.Parallel()
+	shipRuns().WantErrors(t, func() *clitest.Log { return &clitest.Log{Err: clitest.ErrAway} }, func(f *clitest.Log) []string { return f.Calls })
+}

@@ -1,0 +1,47 @@
+package ship
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// checkUntil returns an error when --until names a stage that the pipeline does not have.
+func checkUntil(d pipeline.Definition, until string) error {
+	names := make([]string, len(d.Stages))
+	for i, stage := range d.Stages {
+		names[i] = stage.Name
+	}
+	if until == "" || slices.Contains(names, until) {
+		return nil
+	}
+	return fault.New(fault.Invalid, "stage %q not found in %s", until, d.Pipeline).WithHint("stages: %s", strings.Join(names, ", "))
+}
+
+// bound lets a deployment that an earlier ship made go as far as this one asks for. A deployment that this ship made has
+// its bound from the start.
+func (s *shipment) bound(ctx context.Context, ref server.Ref) error {
+	v, err := s.Deployments.Deployment(ctx, ref)
+	if err != nil || v.State.Status != pipeline.StatusActive || v.State.Until == s.Flags.until {
+		return err
+	}
+	if err := s.Deployments.Command(ctx, ref, server.Command{Kind: "until", Target: s.Flags.until, By: s.By}); err != nil {
+		return fmt.Errorf("set how far %s goes: %w", ref, err)
+	}
+	return nil
+}
+
+// reached reports whether a deployment has finished the stage that is its bound.
+func reached(v server.DeploymentView) bool {
+	for _, stage := range v.Stages {
+		if stage.Name == v.State.Until {
+			return stage.State == server.RunFinished
+		}
+	}
+	return false
+}
