@@ -1,8 +1,9 @@
 // Package cli is the command line: it reads flags, and prints what the operations answer.
 //
-// A noun is a package below, and a command a file of it. RunE opens the log or the server, fills a struct of options with the few operations that the command
-// uses, and calls a function, run…, that does the work and prints: text for people, or with `-o json` a form that stays.
-// Commands return errors; Main prints the one error, and its code gives the exit status.
+// A noun is a package below, and a command a file of it. RunE opens the log or the server, fills a struct of options
+// with the few operations that the command uses, and calls a function, run…, that does the work and prints: text for
+// people, or with `-o json` a form that stays. Commands return errors; Main prints the one error, and its code gives the
+// exit status.
 package cli
 
 import (

@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// actionRuns holds the commands that ask the log, with the least that they need.
+// actionRuns holds the commands that query the log, with the least that they need.
 func actionRuns(id action.ID) clitest.Runs[*actionLog] {
 	return clitest.Runs[*actionLog]{
 		"action list": func(ctx context.Context, f *actionLog, o *clitest.Output) error {

@@ -17,8 +17,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// Log answers the operations on deployments, pipelines and revisions from its fields, and records the calls that matter to a test. An operation
-// that it does not have panics or fails: the command was not to use it.
+// Log answers the operations on deployments, pipelines and revisions from its fields, and records the calls that matter to a
+// test. An operation that it does not have panics or fails: the command was not to use it.
 type Log struct {
 	assembly.Operations
 

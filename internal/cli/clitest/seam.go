@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// Runs holds the commands of a noun that ask the log, by their names, with the least that they need.
+// Runs holds the commands of a noun that query the log, by their names, with the least that they need.
 type Runs[F any] map[string]func(ctx context.Context, f F, o *Output) error
 
-// WantErrors runs every command on a log that does not answer: each passes the error on, asks nothing more, and prints no half
-// answer. asked returns the calls that a log has recorded.
-func (r Runs[F]) WantErrors(t *testing.T, away func() F, asked func(F) []string) {
+// WantErrors runs every command on a log that does not answer: each passes the error on, calls nothing more, and prints no half
+// answer. calls returns the recorded calls of a log.
+func (r Runs[F]) WantErrors(t *testing.T, away func() F, calls func(F) []string) {
 	t.Helper()
 	for name, run := range r {
 		for _, json := range []bool{AsText, AsJSON} {
@@ -22,8 +22,8 @@ func (r Runs[F]) WantErrors(t *testing.T, away func() F, asked func(F) []string)
 			if o.Printed.Len() > 0 {
 				t.Errorf("waybill %s printed %q before its error", name, o.Printed.String())
 			}
-			if calls := asked(f); len(calls) != 1 {
-				t.Errorf("waybill %s went on after the error: %v", name, calls)
+			if all := calls(f); len(all) != 1 {
+				t.Errorf("waybill %s went on after the error: %v", name, all)
 			}
 		}
 	}
@@ -49,7 +49,7 @@ func (r Runs[F]) WantEmpty(t *testing.T, empty func() F, remarks map[string]stri
 	}
 }
 
-// Words holds what completes an argument, and what is wanted of it.
+// Words holds the completions of an argument, and the wanted ones.
 type Words struct {
 	Of   func() ([]string, error)
 	Want []string

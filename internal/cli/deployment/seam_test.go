@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// deploymentRuns holds the commands that ask the log, with the least that they need.
+// deploymentRuns holds the commands that query the log, with the least that they need.
 func deploymentRuns() clitest.Runs[*clitest.Log] {
 	ref := server.Ref{Pipeline: "greeter", Number: 7}
 	return clitest.Runs[*clitest.Log]{

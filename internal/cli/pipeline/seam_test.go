@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 )
 
-// pipelineRuns holds the commands that ask the log, with the least that they need.
+// pipelineRuns holds the commands that query the log, with the least that they need.
 func pipelineRuns() clitest.Runs[*clitest.Log] {
 	return clitest.Runs[*clitest.Log]{
 		"pipeline list": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/clitest"
 )
 
-// revisionRuns holds the commands that ask the log, with the least that they need.
+// revisionRuns holds the commands that query the log, with the least that they need.
 func revisionRuns() clitest.Runs[*clitest.Log] {
 	return clitest.Runs[*clitest.Log]{
 		"revision list": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {

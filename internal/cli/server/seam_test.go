@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/token"
 )
 
-// serverRuns holds the commands that ask the log, with the least that they need.
+// serverRuns holds the commands that query the log, with the least that they need.
 func serverRuns() clitest.Runs[*accessLog] {
 	return clitest.Runs[*accessLog]{
 		"status": func(ctx context.Context, f *accessLog, o *clitest.Output) error {

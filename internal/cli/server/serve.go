@@ -1,4 +1,4 @@
-// Package server has the commands that serve, and those of who may ask: waybill up, waybill serve, waybill status and waybill token.
+// Package server has the commands that serve, and those of access and state: waybill up, waybill serve, waybill status and waybill token.
 package server
 
 import (

@@ -7,7 +7,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/clitest"
 )
 
-// serviceRuns holds the commands that ask the log, with the least that they need.
+// serviceRuns holds the commands that query the log, with the least that they need.
 func serviceRuns() clitest.Runs[*serviceLog] {
 	return clitest.Runs[*serviceLog]{
 		"service list": func(ctx context.Context, f *serviceLog, o *clitest.Output) error {

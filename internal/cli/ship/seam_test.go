@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// shipRuns holds the commands that ask the log, with the least that they need.
+// shipRuns holds the commands that query the log, with the least that they need.
 func shipRuns() clitest.Runs[*clitest.Log] {
 	return clitest.Runs[*clitest.Log]{
 		"plan": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {
