@@ -6,7 +6,7 @@ export CGO_ENABLED = 0
 # Without the folder's name in it, what one clone has compiled serves the next one, too.
 export GOFLAGS := $(strip -trimpath $(filter-out -trimpath,$(GOFLAGS)))
 
-.PHONY: help build demo check test slow measures soak fuzz edges former mutate simulate stories e2e lint generate bench setup clean
+.PHONY: help build demo check test slow measures soak fuzz edges former mutate simulate hosts stories e2e lint generate bench setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,9 +42,9 @@ measures: ## figures of the source: loops between files, lines, widths; one with
 
 # The parts of make soak run alone, too: make fuzz ROUNDS=10. make test has a sample of each, of less than a minute.
 FIRST := $(or $(FIRST),$(shell date +%s))
-soak: ## the long search, an hour: random programs and simulations from the seed FIRST on, fuzz targets, odd repositories, stories
+soak: ## the long search, an hour: random programs and simulations from the seed FIRST on, fuzz targets, odd repositories, many hosts, stories
 	@echo "soak: seeds from FIRST=$(FIRST)"
-	@$(MAKE) FIRST=$(FIRST) fuzz former simulate edges stories
+	@$(MAKE) FIRST=$(FIRST) fuzz former simulate edges hosts stories
 
 # Each round is 100 random programs of the pipeline engine: definitions, actions that end or fail, retries, edits, crashes. What it
 # decides and explains is compared after every row with the rules computed word by word. A program that fails prints its seed.
@@ -69,6 +69,10 @@ simulate:
 FUZZTIME ?= 1m
 edges:
 	@FUZZTIME=$(FUZZTIME) scripts/edges
+
+# Two hundred hosts at the same time, and every verb of the host program cut off after each distance under each shell.
+hosts: setup
+	GORACE=atexit_sleep_ms=0 $(GO) test -race -tags services ./internal/conductor/handler/step -run 'OneConnectionEach|MayBeCutOff' -hosts 200 -every -count 1 -timeout 0
 
 # make test runs the stories with a program without the race detector.
 stories: setup

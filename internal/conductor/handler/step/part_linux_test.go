@@ -9,24 +9,25 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// noise returns bytes that no compression makes smaller.
-func noise(n int) []byte {
-	source, out := rand.NewChaCha8([32]byte{7}), make([]byte, n)
+// big is the content of a large file, which no compression makes smaller. The tests share it, and do not change it.
+var big = sync.OnceValue(func() []byte {
+	source, out := rand.NewChaCha8([32]byte{7}), make([]byte, large+large/2)
 	_, _ = source.Read(out) // never fails
 	return out
-}
+})
 
 // TestALargeContentIsResumed: an attempt that is cut off in the middle of a large file leaves what has arrived, and the next
 // one sends the rest; a part that is damaged is sent again.
 func TestALargeContentIsResumed(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
-		big := noise(large + large/2)
+		big := big()
 		sum := sha256.Sum256(big)
 		name := hex.EncodeToString(sum[:])
 		w.register(1, "greeter.tar.gz", pack(t, map[string]string{"data/big": string(big), "greeter*": "#!/bin/sh\n" + forever + "\n"}))

@@ -66,7 +66,7 @@ func packModes(t *testing.T, modes map[string]fs.FileMode) []byte {
 	for name, mode := range modes {
 		content := []byte("#!/bin/sh\n" + forever + "\n")
 		if name == "large" {
-			content = noise(large + 1)
+			content = big()
 		}
 		h := &tar.Header{Name: name, Mode: int64(mode.Perm()), Size: int64(len(content))}
 		if mode.IsDir() {

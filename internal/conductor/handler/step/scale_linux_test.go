@@ -3,6 +3,7 @@
 package step
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,16 +54,18 @@ func sshFleet(t *testing.T, w *world, hosts int) (fleet []*sshHost) {
 	return fleet
 }
 
-// TestTwoHundredHostsTakeOneConnectionEach from one process, at the same time, for all steps of two deployments. The
+var hosts = flag.Int("hosts", 32, "number of hosts that steps run on at the same time")
+
+// TestManyHostsTakeOneConnectionEach from one process, at the same time, for all steps of two deployments. The
 // commands of a step are as few as can be; a release that is there takes one.
-func TestTwoHundredHostsTakeOneConnectionEach(t *testing.T) {
+func TestManyHostsTakeOneConnectionEach(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "/usr/bin:/bin")
-	w.handler.config.SSH = ssh.NewPool(ssh.Config{Dials: 8, Idle: time.Hour, KeepAlive: time.Minute}) // the machine also runs the 200 sshd
+	w.handler.config.SSH = ssh.NewPool(ssh.Config{Dials: 8, Idle: time.Hour, KeepAlive: time.Minute}) // the machine also runs each sshd
 	t.Cleanup(w.handler.config.SSH.Close)
 	w.service = pipeline.Service{Name: "greeter", Manager: "none", Restart: "restart", ConfirmSet: true}
 	w.test = []pipeline.Check{{Run: []string{"grep", "-q", "revision", "data/words.txt"}, Timeout: action.Duration(w.timeout)}}
-	fleet := sshFleet(t, w, 200)
+	fleet := sshFleet(t, w, *hosts)
 	w.revise(1, forever)
 	w.revise(2, forever+"; # two")
 	for _, step := range []struct {

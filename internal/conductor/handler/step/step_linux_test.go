@@ -204,11 +204,15 @@ func (w *world) release(n int64) string {
 	return releaseName(w.revisions[n].Label, w.revisions[n].Artifacts[0].Digest)
 }
 
-// pack makes a tar.gz; a name that ends in * is executable.
+// pack makes a tar.gz, and compresses nothing, which would take seconds of a large file under the race detector; a name that
+// ends in * is executable.
 func pack(t *testing.T, files map[string]string) []byte {
 	t.Helper()
 	var buffer bytes.Buffer
-	zipped := gzip.NewWriter(&buffer)
+	zipped, err := gzip.NewWriterLevel(&buffer, gzip.NoCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
 	archive := tar.NewWriter(zipped)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		mode := int64(0o644)
