@@ -67,7 +67,7 @@ func storeLines(ctx context.Context, stored *builds.Builds, id builds.ID, lines 
 	}
 	at := build.Position{}
 	for at.ID < int64(lines) {
-		batch := &builds.LogBatch{Step: 1, First: at.ID + 1, Offset: at.Offset}
+		batch := &builds.LogBatch{Step: 1, Begin: at}
 		for len(batch.Data) < builds.BlockSize-200 && at.ID+int64(batch.Entries) < int64(lines) {
 			batch.Entries++
 			batch.Data = build.FormatEntry(
@@ -89,7 +89,7 @@ var errPage = errors.New("the page is full")
 // readPage reads the entries behind one.
 func readPage(ctx context.Context, stored *builds.Builds, id builds.ID, after int64) error {
 	read := 0
-	err := stored.Log(ctx, id, 1, after, func(int64, build.Entry) error {
+	err := stored.Log(ctx, id, 1, after, func(build.Line) error {
 		if read++; read == pageLines {
 			return errPage
 		}

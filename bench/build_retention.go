@@ -111,7 +111,7 @@ type logWriter struct {
 
 // batch returns the next so many lines, at most a block.
 func (l *logWriter) batch(lines int) *builds.LogBatch {
-	b := &builds.LogBatch{Step: 1, First: l.at.ID + 1, Offset: l.at.Offset}
+	b := &builds.LogBatch{Step: 1, Begin: l.at}
 	for len(b.Data) < builds.BlockSize-200 && b.Entries < lines {
 		b.Data = build.FormatEntry(b.Data, build.Entry{At: time.Now(), Text: []byte(printedLine(l.random, int(l.at.ID)+b.Entries))})
 		b.Entries++

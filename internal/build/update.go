@@ -5,6 +5,7 @@ import "time"
 // Update is one status of a step, or of the build when the step is 0.
 type Update struct {
 	ID        int64     `json:"updateId"` // counts over the whole build
+	Step      int       `json:"-"`        // set by those that store or read it
 	Timestamp time.Time `json:"timestamp"`
 	Status    Status    `json:"status"`
 	Attempt   int       `json:"attempt,omitempty"`

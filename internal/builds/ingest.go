@@ -18,7 +18,7 @@ type Batch struct {
 	Steps     []Step // as planned, see Define
 	Logs      []*LogBatch
 	Artifacts []Artifact // whose bytes are in the blob store, or Damaged
-	Tests     []TestReport
+	Tests     []build.TestFile
 	Events    []Event // of the source Worker
 	// Again says that everything is probably stored: Ingest looks for that first, and then writes nothing while the lease is
 	// young. It saves time and changes nothing else.

@@ -16,8 +16,7 @@ const BlockSize = 64 << 10
 // LogBatch is consecutive whole entries of a step's log, as they are in the worker's file. At most BlockSize bytes.
 type LogBatch struct {
 	Step    int
-	First   int64 // log id of the first entry, from 1
-	Offset  int64 // of the first byte in the file
+	Begin   build.Position // before the first entry
 	Entries int
 	Data    []byte // as in the file, with the newline of the last entry
 
@@ -26,13 +25,12 @@ type LogBatch struct {
 
 // End returns the position after the batch.
 func (l *LogBatch) End() build.Position {
-	return build.Position{ID: l.First + int64(l.Entries) - 1, Offset: l.Offset + int64(len(l.Data))}
+	return build.Position{ID: l.Begin.ID + int64(l.Entries), Offset: l.Begin.Offset + int64(len(l.Data))}
 }
 
 // Join adds the batch that follows, and reports whether both fit in one block.
 func (l *LogBatch) Join(next *LogBatch) bool {
-	if l.packed != nil || next.Step != l.Step || l.End() != (build.Position{ID: next.First - 1, Offset: next.Offset}) ||
-		len(l.Data)+len(next.Data) > BlockSize {
+	if l.packed != nil || next.Step != l.Step || l.End() != next.Begin || len(l.Data)+len(next.Data) > BlockSize {
 		return false
 	}
 	l.Data, l.Entries = append(l.Data, next.Data...), l.Entries+next.Entries
@@ -53,16 +51,10 @@ func (l *LogBatch) check() error {
 	}
 	n := len(l.Data)
 	switch {
-	case n == 0 || n > BlockSize || l.Data[n-1] != '\n' || l.First < 1 || l.Offset < 0:
-		return fault.New(
-			fault.Invalid,
-			"a batch of step %d at entry %d is not whole entries of at most %d bytes",
-			l.Step,
-			l.First,
-			BlockSize,
-		)
+	case n == 0 || n > BlockSize || l.Data[n-1] != '\n' || l.Begin.ID < 0 || l.Begin.Offset < 0:
+		return fault.New(fault.Invalid, "a batch of step %d at entry %d is not whole entries of at most %d bytes", l.Step, l.Begin.ID+1, BlockSize)
 	case bytes.Count(l.Data, newline) != l.Entries:
-		return fault.New(fault.Invalid, "a batch of step %d at entry %d has other than its %d entries", l.Step, l.First, l.Entries)
+		return fault.New(fault.Invalid, "a batch of step %d at entry %d has other than its %d entries", l.Step, l.Begin.ID+1, l.Entries)
 	}
 	return nil
 }
@@ -72,11 +64,10 @@ var newline = []byte("\n")
 // after cuts off what is before a position; nil: nothing is left. A batch that does not have the position's entry end
 // at the position's byte is fault.Corrupt.
 func (l *LogBatch) after(at build.Position) (*LogBatch, error) {
-	known := at.ID - l.First + 1
-	if known == 0 && l.Offset == at.Offset {
+	if l.Begin == at {
 		return l, nil
 	}
-	end, size := l.End(), 0
+	known, end, size := at.ID-l.Begin.ID, l.End(), 0
 	if at.ID <= end.ID {
 		for range known {
 			size += bytes.IndexByte(l.Data[size:], '\n') + 1
@@ -85,20 +76,20 @@ func (l *LogBatch) after(at build.Position) (*LogBatch, error) {
 	switch {
 	case at.ID > end.ID && at.Offset > end.Offset:
 		return nil, nil
-	case at.ID > end.ID || l.Offset+int64(size) != at.Offset:
+	case at.ID > end.ID || l.Begin.Offset+int64(size) != at.Offset:
 		return nil, fault.New(fault.Corrupt, "step %d: entry %d ends at byte %d; the batch that begins at entry %d, byte %d says otherwise",
-			l.Step, at.ID, at.Offset, l.First, l.Offset)
+			l.Step, at.ID, at.Offset, l.Begin.ID+1, l.Begin.Offset)
 	case at.ID == end.ID:
 		return nil, nil
 	}
-	return &LogBatch{Step: l.Step, First: at.ID + 1, Offset: at.Offset, Entries: l.Entries - int(known), Data: l.Data[size:]}, nil
+	return &LogBatch{Step: l.Step, Begin: at, Entries: l.Entries - int(known), Data: l.Data[size:]}, nil
 }
 
 // block returns the row of a batch.
 func (l *LogBatch) block() Block {
 	l.Pack()
 	last := bytes.LastIndexByte(l.Data[:len(l.Data)-1], '\n') + 1
-	return Block{Step: l.Step, First: l.First, Lines: l.Entries, Offset: l.Offset, Size: len(l.Data), Data: l.packed,
+	return Block{Step: l.Step, Begin: l.Begin, Lines: l.Entries, Size: len(l.Data), Data: l.packed,
 		FirstAt: build.ParseEntry(l.Data[:bytes.IndexByte(l.Data, '\n')]).At, LastAt: build.ParseEntry(l.Data[last:]).At}
 }
 
@@ -109,8 +100,8 @@ func (in *ingestion) logs(b Batch) error {
 	for _, l := range b.Logs {
 		step := in.steps.of(l.Step)
 		at := step.Position()
-		if l.First > at.ID+1 {
-			return &GapError{in.build.ID, fmt.Sprintf("the log of step %d", l.Step), build.Position{ID: l.First - 1, Offset: l.Offset}, at}
+		if l.Begin.ID > at.ID {
+			return &GapError{in.build.ID, fmt.Sprintf("the log of step %d", l.Step), l.Begin, at}
 		}
 		fresh, err := l.after(at)
 		if err != nil {

@@ -124,23 +124,15 @@ type Artifact struct {
 	StoredAt time.Time
 }
 
-// TestReport is the report of a step's file about tests. The file is an artifact.
-type TestReport struct {
-	Artifact int               `json:"artifactId"`
-	Step     int               `json:"stepId"`
-	Name     string            `json:"name"` // of the file
-	Format   testresult.Format `json:"format"`
-	Summary
-	// Results are the tests in the order of the file. Ingest stores them; TestReports leaves them out.
-	Results []testresult.Result `json:"-"`
-}
-
-// Summary summarizes a file of test results.
+// Summary summarizes a file of test results. Its JSON is stored; a build.TestFile reads it.
 type Summary struct {
 	testresult.Counts
 	Omitted int               `json:"omitted,omitempty"` // tests that are only counted
 	Problem *testresult.Error `json:"problem,omitempty"` // why the file cannot be read; then it reports nothing
 }
+
+// SummaryOf returns the summary of a file.
+func SummaryOf(f build.TestFile) Summary { return Summary{f.Counts, f.Omitted, f.Problem} }
 
 // TestResult is one test of an artifact.
 type TestResult struct {
@@ -152,11 +144,10 @@ type TestResult struct {
 // Block is consecutive entries of a step's log.
 type Block struct {
 	Step    int
-	First   int64     // log id of the first entry
-	Lines   int       // entries
-	Offset  int64     // of the first byte in the log
-	Size    int       // bytes, at most BlockSize
-	FirstAt time.Time // of the first and last entry; zero: it has no time
+	Begin   build.Position // before the first entry
+	Lines   int            // entries
+	Size    int            // bytes, at most BlockSize
+	FirstAt time.Time      // of the first and last entry; zero: it has no time
 	LastAt  time.Time
 	Data    []byte // zstd of the entries, as in the worker's file
 }

@@ -81,7 +81,7 @@ func (b *Builds) Artifacts(ctx context.Context, id ID, after int) (found []Artif
 }
 
 // TestReports reads what the files of a build report about tests, in the order of their artifacts, without the results.
-func (b *Builds) TestReports(ctx context.Context, id ID) (found []TestReport, err error) {
+func (b *Builds) TestReports(ctx context.Context, id ID) (found []build.TestFile, err error) {
 	err = b.read(ctx, fmt.Sprintf("read the test reports of build %d", id), func(t txn) error {
 		found, err = t.TestReports(id)
 		return err
@@ -180,14 +180,14 @@ func (r *LogReader) next() error {
 		return io.EOF
 	}
 	block := r.blocks[0]
-	if block.Offset > r.offset {
-		return fault.New(fault.Corrupt, "read a log of build %d: step %d has nothing stored from byte %d to %d", r.id, r.step, r.offset, block.Offset)
+	if block.Begin.Offset > r.offset {
+		return fault.New(fault.Corrupt, "read a log of build %d: step %d has nothing stored from byte %d to %d", r.id, r.step, r.offset, block.Begin.Offset)
 	}
 	data, err := block.open()
 	if err != nil {
 		return fmt.Errorf("read a log of build %d: %w", r.id, err)
 	}
-	r.blocks, r.rest = r.blocks[1:], data[r.offset-block.Offset:]
+	r.blocks, r.rest = r.blocks[1:], data[r.offset-block.Begin.Offset:]
 	return nil
 }
 
@@ -235,12 +235,12 @@ func (b *Builds) FindSince(ctx context.Context, id ID, step int, since time.Time
 
 // within returns the position before the first entry of a block that is wanted, or after the block.
 func (b *Builds) within(ctx context.Context, id ID, block Block, wanted func(logID int64, line []byte) bool) (build.Position, error) {
-	reader := b.OpenLog(ctx, id, block.Step, block.Offset)
+	reader := b.OpenLog(ctx, id, block.Step, block.Begin.Offset)
 	reader.ahead = 1
 	if err := reader.next(); err != nil {
 		return build.Position{}, err
 	}
-	at := build.Position{ID: block.First - 1, Offset: block.Offset}
+	at := block.Begin
 	for line := range bytes.Lines(reader.rest) {
 		if wanted(at.ID+1, line) {
 			break
@@ -252,7 +252,7 @@ func (b *Builds) within(ctx context.Context, id ID, block Block, wanted func(log
 
 // Log gives the entries of a step whose log id is above after to visit, in order, as far as they are stored. The text of an
 // entry is valid during the call. An error of visit ends it.
-func (b *Builds) Log(ctx context.Context, id ID, step int, after int64, visit func(logID int64, e build.Entry) error) error {
+func (b *Builds) Log(ctx context.Context, id ID, step int, after int64, visit func(build.Line) error) error {
 	at, err := b.Find(ctx, id, step, after)
 	if err != nil {
 		return err
@@ -266,7 +266,7 @@ func (b *Builds) Log(ctx context.Context, id ID, step int, after int64, visit fu
 		}
 		for line := range bytes.Lines(reader.rest) {
 			at.ID++
-			if err := visit(at.ID, build.ParseEntry(line)); err != nil {
+			if err := visit(build.Line{Step: step, ID: at.ID, Entry: build.ParseEntry(line)}); err != nil {
 				return err
 			}
 		}

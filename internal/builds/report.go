@@ -153,7 +153,7 @@ func checkLine(e build.Line) error {
 
 // ReportArtifact stores an artifact whose bytes are in the blob store, and what it reports about tests, unless tests is nil. The same
 // content under a known name of the step is known; another one is fault.Conflict.
-func (b *Builds) ReportArtifact(ctx context.Context, id ID, a Artifact, tests *TestReport) (stored Artifact, err error) {
+func (b *Builds) ReportArtifact(ctx context.Context, id ID, a Artifact, tests *build.TestFile) (stored Artifact, err error) {
 	if err := checkStep(a.Step); err != nil {
 		return a, err
 	}
@@ -189,7 +189,7 @@ func (b *Builds) ReportArtifact(ctx context.Context, id ID, a Artifact, tests *T
 		if err := in.omit(&report); err != nil {
 			return err
 		}
-		return in.tests(Batch{Tests: []TestReport{report}})
+		return in.tests(Batch{Tests: []build.TestFile{report}})
 	})
 	return stored, err
 }
@@ -232,7 +232,7 @@ func (in *ingestion) full(what string, most int) error {
 }
 
 // omit leaves out the tests for which a build has no more room: they are only counted.
-func (in *ingestion) omit(r *TestReport) error {
+func (in *ingestion) omit(r *build.TestFile) error {
 	before, err := in.TestReports(in.build.ID)
 	if err != nil {
 		return err
@@ -363,7 +363,7 @@ func (l *reportedLog) add(e build.Line) error {
 	}
 	l.last = e.At
 	line := build.FormatEntry(nil, e.Entry)
-	next := &LogBatch{Step: l.step, First: e.ID, Offset: l.at.Offset, Entries: 1, Data: line}
+	next := &LogBatch{Step: l.step, Begin: l.at, Entries: 1, Data: line}
 	l.at = next.End()
 	l.lines = append(l.lines, line)
 	if n := len(l.batches); n == 0 || !l.batches[n-1].Join(next) {
@@ -389,7 +389,7 @@ func (l *reportedLog) compare(e build.Line) error {
 
 // find reads a stored entry.
 func (l *reportedLog) find(logID int64, into *build.Entry) error {
-	if logID < l.block.First || logID >= l.block.First+int64(l.block.Lines) {
+	if logID <= l.block.Begin.ID || logID > l.block.Begin.ID+int64(l.block.Lines) {
 		if *l.blocks++; *l.blocks > mostCompared {
 			return fault.New(fault.Invalid, "the entries of the log jump to and fro, so that more than %d parts of it would be read", mostCompared).
 				WithHint("send the entries of each step in their order")
@@ -398,11 +398,11 @@ func (l *reportedLog) find(logID int64, into *build.Entry) error {
 		if err != nil {
 			return err
 		}
-		found, err := l.in.Blocks(l.in.build.ID, l.step, block.Offset, block.Offset+1, 1)
+		found, err := l.in.Blocks(l.in.build.ID, l.step, block.Begin.Offset, block.Begin.Offset+1, 1)
 		if err != nil {
 			return err
 		}
-		if len(found) == 0 || found[0].First > logID {
+		if len(found) == 0 || found[0].Begin.ID >= logID {
 			return fault.New(fault.Corrupt, "entry %d of step %d is not stored", logID, l.step)
 		}
 		l.block = found[0]
@@ -410,13 +410,12 @@ func (l *reportedLog) find(logID int64, into *build.Entry) error {
 			return err
 		}
 	}
-	at := l.block.First
+	at := l.block.Begin.ID
 	for line := range bytes.Lines(l.data) {
-		if at == logID {
+		if at++; at == logID {
 			*into = build.ParseEntry(line)
 			return nil
 		}
-		at++
 	}
 	return fault.New(fault.Corrupt, "entry %d of step %d is not in its block", logID, l.step)
 }

@@ -3,6 +3,7 @@ package builds
 import (
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
@@ -67,9 +68,9 @@ type Rows interface {
 	BuildArtifacts(id ID, after int) ([]Artifact, error)
 
 	// InsertReport stores what a file reports about tests with the results, unless that is stored.
-	InsertReport(id ID, r TestReport) error
+	InsertReport(id ID, f build.TestFile) error
 	// TestReports reads the reports of a build in the order of their artifacts, without the results.
-	TestReports(id ID) ([]TestReport, error)
+	TestReports(id ID) ([]build.TestFile, error)
 	// TestSummaries reads the summaries of all reports of builds.
 	TestSummaries(ids []ID) (map[ID][]Summary, error)
 	// TestResults reads test results after one, in the order of artifact and ordinal. With broken only failed and flaky ones.

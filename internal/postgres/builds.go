@@ -376,7 +376,7 @@ func (t *tx) InsertBlocks(id builds.ID, blocks []builds.Block) error {
 		b := &blocks[i]
 		if err := t.do(`INSERT INTO log_line (build_id, step_id, log_id, lines, byte_offset, bytes, first_at, last_at, data)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-			int64(id), b.Step, b.First, b.Lines, b.Offset, b.Size, stamp(b.FirstAt), stamp(b.LastAt), b.Data); err != nil {
+			int64(id), b.Step, b.Begin.ID+1, b.Lines, b.Begin.Offset, b.Size, stamp(b.FirstAt), stamp(b.LastAt), b.Data); err != nil {
 			return err
 		}
 	}
@@ -418,7 +418,8 @@ func (t *tx) BlockSince(id builds.ID, step int, at time.Time) (builds.Block, boo
 
 // scanBlock reads the columns of Blocks.
 func scanBlock(row pgx.Row) (b builds.Block, err error) {
-	err = row.Scan(&b.Step, &b.First, &b.Lines, &b.Offset, &b.Size, timeOf{&b.FirstAt}, timeOf{&b.LastAt}, &b.Data)
+	err = row.Scan(&b.Step, &b.Begin.ID, &b.Lines, &b.Begin.Offset, &b.Size, timeOf{&b.FirstAt}, timeOf{&b.LastAt}, &b.Data)
+	b.Begin.ID-- // log_id is that of the first entry
 	return b, err
 }
 
@@ -447,8 +448,8 @@ func (t *tx) BuildArtifacts(id builds.ID, after int) ([]builds.Artifact, error) 
 }
 
 // InsertReport stores what a file reports about tests, unless that is stored.
-func (t *tx) InsertReport(id builds.ID, r builds.TestReport) error {
-	text, err := json.Marshal(r.Summary)
+func (t *tx) InsertReport(id builds.ID, r build.TestFile) error {
+	text, err := json.Marshal(builds.SummaryOf(r))
 	if err != nil {
 		return err
 	}
@@ -473,13 +474,13 @@ func (t *tx) InsertReport(id builds.ID, r builds.TestReport) error {
 }
 
 // TestReports reads what the files of a build report about tests, without the results.
-func (t *tx) TestReports(id builds.ID) ([]builds.TestReport, error) {
-	return query(t, func(row pgx.Row) (r builds.TestReport, err error) {
+func (t *tx) TestReports(id builds.ID) ([]build.TestFile, error) {
+	return query(t, func(row pgx.Row) (r build.TestFile, err error) {
 		var text string
 		if err = row.Scan(&r.Artifact, &r.Step, &r.Name, &r.Format, &text); err != nil {
 			return r, err
 		}
-		return r, json.Unmarshal([]byte(text), &r.Summary)
+		return r, json.Unmarshal([]byte(text), &r)
 	}, "SELECT artifact_id, step_id, name, format, report::text FROM test_report WHERE build_id = $1 ORDER BY artifact_id", int64(id))
 }
 

@@ -11,12 +11,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Event is an update and its step.
-type Event struct {
-	Step int
-	build.Update
-}
-
 // Events reads the updates of all steps in the order of their ids.
 type Events struct {
 	reader *Reader
@@ -35,8 +29,8 @@ func (r *Reader) EventsAfter(steps int, after int64) *Events {
 
 // Next returns the events that were recorded since the last call. Ids have no gap: where the files of two steps were read
 // at different times, the event before the gap is the last one, and the rest comes with a later call.
-func (e *Events) Next() ([]Event, error) {
-	var found []Event
+func (e *Events) Next() ([]build.Update, error) {
+	var found []build.Update
 	var live []int
 	for _, step := range e.live {
 		updates, err := e.reader.Updates(step)
@@ -45,14 +39,14 @@ func (e *Events) Next() ([]Event, error) {
 		}
 		for _, u := range updates {
 			if u.ID > e.last {
-				found = append(found, Event{step, u})
+				found = append(found, u)
 			}
 		}
 		if n := len(updates); n == 0 || !updates[n-1].Status.Ended() || updates[n-1].ID > e.last {
 			live = append(live, step)
 		}
 	}
-	slices.SortFunc(found, func(a, b Event) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(found, func(a, b build.Update) int { return cmp.Compare(a.ID, b.ID) })
 	for i := range found {
 		if found[i].ID != e.last+1 {
 			found = found[:i]

@@ -151,7 +151,7 @@ func TestAnEntryIsOneLine(t *testing.T) {
 		update(t, store, 1, build.Running)
 		trailer := update(t, store, 1, build.Completed).Trailer
 		var got []string
-		if err := open(t, store.Dir()).Log(t.Context(), 1, 0, false, func(_ int64, e build.Entry) error {
+		if err := open(t, store.Dir()).Log(t.Context(), 1, 0, false, func(e build.Line) error {
 			text := string(e.Text)
 			if e.Partial {
 				text += "…"

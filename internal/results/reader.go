@@ -87,7 +87,8 @@ func (r *Reader) Updates(step int) ([]build.Update, error) {
 		return nil, nil
 	}
 	for i := range document.Updates {
-		document.Updates[i].Timestamp = build.ClampTime(document.Updates[i].Timestamp)
+		u := &document.Updates[i]
+		u.Step, u.Timestamp = step, build.ClampTime(u.Timestamp)
 	}
 	return document.Updates, err
 }
@@ -162,7 +163,7 @@ func (r *Reader) LogPath(step int) string { return filepath.Join(r.stepDir(step)
 
 // Log gives the entries of a step whose log id is above after to visit, in order.
 // With follow it waits for more until the step has ended, or the worker is dead.
-func (r *Reader) Log(ctx context.Context, step int, after int64, follow bool, visit func(id int64, e build.Entry) error) error {
+func (r *Reader) Log(ctx context.Context, step int, after int64, follow bool, visit func(build.Line) error) error {
 	tail := &tail{path: r.LogPath(step)}
 	defer tail.close()
 	for {
@@ -171,7 +172,7 @@ func (r *Reader) Log(ctx context.Context, step int, after int64, follow bool, vi
 			if id <= after {
 				return nil
 			}
-			return visit(id, build.ParseEntry(line))
+			return visit(build.Line{Step: step, ID: id, Entry: build.ParseEntry(line)})
 		})
 		if err != nil || over {
 			return err
@@ -252,12 +253,12 @@ func (t *tail) close() {
 
 // Tail returns the last n entries of a step, and how many there are in all.
 func (r *Reader) Tail(step, n int) (entries []build.Entry, total int64, err error) {
-	err = r.Log(context.Background(), step, 0, false, func(id int64, e build.Entry) error {
-		e.Text = bytes.Clone(e.Text)
+	err = r.Log(context.Background(), step, 0, false, func(l build.Line) error {
+		l.Text = bytes.Clone(l.Text)
 		if len(entries) == n {
 			entries = append(entries[:0], entries[1:]...)
 		}
-		entries, total = append(entries, e), id
+		entries, total = append(entries, l.Entry), l.ID
 		return nil
 	})
 	return entries, total, err

@@ -348,9 +348,9 @@ func TestFollowersSeeEveryEntryOnce(t *testing.T) {
 		go func() {
 			defer readers.Done()
 			var next int64
-			err := open(t, dir).Log(t.Context(), 1, 0, true, func(id int64, _ build.Entry) error {
-				if next++; id != next {
-					return fmt.Errorf("entry %d after %d", id, next-1)
+			err := open(t, dir).Log(t.Context(), 1, 0, true, func(e build.Line) error {
+				if next++; e.ID != next {
+					return fmt.Errorf("entry %d after %d", e.ID, next-1)
 				}
 				return nil
 			})
@@ -502,9 +502,9 @@ func TestAKilledWriterLeavesReadableResults(t *testing.T) {
 		t.Errorf("%v, %v: the final marker is missing", final, err)
 	}
 	var next int64
-	err = r.Log(t.Context(), 1, 0, true, func(id int64, e build.Entry) error {
-		if next++; id != next || e.At.IsZero() || string(e.Text) != strings.Repeat("x", 100) {
-			return fmt.Errorf("entry %d: %q", id, e.Text)
+	err = r.Log(t.Context(), 1, 0, true, func(e build.Line) error {
+		if next++; e.ID != next || e.At.IsZero() || string(e.Text) != strings.Repeat("x", 100) {
+			return fmt.Errorf("entry %d: %q", e.ID, e.Text)
 		}
 		return nil
 	})

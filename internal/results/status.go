@@ -41,7 +41,7 @@ func (s *Store) record(id int, u build.Update) (build.Update, error) {
 			return build.Update{}, fmt.Errorf("update step %d: %w", id, err)
 		}
 	}
-	u.ID, u.Timestamp = s.events+1, u.Timestamp.UTC()
+	u.ID, u.Step, u.Timestamp = s.events+1, id, u.Timestamp.UTC()
 	if id == 0 && u.Status.Ended() {
 		u.Final = &build.Final{Steps: s.countSteps(), Events: u.ID, Artifacts: s.artifacts}
 	}

@@ -30,8 +30,8 @@ type BuildLine struct {
 }
 
 // LineOf returns an entry of a step's log in the form that is sent and printed.
-func LineOf(step *build.PlanStep, id int64, e build.Entry) BuildLine {
-	return BuildLine{Step: step.Path(), ID: id, At: e.At, Stream: e.Stream(), Partial: e.Partial, Text: e.ValidText()}
+func LineOf(step *build.PlanStep, l build.Line) BuildLine {
+	return BuildLine{Step: step.Path(), ID: l.ID, At: l.At, Stream: l.Stream(), Partial: l.Partial, Text: l.ValidText()}
 }
 
 // BuildLogRange selects what BuildLines gives.

@@ -90,7 +90,7 @@ func (s *Service) reportArtifact(ctx context.Context, id builds.ID, folder strin
 }
 
 // reportedTests reads what a stored file says about tests; nil for other files. A file that cannot be read reports that.
-func (s *Service) reportedTests(ctx context.Context, a builds.Artifact) (*builds.TestReport, error) {
+func (s *Service) reportedTests(ctx context.Context, a builds.Artifact) (*build.TestFile, error) {
 	format := testresult.Format(a.Kind)
 	if format != testresult.JUnit && format != testresult.TRX {
 		return nil, nil //nolint:nilnil // nil says that it reports nothing
@@ -105,5 +105,5 @@ func (s *Service) reportedTests(ctx context.Context, a builds.Artifact) (*builds
 	if err != nil && !unreadable {
 		return nil, err
 	}
-	return &builds.TestReport{Format: format, Summary: builds.Summary{Counts: report.Counts, Omitted: report.Omitted, Problem: problem}, Results: report.Results}, nil
+	return &build.TestFile{Format: format, Report: report, Problem: problem}, nil
 }

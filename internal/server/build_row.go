@@ -199,7 +199,7 @@ func (k *knownBuild) updates() map[int][]build.Update {
 	all, number := map[int][]build.Update{}, int64(0) // streams need numbers without a gap
 	add := func(step int, u build.Update) {
 		number++
-		if u.ID = number; u.Status.Ended() {
+		if u.ID, u.Step = number, step; u.Status.Ended() {
 			u.Trailer = trailers[step]
 		}
 		all[step] = append(all[step], u)
@@ -244,10 +244,10 @@ func (b *tableBuild) Tests(ctx context.Context) ([]build.TestFile, error) {
 	return b.files(ctx, reports, false)
 }
 
-// files reads the tests of reports; with broken only those that failed or were flaky.
-func (b *tableBuild) files(ctx context.Context, reports []builds.TestReport, broken bool) ([]build.TestFile, error) {
+// files reads the tests of files; with broken only those that failed or were flaky.
+func (b *tableBuild) files(ctx context.Context, files []build.TestFile, broken bool) ([]build.TestFile, error) {
 	kept := map[int][]testresult.Result{}
-	for last := (builds.TestResult{}); len(reports) > 0; {
+	for last := (builds.TestResult{}); len(files) > 0; {
 		page, err := b.from.Rows.TestResults(ctx, b.id, last, broken, testsAtOnce)
 		if err != nil {
 			return nil, err
@@ -260,10 +260,8 @@ func (b *tableBuild) files(ctx context.Context, reports []builds.TestReport, bro
 			break
 		}
 	}
-	var files []build.TestFile
-	for _, r := range reports {
-		files = append(files, build.TestFile{Artifact: r.Artifact, Step: r.Step, Name: r.Name, Format: r.Format, Problem: r.Problem,
-			Report: testresult.Report{Counts: r.Counts, Results: kept[r.Artifact], Omitted: r.Omitted}})
+	for i := range files {
+		files[i].Results = kept[files[i].Artifact]
 	}
 	slices.SortStableFunc(files, func(a, b build.TestFile) int { return a.Step - b.Step })
 	return files, nil

@@ -287,25 +287,25 @@ func (f *buildFollower) send(kind string, value any) error {
 
 // sendUpdates sends statuses in the order of their ids, which have no gap, as far as the logs before them were sent.
 func (f *buildFollower) sendUpdates(state BuildState) error {
-	var all []BuildStatusEvent
-	for id, updates := range state.Updates {
+	var all []build.Update
+	for _, updates := range state.Updates {
 		for _, u := range updates {
 			if u.ID > f.cursor.update {
-				all = append(all, BuildStatusEvent{id, u})
+				all = append(all, u)
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b BuildStatusEvent) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(all, func(a, b build.Update) int { return cmp.Compare(a.ID, b.ID) })
 	for _, u := range all {
-		if u.ID != f.cursor.update+1 || u.Status.Ended() && !f.cursor.done[u.StepID] {
+		if u.ID != f.cursor.update+1 || u.Status.Ended() && !f.cursor.done[u.Step] {
 			return nil
 		}
 		f.cursor.update = u.ID
-		if !wants(f.wanted, u.StepID) {
+		if !wants(f.wanted, u.Step) {
 			continue
 		}
 		u.Reason = build.Printable(u.Reason, nil)
-		if err := f.send("status", u); err != nil {
+		if err := f.send("status", BuildStatusEvent{u.Step, u}); err != nil {
 			return err
 		}
 	}

@@ -73,10 +73,10 @@ func ingestFailure(t *testing.T, tables *server.BuildTables) {
 		return builds.Event{Source: builds.Worker, EventID: id, Step: step, Status: s, At: time.Unix(1000, 0)}
 	}
 	batch := builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "test", Name: "unit"}},
-		Logs:      []*builds.LogBatch{{Step: 1, First: 1, Entries: 2, Data: []byte(workerLog)}},
+		Logs:      []*builds.LogBatch{{Step: 1, Entries: 2, Data: []byte(workerLog)}},
 		Artifacts: []builds.Artifact{{Artifact: build.Artifact{ID: 1, Step: 1, Name: "a.xml", Size: size, SHA256: hex.EncodeToString(sum[:]), Kind: "junit", Path: key}, State: builds.Stored}},
-		Tests: []builds.TestReport{{Artifact: 1, Step: 1, Name: "a.xml", Format: testresult.JUnit, Summary: builds.Summary{Counts: testresult.Counts{Tests: 2, Failed: 1}},
-			Results: []testresult.Result{{Name: "Sum", Outcome: testresult.Failed}, {Name: "Add", Outcome: testresult.Passed}}}},
+		Tests: []build.TestFile{{Artifact: 1, Step: 1, Name: "a.xml", Format: testresult.JUnit, Report: testresult.Report{Counts: testresult.Counts{Tests: 2, Failed: 1},
+			Results: []testresult.Result{{Name: "Sum", Outcome: testresult.Failed}, {Name: "Add", Outcome: testresult.Passed}}}}},
 		Events: []builds.Event{of("1", 0, build.Running), of("2", 1, build.Scheduling), of("3", 1, build.Initializing), of("4", 1, build.Running),
 			of("5", 1, build.Failed), of("6", 0, build.Failed)}}
 	batch.Events[4].Trailer, batch.Events[4].Reason, batch.Events[4].ExitCode = &build.Trailer{Entries: 2, Bytes: int64(len(workerLog)), SHA256: hex.EncodeToString(logSum[:])}, "exit status 3", &three
@@ -241,7 +241,7 @@ func TestStatusesOfAWorkerComeInOrderAndAfterTheLog(t *testing.T) {
 	end.Trailer = &build.Trailer{Entries: 2, Bytes: int64(len(workerLog)), SHA256: hex.EncodeToString(sum[:])}
 	ingest(builds.Batch{Events: []builds.Event{of("3", build.Running), end}})
 	want(build.Scheduling, build.Initializing, build.Running)
-	ingest(builds.Batch{Logs: []*builds.LogBatch{{Step: 1, First: 1, Entries: 2, Data: []byte(workerLog)}}})
+	ingest(builds.Batch{Logs: []*builds.LogBatch{{Step: 1, Entries: 2, Data: []byte(workerLog)}}})
 	want(build.Scheduling, build.Initializing, build.Running, build.Completed)
 }
 

@@ -391,7 +391,7 @@ func (t *tx) InsertBlocks(id builds.ID, blocks []builds.Block) error {
 	var all [][]any
 	for i := range blocks {
 		b := &blocks[i]
-		all = append(all, []any{id, b.Step, b.First, b.Lines, b.Offset, b.Size, micros(b.FirstAt), micros(b.LastAt), b.Data})
+		all = append(all, []any{id, b.Step, b.Begin.ID + 1, b.Lines, b.Begin.Offset, b.Size, micros(b.FirstAt), micros(b.LastAt), b.Data})
 	}
 	return t.insert(blockTable, all)
 }
@@ -417,7 +417,8 @@ func (t *tx) BlockSince(id builds.ID, step int, at time.Time) (builds.Block, boo
 
 // scanBlock reads the columns of Blocks.
 func scanBlock(s scanner) (b builds.Block, err error) {
-	err = s.Scan(&b.Step, &b.First, &b.Lines, &b.Offset, &b.Size, moment{&b.FirstAt}, moment{&b.LastAt}, &b.Data)
+	err = s.Scan(&b.Step, &b.Begin.ID, &b.Lines, &b.Begin.Offset, &b.Size, moment{&b.FirstAt}, moment{&b.LastAt}, &b.Data)
+	b.Begin.ID-- // log_id is that of the first entry
 	return b, err
 }
 
@@ -471,8 +472,8 @@ var resultTable = table{
 }
 
 // InsertReport stores what a file reports about tests, unless that is stored.
-func (t *tx) InsertReport(id builds.ID, r builds.TestReport) error {
-	text, err := json.Marshal(r.Summary)
+func (t *tx) InsertReport(id builds.ID, r build.TestFile) error {
+	text, err := json.Marshal(builds.SummaryOf(r))
 	if err != nil {
 		return err
 	}
@@ -503,13 +504,13 @@ func (t *tx) InsertReport(id builds.ID, r builds.TestReport) error {
 }
 
 // TestReports reads what the files of a build report about tests, without the results.
-func (t *tx) TestReports(id builds.ID) ([]builds.TestReport, error) {
-	scan := func(s scanner) (r builds.TestReport, err error) {
+func (t *tx) TestReports(id builds.ID) ([]build.TestFile, error) {
+	scan := func(s scanner) (r build.TestFile, err error) {
 		var text string
 		if err = s.Scan(&r.Artifact, &r.Step, &r.Name, &r.Format, &text); err != nil {
 			return r, err
 		}
-		return r, json.Unmarshal([]byte(text), &r.Summary)
+		return r, json.Unmarshal([]byte(text), &r)
 	}
 	return rows(t, scan, `SELECT artifact_id, step_id, name, format, report FROM test_report WHERE build_id = ? ORDER BY artifact_id`, id)
 }

@@ -197,8 +197,8 @@ func TestABuildOfAnotherEngineIsShownWhateverItsStepsAreNumbered(t *testing.T) {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256(nil)
-	report := &builds.TestReport{Format: testresult.JUnit, Summary: builds.Summary{Counts: testresult.Counts{Tests: 1, Failed: 1}},
-		Results: []testresult.Result{{Name: "Sum", Outcome: testresult.Failed}}}
+	report := &build.TestFile{Format: testresult.JUnit, Report: testresult.Report{Counts: testresult.Counts{Tests: 1, Failed: 1},
+		Results: []testresult.Result{{Name: "Sum", Outcome: testresult.Failed}}}}
 	if _, err := stored.ReportArtifact(t.Context(), b.ID, builds.Artifact{Artifact: build.Artifact{Step: 100, Name: "unit.xml", Kind: "junit", SHA256: hex.EncodeToString(sum[:]), Path: "build/1/a"}}, report); err != nil {
 		t.Fatal(err)
 	}

@@ -142,9 +142,9 @@ func (w *world) judgeLog(id builds.ID, step int, whole bool) {
 	}
 	var printed [2][]byte // by standard output and error
 	var next int64
-	w.must(w.ledger.Builds.Log(w.t.Context(), id, step, 0, func(logID int64, e build.Entry) error {
-		if next++; logID != next {
-			return fmt.Errorf("build %d, step %d: entry %d comes after entry %d", id, step, logID, next-1)
+	w.must(w.ledger.Builds.Log(w.t.Context(), id, step, 0, func(e build.Line) error {
+		if next++; e.ID != next {
+			return fmt.Errorf("build %d, step %d: entry %d comes after entry %d", id, step, e.ID, next-1)
 		}
 		stream := 0
 		if e.Stderr {

@@ -322,7 +322,7 @@ func TestLogsThatContradictAreLeftWithTheWorker(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, filepath.Join(t.TempDir(), "waybill.db"))
 	foreign := []byte("2026-03-01T08:00:00.000000000Z other\n")
-	if _, err := w.Ingest(t.Context(), w.id, builds.Batch{Logs: []*builds.LogBatch{{Step: 1, First: 1, Entries: 1, Data: foreign}}}); err != nil {
+	if _, err := w.Ingest(t.Context(), w.id, builds.Batch{Logs: []*builds.LogBatch{{Step: 1, Entries: 1, Data: foreign}}}); err != nil {
 		t.Fatal(err)
 	}
 	w.build(10)

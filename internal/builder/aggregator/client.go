@@ -152,7 +152,7 @@ func (c *client) listSteps(ctx context.Context) (steps []builds.Step, err error)
 }
 
 // tests lists what the files of a step that has ended report about tests.
-func (c *client) tests(ctx context.Context, step int) (reports []builds.TestReport, err error) {
+func (c *client) tests(ctx context.Context, step int) (reports []build.TestFile, err error) {
 	found := 0
 	return reports, c.get(ctx, fmt.Sprintf("/api/build/step/%d/test-result", step), "files", func(d *json.Decoder) error {
 		var t struct {
@@ -165,8 +165,8 @@ func (c *client) tests(ctx context.Context, step int) (reports []builds.TestRepo
 		if found += len(t.Results); found > mostItems {
 			return fault.New(fault.Corrupt, "step %d has more than %d tests", step, mostItems)
 		}
-		reports = append(reports, builds.TestReport{Artifact: t.Artifact, Step: step, Name: t.Name, Format: t.Format, Results: t.Results,
-			Summary: builds.Summary{Counts: t.Counts, Omitted: t.Omitted, Problem: t.Problem}})
+		t.TestFile.Step, t.TestFile.Results = step, t.Results
+		reports = append(reports, t.TestFile)
 		return nil
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/waybill-dev/waybill/internal/bubbletest"
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
 )
 
@@ -45,7 +46,7 @@ func TestReadingStopsWhileNothingIsStored(t *testing.T) {
 							return
 						}
 						taken += builds.BlockSize
-						if err := w.put(ctx, item{log: &builds.LogBatch{Step: 1, First: first, Entries: 1, Data: data}}, builds.BlockSize); err != nil {
+						if err := w.put(ctx, item{log: &builds.LogBatch{Step: 1, Begin: build.Position{ID: first - 1}, Entries: 1, Data: data}}, builds.BlockSize); err != nil {
 							ended <- err
 							return
 						}

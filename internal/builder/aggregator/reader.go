@@ -181,8 +181,7 @@ func (r *reader) logs(ctx context.Context, after map[int]build.Position) error {
 		}
 		batch := &builds.LogBatch{
 			Step:    int(m.GetStepId()),
-			First:   m.GetFirstLogId(),
-			Offset:  m.GetOffset(),
+			Begin:   build.Position{ID: m.GetFirstLogId() - 1, Offset: m.GetOffset()},
 			Entries: int(m.GetEntries()),
 			Data:    m.GetData(),
 		}

@@ -285,9 +285,9 @@ func (w *world) checkLog(step int) {
 		w.t.Errorf("step %d: %d bytes are stored, other than the %d of the file", step, len(got), len(want))
 	}
 	next := int64(0)
-	w.must(w.Log(w.t.Context(), w.id, step, 0, func(id int64, _ build.Entry) error {
-		if next++; id != next {
-			return fmt.Errorf("step %d: entry %d comes after entry %d", step, id, next-1)
+	w.must(w.Log(w.t.Context(), w.id, step, 0, func(e build.Line) error {
+		if next++; e.ID != next {
+			return fmt.Errorf("step %d: entry %d comes after entry %d", step, e.ID, next-1)
 		}
 		return nil
 	}))

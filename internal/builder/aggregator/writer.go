@@ -18,7 +18,7 @@ type item struct {
 	log      *builds.LogBatch
 	artifact *builds.Artifact
 	events   []builds.Event
-	tests    []builds.TestReport
+	tests    []build.TestFile
 	size     int64 // that the budget was charged with
 }
 

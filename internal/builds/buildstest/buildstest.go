@@ -143,7 +143,7 @@ func (o output) start(after int) int64 {
 
 // batch returns the entries after one log id up to another.
 func (o output) batch(step, after, last int) *builds.LogBatch {
-	return &builds.LogBatch{Step: step, First: int64(after + 1), Offset: o.start(after), Entries: last - after, Data: bytes.Clone(o.data[o.start(after):o.start(last)])}
+	return &builds.LogBatch{Step: step, Begin: build.Position{ID: int64(after), Offset: o.start(after)}, Entries: last - after, Data: bytes.Clone(o.data[o.start(after):o.start(last)])}
 }
 
 // trailer returns what the file comes to.

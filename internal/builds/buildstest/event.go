@@ -171,9 +171,9 @@ func eventsAreStoredOnce(t *testing.T, s setup) {
 		"a negative size":     {Artifacts: []builds.Artifact{{Artifact: build.Artifact{ID: 1, Step: 1, Size: -1, SHA256: strings.Repeat("00", 32)}, State: builds.Stored}}},
 		"too many events":     {Events: []builds.Event{event(1_000_001, 1, build.Running)}},
 		"too many artifacts":  {Artifacts: []builds.Artifact{{Artifact: build.Artifact{ID: 10_001, Step: 1, SHA256: strings.Repeat("00", 32)}, State: builds.Stored}}},
-		"too many reports":    {Tests: []builds.TestReport{{Artifact: 10_001, Step: 1}}},
-		"no artifact":         {Tests: []builds.TestReport{{Artifact: 0, Step: 1}}},
-		"a step that is none": {Tests: []builds.TestReport{{Artifact: 1, Step: -1}}},
+		"too many reports":    {Tests: []build.TestFile{{Artifact: 10_001, Step: 1}}},
+		"no artifact":         {Tests: []build.TestFile{{Artifact: 0, Step: 1}}},
+		"a step that is none": {Tests: []build.TestFile{{Artifact: 1, Step: -1}}},
 	} {
 		if _, err := s.Ingest(s.ctx, id, b); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: got %v", name, err)
@@ -288,7 +288,7 @@ func knownResultsWriteNothing(t *testing.T, s setup) {
 		t.Error("an old lease was not renewed")
 	}
 	foreign := file.batch(1, 0, 20)
-	foreign.Offset += 7
+	foreign.Begin.Offset += 7
 	if _, err := s.Ingest(s.ctx, id, builds.Batch{Again: true, Logs: []*builds.LogBatch{foreign}}); !fault.Is(err, fault.Corrupt) {
 		t.Errorf("a contradiction: %v", err)
 	}
@@ -360,12 +360,12 @@ func buildsAreListedInPages(t *testing.T, s setup) {
 
 func artifactsHaveTestResults(t *testing.T, s setup) {
 	id := s.create(t)
-	report := builds.TestReport{Artifact: 1, Step: 1, Name: "out/unit.xml", Format: testresult.JUnit, Summary: builds.Summary{
+	report := build.TestFile{Artifact: 1, Step: 1, Name: "out/unit.xml", Format: testresult.JUnit, Report: testresult.Report{
 		Counts: testresult.Counts{
 			Tests:    3,
 			Failed:   1,
 			Duration: time.Second,
-		}, Omitted: 1, Problem: &testresult.Error{Line: 3, Text: "cut off"}}}
+		}, Omitted: 1}, Problem: &testresult.Error{Line: 3, Text: "cut off"}}
 	full := report
 	full.Results = []testresult.Result{
 		{
@@ -380,7 +380,7 @@ func artifactsHaveTestResults(t *testing.T, s setup) {
 		{Name: "Empty", Outcome: testresult.Passed},
 	}
 	batch := builds.Batch{
-		Tests: []builds.TestReport{full},
+		Tests: []build.TestFile{full},
 		Artifacts: []builds.Artifact{
 			{
 				Artifact: build.Artifact{
@@ -407,7 +407,7 @@ func artifactsHaveTestResults(t *testing.T, s setup) {
 	}
 	reports, err := s.TestReports(s.ctx, id)
 	storetest.Check(t, err)
-	if diff := cmp.Diff([]builds.TestReport{report}, reports); diff != "" {
+	if diff := cmp.Diff([]build.TestFile{report}, reports); diff != "" {
 		t.Error(diff)
 	}
 	first, err := s.TestResults(s.ctx, id, builds.TestResult{}, false, 1)
@@ -447,14 +447,14 @@ func artifactsHaveTestResults(t *testing.T, s setup) {
 	if len(rest) != 1 || rest[0].Name != "Empty" || rest[0].Artifact != 1 {
 		t.Errorf("the second page is %+v", rest)
 	}
-	odd := builds.TestReport{
+	odd := build.TestFile{
 		Artifact: 2,
 		Step:     1,
 		Name:     "out/odd.xml",
 		Format:   "trx\x00",
-		Results:  []testresult.Result{{Name: "Odd", Outcome: "won\x00"}},
+		Report:   testresult.Report{Results: []testresult.Result{{Name: "Odd", Outcome: "won\x00"}}},
 	}
-	s.ingest(t, id, builds.Batch{Tests: []builds.TestReport{odd}})
+	s.ingest(t, id, builds.Batch{Tests: []build.TestFile{odd}})
 	if all, err := s.TestResults(s.ctx, id, builds.TestResult{}, false, 10); err != nil || len(all) != 3 || all[2].Outcome != "won�" {
 		t.Errorf("an unknown outcome: %+v, %v", all, err)
 	}

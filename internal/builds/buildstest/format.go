@@ -34,12 +34,12 @@ func rowsKeepTheirFormat(t *testing.T, s setup) {
 				State: builds.Stored,
 			},
 		},
-		Tests: []builds.TestReport{{Artifact: 1, Step: 1, Name: "out/unit.xml", Format: testresult.JUnit, Summary: builds.Summary{
+		Tests: []build.TestFile{{Artifact: 1, Step: 1, Name: "out/unit.xml", Format: testresult.JUnit, Report: testresult.Report{
 			Counts: testresult.Counts{
 				Tests:    3,
 				Failed:   1,
 				Duration: time.Second,
-			}, Omitted: 1, Problem: &testresult.Error{Line: 3, Text: "cut off"}}}},
+			}, Omitted: 1}, Problem: &testresult.Error{Line: 3, Text: "cut off"}}},
 		Events: []builds.Event{{Source: builds.Worker, EventID: "1", Step: 1, Status: build.Running, At: at},
 			{Source: builds.Worker, EventID: "2", Step: 1, Status: build.Failed, At: at, Trailer: file.trailer()}}})
 	for _, row := range []struct{ table, is string }{

@@ -92,7 +92,7 @@ func contradictionsAreRefused(t *testing.T, s setup) {
 		"ends at another byte":            file.batch(1, 5, 10),
 		"is stored, and ends at the same": file.batch(1, 5, 9),
 	} {
-		l.Offset += 1 << 20
+		l.Begin.Offset += 1 << 20
 		_, err := s.Ingest(s.ctx, id, builds.Batch{Logs: []*builds.LogBatch{l}})
 		if !fault.Is(err, fault.Corrupt) {
 			t.Errorf("%s: got %v", name, err)
@@ -109,8 +109,8 @@ func batchesThatAreNotEntriesAreRefused(t *testing.T, s setup) {
 		"no data":            func(l *builds.LogBatch) { l.Data = nil },
 		"torn":               func(l *builds.LogBatch) { l.Data = l.Data[:len(l.Data)-1] },
 		"another count":      func(l *builds.LogBatch) { l.Entries++ },
-		"no id":              func(l *builds.LogBatch) { l.First = 0 },
-		"negative offset":    func(l *builds.LogBatch) { l.Offset = -1 },
+		"no id":              func(l *builds.LogBatch) { l.Begin.ID = -1 },
+		"negative offset":    func(l *builds.LogBatch) { l.Begin.Offset = -1 },
 		"negative step":      func(l *builds.LogBatch) { l.Step = -1 },
 		"a step of millions": func(l *builds.LogBatch) { l.Step = 1 << 30 },
 		"too large":          func(l *builds.LogBatch) { l.Data = append(make([]byte, builds.BlockSize), l.Data...) },
@@ -165,12 +165,12 @@ func logsAreReadFromAnywhere(t *testing.T, s setup) {
 			t.Errorf("after entry %d: got %+v, want %+v", after, at, want)
 		}
 		next := int64(min(after, 400))
-		storetest.Check(t, s.Log(s.ctx, id, 2, int64(after), func(logID int64, e build.Entry) error {
+		storetest.Check(t, s.Log(s.ctx, id, 2, int64(after), func(e build.Line) error {
 			next++
-			if want := build.ParseEntry(file.data[file.start(int(next)-1):file.start(int(next))]); logID != next ||
+			if want := build.ParseEntry(file.data[file.start(int(next)-1):file.start(int(next))]); e.ID != next ||
 				!bytes.Equal(e.Text, want.Text) ||
 				!e.At.Equal(want.At) {
-				t.Errorf("entry %d came as %d: %q", next, logID, e.Text)
+				t.Errorf("entry %d came as %d: %q", next, e.ID, e.Text)
 			}
 			return nil
 		}))

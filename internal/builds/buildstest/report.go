@@ -79,10 +79,10 @@ func anotherEngineReportsALogWithoutGaps(t *testing.T, s setup) {
 		}
 	}
 	n, last := 0, time.Time{}
-	storetest.Check(t, s.Log(s.ctx, id, 1, 0, func(logID int64, e build.Entry) error {
+	storetest.Check(t, s.Log(s.ctx, id, 1, 0, func(e build.Line) error {
 		n++
-		if want := reported(n, n)[0]; logID != int64(n) || string(e.Text) != string(want.Text) || e.At.Before(last) {
-			t.Errorf("entry %d is %d %s %.20q", n, logID, e.At, e.Text)
+		if want := reported(n, n)[0]; e.ID != int64(n) || string(e.Text) != string(want.Text) || e.At.Before(last) {
+			t.Errorf("entry %d is %d %s %.20q", n, e.ID, e.At, e.Text)
 		}
 		last = e.At
 		return nil
@@ -145,8 +145,8 @@ func anotherEngineChangesStatusesThatMay(t *testing.T, s setup) {
 func anotherEngineReportsArtifactsAndTests(t *testing.T, s setup) {
 	id := s.elsewhere(t)
 	sum := strings.Repeat("00", 32)
-	report := &builds.TestReport{Format: testresult.JUnit, Summary: builds.Summary{Counts: testresult.Counts{Tests: 1, Failed: 1}},
-		Results: []testresult.Result{{Name: "Sum", Outcome: testresult.Failed}}}
+	report := &build.TestFile{Format: testresult.JUnit, Report: testresult.Report{Counts: testresult.Counts{Tests: 1, Failed: 1},
+		Results: []testresult.Result{{Name: "Sum", Outcome: testresult.Failed}}}}
 	for range 2 {
 		a, err := s.ReportArtifact(
 			s.ctx,
@@ -224,7 +224,7 @@ func whatAnotherEngineReportsIsBounded(t *testing.T, s setup) {
 
 	id = s.elsewhere(t)
 	for n, tests := range []int{99_998, 3, 1} {
-		report := &builds.TestReport{Format: testresult.JUnit, Summary: builds.Summary{Counts: testresult.Counts{Tests: tests}}}
+		report := &build.TestFile{Format: testresult.JUnit, Report: testresult.Report{Counts: testresult.Counts{Tests: tests}}}
 		if n > 0 { // the results of the first one would take seconds to store
 			report.Results = make([]testresult.Result, tests)
 		}

@@ -119,8 +119,8 @@ func whatIsTooOldIsDeleted(t *testing.T, s setup) {
 					State: builds.Stored,
 				},
 			},
-			Tests: []builds.TestReport{
-				{Artifact: 1, Step: 1, Name: "a", Format: testresult.JUnit, Results: results},
+			Tests: []build.TestFile{
+				{Artifact: 1, Step: 1, Name: "a", Format: testresult.JUnit, Report: testresult.Report{Results: results}},
 			}, Events: life(file, 1)})
 	}
 	rows := &watched{Driver: s.driver}

@@ -136,14 +136,14 @@ func (o buildLogOptions) fromHere(ctx context.Context, lines *logPrinter, covers
 		steps = []build.PlanStep{*step}
 	}
 	for i := range steps {
-		if err := r.Log(ctx, steps[i].ID, 0, o.Follow, func(id int64, e build.Entry) error {
+		if err := r.Log(ctx, steps[i].ID, 0, o.Follow, func(l build.Line) error {
 			switch {
-			case !covers(e.At):
+			case !covers(l.At):
 				return nil
 			case o.Raw:
-				return printRaw(o.Bytes, e)
+				return printRaw(o.Bytes, l.Entry)
 			}
-			return lines.print(server.LineOf(&steps[i], id, e))
+			return lines.print(server.LineOf(&steps[i], l))
 		}); err != nil {
 			return err
 		}

@@ -12,7 +12,6 @@ import (
 	workerv1 "github.com/waybill-dev/waybill/api/worker/v1"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/results"
 )
 
 // mostListed is the most events or artifacts of one message.
@@ -26,7 +25,7 @@ func (s rpc) StatusEvents(ctx context.Context, request *connect.Request[workerv1
 		return err
 	}
 	events := s.reader.EventsAfter(len(s.Plan.Steps), after)
-	send := func(found []results.Event) error {
+	send := func(found []build.Update) error {
 		response := &workerv1.StatusEventsResponse{Now: timestamppb.Now()}
 		for i := range found {
 			response.Events = append(response.Events, statusEvent(found[i]))
@@ -136,7 +135,7 @@ func (s *Server) artifacts(after int) ([]build.Artifact, error) {
 }
 
 // statusEvent returns an event as the protocol has it.
-func statusEvent(e results.Event) *workerv1.StatusEvent {
+func statusEvent(e build.Update) *workerv1.StatusEvent {
 	out := &workerv1.StatusEvent{EventId: e.ID, StepId: int32(e.Step), Status: workerv1.StatusOf(string(e.Status)), At: timestamppb.New(e.Timestamp),
 		Attempt: int32(e.Attempt), Reason: e.Reason}
 	if e.ExitCode != nil {

@@ -94,7 +94,7 @@ type gathering struct {
 	steps   []builds.Step
 	earlier []build.Earlier // of each step
 	files   map[int][]builds.Artifact
-	reports map[int][]builds.TestReport
+	reports map[int][]build.TestFile
 	size    int64 // bytes of logs and artifacts that are taken
 }
 
@@ -143,7 +143,7 @@ func (g *gathering) read(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	g.files, g.reports = map[int][]builds.Artifact{}, map[int][]builds.TestReport{}
+	g.files, g.reports = map[int][]builds.Artifact{}, map[int][]build.TestFile{}
 	for i := range artifacts {
 		g.files[artifacts[i].Step] = append(g.files[artifacts[i].Step], artifacts[i])
 	}
@@ -237,11 +237,9 @@ func (g *gathering) step(ctx context.Context, s *builds.Step) (results.BundledSt
 		content, _, err := g.blobs.Get(ctx, a.Path)
 		return content, err
 	}
-	for _, r := range g.reports[s.ID] {
-		file := build.TestFile{Artifact: r.Artifact, Name: r.Name, Format: r.Format, Problem: r.Problem}
+	for _, file := range g.reports[s.ID] {
 		var err error
-		file.Counts, file.Omitted = r.Counts, r.Omitted
-		if file.Results, err = g.tests(ctx, r.Artifact); err != nil {
+		if file.Results, err = g.tests(ctx, file.Artifact); err != nil {
 			return step, err
 		}
 		step.Tests = append(step.Tests, file)

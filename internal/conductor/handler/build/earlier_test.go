@@ -47,13 +47,13 @@ func leave(t *testing.T, blobs blob.Store) builds.Batch {
 	for i := range events {
 		events[i].Source, events[i].EventID, events[i].At = builds.Worker, strconv.Itoa(i+1), time.Unix(int64(i), 0)
 	}
-	report := builds.TestReport{Artifact: 1, Step: 1, Name: "out.xml", Format: testresult.JUnit, Results: []testresult.Result{
-		{Suite: "s", Name: "a", Outcome: testresult.Passed}, {Suite: "s", Name: "b", Outcome: testresult.Failed, Message: "no"}}}
+	report := domain.TestFile{Artifact: 1, Step: 1, Name: "out.xml", Format: testresult.JUnit, Report: testresult.Report{Results: []testresult.Result{
+		{Suite: "s", Name: "a", Outcome: testresult.Passed}, {Suite: "s", Name: "b", Outcome: testresult.Failed, Message: "no"}}}}
 	report.Counts = testresult.Counts{Tests: 2, Failed: 1}
 	return builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "one", Name: "tool", Identity: strings.Repeat("a", 64)}, {ID: 2, Stage: "two", Name: "use", Needs: []int{1}}},
-		Logs:      []*builds.LogBatch{{Step: 1, First: 1, Entries: 1, Data: log}},
+		Logs:      []*builds.LogBatch{{Step: 1, Entries: 1, Data: log}},
 		Artifacts: []builds.Artifact{{Artifact: domain.Artifact{ID: 1, Step: 1, Name: "bin/tool", Size: size, SHA256: digest, Kind: domain.KindFile, Path: key, Executable: true}, State: builds.Stored}},
-		Tests:     []builds.TestReport{report}, Events: events}
+		Tests:     []domain.TestFile{report}, Events: events}
 }
 
 // resumes stores the earlier build 1 and build 2, which resumes it, and makes the handler's action that of build 2. change changes what the earlier

@@ -1,6 +1,7 @@
 package build
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -79,9 +80,9 @@ func (t *table) tail(ctx context.Context, step int) ([]build.Entry, error) {
 		return nil, err
 	}
 	var entries []build.Entry
-	err = t.from.Log(ctx, t.ID, step, end.ID-errorLines, func(_ int64, e build.Entry) error {
-		e.Text = append([]byte(nil), e.Text...)
-		entries = append(entries, e)
+	err = t.from.Log(ctx, t.ID, step, end.ID-errorLines, func(l build.Line) error {
+		l.Text = bytes.Clone(l.Text)
+		entries = append(entries, l.Entry)
 		return nil
 	})
 	return entries, err

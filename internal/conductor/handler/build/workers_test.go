@@ -295,7 +295,7 @@ func TestABuildThatNeverHadStepsIsToldByItsOwnLog(t *testing.T) {
 	const log = "2026-11-26T05:00:01.000000000Z cannot clone\n"
 	sum := sha256.Sum256([]byte(log))
 	s, _, _ := inWorkers(t, func(ctx context.Context, stored *builds.Builds) error {
-		_, err := stored.Ingest(ctx, 1, builds.Batch{Logs: []*builds.LogBatch{{First: 1, Entries: 1, Data: []byte(log)}},
+		_, err := stored.Ingest(ctx, 1, builds.Batch{Logs: []*builds.LogBatch{{Entries: 1, Data: []byte(log)}},
 			Events: []builds.Event{{Source: builds.Worker, EventID: "1", Status: domain.Failed, Reason: "no files",
 				Trailer: &domain.Trailer{Entries: 1, Bytes: int64(len(log)), SHA256: hex.EncodeToString(sum[:])}, Final: &domain.Final{Events: 1}}}})
 		return err
