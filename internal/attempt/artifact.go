@@ -24,23 +24,24 @@ const (
 
 // keepOutputs keeps artifacts and test results. A step that succeeded fails if it has no test results
 // and must have some.
-func keepOutputs(ctx context.Context, step build.PlanStep, tests *watchedTests, succeeded bool, sink build.Sink) error {
-	if err := tests.find(); err != nil {
+func (f *Files) keepOutputs(ctx context.Context, succeeded bool, sink build.Sink) error {
+	if err := f.tests.find(); err != nil {
 		return err
 	}
 	var missing error
 	if succeeded {
-		missing = tests.missing()
+		missing = f.tests.missing()
 	}
-	if err := keepArtifacts(ctx, step, tests.repo, succeeded && missing == nil, sink); err != nil {
+	if err := f.keepArtifacts(ctx, succeeded && missing == nil, sink); err != nil {
 		return err
 	}
-	return errors.Join(tests.keep(sink), missing)
+	return errors.Join(f.tests.keep(sink), missing)
 }
 
 // keepArtifacts hands the files that the step's rules select to the sink. Links lead inside the workspace only: those to files of the
 // same archive are kept, others become the files.
-func keepArtifacts(ctx context.Context, step build.PlanStep, repo string, succeeded bool, sink build.Sink) error {
+func (f *Files) keepArtifacts(ctx context.Context, succeeded bool, sink build.Sink) error {
+	step, repo := f.run.Step, f.tests.repo
 	if len(step.Artifacts) == 0 {
 		return nil
 	}

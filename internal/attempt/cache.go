@@ -15,7 +15,6 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/buildcache"
 	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
@@ -28,15 +27,17 @@ type cached struct {
 	stored   int64 // bytes that were stored; 0: nothing was
 }
 
-// restoreCaches puts what earlier builds left into a workspace. A cache that cannot be read is noted: the step runs without it.
-func restoreCaches(ctx context.Context, shelf *buildcache.Shelf, rules []build.CacheRule, repo string, sink build.Sink) ([]cached, error) {
-	var out []cached
-	for _, rule := range rules {
-		c, err := expandCache(rule, repo)
+// restoreCaches puts what earlier builds left into the workspace. A cache that cannot be read is noted: the step runs without it.
+func (f *Files) restoreCaches(ctx context.Context, sink build.Sink) error {
+	if f.shelf == nil {
+		return nil
+	}
+	for _, rule := range f.run.Step.Cache {
+		c, err := expandCache(rule, f.repo)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		got, err := shelf.Restore(ctx, c.Key, c.Restore, repo, rule.In)
+		got, err := f.shelf.Restore(ctx, c.Key, c.Restore, f.repo, rule.In)
 		c.hit, c.restored = got.Exact, got.Size
 		text := fmt.Sprintf("cache %s: nothing yet", c.Key)
 		switch {
@@ -46,22 +47,22 @@ func restoreCaches(ctx context.Context, shelf *buildcache.Shelf, rules []build.C
 			text = fmt.Sprintf("cache %s: restored, %s", got.Key, humanize.IBytes(uint64(got.Size))) //nolint:gosec // a size
 		}
 		if err := errors.Join(context.Cause(ctx), sink.Note(text)); err != nil {
-			return nil, err
+			return err
 		}
-		out = append(out, c)
+		f.caches = append(f.caches, c)
 	}
-	return out, nil
+	return nil
 }
 
-// saveCaches leaves files for later builds.
-func saveCaches(ctx context.Context, shelf *buildcache.Shelf, caches []cached, repo string, sink build.Sink) error {
-	for i := range caches {
-		c := &caches[i]
+// saveCaches leaves files below repo for later builds.
+func (f *Files) saveCaches(ctx context.Context, repo string, sink build.Sink) error {
+	for i := range f.caches {
+		c := &f.caches[i]
 		if c.hit {
 			continue
 		}
 		var text string
-		size, err := shelf.Save(ctx, c.Key, repo, c.In)
+		size, err := f.shelf.Save(ctx, c.Key, repo, c.In)
 		switch c.stored = size; {
 		case err != nil:
 			text = fmt.Sprintf("cache %s: %v", c.Key, err)

@@ -29,14 +29,10 @@ func PrepareFiles(ctx context.Context, run build.Run, shelf *buildcache.Shelf, r
 	if err := placeNeeded(ctx, run.Needed, repo); err != nil {
 		return nil, err
 	}
-	rules := run.Step.Cache
-	if shelf == nil {
-		rules = nil
-	}
-	var err error
-	if f.caches, err = restoreCaches(ctx, shelf, rules, repo, sink); err != nil {
+	if err := f.restoreCaches(ctx, sink); err != nil {
 		return nil, err
 	}
+	var err error
 	if f.tests, err = watchTests(run.Step.Tests, repo); err != nil {
 		return nil, err
 	}
@@ -124,12 +120,12 @@ func (f *Files) KeepCopies(ctx context.Context, exit build.Exit, of Copies, sink
 func (f *Files) keep(ctx context.Context, exit build.Exit, caches string, sink build.Sink) (build.Exit, error) {
 	succeeded := exit.Code == 0 && ctx.Err() == nil
 	if succeeded {
-		if err := saveCaches(ctx, f.shelf, f.caches, caches, sink); err != nil {
+		if err := f.saveCaches(ctx, caches, sink); err != nil {
 			return exit, err
 		}
 		exit.Reason = cmp.Or(exit.Reason, cacheText(f.caches))
 	}
-	return exit, keepOutputs(context.WithoutCancel(ctx), f.run.Step, f.tests, succeeded, sink)
+	return exit, f.keepOutputs(context.WithoutCancel(ctx), succeeded, sink)
 }
 
 // CountingReader adds to N the bytes that are read, so that a runner knows how far a copy of files came.

@@ -114,11 +114,12 @@ func (w *watcher) complete(ctx context.Context, id action.ID, one *unstructured.
 		w.metrics.ArchiveFailures.Inc()
 		return 0, err
 	}
-	unkept := w.keep(ctx, id, full, result, m)
+	end := ended{id, full, result}
+	unkept := w.keep(ctx, end, m)
 	if unkept != nil && m.unkept < recordAnyway {
 		return 0, unkept
 	}
-	if err := w.record(ctx, id, full, result, m); err != nil {
+	if err := w.record(ctx, end, m); err != nil {
 		return 0, err
 	}
 	if unkept != nil {
@@ -127,23 +128,30 @@ func (w *watcher) complete(ctx context.Context, id action.ID, one *unstructured.
 	return w.remove(ctx, one, m)
 }
 
+// ended is a completed workflow with its outputs.
+type ended struct {
+	id     action.ID
+	full   *unstructured.Unstructured
+	result made
+}
+
 // keep archives a workflow's object and its outputs, under the same keys each time.
-func (w *watcher) keep(ctx context.Context, id action.ID, full *unstructured.Unstructured, result made, m *memory) error {
+func (w *watcher) keep(ctx context.Context, end ended, m *memory) error {
 	if m.archived {
 		return nil
 	}
-	object, err := json.Marshal(full.Object)
+	object, err := json.Marshal(end.full.Object)
 	if err != nil {
-		return fmt.Errorf("archive workflow %s: %w", id, err)
+		return fmt.Errorf("archive workflow %s: %w", end.id, err)
 	}
 	for _, file := range []struct {
 		name    string
 		content []byte
-	}{{outputsFile, result.output}, {argo.ArchivedWorkflow, object}} {
-		if _, _, _, err := w.archive.Put(ctx, blob.ActionKey(id, file.name), bytes.NewReader(file.content)); err != nil {
+	}{{outputsFile, end.result.output}, {argo.ArchivedWorkflow, object}} {
+		if _, _, _, err := w.archive.Put(ctx, blob.ActionKey(end.id, file.name), bytes.NewReader(file.content)); err != nil {
 			m.unkept++
 			w.metrics.ArchiveFailures.Inc()
-			return fmt.Errorf("archive workflow %s: %w", id, err)
+			return fmt.Errorf("archive workflow %s: %w", end.id, err)
 		}
 	}
 	m.archived, m.unkept = true, 0
@@ -151,12 +159,12 @@ func (w *watcher) keep(ctx context.Context, id action.ID, full *unstructured.Uns
 }
 
 // record writes a workflow's end down, once.
-func (w *watcher) record(ctx context.Context, id action.ID, full *unstructured.Unstructured, result made, m *memory) error {
+func (w *watcher) record(ctx context.Context, end ended, m *memory) error {
 	if m.recorded {
 		return nil
 	}
-	o := queue.Observation{ID: id, Source: w.source(), Began: true, BeganAt: moment(full, "startedAt"), Ref: refOf(full),
-		EndedAt: moment(full, "finishedAt"), Outcome: outcomeOf(full, result)}
+	o := queue.Observation{ID: end.id, Source: w.source(), Began: true, BeganAt: moment(end.full, "startedAt"), Ref: refOf(end.full),
+		EndedAt: moment(end.full, "finishedAt"), Outcome: outcomeOf(end.full, end.result)}
 	seen, err := w.observe(ctx, o)
 	if err != nil {
 		return err

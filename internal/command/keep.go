@@ -11,13 +11,18 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
-// keepFailed moves the workspace of an attempt that failed into a folder of its own in KeepFailed, unless another attempt follows, and notes
-// where it is. fault is the runner's own.
-func (r *Runner) keepFailed(ctx context.Context, run build.Run, repo string, exit build.Exit, fault error, sink build.Sink) error {
+// failureOf returns why an attempt failed; "" if it succeeded. fault is the runner's own.
+func failureOf(ctx context.Context, exit build.Exit, fault error) build.Fault {
 	why := build.FaultOf(context.Cause(ctx), exit.Code)
 	if why == "" && fault != nil && ctx.Err() == nil { // such as required test results that are missing
-		why = build.Failure
+		return build.Failure
 	}
+	return why
+}
+
+// keepFailed moves the workspace of an attempt that failed into a folder of its own in KeepFailed, unless another attempt follows, and notes
+// where it is.
+func (r *Runner) keepFailed(run build.Run, repo string, why build.Fault, sink build.Sink) error {
 	if _, again := run.Step.Retry.After(run.Attempt, why); why == "" || again {
 		return nil
 	}

@@ -48,7 +48,7 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	repo := filepath.Join(folder, "repo")
 	defer func() {
 		if r.KeepFailed != "" {
-			err = errors.Join(err, r.keepFailed(ctx, run, repo, exit, err, sink))
+			err = errors.Join(err, r.keepFailed(run, repo, failureOf(ctx, exit, err), sink))
 		}
 		err = errors.Join(err, workspace.Remove(folder))
 	}()

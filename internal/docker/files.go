@@ -59,7 +59,10 @@ func (s *step) pack(ctx context.Context, w io.Writer, shape func(*tar.Header)) e
 	if err := archive.WriteHeader(header); err != nil {
 		return err
 	}
-	if err := workspace.WriteTar(ctx, archive, s.files.Repo(), root, shape); err != nil {
+	if err := workspace.WriteTar(ctx, archive, s.files.Repo(), func(h *tar.Header) {
+		h.Name = root + "/" + h.Name
+		shape(h)
+	}); err != nil {
 		return err
 	}
 	if spec := s.run.Step.Spec; spec.Secret {

@@ -92,7 +92,7 @@ func (c Clone) Into(ctx context.Context, dir string) error {
 		return err
 	}
 	git := func(arguments ...string) (string, error) {
-		out, err := runWith(ctx, dir, settings, c.environ(), arguments...)
+		out, err := command{dir: dir, settings: settings, environ: c.environ()}.run(ctx, arguments...)
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}

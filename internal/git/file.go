@@ -33,7 +33,7 @@ func (c Clone) File(ctx context.Context, path string, most int64) (content []byt
 	}
 	defer os.RemoveAll(dir)
 	git := func(input string, arguments ...string) ([]byte, error) {
-		out, err := runInput(ctx, dir, settings, append(c.environ(), "GIT_NO_LAZY_FETCH=0"), input, arguments...)
+		out, err := command{dir, settings, append(c.environ(), "GIT_NO_LAZY_FETCH=0"), input}.run(ctx, arguments...)
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}

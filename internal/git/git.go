@@ -98,5 +98,5 @@ func (f *Folder) gitInput(ctx context.Context, input string, arguments ...string
 	if err != nil {
 		return nil, err
 	}
-	return runInput(ctx, f.dir, own, nil, input, arguments...)
+	return command{dir: f.dir, settings: own, input: input}.run(ctx, arguments...)
 }

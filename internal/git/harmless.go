@@ -43,7 +43,7 @@ func (h *harmless) settings(ctx context.Context, dir string) ([]setting, error) 
 		return h.found, nil
 	}
 	found := slices.Clone(fixed)
-	out, err := run(ctx, dir, fixed, "config", "--list", "--show-scope", "--name-only", "--includes", "-z")
+	out, err := command{dir: dir, settings: fixed}.run(ctx, "config", "--list", "--show-scope", "--name-only", "--includes", "-z")
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -72,33 +72,31 @@ func runsProgram(name string) bool {
 		(strings.HasSuffix(name, ".clean") || strings.HasSuffix(name, ".smudge") || strings.HasSuffix(name, ".process") || strings.HasSuffix(name, ".required"))
 }
 
-// run runs git in a folder with these settings, which win over those of files.
-func run(ctx context.Context, dir string, settings []setting, arguments ...string) ([]byte, error) {
-	return runWith(ctx, dir, settings, nil, arguments...)
+// command configures how git is run.
+type command struct {
+	dir      string    // a folder
+	settings []setting // win over those of files
+	environ  []string  // wins over the environment that keeps git to this machine
+	input    string    // its standard input
 }
 
-// runWith works like run, with an environment that wins over the one that keeps git to this machine.
-func runWith(ctx context.Context, dir string, settings []setting, environ []string, arguments ...string) ([]byte, error) {
-	return runInput(ctx, dir, settings, environ, "", arguments...)
-}
-
-// runInput works like runWith, with a standard input.
-func runInput(ctx context.Context, dir string, settings []setting, environ []string, input string, arguments ...string) ([]byte, error) {
+// run runs git and returns its standard output.
+func (r command) run(ctx context.Context, arguments ...string) ([]byte, error) {
 	stdout := printed{most: mostPrinted}
 	var stderr ending
-	c := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, arguments...)...)
-	c.Stdin, c.Stdout, c.Stderr, c.WaitDelay = strings.NewReader(input), &stdout, &stderr, waitDelay
+	c := exec.CommandContext(ctx, "git", append([]string{"-C", r.dir}, arguments...)...)
+	c.Stdin, c.Stdout, c.Stderr, c.WaitDelay = strings.NewReader(r.input), &stdout, &stderr, waitDelay
 	// A repository of which a part is missing would fetch it, by a program that its configuration
 	// names.
 	c.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none",
 		"GIT_NO_REPLACE_OBJECTS=1") // a label is that of the commit itself
 	given, _ := strconv.Atoi(os.Getenv("GIT_CONFIG_COUNT")) // the person's own; 0 without
-	for i, s := range settings {
+	for i, s := range r.settings {
 		n := strconv.Itoa(given + i)
 		c.Env = append(c.Env, "GIT_CONFIG_KEY_"+n+"="+s.name, "GIT_CONFIG_VALUE_"+n+"="+s.value)
 	}
-	c.Env = append(c.Env, "GIT_CONFIG_COUNT="+strconv.Itoa(given+len(settings)))
-	c.Env = append(c.Env, environ...)
+	c.Env = append(c.Env, "GIT_CONFIG_COUNT="+strconv.Itoa(given+len(r.settings)))
+	c.Env = append(c.Env, r.environ...)
 	err := c.Start()
 	if err == nil && arguments[0] == "ls-remote" {
 		boundMemory(c.Process.Pid, mostGitTakes)

@@ -89,7 +89,7 @@ func (f *Folder) isTop(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	_, err = run(ctx, string(filepath.Separator), fixed, "rev-parse", "--resolve-git-dir", full) // in the folder it fails before it looks
+	_, err = command{dir: string(filepath.Separator), settings: fixed}.run(ctx, "rev-parse", "--resolve-git-dir", full) // in the folder it fails before it looks
 	switch exit := (*exec.ExitError)(nil); {
 	case err == nil:
 		return f.inRepository(ctx)

@@ -30,7 +30,7 @@ func (c Clone) AtTip(ctx context.Context) (at Clone, ok bool, err error) {
 	if c.Branch != "" {
 		wanted = headsPrefix + c.Branch
 	}
-	refs, err := runWith(ctx, dir, settings, c.environ(), "ls-remote", "--quiet", "--symref", "--", c.URL, wanted)
+	refs, err := command{dir: dir, settings: settings, environ: c.environ()}.run(ctx, "ls-remote", "--quiet", "--symref", "--", c.URL, wanted)
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}

@@ -17,7 +17,7 @@ func (e *Engine) effect(t *deployment, next *Graph, exclusions []exclusion) Effe
 	touched := touchedSteps(t, next, carried, moved)
 	f.Added = make([]StepKey, 0, len(touched)) // nearly all are added
 	for _, n := range touched {
-		effectOn(&f, t, next, after, n)
+		f.add(t, next, after, n)
 		if h := next.nodes[n].host; h >= 0 && next.hosts[h].finished() == n && after.isElided(n) {
 			without = append(without, h)
 		}
@@ -75,8 +75,8 @@ func isTouched(t *deployment, after *walk, n, before int32) bool {
 	return after.isElided(n) && !t.isElided(before)
 }
 
-// effectOn adds a step that the edit touches to the effect.
-func effectOn(f *Effect, t *deployment, next *Graph, after *walk, n int32) {
+// add adds a step that the edit touches to the effect.
+func (f *Effect) add(t *deployment, next *Graph, after *walk, n int32) {
 	if !next.nodes[n].isListed() {
 		return
 	}

@@ -42,7 +42,7 @@ func (e *Engine) lateExclusions(t *deployment, next *Graph, news []introduced, n
 	if len(news) == 0 {
 		return nil
 	}
-	l := newLateness(e, t, next, news, newest)
+	l := e.latenessOf(t, next, news, newest)
 	var list []exclusion
 	reasons := map[stepKind]string{}
 	add := func(p stepKind, reason string) {
@@ -90,9 +90,9 @@ type lateness struct {
 	pairs map[stepKind]bool // late ones
 }
 
-// newLateness finds the pairs that are late for a deployment under the next version: introduced
+// latenessOf finds the pairs that are late for a deployment under the next version: introduced
 // after its revision was registered, and not there from its start.
-func newLateness(e *Engine, t *deployment, next *Graph, news []introduced, newest int64) *lateness {
+func (e *Engine) latenessOf(t *deployment, next *Graph, news []introduced, newest int64) *lateness {
 	l := &lateness{plan: next, walk: e.walkOn(t, next), pairs: map[stepKind]bool{}}
 	for p, i := range e.late {
 		l.pairs[p] = t.revision <= i.after && !t.from.pairs[p]

@@ -95,27 +95,34 @@ func groupWas(old *Stage, next *Group) *Group {
 
 // formerNames judges the names that stages and groups had: each is of one, and none is in use.
 func (j *judge) formerNames() {
-	stages := map[string]string{}
+	stages := formerly{"stage", map[string]string{}, func(name string) bool { return findStage(j.d, name) != nil }}
 	for i := range j.d.Stages {
 		s := &j.d.Stages[i]
-		j.former("stage", s.Name, s.Was, stageScope(i), stages, func(name string) bool { return findStage(j.d, name) != nil })
-		groups := map[string]string{}
+		j.former(stages, s.Name, s.Was, stageScope(i))
+		groups := formerly{"group", map[string]string{}, func(name string) bool { return findGroup(s, name) != nil }}
 		for g := range s.Groups {
-			j.former("group", s.Groups[g].Name, s.Groups[g].Was, fmt.Sprintf("%s.groups[%d]", stageScope(i), g), groups, func(name string) bool { return findGroup(s, name) != nil })
+			j.former(groups, s.Groups[g].Name, s.Groups[g].Was, fmt.Sprintf("%s.groups[%d]", stageScope(i), g))
 		}
 	}
 }
 
-// former judges the names that one stage or group had; others has those that were judged before.
-func (j *judge) former(kind, name string, was []string, scope string, others map[string]string, inUse func(string) bool) {
+// formerly has the former names of stages, or of the groups of one stage.
+type formerly struct {
+	kind   string
+	judged map[string]string // names that have them now, by former ones
+	inUse  func(name string) bool
+}
+
+// former judges the names that one stage or group had.
+func (j *judge) former(all formerly, name string, was []string, scope string) {
 	for k, old := range was {
 		at := fmt.Sprintf("%s.was[%d]", scope, k)
-		switch other, taken := others[old]; {
-		case inUse(old):
-			j.fault("name-in-use", at, "%s %q was %q, which is the name of a %s", kind, name, old, kind)
+		switch other, taken := all.judged[old]; {
+		case all.inUse(old):
+			j.fault("name-in-use", at, "%s %q was %q, which is the name of a %s", all.kind, name, old, all.kind)
 		case taken:
-			j.fault("name-twice", at, "%s %q was %q, and so was %q", kind, name, old, other)
+			j.fault("name-twice", at, "%s %q was %q, and so was %q", all.kind, name, old, other)
 		}
-		others[old] = name
+		all.judged[old] = name
 	}
 }

@@ -35,17 +35,17 @@ type Template struct {
 
 // ParseTemplate compiles a text. field names it in errors, such as url or body.
 func ParseTemplate(field, text string, names Names) (*Template, error) {
-	return parseTemplate(field, text, names, roots, functions(names.Env))
+	return parseTemplate(field, text, checker{names: names, roots: roots}, functions(names.Env))
 }
 
 // ParseLane compiles a lane's text. It may speak of .parameters and of .url, the rendered address.
 func ParseLane(text string, names Names) (*Template, error) {
 	functions := functions(names.Env)
 	functions["urlHost"] = urlHost
-	return parseTemplate("lane", text, names, []string{"parameters", "url"}, functions)
+	return parseTemplate("lane", text, checker{names: names, roots: []string{"parameters", "url"}}, functions)
 }
 
-func parseTemplate(field, text string, names Names, roots []string, functions template.FuncMap) (*Template, error) {
+func parseTemplate(field, text string, check checker, functions template.FuncMap) (*Template, error) {
 	tmpl, err := template.New(field).Option("missingkey=error").Funcs(functions).Parse(text)
 	if err != nil {
 		return nil, errors.New(plainError(field, err))
@@ -54,7 +54,6 @@ func parseTemplate(field, text string, names Names, roots []string, functions te
 	if t.tree == nil { // nothing but definitions
 		t.tree = &parse.Tree{Root: &parse.ListNode{}}
 	}
-	check := checker{names: names, roots: roots}
 	check.list(t.tree.Root)
 	if check.fault != nil {
 		return nil, check.fault

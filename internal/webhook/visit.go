@@ -10,84 +10,90 @@ import (
 // path is the root itself. Inside with and range a dot is something else, so only what begins with
 // $ counts there.
 func visit(n *parse.ListNode, f func(path []string)) {
-	walk(n, true, f, nil)
+	walker{field: f}.walk(n, true)
 }
 
 // visitCalls calls f with every function that is called, and its arguments.
 func visitCalls(n *parse.ListNode, f func(name string, arguments []parse.Node)) {
-	walk(n, true, func([]string) {}, f)
+	walker{field: func([]string) {}, call: f}.walk(n, true)
 }
 
 func speaksOf(n parse.Node, root string) bool {
 	found := false
-	walk(n, true, func(path []string) { found = found || len(path) == 0 || path[0] == root }, nil)
+	visit(&parse.ListNode{Nodes: []parse.Node{n}}, func(path []string) { found = found || len(path) == 0 || path[0] == root })
 	return found
 }
 
-// walk visits a template's tree. top reports whether the dot is still the root.
-func walk(n parse.Node, top bool, field func([]string), call func(string, []parse.Node)) {
+// walker visits a template's tree.
+type walker struct {
+	field func(path []string)                       // called for each field of the root
+	call  func(name string, arguments []parse.Node) // called for each function; nil: none
+}
+
+// walk visits a node. top reports whether the dot is still the root.
+func (w walker) walk(n parse.Node, top bool) {
 	switch n := n.(type) {
 	case *parse.ListNode:
 		if n == nil {
 			return
 		}
 		for _, item := range n.Nodes {
-			walk(item, top, field, call)
+			w.walk(item, top)
 		}
 	case *parse.ActionNode:
-		walk(n.Pipe, top, field, call)
+		w.walk(n.Pipe, top)
 	case *parse.TemplateNode:
-		walk(n.Pipe, top, field, call)
+		w.walk(n.Pipe, top)
 	case *parse.IfNode:
-		walkBranch(&n.BranchNode, top, top, field, call)
+		w.walkBranch(&n.BranchNode, top, top)
 	case *parse.WithNode:
-		walkBranch(&n.BranchNode, top, false, field, call)
+		w.walkBranch(&n.BranchNode, top, false)
 	case *parse.RangeNode:
-		walkBranch(&n.BranchNode, top, false, field, call)
+		w.walkBranch(&n.BranchNode, top, false)
 	case *parse.PipeNode:
 		if n == nil {
 			return
 		}
 		for _, command := range n.Cmds {
-			walkCommand(command, top, field, call)
+			w.walkCommand(command, top)
 		}
 	case *parse.ChainNode:
-		walk(n.Node, top, field, call)
+		w.walk(n.Node, top)
 	default:
-		walkLeaf(n, top, field)
+		w.walkLeaf(n, top)
 	}
 }
 
 // walkLeaf reports a node that names a field of the root, or all of it.
-func walkLeaf(n parse.Node, top bool, field func([]string)) {
+func (w walker) walkLeaf(n parse.Node, top bool) {
 	switch n := n.(type) {
 	case *parse.FieldNode:
 		if top {
-			field(n.Ident)
+			w.field(n.Ident)
 		}
 	case *parse.VariableNode:
 		if n.Ident[0] == "$" {
-			field(n.Ident[1:])
+			w.field(n.Ident[1:])
 		}
 	case *parse.DotNode:
 		if top {
-			field(nil)
+			w.field(nil)
 		}
 	}
 }
 
-func walkBranch(n *parse.BranchNode, top, inside bool, field func([]string), call func(string, []parse.Node)) {
-	walk(n.Pipe, top, field, call)
-	walk(n.List, inside, field, call)
-	walk(n.ElseList, top, field, call)
+func (w walker) walkBranch(n *parse.BranchNode, top, inside bool) {
+	w.walk(n.Pipe, top)
+	w.walk(n.List, inside)
+	w.walk(n.ElseList, top)
 }
 
-func walkCommand(n *parse.CommandNode, top bool, field func([]string), call func(string, []parse.Node)) {
-	if name, ok := n.Args[0].(*parse.IdentifierNode); ok && call != nil {
-		call(name.Ident, n.Args[1:])
+func (w walker) walkCommand(n *parse.CommandNode, top bool) {
+	if name, ok := n.Args[0].(*parse.IdentifierNode); ok && w.call != nil {
+		w.call(name.Ident, n.Args[1:])
 	}
 	for _, argument := range n.Args {
-		walk(argument, top, field, call)
+		w.walk(argument, top)
 	}
 }
 

@@ -19,7 +19,7 @@ func PackAll(ctx context.Context, w io.Writer, root string, selected Selection) 
 
 // PackWhile does what PackFile does, with a function that is called when an entry has been opened, before a large one is read.
 func PackWhile(ctx context.Context, path, root string, opened func(name string)) (Packed, error) {
-	return packFile(ctx, path, root, Selection{}, func(h *tar.Header) { opened(h.Name) })
+	return packer{root, Selection{}, func(h *tar.Header) { opened(h.Name) }}.packFile(ctx, path)
 }
 
 // ReadAt packs one file from any place.

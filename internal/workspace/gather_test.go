@@ -165,7 +165,7 @@ func TestWriteTarKeepsWhatAStepNeeds(t *testing.T) {
 	}
 	var out bytes.Buffer
 	archive := tar.NewWriter(&out)
-	if err := errors.Join(WriteTar(t.Context(), archive, dir, "repo", func(h *tar.Header) { h.Mode |= 0o002 }), archive.Close()); err != nil {
+	if err := errors.Join(WriteTar(t.Context(), archive, dir, func(h *tar.Header) { h.Name, h.Mode = "repo/"+h.Name, h.Mode|0o002 }), archive.Close()); err != nil {
 		t.Fatal(err)
 	}
 	type entry struct {

@@ -72,17 +72,13 @@ func pack(ctx context.Context, w io.Writer, entries []entry, shape func(*tar.Hea
 	return Packed{Digest: hex.EncodeToString(digest.Sum(nil)), Size: compressed.out, Files: len(entries)}, nil
 }
 
-// WriteTar writes what is below root as a tar, with the entries below the folder at. Of each header, path, kind, permissions, target and
-// time are kept, which shape may change.
-func WriteTar(ctx context.Context, archive *tar.Writer, root, at string, shape func(*tar.Header)) error {
+// WriteTar writes what is below root as a tar. Of each header, path, kind, permissions, target and time are kept, which shape may change.
+func WriteTar(ctx context.Context, archive *tar.Writer, root string, shape func(*tar.Header)) error {
 	entries, _, err := list(root, Selection{})
 	if err != nil {
 		return err
 	}
-	return packEntries(ctx, archive, entries, func(h *tar.Header) {
-		h.Name = at + "/" + h.Name
-		shape(h)
-	})
+	return packEntries(ctx, archive, entries, shape)
 }
 
 func packEntries(ctx context.Context, archive *tar.Writer, entries []entry, shape func(*tar.Header)) error {
@@ -125,10 +121,17 @@ func add(ctx context.Context, archive *tar.Writer, e readEntry) error {
 // PackFile writes a snapshot of what is selected below root, except the home, into a file of this user alone. If a file became shorter
 // while it was read, everything is read once more.
 func PackFile(ctx context.Context, path, root string, selected Selection) (Packed, error) {
-	return packFile(ctx, path, root, selected, asRead)
+	return packer{root, selected, asRead}.packFile(ctx, path)
 }
 
-func packFile(ctx context.Context, path, root string, selected Selection, shape func(*tar.Header)) (packed Packed, err error) {
+// packer packs what is selected below root; shape may change the header of each entry.
+type packer struct {
+	root     string
+	selected Selection
+	shape    func(*tar.Header)
+}
+
+func (p packer) packFile(ctx context.Context, path string) (packed Packed, err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return Packed{}, fmt.Errorf("write a snapshot: %w", err)
@@ -138,16 +141,16 @@ func packFile(ctx context.Context, path, root string, selected Selection, shape 
 			err = errors.Join(err, os.Remove(path))
 		}
 	}()
-	packed, err = packTo(ctx, f, root, selected, shape)
+	packed, err = p.packTo(ctx, f)
 	if errors.Is(err, errShrunk) {
-		packed, err = packTo(ctx, f, root, selected, shape)
+		packed, err = p.packTo(ctx, f)
 	}
 	return packed, err
 }
 
 // packTo writes a snapshot into an open file, in place of what it has.
-func packTo(ctx context.Context, f *os.File, root string, selected Selection, shape func(*tar.Header)) (Packed, error) {
-	entries, warnings, err := list(root, selected)
+func (p packer) packTo(ctx context.Context, f *os.File) (Packed, error) {
+	entries, warnings, err := list(p.root, p.selected)
 	if err != nil {
 		return Packed{}, err
 	}
@@ -157,7 +160,7 @@ func packTo(ctx context.Context, f *os.File, root string, selected Selection, sh
 	if err := f.Truncate(0); err != nil {
 		return Packed{}, fmt.Errorf("write a snapshot: %w", err)
 	}
-	packed, err := pack(ctx, f, entries, shape)
+	packed, err := pack(ctx, f, entries, p.shape)
 	packed.Warnings = warnings
 	return packed, err
 }

@@ -58,7 +58,7 @@ func (b *Builder) passwords(ctx context.Context, file *build.File, choice *build
 		_, given := choice.Inputs[in.Name]
 		again := slices.Contains(flags.passwords, in.Name)
 		if in.Type != build.PasswordInput || given ||
-			!again && (in.Given || source.unpacked || !usesInput(ctx, file, *choice, source, in.Name)) {
+			!again && (in.Given || source.unpacked || !source.usesInput(ctx, file, *choice, in.Name)) {
 			continue
 		}
 		if source.received {
@@ -99,7 +99,7 @@ func missingPassword(name string, again bool) string {
 
 // usesInput reports whether the steps that a choice selects are other ones with a value for an input than without. It plans twice, since a
 // value can reach a step through other variables and through files.
-func usesInput(ctx context.Context, file *build.File, choice build.Choice, source *buildSource, name string) bool {
+func (s *buildSource) usesInput(ctx context.Context, file *build.File, choice build.Choice, name string) bool {
 	var digests [2][]string
 	for i, value := range []string{"", "any password"} {
 		choice.Inputs = maps.Clone(choice.Inputs)
@@ -108,7 +108,7 @@ func usesInput(ctx context.Context, file *build.File, choice build.Choice, sourc
 		}
 		choice.Inputs[name] = value
 		plan, problems := build.MakePlan(file, choice)
-		if problems.Err() != nil || replaceInFiles(ctx, plan, source) != nil {
+		if problems.Err() != nil || s.replaceInFiles(ctx, plan) != nil {
 			return false // the build is refused for it, whatever the password is
 		}
 		for _, step := range plan.Steps {

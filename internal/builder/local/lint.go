@@ -60,7 +60,7 @@ func (b *Builder) missingVariables(
 	if err != nil {
 		return nil, err
 	}
-	_, _, err = makePlan(ctx, file, choice, source, flags.Strict)
+	_, _, err = source.makePlan(ctx, file, choice, flags.Strict)
 	problems, ok := errors.AsType[fault.Problems](err)
 	if !ok {
 		return nil, err

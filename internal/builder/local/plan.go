@@ -54,10 +54,10 @@ func (b *Builder) planBuild(ctx context.Context, source *buildSource, flags Opti
 		return job{}, err
 	}
 	resumes.addNeeded(&choice, func() (*build.Plan, error) {
-		plan, _, err := makePlan(ctx, file, choice, source, flags.Strict)
+		plan, _, err := source.makePlan(ctx, file, choice, flags.Strict)
 		return plan, err
 	})
-	plan, problems, err := makePlan(ctx, file, choice, source, flags.Strict)
+	plan, problems, err := source.makePlan(ctx, file, choice, flags.Strict)
 	if plan != nil {
 		b.Problems(append(warnings, problems.Warnings()...))
 	}
@@ -96,13 +96,7 @@ func (b *Builder) warnOf(notes []string) {
 }
 
 // makePlan plans a choice, files with variables included. The problems are warnings.
-func makePlan(
-	ctx context.Context,
-	file *build.File,
-	choice build.Choice,
-	source *buildSource,
-	strict bool,
-) (*build.Plan, fault.Problems, error) {
+func (s *buildSource) makePlan(ctx context.Context, file *build.File, choice build.Choice, strict bool) (*build.Plan, fault.Problems, error) {
 	plan, problems := build.MakePlan(file, choice)
 	if strict {
 		problems = build.Strict(problems) // a variable may decide the name of a field
@@ -110,22 +104,22 @@ func makePlan(
 	if err := problems.Err(); err != nil {
 		return nil, nil, err
 	}
-	return plan, problems, replaceInFiles(ctx, plan, source)
+	return plan, problems, s.replaceInFiles(ctx, plan)
 }
 
 // replaceInFiles records which files of the workspace have variables that steps replace. In the folder itself nothing is replaced.
-func replaceInFiles(ctx context.Context, plan *build.Plan, source *buildSource) error {
+func (s *buildSource) replaceInFiles(ctx context.Context, plan *build.Plan) error {
 	var problems fault.Problems
 	for i := range plan.Steps {
 		step := &plan.Steps[i]
-		err := worker.Texts(ctx, source.root, step.Spec.Files, func(t worker.Text) error {
+		err := worker.Texts(ctx, s.root, step.Spec.Files, func(t worker.Text) error {
 			problems.Add(plan.Replace(step.ID, t.Name, t.Content)...)
 			return nil
 		})
 		if err != nil {
 			return fault.New(fault.Invalid, "%s: %s: %w", step.At, step.Path(), err)
 		}
-		if source.inPlace && len(step.Replaces) > 0 {
+		if s.inPlace && len(step.Replaces) > 0 {
 			return fault.New(fault.Invalid, "--in-place would replace the variables in %s itself", step.Replaces[0].Path).
 				WithHint("waybill run   # in copies of the folder")
 		}

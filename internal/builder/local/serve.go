@@ -228,19 +228,18 @@ func (s *servedBuild) acknowledged(ctx context.Context) bool {
 }
 
 // workUnplanned runs a build that has no plan: a program that reads the results learns the same as a person here.
-func (b *Builder) workUnplanned(ctx context.Context, source *buildSource, flags Options, in *inbox, cause error) error {
-	id, place, err := b.buildPlace(flags)
-	if err != nil {
+func (b *Builder) workUnplanned(ctx context.Context, j job, cause error) (err error) {
+	if j.id, j.place, err = b.buildPlace(j.flags); err != nil {
 		return errors.Join(cause, err)
 	}
-	plan := &build.Plan{
-		File:        flags.File,
-		Environment: flags.Environment,
+	j.plan = &build.Plan{
+		File:        j.flags.File,
+		Environment: j.flags.Environment,
 		Stages:      []build.PlanStage{},
 		Steps:       []build.PlanStep{},
-		Timeout:     flags.Timeout,
+		Timeout:     j.flags.Timeout,
 	}
-	return b.failServed(ctx, job{id: id, place: place, plan: plan, source: source, flags: flags, inbox: in}, cause)
+	return b.failServed(ctx, j, cause)
 }
 
 // failServed records and serves a build none of whose steps can run, and returns the cause.

@@ -71,7 +71,7 @@ func (b *Builder) prepare(ctx context.Context, folder string, flags Options) (j 
 	}
 	j, err = b.planBuild(ctx, source, flags, in)
 	if err != nil && flags.Serve.On && !flags.DryRun.On() {
-		err = b.workUnplanned(ctx, source, flags, in, err)
+		err = b.workUnplanned(ctx, job{source: source, flags: flags, inbox: in}, err)
 	}
 	if err != nil {
 		return job{}, nil, errors.Join(err, end())

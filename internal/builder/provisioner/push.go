@@ -146,7 +146,7 @@ func (s *Snapshots) Push(ctx context.Context, t Target) (moved bool, err error) 
 	defer transport.CloseIdleConnections()
 	p := &push{Target: t, silence: cmp.Or(s.Silence, pushSilence), http: &http.Client{Transport: transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return errors.New("a worker does not redirect") }}}
-	before, err := p.ask(ctx, http.MethodGet, provisionerv1.PathWorkspace, nil, 0)
+	before, err := p.ask(ctx, provisionerv1.PathWorkspace, nil, 0)
 	if err != nil || before.Done {
 		return false, err
 	}
@@ -161,7 +161,7 @@ func (s *Snapshots) Push(ctx context.Context, t Target) (moved bool, err error) 
 	if err := skip(blob, before.Received); err != nil {
 		return false, fmt.Errorf("read the snapshot: %w", err)
 	}
-	after, err := p.ask(ctx, http.MethodPut, provisionerv1.PathWorkspace+"?offset="+strconv.FormatInt(before.Received, 10), blob, size-before.Received)
+	after, err := p.ask(ctx, provisionerv1.PathWorkspace+"?offset="+strconv.FormatInt(before.Received, 10), blob, size-before.Received)
 	switch {
 	case err != nil:
 		return p.sent.Load() > 0, err
@@ -192,14 +192,16 @@ type push struct {
 // errPushSilence is the cause of a request that a worker left unanswered.
 var errPushSilence = fault.New(fault.Unavailable, "the worker has been silent for too long")
 
-// ask makes a request.
-func (p *push) ask(ctx context.Context, method, path string, body io.Reader, length int64) (state provisionerv1.WorkspaceState, err error) {
+// ask requests the state of the workspace, or sends a body of it if there is one.
+func (p *push) ask(ctx context.Context, path string, body io.Reader, length int64) (state provisionerv1.WorkspaceState, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watch := time.AfterFunc(p.silence, func() { cancel(errPushSilence) })
 	defer watch.Stop()
 	var content io.Reader
+	method := http.MethodGet
 	if body != nil {
+		method = http.MethodPut
 		content = readerFunc(func(b []byte) (int, error) {
 			watch.Reset(p.silence)
 			n, err := body.Read(b)

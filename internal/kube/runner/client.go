@@ -47,8 +47,8 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
-func (c *Client) do(ctx context.Context, method, path string, query url.Values, body io.Reader) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, method, "http://shim"+path+"?"+query.Encode(), body)
+func (c *Client) do(ctx context.Context, method, target string, body io.Reader) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, "http://shim"+target, body)
 	if err != nil {
 		return nil, err
 	}
@@ -64,14 +64,14 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 	_ = response.Body.Close()                                       // only read
 	why := strings.TrimSpace(string(text))
 	if response.StatusCode == http.StatusNotFound {
-		return nil, fmt.Errorf("reach the shim: %s answers %s", path, response.Status) // the other shim has the port
+		return nil, fmt.Errorf("reach the shim: %s answers %s", request.URL.Path, response.Status) // the other shim has the port
 	}
 	return nil, &refusal{response.StatusCode, why}
 }
 
 // call makes a request with a short answer and returns it.
-func (c *Client) call(ctx context.Context, method, path string, query url.Values, body io.Reader) (_ []byte, err error) {
-	response, err := c.do(ctx, method, path, query, body)
+func (c *Client) call(ctx context.Context, method, target string, body io.Reader) (_ []byte, err error) {
+	response, err := c.do(ctx, method, target, body)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 func (c *Client) post(ctx context.Context, path string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, callLimit, fmt.Errorf("no answer within %s", callLimit))
 	defer cancel()
-	_, err := c.call(ctx, http.MethodPost, path, nil, nil)
+	_, err := c.call(ctx, http.MethodPost, path, nil)
 	return err
 }
 
@@ -92,7 +92,7 @@ func (c *Client) post(ctx context.Context, path string) error {
 func (c *Client) Upload(ctx context.Context, snapshot *os.File) (has int64, err error) {
 	within, cancel := context.WithTimeoutCause(ctx, callLimit, fmt.Errorf("no answer within %s", callLimit))
 	defer cancel()
-	if has, err = offsetOf(c.call(within, http.MethodGet, shimv1.PathUpload, nil, nil)); err != nil {
+	if has, err = offsetOf(c.call(within, http.MethodGet, shimv1.PathUpload, nil)); err != nil {
 		return 0, err
 	}
 	info, err := snapshot.Stat()
@@ -100,7 +100,7 @@ func (c *Client) Upload(ctx context.Context, snapshot *os.File) (has int64, err 
 		return has, err
 	}
 	rest := io.NewSectionReader(snapshot, has, info.Size()-has)
-	now, err := offsetOf(c.call(ctx, http.MethodPut, shimv1.PathUpload, url.Values{"offset": {strconv.FormatInt(has, 10)}}, rest))
+	now, err := offsetOf(c.call(ctx, http.MethodPut, shimv1.PathUpload+"?offset="+strconv.FormatInt(has, 10), rest))
 	if err == nil && now != info.Size() {
 		err = fmt.Errorf("the pod has %d of %d bytes of the workspace", now, info.Size())
 	}
@@ -117,14 +117,14 @@ func offsetOf(text []byte, err error) (int64, error) {
 
 // Unpack has the init container unpack the snapshot, whose tar has this digest, and end.
 func (c *Client) Unpack(ctx context.Context, digest string) error {
-	_, err := c.call(ctx, http.MethodPost, shimv1.PathUnpack, url.Values{"digest": {digest}}, nil)
+	_, err := c.call(ctx, http.MethodPost, shimv1.PathUnpack+"?digest="+url.QueryEscape(digest), nil)
 	return err
 }
 
 // Output returns the spool from a byte on. With follow it ends when the spool does, else with what there is.
 func (c *Client) Output(ctx context.Context, offset int64, follow bool) (io.ReadCloser, error) {
-	response, err := c.do(ctx, http.MethodGet, shimv1.PathOutput,
-		url.Values{"offset": {strconv.FormatInt(offset, 10)}, "follow": {strconv.FormatBool(follow)}}, nil)
+	response, err := c.do(ctx, http.MethodGet,
+		shimv1.PathOutput+"?offset="+strconv.FormatInt(offset, 10)+"&follow="+strconv.FormatBool(follow), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (c *Client) Release(ctx context.Context) error { return c.post(ctx, shimv1.
 // Files unpacks files of the workspace into dir, which is made: those that match globs, or the parts of caches. It returns how many bytes
 // came. After an error what is in dir must not be used.
 func (c *Client) Files(ctx context.Context, kind string, names []string, dir string) (received int64, err error) {
-	response, err := c.do(ctx, http.MethodGet, shimv1.PathFiles, url.Values{kind: names}, nil)
+	response, err := c.do(ctx, http.MethodGet, shimv1.PathFiles+"?"+url.Values{kind: names}.Encode(), nil)
 	if err != nil {
 		return 0, err
 	}

@@ -20,6 +20,7 @@ import (
 	"connectrpc.com/connect"
 
 	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
+	"github.com/waybill-dev/waybill/internal/listener"
 )
 
 // Bounds of a push.
@@ -88,11 +89,11 @@ func (b *Inbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Serve answers requests until ctx ends, as [Server.Serve] does.
 func (b *Inbox) Serve(ctx context.Context, l net.Listener) error {
-	return serve(ctx, l, b, b.Log, func() {
+	return serve(ctx, l, listener.Config{Handler: b, Log: b.Log, Ending: func() {
 		if next := b.next.Load(); next != nil {
 			next.endStreams()
 		}
-	})
+	}})
 }
 
 // Pass hands every later request to the API of the build's results, except those about the snapshot.

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/waybill-dev/waybill/internal/bubbletest"
+	"github.com/waybill-dev/waybill/internal/listener"
 	"github.com/waybill-dev/waybill/internal/networktest"
 )
 
@@ -18,7 +19,9 @@ func TestAConnectionWithoutARequestIsNoFault(t *testing.T) {
 		network := networktest.NewMemory(0)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- serve(ctx, network, http.NotFoundHandler(), slog.New(slog.DiscardHandler), func() {}) }()
+		go func() {
+			ended <- serve(ctx, network, listener.Config{Handler: http.NotFoundHandler(), Log: slog.New(slog.DiscardHandler)})
+		}()
 		connection, err := network.Dial(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -102,17 +102,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 
 // Serve answers requests until ctx ends; then streams end, and other requests have a few seconds.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	return serve(ctx, l, s, s.Log, s.endStreams)
+	return serve(ctx, l, listener.Config{Handler: s, Log: s.Log, Ending: s.endStreams})
 }
 
 // endStreams has the streams end with what they have sent.
 func (s *Server) endStreams() { s.ending.Do(func() { close(s.closing) }) }
 
-// serve answers requests until ctx ends; then it calls ending, and requests have a few seconds.
-func serve(ctx context.Context, l net.Listener, handler http.Handler, log *slog.Logger, ending func()) error {
-	return listener.Serve(ctx, l, listener.Config{Name: "the worker API", Handler: handler, Log: log, Connections: mostConnections,
-		Header: mostHeader, HeaderTime: headerTimeout, IdleTime: idleTimeout, Drain: drainTimeout, Ending: ending,
-		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: mostStreams, SendPingTimeout: keepAliveEvery, PingTimeout: writeTimeout}})
+// serve answers requests within the bounds of the worker API until ctx ends; then it calls c.Ending, and requests have a few seconds.
+func serve(ctx context.Context, l net.Listener, c listener.Config) error {
+	c.Name, c.Connections, c.Header = "the worker API", mostConnections, mostHeader
+	c.HeaderTime, c.IdleTime, c.Drain = headerTimeout, idleTimeout, drainTimeout
+	c.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: mostStreams, SendPingTimeout: keepAliveEvery, PingTimeout: writeTimeout}
+	return listener.Serve(ctx, l, c)
 }
 
 // Break reports that the build could not be recorded and so will have no final marker. Streams end with DATA_LOSS after what is there.

@@ -119,27 +119,27 @@ func cut(value string) string { return value[:min(len(value), maxPath)] }
 // is an empty one.
 func (p *program) call(ctx context.Context, stdin func() io.Reader, verb string, args ...string) (report, error) {
 	argv := append([]string{"sh", "-c", callLine, "waybill", p.path(), p.folder, verb}, args...)
-	answer, exit, reason, err := p.run(ctx, stdin, argv)
-	if err == nil && exit == exitUnsent {
+	ran, err := p.run(ctx, stdin, argv)
+	if err == nil && ran.exit == exitUnsent {
 		if err := p.send(ctx); err != nil {
 			return nil, err
 		}
-		answer, exit, reason, err = p.run(ctx, stdin, argv)
+		ran, err = p.run(ctx, stdin, argv)
 	}
-	if fence := answer.first("passed"); fence != "" && p.passed != nil {
+	if fence := ran.first("passed"); fence != "" && p.passed != nil {
 		p.passed(fence)
 	}
-	return answer, p.check(ctx, verb, answer, exit, reason, err)
+	return ran.report, p.check(ctx, verb, ran, err)
 }
 
 // check returns the error of a call. Only a call that has reported its own end is a success.
-func (p *program) check(ctx context.Context, verb string, answer report, exit int, reason string, err error) error {
+func (p *program) check(ctx context.Context, verb string, ran ended, err error) error {
 	switch {
 	case err != nil:
 		return unreachable(ctx, p.name, err)
-	case exit != 0:
-		return p.failure(exit, verb, reason, answer)
-	case answer.first("done") != verb:
+	case ran.exit != 0:
+		return p.failure(ran.exit, verb, ran.reason, ran.report)
+	case ran.first("done") != verb:
 		return fault.New(fault.Failed, "host %s: the answer to %s is not complete", p.name, verb).
 			WithHint("if this happens again, look at %s on the host", p.folder)
 	}
@@ -160,27 +160,34 @@ func (p *program) path() string {
 	return path.Join(p.folder, ".waybill", "host-"+hex.EncodeToString(sum[:]))
 }
 
-func (p *program) run(ctx context.Context, stdin func() io.Reader, argv []string) (report, int, string, error) {
+// ended is a run of the program that reached its end.
+type ended struct {
+	report
+	exit   int
+	reason string // its standard error
+}
+
+func (p *program) run(ctx context.Context, stdin func() io.Reader, argv []string) (ended, error) {
 	var out, reason bounded
 	var in io.Reader
 	if stdin != nil {
 		in = stdin()
 	}
 	exit, err := p.host.Run(ctx, argv, in, &out, &reason)
-	return parseReport(out.String()), exit, strings.TrimSpace(reason.String()), err
+	return ended{parseReport(out.String()), exit, strings.TrimSpace(reason.String())}, err
 }
 
 // send stores the program on the host, unless the host lacks what it needs.
 func (p *program) send(ctx context.Context) error {
 	argv := []string{"sh", "-c", sendLine, "waybill", p.folder, p.path(), strconv.Itoa(len(hostProgram))}
-	answer, exit, reason, err := p.run(ctx, func() io.Reader { return strings.NewReader(hostProgram) }, argv)
-	if exit > 0 && exit < exitSignal && exit != exitForeign { // of a tool of the host
-		exit = exitDisk
+	ran, err := p.run(ctx, func() io.Reader { return strings.NewReader(hostProgram) }, argv)
+	if ran.exit > 0 && ran.exit < exitSignal && ran.exit != exitForeign { // of a tool of the host
+		ran.exit = exitDisk
 	}
-	if err := p.check(ctx, "install", answer, exit, reason, err); err != nil {
+	if err := p.check(ctx, "install", ran, err); err != nil {
 		return err
 	}
-	if lacks := answer["lacks"]; len(lacks) > 0 {
+	if lacks := ran.report["lacks"]; len(lacks) > 0 {
 		return fault.Permanent(fault.New(fault.Unavailable, "host %s lacks %s", p.name, strings.Join(lacks, ", ")).
 			WithHint("install what is missing on the host"))
 	}

@@ -51,19 +51,19 @@ func (t *attempt) replicate(ctx context.Context) (Output, error) {
 		out.Already = answer.first("state") == "present"
 		return out, nil
 	}
-	lacks := map[string]bool{}
+	lacking := transfer{&a.archive, m, map[string]bool{}}
 	for _, name := range answer["lacks"] {
-		lacks[name] = true
+		lacking.lacks[name] = true
 	}
-	if out.Sent, err = t.checkSpace(m, lacks, answer.first("free")); err != nil {
+	if out.Sent, err = t.checkSpace(lacking, answer.first("free")); err != nil {
 		return Output{}, err
 	}
-	resumed, err := t.sendLarge(ctx, &a.archive, m, lacks, partsOf(answer))
+	resumed, err := t.sendLarge(ctx, lacking, partsOf(answer))
 	if err != nil {
 		return Output{}, err
 	}
 	out.Sent -= resumed
-	return out, t.send(ctx, &a.archive, m, lacks)
+	return out, t.send(ctx, lacking)
 }
 
 // large is the size in bytes from which a content is sent by itself. What arrives of it before a
@@ -83,20 +83,27 @@ func partsOf(answer report) map[string]int64 {
 	return parts
 }
 
+// transfer is a release on its way to a host.
+type transfer struct {
+	*archive
+	manifest
+	lacks map[string]bool // contents that the host does not have, by name
+}
+
 // sendLarge sends the large contents that the host lacks, and takes them from lacks. It returns the
 // number of bytes that were there.
-func (t *attempt) sendLarge(ctx context.Context, a *archive, m manifest, lacks map[string]bool, parts map[string]int64) (resumed int64, err error) {
-	known := m.byPath()
-	if !slices.ContainsFunc(m, func(e entry) bool { return e.size >= large && lacks[e.content()] }) {
+func (t *attempt) sendLarge(ctx context.Context, r transfer, parts map[string]int64) (resumed int64, err error) {
+	known := r.byPath()
+	if !slices.ContainsFunc(r.manifest, func(e entry) bool { return e.size >= large && r.lacks[e.content()] }) {
 		return 0, nil
 	}
-	return resumed, a.visit(ctx, func(e entry, content io.Reader) error {
+	return resumed, r.visit(ctx, func(e entry, content io.Reader) error {
 		e = known[e.path]
 		name := e.content()
-		if e.size < large || !lacks[name] || e.source != "" {
+		if e.size < large || !r.lacks[name] || e.source != "" {
 			return nil
 		}
-		delete(lacks, name)
+		delete(r.lacks, name)
 		offset := parts[name]
 		if offset >= e.size {
 			offset = 0 // it is not what it says: else it would have its name
@@ -113,11 +120,11 @@ func (t *attempt) sendLarge(ctx context.Context, a *archive, m manifest, lacks m
 
 // checkSpace returns the bytes to be sent. The host needs room for twice as much: received, and
 // kept.
-func (t *attempt) checkSpace(m manifest, lacks map[string]bool, free string) (int64, error) {
+func (t *attempt) checkSpace(r transfer, free string) (int64, error) {
 	var need int64
 	counted := map[string]bool{}
-	for _, e := range m {
-		if name := e.content(); lacks[name] && !counted[name] {
+	for _, e := range r.manifest {
+		if name := e.content(); r.lacks[name] && !counted[name] {
 			counted[name] = true
 			need += e.size
 		}
@@ -131,11 +138,11 @@ func (t *attempt) checkSpace(m manifest, lacks map[string]bool, free string) (in
 }
 
 // send streams the release: the contents that the host lacks, and the names that they have in it.
-func (t *attempt) send(ctx context.Context, a *archive, m manifest, lacks map[string]bool) error {
+func (t *attempt) send(ctx context.Context, sent transfer) error {
 	r, w := io.Pipe()
 	written := make(chan error, 1)
 	go func() {
-		err := writeRelease(ctx, w, a, m, lacks)
+		err := sent.write(ctx, w)
 		w.CloseWithError(err)
 		written <- err
 	}()
@@ -157,20 +164,20 @@ const (
 	freshDir    = "releases/.new/"     // the release
 )
 
-// writeRelease writes the tar.gz from which the host makes a release. A file of the release is a hard link
+// write writes the tar.gz from which the host makes a release. A file of the release is a hard link
 // to its content. Names of hosts' tars differ least in the format of GNU: busybox knows no other for long ones.
-func writeRelease(ctx context.Context, w io.Writer, a *archive, m manifest, lacks map[string]bool) error {
+func (r transfer) write(ctx context.Context, w io.Writer) error {
 	packets := bufio.NewWriterSize(w, 64<<10) // each write is a packet of ssh, and the compressor makes small ones
 	zipped, err := gzip.NewWriterLevel(packets, gzip.BestSpeed)
 	if err != nil {
 		return err
 	}
 	stream := tar.NewWriter(zipped)
-	if err := writeContents(ctx, stream, a, m, lacks); err != nil {
+	if err := r.writeContents(ctx, stream); err != nil {
 		return err
 	}
-	for _, e := range m {
-		if err := stream.WriteHeader(headerOf(e, lacks)); err != nil {
+	for _, e := range r.manifest {
+		if err := stream.WriteHeader(headerOf(e, r.lacks)); err != nil {
 			return err
 		}
 	}
@@ -195,16 +202,16 @@ func headerOf(e entry, lacks map[string]bool) *tar.Header {
 }
 
 // writeContents writes the contents that the host lacks, each once.
-func writeContents(ctx context.Context, stream *tar.Writer, a *archive, m manifest, lacks map[string]bool) error {
-	if len(lacks) == 0 {
+func (r transfer) writeContents(ctx context.Context, stream *tar.Writer) error {
+	if len(r.lacks) == 0 {
 		return nil
 	}
-	known := m.byPath()
+	known := r.byPath()
 	sent := map[string]bool{}
-	return a.visit(ctx, func(e entry, content io.Reader) error {
+	return r.visit(ctx, func(e entry, content io.Reader) error {
 		e = known[e.path]
 		name := e.content()
-		if !lacks[name] || sent[name] || e.source != "" {
+		if !r.lacks[name] || sent[name] || e.source != "" {
 			return nil
 		}
 		sent[name] = true
