@@ -1,6 +1,7 @@
 package deployer_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -151,27 +152,26 @@ func (f *fake) head(name string) log {
 func (f *fake) Entries(_ context.Context, q journal.EntryQuery) ([]pipeline.Entry, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	rows := f.logs[q.Pipeline].after(q.After)
-	if q.UpTo != 0 {
-		rows = slices.DeleteFunc(rows, func(e pipeline.Entry) bool { return e.Seq > q.UpTo })
-	}
-	if q.Deployment != 0 {
-		rows = slices.DeleteFunc(rows, func(e pipeline.Entry) bool { return e.Deployment != q.Deployment })
-	}
-	if q.Limit != 0 {
-		rows = rows[:min(q.Limit, len(rows))]
-	}
-	for i := range rows {
-		if !q.Digests {
-			rows[i].Digest = pipeline.Digest{}
+	var rows []pipeline.Entry
+	for _, e := range f.logs[q.Pipeline].after(q.After) {
+		if q.UpTo != 0 && e.Seq > q.UpTo || q.Limit != 0 && len(rows) == q.Limit {
+			break
 		}
+		if q.Deployment != 0 && e.Deployment != q.Deployment {
+			continue
+		}
+		if !q.Digests {
+			e.Digest = pipeline.Digest{}
+		}
+		rows = append(rows, e)
 	}
 	return rows, nil
 }
 
-// after returns the entries behind a position.
+// after returns the entries after a position, which the caller does not change.
 func (l *log) after(seq int64) []pipeline.Entry {
-	return slices.DeleteFunc(slices.Clone(l.entries), func(e pipeline.Entry) bool { return e.Seq <= seq })
+	first, _ := slices.BinarySearchFunc(l.entries, seq+1, func(e pipeline.Entry, seq int64) int { return cmp.Compare(e.Seq, seq) })
+	return l.entries[first:len(l.entries):len(l.entries)]
 }
 
 func (f *fake) Head(_ context.Context, name string) (journal.Head, error) {
@@ -229,7 +229,7 @@ func (f *fake) Pass(_ context.Context, lease journal.Lease, since int64, decide 
 		}
 	}
 	l.passes++
-	locked := journal.Locked{Head: l.Head, Now: time.Now().Add(f.ahead), Newer: l.after(since)}
+	locked := journal.Locked{Head: l.Head, Now: time.Now().Add(f.ahead), Newer: slices.Clone(l.after(since))}
 	change, err := decide(locked)
 	if err == nil && f.tryTwice > 0 {
 		f.tryTwice--
