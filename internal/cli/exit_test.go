@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -122,6 +123,29 @@ func execute(t *testing.T, line []string) (status int, said string) {
 	var out, errs bytes.Buffer
 	a := &cmdline.App{Place: assembly.Place{Dir: dir, Environment: func(string) string { return "" }}, In: strings.NewReader(""), Out: &out, Err: &errs}
 	return runLine(t.Context(), a, line), errs.String()
+}
+
+// Help is read on terminals of any width, and a line that the terminal breaks leaves the flags' table unreadable.
+func TestHelpWraps(t *testing.T) {
+	t.Parallel()
+	var check func(name string, c *cobra.Command)
+	check = func(name string, c *cobra.Command) {
+		var out bytes.Buffer
+		a := &cmdline.App{In: strings.NewReader(""), Out: &out, Err: &out}
+		if status := runLine(t.Context(), a, append(strings.Fields(name), "--help")); status != fault.ExitDone {
+			t.Errorf("waybill %s --help: exit status %d", name, status)
+		}
+		for line := range strings.Lines(out.String()) {
+			line = strings.TrimSuffix(line, "\n")
+			if columns := utf8.RuneCountInString(line); columns > helpColumns {
+				t.Errorf("waybill %s --help has a line of %d columns, more than %d: %s", name, columns, helpColumns, line)
+			}
+		}
+		for _, sub := range c.Commands() {
+			check(name+" "+sub.Name(), sub)
+		}
+	}
+	check("", rootCommand(&cmdline.App{}))
 }
 
 // Every command shows how it is used, and its arguments are completed unless they are files, folders or new names.

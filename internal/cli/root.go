@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/cli/action"
@@ -22,6 +25,9 @@ const (
 	groupLook  = "look"
 	groupServe = "serve"
 )
+
+// helpColumns is the number of columns at which help wraps.
+const helpColumns = 100
 
 const rootHelp = `Waybill takes a revision from commit to every environment that should run it,
 and never loses its place: kill it at any moment, run it again, and it resumes.
@@ -63,6 +69,7 @@ func rootCommand(a *cmdline.App) *cobra.Command {
 		}
 		help(c, arguments)
 	})
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", helpColumns)))
 	addGlobals(a, root)
 	root.AddGroup(
 		&cobra.Group{ID: groupWork, Title: "Ship:"},

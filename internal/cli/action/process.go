@@ -18,7 +18,7 @@ import (
 
 func ProcessCommand(a *cmdline.App) *cobra.Command {
 	return cmdline.Group("process", "Execute processes of server.yaml, and describe them",
-		"A process is a handler with a version and described inputs; each execution is a job, an action of kind job.",
+		"A process is a handler with a version and described inputs; each execution is a job, an action of\nkind job.",
 		processListCommand(a), processShowCommand(a), processRunCommand(a))
 }
 

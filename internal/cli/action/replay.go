@@ -31,7 +31,8 @@ ended ones stay what they are, and the new ones keep to the limits of their lane
 interruption --resume continues: nothing is done twice. Steps of deployments are retried
 with their deployments; name a handler to leave them out.`,
 		Example: cmdline.Examples("waybill action replay --status failed --since 2h --dry-run",
-			"waybill action replay --handler notify --status retries_exhausted --status failed --since 2026-12-01T03:00:00Z --until 2026-12-01T05:00:00Z"),
+			"waybill action replay --handler notify --status retries_exhausted --status failed \\",
+			"  --since 2026-12-01T03:00:00Z --until 2026-12-01T05:00:00Z"),
 		Args: cmdline.Arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := flags.read(time.Now()); err != nil {

@@ -18,9 +18,9 @@ func Command(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Copy the log of a home into FILE, also while it is in use",
-		Long: `Copies the log of a home into a new file, while instances work, and checks the copy. Blobs, server.yaml
-and the home's token are not in it: copy the blobs after the log (see docs/operate.md). A log on
-PostgreSQL is backed up with pg_dump; the command is printed.`,
+		Long: `Copies the log of a home into a new file, while instances work, and checks the copy. Blobs,
+server.yaml and the home's token are not in it: copy the blobs after the log (see docs/operate.md).
+A log on PostgreSQL is backed up with pg_dump; the command is printed.`,
 		Example: cmdline.Examples("waybill backup waybill-$(date +%F).db"),
 		Args:    cmdline.Arguments(1, 1, "FILE"),
 		RunE: func(c *cobra.Command, arguments []string) error {
@@ -39,9 +39,10 @@ func RestoreCommand(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Replace the log of a home by a backup, and keep the old one beside it",
-		Long: `Checks a file that waybill backup wrote and puts it in the place of the home's log, which is kept beside it. No
-instance may run in the home. Actions are in the state of the backup: those that ended since then run
-again, with the same ids. A log on PostgreSQL is restored with pg_restore; the command is printed.`,
+		Long: `Checks a file that waybill backup wrote and puts it in the place of the home's log, which is kept
+beside it. No instance may run in the home. Actions are in the state of the backup: those that ended
+since then run again, with the same ids. A log on PostgreSQL is restored with pg_restore; the
+command is printed.`,
 		Example: cmdline.Examples("waybill restore waybill-2026-11-22.db", "waybill restore waybill-2026-11-22.db --home /srv/waybill"),
 		Args:    cmdline.Arguments(1, 1, "FILE"),
 		RunE: func(c *cobra.Command, arguments []string) error {

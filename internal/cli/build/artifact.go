@@ -26,8 +26,9 @@ func buildArtifactCommand(a *cmdline.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "artifact BUILD [NAME|ID]",
 		Short: "List what a build's steps made, or copy one of it",
-		Long: `Lists the artifacts of a build. With the name or the id of one, copies it into a file of this folder,
-or into --to. A file that is there already is not replaced, and the digest of the copy is verified.`,
+		Long: `Lists the artifacts of a build. With the name or the id of one, copies it into a file of this
+folder, or into --to. A file that is there already is not replaced, and the digest of the copy is
+verified.`,
 		Example: cmdline.Examples(
 			"waybill build artifact 3",
 			"waybill build artifact 3 dist/shop.tar.gz",

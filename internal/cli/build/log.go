@@ -23,11 +23,11 @@ func buildLogCommand(a *cmdline.App) *cobra.Command {
 		Use:   "log BUILD [STAGE/STEP]",
 		Short: "Print what a build's steps printed",
 		Long: `Prints the lines of a step, or of every step with the step in front. A step may also be named by its
-number, by its name, or by the beginning of that, if no other step fits. What a terminal would obey is
-left out; on a terminal colours stay. With --raw the bytes that a step printed are printed
+number, by its name, or by the beginning of that, if no other step fits. What a terminal would obey
+is left out; on a terminal colours stay. With --raw the bytes that a step printed are printed
 unchanged, without remarks of Waybill: use it to write a file. When nothing has run, the standard
-error says why; the status is 1 if it failed, and 4 if it was canceled. With --follow, Ctrl-C stops the
-printing only, and so does --timeout, with status 124.`,
+error says why; the status is 1 if it failed, and 4 if it was canceled. With --follow, Ctrl-C stops
+the printing only, and so does --timeout, with status 124.`,
 		Example: cmdline.Examples(
 			"waybill build log 3 test/unit --follow",
 			"waybill build log 3 --since 10m",

@@ -27,7 +27,7 @@ time. Upper and lower case are alike. Nothing is indexed: the logs are read, the
 first, so narrow the search down.`,
 		Example: cmdline.Examples(
 			"waybill build search panic 41 --server https://waybill.example.org",
-			"waybill build search 'connection refused' --project shop --since 24h --server https://waybill.example.org",
+			"waybill build search 'connection refused' --project shop --since 24h",
 		),
 		Args:              cmdline.Arguments(1, 2, "TEXT", "BUILD"),
 		ValidArgsFunction: completeBuilds(a),

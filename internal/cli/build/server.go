@@ -38,7 +38,7 @@ so an input of type password is refused there: give it by --password, which is k
 until the build's worker has it. Another build engine is given no passwords. A server runs whole
 stages; waybill run --step runs single steps on this computer.`,
 		Example: cmdline.Examples("waybill build run shop --server https://waybill.example.org --follow",
-			"waybill build run shop --branch topic --stage test -i log-level=debug --server https://waybill.example.org"),
+			"waybill build run shop --branch topic --stage test -i log-level=debug"),
 		Args: cmdline.Arguments(1, 1, "PROJECT"),
 		ValidArgsFunction: func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return completeProjects(a, c, given), cobra.ShellCompDirectiveNoFileComp

@@ -18,10 +18,11 @@ func ApproveCommand(a *cmdline.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "approve PIPELINE[#N] STAGE",
 		Short: "Approve or reject a stage that waits for it",
-		Long: `Records that you approve a stage, or with --reject that you reject it. It is for one deployment:
-the one that waits, or the one that is named, such as greeter#7, or with --revision that of a revision. Only a stage whose turn has come waits;
-"waybill pipeline show" lists what does. Each person counts once. A rejected stage waits until
-somebody approves it; "waybill deployment cancel" ends the deployment.
+		Long: `Records that you approve a stage, or with --reject that you reject it. It is for one deployment: the
+one that waits, or the one that is named, such as greeter#7, or with --revision that of a revision.
+Only a stage whose turn has come waits; "waybill pipeline show" lists what does. Each person counts
+once. A rejected stage waits until somebody approves it; "waybill deployment cancel" ends the
+deployment.
 
 With --server the token needs the scope approve, and its name is recorded.`,
 		Example: cmdline.Examples("waybill approve greeter prod --revision 3f2c9a1", "waybill approve greeter#7 prod",

@@ -35,8 +35,8 @@ committed. Facts say that something is done: host-artifact-replicated is the end
 replicate, host-deployed of deploy, host-deployment-tested of test, host-NAME of an own step NAME.
 Notes say what was asked, claimed, failed or decided. Without a name: this folder's pipeline.
 
-The log of an archived deployment (keep.entries in waybill.yaml) is in the blob store, and is printed
-when it is named: the log of its pipeline no longer has it.
+The log of an archived deployment (keep.entries in waybill.yaml) is in the blob store, and is
+printed when it is named: the log of its pipeline no longer has it.
 
 With --verify: reads the whole log of a pipeline, checks that each entry follows from those before
 it and that nothing breaks a rule, compares it with what the database keeps beside it and with the

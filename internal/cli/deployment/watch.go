@@ -18,8 +18,9 @@ func deploymentWatchCommand(a *cmdline.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "watch [DEPLOYMENT]",
 		Short: "Watch a deployment until it has ended; the exit status is that of ship",
-		Long: `Shows the progress of a deployment, as ship does, and does no work itself.
-Ctrl-C stops the watching only, and so does --timeout, with status 124. Without a name: the newest deployment of this folder's pipeline.`,
+		Long: `Shows the progress of a deployment, as ship does, and does no work itself. Ctrl-C stops the watching
+only, and so does --timeout, with status 124. Without a name: the newest deployment of this folder's
+pipeline.`,
 		Example: cmdline.Examples(
 			"waybill deployment watch",
 			"waybill deployment watch greeter#7",

@@ -16,12 +16,12 @@ func deploymentWhyCommand(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "why [DEPLOYMENT [TARGET]]",
 		Short: "List a deployment's open steps, with the reason why each does not run",
-		Long: `Lists the steps that are not complete, with the reason and who can change it. Steps that
-wait for the same are counted, not listed; -o json lists each. Where earlier runs show how long the work
-before a step takes, the text says when the step is expected to begin, in UTC. Steps are named by their events, as in waybill log:
-host-artifact-replicated is the end of replicate, host-deployed of deploy, host-deployment-tested of
-test, host-NAME of an own step NAME; the rest mark how far stages, groups and hosts are.
-Without a name: the newest deployment of this folder's pipeline.`,
+		Long: `Lists the steps that are not complete, with the reason and who can change it. Steps that wait for
+the same are counted, not listed; -o json lists each. Where earlier runs show how long the work
+before a step takes, the text says when the step is expected to begin, in UTC. Steps are named by
+their events, as in waybill log: host-artifact-replicated is the end of replicate, host-deployed of
+deploy, host-deployment-tested of test, host-NAME of an own step NAME; the rest mark how far stages,
+groups and hosts are. Without a name: the newest deployment of this folder's pipeline.`,
 		Example: cmdline.Examples(
 			"waybill deployment why",
 			"waybill deployment why greeter#7",

@@ -18,9 +18,9 @@ func pipelineHistoryCommand(a *cmdline.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "history [PIPELINE]",
 		Short: "List the deployments that started at a stage, a group or a host",
-		Long: `Lists the deployments that started at a target, newest first, each with how long it took there and how it
-ended: finished, failed, stopped (it failed elsewhere), superseded or canceled. Without --target: at the pipeline. -o json
-has each entry of the log at the target.`,
+		Long: `Lists the deployments that started at a target, newest first, each with how long it took there and
+how it ended: finished, failed, stopped (it failed elsewhere), superseded or canceled. Without
+--target: at the pipeline. -o json has each entry of the log at the target.`,
 		Example: cmdline.Examples(
 			"waybill pipeline history greeter --target prod",
 			"waybill pipeline history greeter --target prod/east/elm -o json",
@@ -72,9 +72,10 @@ func pipelineMetricsCommand(a *cmdline.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "metrics [PIPELINE]",
 		Short: "Show how often, how fast and how safely each stage changes",
-		Long: `Shows of each stage, over the last weeks: the deployments that finished it; the lead time from commit to
-finish; how many changes failed, were rolled back, or were canceled after a host was started; and the time from
-a failure to the next finish. Times are the median and the 95th percentile.`,
+		Long: `Shows of each stage, over the last weeks: the deployments that finished it; the lead time from
+commit to finish; how many changes failed, were rolled back, or were canceled after a host was
+started; and the time from a failure to the next finish. Times are the median and the 95th
+percentile.`,
 		Example: cmdline.Examples(
 			"waybill pipeline metrics greeter",
 			"waybill pipeline metrics greeter --stage prod --weeks 4 --by-week",

@@ -17,10 +17,11 @@ func pipelineShowCommand(a *cmdline.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show [PIPELINE]",
 		Short: "Show which revision is at each stage and inside it, and which hosts differ",
-		Long: `Shows, per stage, the revision that has finished it and those that are on their way through
-it; then the hosts that run what was not tested, whose service was restarted or is
-down, and that run something else than their stage has. Without a name: this folder's pipeline.
-With --target: the current revision of a stage, a group or a host, the last that failed there, and what is on its way there.`,
+		Long: `Shows, per stage, the revision that has finished it and those that are on their way through it; then
+the hosts that run what was not tested, whose service was restarted or is down, and that run
+something else than their stage has. Without a name: this folder's pipeline. With --target: the
+current revision of a stage, a group or a host, the last that failed there, and what is on its way
+there.`,
 		Example: cmdline.Examples(
 			"waybill pipeline show greeter",
 			"waybill pipeline show greeter -o json | jq .drift",

@@ -17,8 +17,9 @@ func pipelineTargetsCommand(a *cmdline.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "targets [PIPELINE]",
 		Short: "List what is at each stage, group and host",
-		Long: `Lists the pipeline, its stages, groups and hosts in the order of their names: the current revision of each, the
-last that failed there, and what is on its way there. With --target: that one and those below it.`,
+		Long: `Lists the pipeline, its stages, groups and hosts in the order of their names: the current revision
+of each, the last that failed there, and what is on its way there. With --target: that one and those
+below it.`,
 		Example: cmdline.Examples(
 			"waybill pipeline targets greeter",
 			"waybill pipeline targets greeter --target prod --limit 1000 -o json",

@@ -19,7 +19,8 @@ func pipelineValidateCommand(a *cmdline.App) *cobra.Command {
 column. Nothing is stored and no log is needed. Exit status 2 when something is wrong.
 
 With --live it also logs in to each ssh host, by way of the jump host, and says whether the key of
-the host is known and one of ours is accepted. Exit status 1 when a host does not let this machine in.`,
+the host is known and one of ours is accepted. Exit status 1 when a host does not let this machine
+in.`,
 		Example: cmdline.Examples(
 			"waybill pipeline validate",
 			"waybill pipeline validate staging/waybill.yaml -o json",

@@ -16,8 +16,9 @@ func revisionDiffCommand(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff PIPELINE FROM TO",
 		Short: "List the revisions between two stages or revisions",
-		Long: `Compares the current revisions of two points and lists the revisions that the older one does not have, with
-their commits. FROM and TO are stages, or labels of revisions; a name that is both is the stage.`,
+		Long: `Compares the current revisions of two points and lists the revisions that the older one does not
+have, with their commits. FROM and TO are stages, or labels of revisions; a name that is both is the
+stage.`,
 		Example: cmdline.Examples(
 			"waybill revision diff greeter beta prod",
 			"waybill revision diff greeter 88d0e17 prod -o json | jq -r '.revisions[].commit'",

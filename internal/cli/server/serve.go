@@ -64,11 +64,11 @@ func UpCommand(a *cmdline.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Run the roles of one machine in one process, with the web page",
-		Long: `Runs the roles api, caboose, conductor and deployer on the log of this home: deployments proceed, and a web page shows them. On a
-terminal it prints an address that logs one browser in once, within a quarter of an hour. A ship
-beside it registers and watches.
-Ctrl-C, or closing the terminal, lets running attempts end (conductors.default.drain); a second
-Ctrl-C exits at once. Without a terminal SIGHUP has server.yaml read again.`,
+		Long: `Runs the roles api, caboose, conductor and deployer on the log of this home: deployments proceed,
+and a web page shows them. On a terminal it prints an address that logs one browser in once, within
+a quarter of an hour. A ship beside it registers and watches. Ctrl-C, or closing the terminal, lets
+running attempts end (conductors.default.drain); a second Ctrl-C exits at once. Without a terminal
+SIGHUP has server.yaml read again.`,
 		Example: cmdline.Examples("waybill up", "waybill up --listen 127.0.0.1:8080"),
 		Args:    cmdline.Arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -94,7 +94,7 @@ func ServeCommand(a *cmdline.App) *cobra.Command {
 	var flags serveFlags
 	c := &cobra.Command{
 		Use:   "serve ROLE…",
-		Short: "Run chosen roles in one process: aggregator, api, caboose, conductor, deployer, provisioner, watchdog",
+		Short: "Run chosen roles in one process, such as api, conductor and deployer",
 		Long: `Runs roles against a log. On PostgreSQL any number of processes may run the same role: they
 share the work, and when one dies the others take over. On the log in a home only one
 process runs roles; it holds waybill.lock.
@@ -107,12 +107,12 @@ process runs roles; it holds waybill.lock.
   provisioner  starts the workers of builds, for programs that ask it over HTTP
   watchdog     looks for builds without workers and workers without builds
 
-Every process serves /metrics, /healthz and /readyz, whatever its roles. One without the role api and
-without --listen uses a free port of the host of server.listen, and logs it.
+Every process serves /metrics, /healthz and /readyz, whatever its roles. One without the role api
+and without --listen uses a free port of the host of server.listen, and logs it.
 
-Aggregators on one PostgreSQL share the workers of builds: each follows those that rendezvous hashing
-gives it among the live ones. --shard 2/3 takes the second of three fixed parts instead, and --shard /3
-the part of this StatefulSet's pod, by the number at the end of its host's name.`,
+Aggregators on one PostgreSQL share the workers of builds: each follows those that rendezvous
+hashing gives it among the live ones. --shard 2/3 takes the second of three fixed parts instead, and
+--shard /3 the part of this StatefulSet's pod, by the number at the end of its host's name.`,
 		Example: cmdline.Examples(
 			"waybill serve conductor deployer --store postgres://waybill@db/waybill",
 			"waybill serve api --listen 0.0.0.0:7070",

@@ -18,8 +18,9 @@ func StatusCommand(a *cmdline.App) *cobra.Command {
 		Long: `Shows what waits that should not and why, the processes that run roles, what lives at each
 handler, and what comes next. The exit status says only whether it could be read.
 
-A process without a heartbeat is dead once its lease has ended. On the log in a home its
-lock says whether it lives, and the time of the lock's file when it was last heard from. A caboose is among the roles once a handler has workflows.`,
+A process without a heartbeat is dead once its lease has ended. On the log in a home its lock says
+whether it lives, and the time of the lock's file when it was last heard from. A caboose is among
+the roles once a handler has workflows.`,
 		Example: cmdline.Examples("waybill status", "waybill status --server http://127.0.0.1:7070 -o json"),
 		Args:    cmdline.Arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {

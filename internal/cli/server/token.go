@@ -47,15 +47,16 @@ func tokenCreateCommand(a *cmdline.App) *cobra.Command {
 
   read     look, and nothing else
   execute  register revisions, start deployments, jobs and actions
-  operate  retry, skip, hold, resume, cancel, roll back, snooze, replay; reject and accept revisions;
-           restart services; steer lanes; freeze and thaw pipelines
+  operate  retry, skip, hold, resume, cancel, roll back, snooze, replay; reject and accept
+           revisions; restart services; steer lanes; freeze and thaw pipelines
   define   apply pipelines
   approve  say whether a stage that waits for approval may start
   report   say what becomes of builds of a build engine that names the token, or has its name
   worker   the same, and have a provisioner start workers
 
-Where builds run under the account of the server, without a provisioner of another account, a build can read the
-server's token. There execute and define are as good as all scopes: who may ship can approve, in any name.`,
+Where builds run under the account of the server, without a provisioner of another account, a build
+can read the server's token. There execute and define are as good as all scopes: who may ship can
+approve, in any name.`,
 		Example: cmdline.Examples(
 			"waybill token create ci --scope execute,define --expires 90d",
 			"waybill token create dashboard --scope read",

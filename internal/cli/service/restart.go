@@ -19,13 +19,14 @@ func serviceRestartCommand(a *cmdline.App) *cobra.Command {
 		Use:   "restart [PIPELINE] HOST",
 		Short: "Restart the service on a host, and wait until it is ready",
 		Long: `Ends the service of the host's current release, starts it again and waits until it is ready. The log
-keeps who did it and why. It is refused while a deployment is at work on the host. A service that does
-not become ready stays with its supervisor, and the command fails. HOST is STAGE/GROUP/HOST. Without
-PIPELINE: this folder's pipeline.
+keeps who did it and why. It is refused while a deployment is at work on the host. A service that
+does not become ready stays with its supervisor, and the command fails. HOST is STAGE/GROUP/HOST.
+Without PIPELINE: this folder's pipeline.
 
-With --verify the host first compares the files of the release with those of its artifact. If some have
-changed, the release is built beside, in another folder, and the host switches to that, as a deployment
-of the same revision with the definition in force would. The folder with the changed files stays.`,
+With --verify the host first compares the files of the release with those of its artifact. If some
+have changed, the release is built beside, in another folder, and the host switches to that, as a
+deployment of the same revision with the definition in force would. The folder with the changed
+files stays.`,
 		Example: cmdline.Examples(
 			"waybill service restart beta/all/oak --reason 'new certificate'",
 			"waybill service restart beta/all/oak --verify",

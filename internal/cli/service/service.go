@@ -26,9 +26,9 @@ func serviceListCommand(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list [PIPELINE]",
 		Short: "List the hosts of a pipeline, what each runs and whether it is up",
-		Long: `Lists each host with the revision that it runs and the state of its service, as the host
-reports it, how often its supervisor has restarted it, and since when it is up. At most 100 hosts are
-asked. Without PIPELINE: this folder's pipeline.`,
+		Long: `Lists each host with the revision that it runs and the state of its service, as the host reports it,
+how often its supervisor has restarted it, and since when it is up. At most 100 hosts are asked.
+Without PIPELINE: this folder's pipeline.`,
 		Example: cmdline.Examples(
 			"waybill service list greeter",
 			`waybill service list greeter -o json | jq -r '.[] | select(.state.state != "up").target'`,
@@ -124,10 +124,10 @@ func serviceLogsCommand(a *cmdline.App) *cobra.Command {
 		Aliases: []string{"log"},
 		Short:   "Print what the service on a host printed last",
 		Long: `Prints the newest output of the service on a host, at most 1 MiB, also that from before its last
-start. With --follow it prints each line that is added, once a second, until it is interrupted. HOST is
-STAGE/GROUP/HOST. Control characters and sequences are left out; on a terminal colours stay. The output
-is on the machine that runs the service: with --server a server reads it there, which needs a token.
-Without PIPELINE: this folder's pipeline.`,
+start. With --follow it prints each line that is added, once a second, until it is interrupted. HOST
+is STAGE/GROUP/HOST. Control characters and sequences are left out; on a terminal colours stay. The
+output is on the machine that runs the service: with --server a server reads it there, which needs a
+token. Without PIPELINE: this folder's pipeline.`,
 		Example: cmdline.Examples("waybill service logs beta/all/oak --follow", "waybill service logs greeter beta/all/oak | tail",
 			"waybill service logs greeter beta/all/oak --server http://127.0.0.1:7070"),
 		Args:              cmdline.Arguments(1, 2, "HOST", "HOST"),

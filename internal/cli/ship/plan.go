@@ -18,9 +18,10 @@ import (
 const planHelp = `Shows what waybill ship would do here: the steps of this folder's revision in their order, beside
 what is under way, with times measured in earlier deployments; a step that never ran has no time,
 since its time limit is not an expectation. Approvals are assumed to be given, and windows and
-freezes are met. A * marks the steps that the end depends on. When waybill.yaml differs from the definition in force, it also shows what
-the edit changes and what it adds, leaves out or drains in each deployment that is active, or
-that has failed and may be retried. Changes nothing, and makes no log.
+freezes are met. A * marks the steps that the end depends on. When waybill.yaml differs from the
+definition in force, it also shows what the edit changes and what it adds, leaves out or drains in
+each deployment that is active, or that has failed and may be retried. Changes nothing, and makes no
+log.
 
 With --what-if fail=TARGET it assumes that this fails: a stage, group or host, whose build or
 deploy it is unless TARGET:STEP names another step. It shows where that stops, what the policy of

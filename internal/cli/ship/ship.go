@@ -37,10 +37,10 @@ inside, ship asks; without a terminal it stops with status 4 unless --yes says s
 When there is nothing to do for this revision, ship works on the pipeline's newest active
 deployment, such as one of waybill deployment create.
 
-Ctrl-C, SIGTERM and a closed terminal hand running attempts back and leave the deployment
-active, with status 130. So does --timeout, with status 124: a deployment that waits for an
-approval or a window may wait for days. --detach waits for nothing. Where another process holds the log, and with --store or --server,
-ship registers and watches.`
+Ctrl-C, SIGTERM and a closed terminal hand running attempts back and leave the deployment active,
+with status 130. So does --timeout, with status 124: a deployment that waits for an approval or a
+window may wait for days. --detach waits for nothing. Where another process holds the log, and with
+--store or --server, ship registers and watches.`
 
 // shipFlags are the flags of `waybill ship`.
 type shipFlags struct {
