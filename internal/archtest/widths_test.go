@@ -33,7 +33,6 @@ var wide = map[string]struct {
 	"internal/token.Rows":                    {7, "rows of tokens and sessions"},
 	"internal/ledger.Driver":                 {18, "a database for the whole log: the five drivers above put together"},
 	"internal/caboose.Ledger":                {10, "one loop reads and records what workflows and executions do"},
-	"internal/assembly.Operations":           {24, "proves that the service and its client are alike; no command needs all of it"},
 	"internal/builder/worker.View":           {7, "all that happens in a build, from its beginning to its end"},
 	"internal/cli/show.Display":              {6, "what a live view is shown, from its first entry to its end"},
 	"internal/conductor/handler/build.built": {8, "all of a build's evidence: a folder of results, or rows of the database"},

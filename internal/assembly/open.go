@@ -29,7 +29,9 @@ import (
 
 // Session is an open log, of this machine or a shared one, or a server.
 type Session struct {
-	Operations
+	server.Caller // performs operations on the log, or on the server
+	Streams
+	Processes
 	place   Place
 	Home    Home
 	dir     string // of the project, or where it would be
@@ -37,7 +39,7 @@ type Session struct {
 	Ledger  *ledger.Ledger  // nil with --server
 	metrics *obs.Ledger     // of the log; nil with --server
 	blobs   blob.Store      // nil with --server
-	service *server.Service // the Operations on a log; nil with --server
+	service *server.Service // on the log; nil with --server
 	hosts   *step.Hosts     // nil with --server
 	Live    *config.Live    // the configuration in force; nil with --server
 	source  []byte          // the configuration file as read at startup; nil if there was none
@@ -135,7 +137,8 @@ func (p Place) KindOf(dir string) (Kind, error) {
 func (p Place) locate(dir string) (*Session, error) {
 	h := p.HomeOf(dir)
 	if address := p.Flags.Server; address != "" {
-		return &Session{Operations: p.Client(h, address), place: p, Home: h, Kind: Remote, URL: address}, nil
+		c := p.Client(h, address)
+		return &Session{Caller: c, Streams: c, Processes: c, place: p, Home: h, Kind: Remote, URL: address}, nil
 	}
 	cfg, source, err := p.Config(h)
 	if err != nil {
@@ -181,7 +184,8 @@ func (s *Session) connect(ctx context.Context, m Mode) error {
 	}
 	options.Builds = &server.BuildTables{Rows: reads.Builds, Folders: server.NewBuildFolders(s.Home.Builds(), server.OriginOf(reads)), Blobs: store, Waiter: s.buildWaiter}
 	s.service = server.NewService(reads, store, options)
-	s.Ledger, s.blobs, s.Operations = l, store, server.NewLocal(s.service, s.place.User())
+	local := server.NewLocal(s.service, s.place.User())
+	s.Ledger, s.blobs, s.Caller, s.Streams, s.Processes = l, store, local, local, local
 	return nil
 }
 

@@ -248,7 +248,7 @@ func TestOpenOfAServer(t *testing.T) {
 	p := placeIn(t.TempDir(), nil)
 	p.Flags.Server = "http://127.0.0.1:1"
 	s, err := p.Open(t.Context(), p.Dir, Existing)
-	if err != nil || s.Kind != Remote || s.Ledger != nil || s.Operations == nil || s.URL != p.Flags.Server {
+	if err != nil || s.Kind != Remote || s.Ledger != nil || s.Caller == nil || s.URL != p.Flags.Server {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	s.Close()

@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -39,13 +37,7 @@ type StatusReportBody struct {
 // LogReportInput is one entry from another build engine, or a list.
 type LogReportInput struct {
 	BuildPath
-	body io.Reader
-}
-
-// Resolve keeps the body. huma calls it before the handler.
-func (l *LogReportInput) Resolve(ctx huma.Context) []error {
-	l.body = io.LimitReader(ctx.BodyReader(), largestLogReport+1)
-	return nil
+	Content Content
 }
 
 // LogReport is one entry of a log from another build engine.
@@ -66,30 +58,18 @@ type LogReported struct {
 // FileReport is an artifact, or a file of test results.
 type FileReport struct {
 	BuildPath
-	StepID int    `query:"step" minimum:"1" required:"true" doc:"the step's id"`
-	Name   string `query:"name" minLength:"1" maxLength:"255" required:"true" doc:"of the file"`
-	body   io.Reader
-}
-
-// Resolve keeps the body. huma calls it before the handler.
-func (f *FileReport) Resolve(ctx huma.Context) []error {
-	f.body = ctx.BodyReader()
-	return nil
+	StepID  int    `query:"step" minimum:"1" required:"true" doc:"the step's id"`
+	Name    string `query:"name" minLength:"1" maxLength:"255" required:"true" doc:"of the file"`
+	Content Content
 }
 
 // TestReport is a file of test results.
 type TestReport struct {
 	BuildPath
-	StepID int    `query:"step" minimum:"1" required:"true" doc:"the step's id"`
-	Name   string `query:"name" minLength:"1" maxLength:"255" required:"true" doc:"of the file"`
-	body   io.Reader
-	Format string `query:"format" enum:"junit,trx" default:"junit"`
-}
-
-// Resolve keeps the body. huma calls it before the handler.
-func (t *TestReport) Resolve(ctx huma.Context) []error {
-	t.body = ctx.BodyReader()
-	return nil
+	StepID  int    `query:"step" minimum:"1" required:"true" doc:"the step's id"`
+	Name    string `query:"name" minLength:"1" maxLength:"255" required:"true" doc:"of the file"`
+	Content Content
+	Format  string `query:"format" enum:"junit,trx" default:"junit"`
 }
 
 // Bounds of a report of a log.
@@ -133,7 +113,7 @@ func (a *api) registerBuildReports() {
 		)
 	})
 	handle(a, ReportBuildLog, func(ctx context.Context, in *LogReportInput) (LogReported, error) {
-		body, err := io.ReadAll(in.body)
+		body, err := io.ReadAll(io.LimitReader(in.Content, largestLogReport+1))
 		if err != nil {
 			return LogReported{}, fault.New(fault.Invalid, "read the log: %w", err)
 		}
@@ -153,7 +133,7 @@ func (a *api) registerBuildReports() {
 			ctx,
 			in.ID,
 			builds.Artifact{Artifact: build.Artifact{Step: in.StepID, Name: in.Name, Kind: build.KindFile}},
-			in.body,
+			in.Content,
 		)
 	})
 	handle(a, ReportBuildTests, func(ctx context.Context, in *TestReport) (BuildArtifact, error) {
@@ -161,7 +141,7 @@ func (a *api) registerBuildReports() {
 			ctx,
 			in.ID,
 			builds.Artifact{Artifact: build.Artifact{Step: in.StepID, Name: in.Name, Kind: in.Format}},
-			in.body,
+			in.Content,
 		)
 	})
 }

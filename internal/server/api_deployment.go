@@ -1,8 +1,11 @@
 package server
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
@@ -38,6 +41,14 @@ type DryRunQuery struct {
 type CommandAnswer struct {
 	journal.Deployment          // the one that was made or commanded; of a dry run that would make one, without id and number
 	Preview            *Preview `json:"preview,omitempty" doc:"with dry-run: what would be done"`
+}
+
+// Effect returns the expected effect of a dry run; without fields if the answer has none.
+func (a CommandAnswer) Effect() Preview {
+	if a.Preview == nil {
+		return Preview{}
+	}
+	return *a.Preview
 }
 
 // Preview is the expected effect of a command, with one field set.
@@ -176,13 +187,59 @@ func (a *api) listDeployments(ctx context.Context, in *DeploymentsInput) ([]jour
 	if in.Before > 0 && in.Pipeline == "" {
 		return nil, fault.New(fault.Invalid, "before needs pipeline")
 	}
-	q := journal.DeploymentQuery{
-		Pipeline: in.Pipeline, Revision: in.Revision, Status: pipeline.Status(in.Status), Before: in.Before, Limit: in.Limit,
+	return a.service.Deployments(ctx, journal.DeploymentQuery{
+		Pipeline: in.Pipeline, Revision: in.Revision, Status: pipeline.Status(in.Status), Before: in.Before,
+		Limit: cmp.Or(in.Limit, RecentLimit),
+	})
+}
+
+// deploymentsPage is the most deployments that ListDeployments answers with.
+const deploymentsPage = 1000
+
+// AllDeployments returns the deployments that an input selects, newest first: as many as its limit, 0: all. It reads them
+// page by page.
+func AllDeployments(ctx context.Context, to Caller, in DeploymentsInput) (all []journal.Deployment, err error) {
+	if in.Limit > 0 && in.Limit <= deploymentsPage {
+		return ListDeployments.Call(ctx, to, in)
 	}
-	if q.Limit == 0 {
-		q.Limit = RecentLimit
+	if in.Pipeline == "" {
+		return allPipelinesDeployments(ctx, to, in)
 	}
-	return a.service.Deployments(ctx, q)
+	for most := in.Limit; ; {
+		if in.Limit = deploymentsPage; most > 0 {
+			in.Limit = min(deploymentsPage, most-len(all))
+		}
+		page, err := ListDeployments.Call(ctx, to, in)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, page...); len(page) < in.Limit || len(all) == most {
+			return all, nil
+		}
+		in.Before = page[len(page)-1].Number
+	}
+}
+
+// allPipelinesDeployments reads pipeline by pipeline: the numbers that begin a page count within a pipeline.
+func allPipelinesDeployments(ctx context.Context, to Caller, in DeploymentsInput) ([]journal.Deployment, error) {
+	pipelines, err := ListPipelines.Call(ctx, to, Nothing{})
+	if err != nil {
+		return nil, err
+	}
+	var all []journal.Deployment
+	for _, p := range pipelines {
+		in.Pipeline = p.Name
+		its, err := AllDeployments(ctx, to, in)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, its...)
+	}
+	slices.SortFunc(all, func(a, b journal.Deployment) int { return bytes.Compare(b.ID[:], a.ID[:]) }) // ids grow with time
+	if in.Limit > 0 {
+		all = all[:min(in.Limit, len(all))]
+	}
+	return all, nil
 }
 
 // would answers a dry run of a command that would make a deployment.

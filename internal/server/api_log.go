@@ -57,6 +57,16 @@ func (in *LogInput) query() (journal.EntryQuery, error) {
 	return q, nil
 }
 
+// LogInputOf returns the input of ReadLog that selects the entries of a query.
+func LogInputOf(q journal.EntryQuery) LogInput {
+	in := LogInput{PipelinePath: PipelinePath{Pipeline: q.Pipeline}, After: q.After, Deployment: q.Deployment, Target: q.Target,
+		Limit: q.Limit, Newest: q.Newest}
+	if q.Class != 0 {
+		in.Class = q.Class.String()
+	}
+	return in
+}
+
 // Operations that read actions.
 var (
 	ListActions = Operation[ActionsInput, []queue.ActionState]{ID: "list-actions", Method: http.MethodGet,

@@ -39,13 +39,13 @@ type PlanInput struct {
 	Revision string   `query:"revision" doc:"label of a registered revision; left out: one that is yet to be registered"`
 	From     string   `query:"from" doc:"when the deployment begins: a time, or how long from now, such as 2h; left out: now"`
 	Fail     []string `query:"fail,explode" maxItems:"100" doc:"what is assumed to fail: TARGET or TARGET:STEP; may be repeated"`
-	source   []byte   // the body, which is optional
+	Source   []byte   `contentType:"application/yaml"` // empty: no definition is proposed
 }
 
 // Resolve reads the body. huma calls it before the handler.
 func (in *PlanInput) Resolve(ctx huma.Context) []error {
 	source, err := io.ReadAll(io.LimitReader(ctx.BodyReader(), maxDefinition+1))
-	in.source = source
+	in.Source = source
 	if err != nil {
 		return []error{err}
 	}
@@ -130,7 +130,7 @@ func (a *api) applyDefinition(ctx context.Context, in *DefinitionInput) (EditVie
 
 func (a *api) plan(ctx context.Context, in *PlanInput) (PlanView, error) {
 	q := PlanQuery{Pipeline: in.Pipeline, Revision: in.Revision, From: in.From, Fail: in.Fail}
-	if len(in.source) == 0 {
+	if len(in.Source) == 0 {
 		return a.service.Plan(ctx, q)
 	}
 	release, err := a.definitions.Acquire(ctx)
@@ -138,17 +138,17 @@ func (a *api) plan(ctx context.Context, in *PlanInput) (PlanView, error) {
 		return PlanView{}, err
 	}
 	defer release()
-	proposal, err := readNamedProposal(in.Pipeline, in.File, in.source)
+	proposal, err := readNamedProposal(in.Pipeline, in.File, in.Source)
 	if err != nil {
-		return PlanView{}, inSource(err, in.source)
+		return PlanView{}, inSource(err, in.Source)
 	}
 	if in.Simulate {
 		q.Proposal = &proposal
 		view, err := a.service.Plan(ctx, q)
-		return view, inSource(err, in.source)
+		return view, inSource(err, in.Source)
 	}
 	edit, err := a.service.PlanEdit(ctx, proposal)
-	return PlanView{Pipeline: in.Pipeline, Edit: &edit}, inSource(err, in.source)
+	return PlanView{Pipeline: in.Pipeline, Edit: &edit}, inSource(err, in.Source)
 }
 
 const (

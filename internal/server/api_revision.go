@@ -2,11 +2,8 @@ package server
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -18,24 +15,19 @@ type LabelPath struct {
 	Label string `path:"label" doc:"the revision's label"`
 }
 
-// Upload is a body of any size, which is read as it arrives.
+// Upload holds the files of a revision.
 type Upload struct {
 	LabelPath
-	body io.Reader
+	Content Content
 }
 
-// Resolve keeps the body. huma calls it before the handler.
-func (u *Upload) Resolve(ctx huma.Context) []error {
-	u.body = ctx.BodyReader()
-	return nil
-}
-
-// ArtifactUpload holds the parameters of PutArtifact.
+// ArtifactUpload is an artifact of a revision. The server may answer before it reads the content.
 type ArtifactUpload struct {
-	Upload
-	Artifact string `path:"artifact" doc:"the artifact's label, usually an architecture"`
-	Name     string `query:"name" maxLength:"255" doc:"file name, whose ending decides whether hosts unpack it; default: as in the definition"`
-	Digest   string `query:"digest" pattern:"^[0-9a-f]{64}$" doc:"SHA-256 of the body, in hex; a body with another one is refused, and one that is registered is not read"`
+	LabelPath
+	Content  Content `expect:"100-continue"`
+	Artifact string  `path:"artifact" doc:"the artifact's label, usually an architecture"`
+	Name     string  `query:"name" maxLength:"255" doc:"file name, whose ending decides whether hosts unpack it; default: as in the definition"`
+	Digest   string  `query:"digest" pattern:"^[0-9a-f]{64}$" doc:"SHA-256 of the body, in hex; a body with another one is refused, and one that is registered is not read"`
 }
 
 // Stored is the place of a stored snapshot.
@@ -134,7 +126,7 @@ func (a *api) registerRevisions() {
 	handle(a, AcceptRevision, a.judge(a.service.AcceptRevision))
 	handle(a, PutSnapshot,
 		func(ctx context.Context, in *Upload) (Stored, error) {
-			key, err := a.service.PutSnapshot(ctx, in.Pipeline, in.Label, in.body)
+			key, err := a.service.PutSnapshot(ctx, in.Pipeline, in.Label, in.Content)
 			return Stored{key}, err
 		})
 	handle(a, GetSnapshot,
@@ -144,7 +136,7 @@ func (a *api) registerRevisions() {
 	handle(a, PutArtifact,
 		func(ctx context.Context, in *ArtifactUpload) (pipeline.RevisionArtifact, error) {
 			wanted := pipeline.RevisionArtifact{Label: in.Artifact, Name: in.Name, Digest: in.Digest, By: IdentityOf(ctx).Name}
-			return a.service.PutArtifact(ctx, in.Pipeline, in.Label, wanted, in.body)
+			return a.service.PutArtifact(ctx, in.Pipeline, in.Label, wanted, in.Content)
 		})
 }
 

@@ -176,7 +176,7 @@ func TestFaultyDefinitionComesBackWithPlaces(t *testing.T) {
 	s := serve(t, "")
 	source := strings.Replace(servertest.Definition, "- name: beta", "- name: beta\n  after: [bild]", 1)
 	proposal := server.Proposal{Definition: pipeline.Definition{Pipeline: "greeter"}, Source: source, File: "waybill.yaml"}
-	_, err := s.client().Apply(t.Context(), proposal)
+	_, err := applyDefinition(t.Context(), s.client(), proposal)
 	problems, ok := errors.AsType[fault.Problems](err)
 	if !ok || len(problems) != 1 || problems[0].Line != 10 || problems[0].Suggestion != "build" {
 		t.Fatalf("got %v, want one problem in line 10 that suggests build", err)
@@ -193,33 +193,33 @@ func TestClientShipsLikeAService(t *testing.T) {
 	s, ctx := serve(t, ""), t.Context()
 	c := s.client()
 	proposal, revision, first := s.shipByClient(t)
-	if view, err := c.Apply(ctx, proposal); err != nil || view.Applied || !view.Unchanged {
+	if view, err := applyDefinition(ctx, c, proposal); err != nil || view.Applied || !view.Unchanged {
 		t.Errorf("apply again: %+v, %v; want no change", view, err)
 	}
-	if again, err := c.Register(ctx, revision, true, ""); err != nil || again.Created {
+	if again, err := register(ctx, c, revision, true, ""); err != nil || again.Created {
 		t.Errorf("register again: %+v, %v; want the existing one", again, err)
 	}
-	if _, err := c.PutSnapshot(ctx, "greeter", "3f2c9a1", strings.NewReader("other files")); !fault.Is(err, fault.Conflict) {
+	if _, err := putSnapshot(ctx, c, "greeter", "3f2c9a1", strings.NewReader("other files")); !fault.Is(err, fault.Conflict) {
 		t.Errorf("other content under the same label: %v, want a conflict", err)
 	}
 	ref := server.Ref{Pipeline: "greeter", Number: first.Deployment.Number}
 	s.Until(t, ref, "ends", servertest.Ended)
-	made, err := c.Deploy(ctx, server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1"})
+	made, err := deploy(ctx, c, server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1"})
 	if err != nil || made.Number != 2 || made.By != "ana" {
 		t.Errorf("deploy again: %+v, %v", made, err)
 	}
 	keyed := server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1", Until: "beta", Key: "k1"}
-	if made, err = c.Deploy(ctx, keyed); err != nil || made.Number != 3 {
+	if made, err = deploy(ctx, c, keyed); err != nil || made.Number != 3 {
 		t.Errorf("deploy with a key: %+v, %v", made, err)
 	}
-	if made, err = c.Deploy(ctx, keyed); err != nil || made.Number != 3 {
+	if made, err = deploy(ctx, c, keyed); err != nil || made.Number != 3 {
 		t.Errorf("the same request again: %+v, %v", made, err)
 	}
 	keyed.Until = ""
-	if _, err = c.Deploy(ctx, keyed); !fault.Is(err, fault.IdempotencyKeyReused) {
+	if _, err = deploy(ctx, c, keyed); !fault.Is(err, fault.IdempotencyKeyReused) {
 		t.Errorf("another request with the key: %v", err)
 	}
-	view, err := c.Deployment(ctx, ref)
+	view, err := server.GetDeployment.Call(ctx, c, ref.Path())
 	if err != nil || view.State.Done != 36 || len(view.Stages) != 3 {
 		t.Errorf("deployment: %d facts, %d stages, %v", view.State.Done, len(view.Stages), err)
 	}
@@ -233,15 +233,15 @@ func (s *testServer) shipByClient(t *testing.T) (server.Proposal, pipeline.Regis
 	if err != nil {
 		t.Fatal(err)
 	}
-	if view, err := c.Apply(t.Context(), proposal); err != nil || !view.Applied || view.Version != 1 {
+	if view, err := applyDefinition(t.Context(), c, proposal); err != nil || !view.Applied || view.Version != 1 {
 		t.Fatalf("apply: %+v, %v", view, err)
 	}
-	key, err := c.PutSnapshot(t.Context(), "greeter", "3f2c9a1", strings.NewReader("the files"))
+	key, err := putSnapshot(t.Context(), c, "greeter", "3f2c9a1", strings.NewReader("the files"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	revision := pipeline.RegisteredRevision{Pipeline: "greeter", Label: "3f2c9a1", Subject: "Greet", Snapshot: key}
-	first, err := c.Register(t.Context(), revision, true, "")
+	first, err := register(t.Context(), c, revision, true, "")
 	if err != nil || !first.Created || first.Revision.By != "ana" {
 		t.Fatalf("register: %+v, %v", first, err)
 	}
@@ -265,23 +265,23 @@ func TestCommandsOverHTTP(t *testing.T) {
 	s.Script.Hold("beta/all/oak host-deployed")
 	ref := s.Ship(t, "greeter", "3f2c9a1")
 	s.Until(t, ref, "reaches oak", func(v server.DeploymentView) bool { return v.State.Done >= 9 })
-	if err := c.Command(ctx, ref, server.Command{Kind: "hold", Reason: "checking dashboards"}); err != nil {
+	if err := command(ctx, c, ref, server.Command{Kind: "hold", Reason: "checking dashboards"}); err != nil {
 		t.Fatal(err)
 	}
-	if view, err := c.Deployment(ctx, ref); err != nil || !strings.Contains(view.State.Held, "ana") {
+	if view, err := server.GetDeployment.Call(ctx, c, ref.Path()); err != nil || !strings.Contains(view.State.Held, "ana") {
 		t.Errorf("held %q, %v; want by ana", view.State.Held, err)
 	}
-	if err := c.Command(ctx, ref, server.Command{Kind: "alarm", Target: "beta"}); err == nil || !strings.Contains(err.Error(), "nothing bakes in beta") {
+	if err := command(ctx, c, ref, server.Command{Kind: "alarm", Target: "beta"}); err == nil || !strings.Contains(err.Error(), "nothing bakes in beta") {
 		t.Errorf("an alarm where nothing bakes: %v", err)
 	}
 	for _, kind := range []string{"resume", "cancel"} {
-		if err := c.Command(ctx, ref, server.Command{Kind: kind}); err != nil {
+		if err := command(ctx, c, ref, server.Command{Kind: kind}); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
 	s.Script.Release("beta/all/oak host-deployed")
 	s.Until(t, ref, "is canceled", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusCanceled })
-	if err := c.Command(ctx, ref, server.Command{Kind: "retry"}); fault.CodeOf(err).Exit() != fault.ExitRefused {
+	if err := command(ctx, c, ref, server.Command{Kind: "retry"}); fault.CodeOf(err).Exit() != fault.ExitRefused {
 		t.Errorf("retry of a canceled one: %v, want a refusal", err)
 	}
 }

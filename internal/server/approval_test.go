@@ -36,7 +36,7 @@ func TestApprovalsOfGroups(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return onlyError(s.client().Apply(t.Context(), proposal))
+		return onlyError(applyDefinition(t.Context(), s.client(), proposal))
 	}
 	for key, want := range map[string]string{
 		`approval: {by: ["group:opps"]}`:                    `waybill.yaml:12:19: stages[2].approval.by[0]: group "opps" not found: groups of people are described in server.yaml (did you mean "ops"?)`,

@@ -96,23 +96,23 @@ func TestWhatIsRegisteredIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	s := external(t)
 	c, a := s.client(), pipeline.RevisionArtifact{Label: "amd64", Name: "x.tar", Digest: digestOf("abc"), Size: 3}
-	first, err := c.PutArtifact(t.Context(), "greeter", "v1", a, strings.NewReader("abc"))
+	first, err := putArtifact(t.Context(), c, "greeter", "v1", a, strings.NewReader("abc"))
 	if err != nil || first.Digest != a.Digest || first.Size != 3 || first.Blob == "" {
 		t.Fatalf("%+v, %v", first, err)
 	}
-	again, err := c.PutArtifact(t.Context(), "greeter", "v1", a, unread{t})
+	again, err := putArtifact(t.Context(), c, "greeter", "v1", a, unread{t})
 	if diff := cmp.Diff(first, again); diff != "" || err != nil {
 		t.Errorf("again: %v\n%s", err, diff)
 	}
 	a.Digest = digestOf("xyz")
-	if _, err := c.PutArtifact(t.Context(), "greeter", "v1", a, unread{t}); !fault.Is(err, fault.Conflict) {
+	if _, err := putArtifact(t.Context(), c, "greeter", "v1", a, unread{t}); !fault.Is(err, fault.Conflict) {
 		t.Errorf("other content: %v", err)
 	}
 	if err := s.Blobs.Clear(t.Context(), "upload"); err != nil {
 		t.Fatal(err)
 	}
 	a.Digest = first.Digest
-	if _, err := c.PutArtifact(t.Context(), "greeter", "v1", a, strings.NewReader("abc")); err != nil {
+	if _, err := putArtifact(t.Context(), c, "greeter", "v1", a, strings.NewReader("abc")); err != nil {
 		t.Fatal(err)
 	}
 	if has, err := s.Blobs.Has(t.Context(), first.Blob); !has || err != nil {
@@ -126,13 +126,13 @@ func TestAnUploadThatIsCutShortRegistersNothing(t *testing.T) {
 	s := external(t)
 	c, a := s.client(), pipeline.RevisionArtifact{Label: "amd64", Digest: digestOf("abc"), Size: 3}
 	cut := io.MultiReader(strings.NewReader("ab"), unreadable{})
-	if _, err := c.PutArtifact(t.Context(), "greeter", "v1", a, cut); err == nil {
+	if _, err := putArtifact(t.Context(), c, "greeter", "v1", a, cut); err == nil {
 		t.Fatal("half of an artifact was taken")
 	}
 	if r, err := s.Service.Revision(t.Context(), "greeter", "v1"); err != nil || len(r.Artifacts) > 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := c.PutArtifact(t.Context(), "greeter", "v1", a, strings.NewReader("abc")); err != nil {
+	if _, err := putArtifact(t.Context(), c, "greeter", "v1", a, strings.NewReader("abc")); err != nil {
 		t.Error(err)
 	}
 }

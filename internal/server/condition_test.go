@@ -120,7 +120,7 @@ func TestFailureOfABakeIsItsAlarm(t *testing.T) {
 	s.Script.Hold("prod stage-baked")
 	ref := s.Ship(t, "greeter", "3f2c9a1")
 	s.Until(t, ref, "bakes", func(server.DeploymentView) bool {
-		return s.client().Command(t.Context(), ref, server.Command{Kind: "alarm", Target: "prod", Reason: "p99 above 2s"}) == nil
+		return command(t.Context(), s.client(), ref, server.Command{Kind: "alarm", Target: "prod", Reason: "p99 above 2s"}) == nil
 	})
 	view := s.Until(t, ref, "fails", servertest.Ended)
 	if len(view.Failures) != 1 || view.Failures[0].Why != "alarm by ana: p99 above 2s" {

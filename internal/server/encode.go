@@ -42,8 +42,12 @@ func (e *encoder) addFields(in reflect.Value) error {
 			err = e.addFields(value)
 		case field.Name == "Body":
 			err = e.setBody(value)
-		case field.Name == "RawBody":
-			e.request.body, e.request.kind = bytes.NewReader(value.Bytes()), field.Tag.Get("contentType")
+		case field.Type == reflect.TypeFor[Content]():
+			content := value.Interface().(Content)
+			e.request.body, e.request.size, e.request.kind = content, content.Size, binaryType
+			e.request.expect = field.Tag.Get("expect")
+		case field.Tag.Get("contentType") != "":
+			e.setRaw(value.Bytes(), field.Tag.Get("contentType"))
 		default:
 			err = e.addParameter(field, value)
 		}
@@ -52,6 +56,13 @@ func (e *encoder) addFields(in reflect.Value) error {
 		}
 	}
 	return nil
+}
+
+// setRaw sends a body as it is, unless it is empty.
+func (e *encoder) setRaw(content []byte, kind string) {
+	if len(content) > 0 {
+		e.request.body, e.request.kind = bytes.NewReader(content), kind
+	}
 }
 
 // setBody encodes the body, unless it is a nil pointer.

@@ -104,7 +104,7 @@ func TestTargetShowsTheHighestRank(t *testing.T) {
 	ana := s.client()
 	deploy := func(label string) server.Ref {
 		t.Helper()
-		made, err := ana.Register(ctx, pipeline.RegisteredRevision{Pipeline: "greeter", Label: label}, false, "")
+		made, err := register(ctx, ana, pipeline.RegisteredRevision{Pipeline: "greeter", Label: label}, false, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +112,7 @@ func TestTargetShowsTheHighestRank(t *testing.T) {
 		if err := s.Ledger.RegisterArtifact(ctx, "greeter", made.Revision.Seq, artifact); err != nil {
 			t.Fatal(err)
 		}
-		d, err := ana.Deploy(ctx, server.NewDeployment{Pipeline: "greeter", Revision: label})
+		d, err := deploy(ctx, ana, server.NewDeployment{Pipeline: "greeter", Revision: label})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +120,7 @@ func TestTargetShowsTheHighestRank(t *testing.T) {
 	}
 	command := func(ref server.Ref, kind, target string) {
 		t.Helper()
-		if err := ana.Command(ctx, ref, server.Command{Kind: kind, Target: target, Reason: "a test"}); err != nil {
+		if err := command(ctx, ana, ref, server.Command{Kind: kind, Target: target, Reason: "a test"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -130,7 +130,7 @@ func TestTargetShowsTheHighestRank(t *testing.T) {
 	third := deploy("r3")
 	command(third, "hold", "")
 	s.Script.Release("beta/all/oak host-deployed")
-	back, err := ana.Rollback(ctx, server.TargetRequest{Pipeline: "greeter", Target: "prod"})
+	back, err := rollBack(ctx, ana, server.TargetRequest{Pipeline: "greeter", Target: "prod"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,8 @@ import (
 // it, and a Caller performs it: in this process, or on a server.
 //
 // In is a struct. Its fields are the parameters of the HTTP request, by the tags path, query and
-// header; the field Body is sent as JSON, and RawBody as it is. Out is the answer, as JSON.
+// header; the field Body is sent as JSON, bytes with the tag contentType are sent as they are, and
+// a Content is sent as it is read. Out is the answer, as JSON.
 type Operation[In, Out any] Description
 
 // Description is an Operation without its types.

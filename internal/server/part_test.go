@@ -19,7 +19,7 @@ func TestPartIsDeployedToItsTargetAlone(t *testing.T) {
 	s.Apply(t, servertest.Definition)
 	ana := s.client()
 	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
-	if _, err := ana.Register(ctx, pipeline.RegisteredRevision{Pipeline: "greeter", Label: "88d0e17"}, false, ""); err != nil {
+	if _, err := register(ctx, ana, pipeline.RegisteredRevision{Pipeline: "greeter", Label: "88d0e17"}, false, ""); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
@@ -33,11 +33,11 @@ func TestPartIsDeployedToItsTargetAlone(t *testing.T) {
 		{server.NewDeployment{Revision: "3f2c9a1", Target: "prod", Until: "prod"}, fault.Invalid, "exclude each other"},
 	} {
 		test.want.Pipeline = "greeter"
-		if _, err := ana.Deploy(ctx, test.want); !fault.Is(err, test.code) || !strings.Contains(err.Error(), test.says) {
+		if _, err := deploy(ctx, ana, test.want); !fault.Is(err, test.code) || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("deploy %+v: %v, want %s: %s", test.want, err, test.code, test.says)
 		}
 	}
-	d, err := ana.Deploy(ctx, server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1", Target: "prod/east/elm"})
+	d, err := deploy(ctx, ana, server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1", Target: "prod/east/elm"})
 	if err != nil || d.Number != 2 || d.Kind != journal.Part || d.Label != "3f2c9a1" || d.By != "ana" {
 		t.Fatalf("deploy: %+v, %v", d, err)
 	}

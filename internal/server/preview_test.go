@@ -151,7 +151,7 @@ func TestDryRunsOverHTTPChangeNothing(t *testing.T) {
 	s, ctx := serve(t, ""), t.Context()
 	s.Apply(t, servertest.Definition)
 	ana := s.client()
-	if _, err := ana.PreviewRollback(ctx, server.TargetRequest{Pipeline: "greeter"}); !fault.Is(err, fault.Refused) {
+	if _, err := previewRollback(ctx, ana, server.TargetRequest{Pipeline: "greeter"}); !fault.Is(err, fault.Refused) {
 		t.Errorf("a rollback of nothing: %v, want it refused", err)
 	}
 	s.Script.End("prod/east/elm host-deployed", action.Outcome{Kind: action.Fatal, Error: "no"})
@@ -161,26 +161,26 @@ func TestDryRunsOverHTTPChangeNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	retry, err := ana.PreviewCommand(ctx, ref, server.Command{Kind: "retry"})
+	retry, err := previewCommand(ctx, ana, ref, server.Command{Kind: "retry"})
 	if err != nil || len(retry.Steps) != 1 || retry.Steps[0].Event != pipeline.HostDeployed || retry.Hosts != 1 {
 		t.Errorf("retry: %+v, %v; want the deploy of elm", retry, err)
 	}
-	skip, err := ana.PreviewCommand(ctx, ref, server.Command{Kind: "skip", Target: "prod/east", Reason: "broken"})
+	skip, err := previewCommand(ctx, ana, ref, server.Command{Kind: "skip", Target: "prod/east", Reason: "broken"})
 	if err != nil || len(skip.Steps) != 5 || skip.Hosts != 2 || skip.Target != "greeter/prod/east" {
 		t.Errorf("skip: %+v, %v; want five steps of two hosts", skip, err)
 	}
-	if _, err := ana.PreviewCommand(ctx, ref, server.Command{Kind: "alarm"}); !fault.Is(err, fault.Refused) {
+	if _, err := previewCommand(ctx, ana, ref, server.Command{Kind: "alarm"}); !fault.Is(err, fault.Refused) {
 		t.Errorf("an alarm where nothing bakes: %v, want it refused", err)
 	}
-	again, err := ana.PreviewDeploy(ctx, server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1"})
+	again, err := previewDeploy(ctx, ana, server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1"})
 	if err != nil || again.Revision != "3f2c9a1" || len(again.Stages) != 2 {
 		t.Errorf("deploy: %+v, %v; want two stages", again, err)
 	}
 	for _, want := range []server.NewDeployment{
 		{Pipeline: "greeter", Revision: "3f2c9a1", Until: "nowhere"}, {Pipeline: "greeter", Revision: "3f2c9a1", Target: "prod", Until: "prod"},
 	} {
-		_, would := ana.PreviewDeploy(ctx, want)
-		if _, does := ana.Deploy(ctx, want); would == nil || does == nil || !strings.Contains(does.Error(), would.Error()) {
+		_, would := previewDeploy(ctx, ana, want)
+		if _, does := deploy(ctx, ana, want); would == nil || does == nil || !strings.Contains(does.Error(), would.Error()) {
 			t.Errorf("%+v: the dry run says %v, the command %v", want, would, does)
 		}
 	}

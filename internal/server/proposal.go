@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
@@ -16,11 +17,36 @@ import (
 // Proposal is a definition that a caller wants to apply.
 type Proposal struct {
 	Definition pipeline.Definition
-	Source     string // the text of the file; a Client sends this
+	Source     string // the text of the file
 	File       string // name of the file, for positions in problems
 	IfVersion  *int   // apply only while this version, or the same definition, is in force (0: none yet); nil: in any case
 	By         string
 	Yes        bool // apply even if an active deployment skips or loses work
+}
+
+// Input returns the input of ApplyDefinition. Of the definition it has the Source.
+func (p Proposal) Input() DefinitionInput {
+	in := DefinitionInput{PipelinePath: PipelinePath{Pipeline: p.Definition.Pipeline}, Yes: p.Yes, File: p.File, RawBody: []byte(p.Source)}
+	if p.IfVersion != nil {
+		in.IfMatch = strconv.Quote(strconv.Itoa(*p.IfVersion))
+	}
+	return in
+}
+
+// PlanInput returns the input of PlanDeployment for one more deployment with the proposed definition.
+func (p Proposal) PlanInput() PlanInput {
+	return PlanInput{PipelinePath: PipelinePath{Pipeline: p.Definition.Pipeline}, File: p.File, Source: []byte(p.Source), Simulate: true}
+}
+
+// PlanEdit performs PlanDeployment for the effects of a proposal alone.
+func PlanEdit(ctx context.Context, to Caller, p Proposal) (EditView, error) {
+	in := p.PlanInput()
+	in.Simulate = false
+	view, err := PlanDeployment.Call(ctx, to, in)
+	if err != nil || view.Edit == nil {
+		return EditView{}, err
+	}
+	return *view.Edit, nil
 }
 
 // EditView is the effect of applying a Proposal, planned or done.

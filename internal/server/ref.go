@@ -27,4 +27,7 @@ func ParseRef(text string) (Ref, error) {
 	return Ref{Pipeline: name, Number: n}, nil
 }
 
+// Path returns the part of an input that names the deployment.
+func (r Ref) Path() DeploymentPath { return DeploymentPath{ID: r.String()} }
+
 func (r Ref) String() string { return fmt.Sprintf("%s#%d", r.Pipeline, r.Number) }

@@ -36,7 +36,7 @@ func TestRejectedRevisionsAreNotDeployedOverHTTP(t *testing.T) {
 		t.Errorf("rejected twice: %v", err)
 	}
 	want := server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1"}
-	if _, err := ana.Deploy(ctx, want); !fault.Is(err, fault.Refused) || fault.HintOf(err) != "waybill revision accept greeter 3f2c9a1" {
+	if _, err := deploy(ctx, ana, want); !fault.Is(err, fault.Refused) || fault.HintOf(err) != "waybill revision accept greeter 3f2c9a1" {
 		t.Errorf("deploy: %v (%s)", err, fault.HintOf(err))
 	}
 	if _, err := server.RejectRevision.Call(ctx, ana, server.JudgmentInput{LabelPath: server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Label: "unknown"}, Body: &server.JudgmentBody{Reason: ""}}); !fault.Is(err, fault.NotFound) {
@@ -45,7 +45,7 @@ func TestRejectedRevisionsAreNotDeployedOverHTTP(t *testing.T) {
 	if r, err := server.AcceptRevision.Call(ctx, ana, server.JudgmentInput{LabelPath: server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Label: "3f2c9a1"}, Body: &server.JudgmentBody{Reason: ""}}); err != nil || r.State == journal.RevisionRejected {
 		t.Errorf("accepted: %+v, %v", r, err)
 	}
-	if _, err := ana.Deploy(ctx, want); err != nil {
+	if _, err := deploy(ctx, ana, want); err != nil {
 		t.Errorf("deploy the accepted revision: %v", err)
 	}
 	// The second one may pass the first, whose build has not ended although its artifact is there.
@@ -58,11 +58,11 @@ func TestRollbackOverHTTP(t *testing.T) {
 	s.Apply(t, servertest.Definition)
 	ana := s.client()
 	finished := func(v server.DeploymentView) bool { return v.Status == pipeline.StatusFinished }
-	if _, err := ana.Rollback(ctx, server.TargetRequest{Pipeline: "greeter"}); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "nothing has been deployed to greeter") {
+	if _, err := rollBack(ctx, ana, server.TargetRequest{Pipeline: "greeter"}); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "nothing has been deployed to greeter") {
 		t.Errorf("before anything was deployed: %v", err)
 	}
 	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", finished)
-	second, err := ana.Register(ctx, pipeline.RegisteredRevision{Pipeline: "greeter", Label: "88d0e17"}, false, "")
+	second, err := register(ctx, ana, pipeline.RegisteredRevision{Pipeline: "greeter", Label: "88d0e17"}, false, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,12 +70,12 @@ func TestRollbackOverHTTP(t *testing.T) {
 	if err := s.Ledger.RegisterArtifact(ctx, "greeter", second.Revision.Seq, artifact); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ana.Deploy(ctx, server.NewDeployment{Pipeline: "greeter", Revision: "88d0e17"}); err != nil {
+	if _, err := deploy(ctx, ana, server.NewDeployment{Pipeline: "greeter", Revision: "88d0e17"}); err != nil {
 		t.Fatal(err)
 	}
 	s.Until(t, server.Ref{Pipeline: "greeter", Number: 2}, "ends", finished)
 	storeToken(t, s.Ledger, "cyd", "an-executing-token", "execute", "approve")
-	if _, err := server.NewClient(s.URL, "an-executing-token", "").Rollback(ctx, server.TargetRequest{Pipeline: "greeter"}); !fault.Is(err, fault.Forbidden) {
+	if _, err := rollBack(ctx, server.NewClient(s.URL, "an-executing-token", ""), server.TargetRequest{Pipeline: "greeter"}); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("with the scope execute: %v", err)
 	}
 	for _, seen := range []server.TargetRequest{{Pipeline: "greeter", Undoes: 1, Revision: "3f2c9a1"}, {Pipeline: "greeter", Undoes: 2, Revision: "88d0e17"}} {
@@ -83,7 +83,7 @@ func TestRollbackOverHTTP(t *testing.T) {
 			t.Errorf("other than the person has seen: %v", err)
 		}
 	}
-	d, err := ana.Rollback(ctx, server.TargetRequest{Pipeline: "greeter", Target: "prod", Reason: "error rate"})
+	d, err := rollBack(ctx, ana, server.TargetRequest{Pipeline: "greeter", Target: "prod", Reason: "error rate"})
 	if err != nil || d.Number != 3 || d.Kind != journal.Rollback || d.Label != "3f2c9a1" || d.By != "ana" {
 		t.Fatalf("rollback: %+v, %v", d, err)
 	}
@@ -91,10 +91,10 @@ func TestRollbackOverHTTP(t *testing.T) {
 		t.Errorf("what was undone: %+v, %v", r, err)
 	}
 	s.Until(t, server.Ref{Pipeline: "greeter", Number: 3}, "ends", finished)
-	if _, err := ana.Rollback(ctx, server.TargetRequest{Pipeline: "greeter", Target: "greeter/prod"}); !fault.Is(err, fault.Refused) {
+	if _, err := rollBack(ctx, ana, server.TargetRequest{Pipeline: "greeter", Target: "greeter/prod"}); !fault.Is(err, fault.Refused) {
 		t.Errorf("a second rollback: %v, want no older revision", err)
 	}
-	if _, err := ana.Rollback(ctx, server.TargetRequest{Pipeline: "greeter", Target: "nowhere"}); !fault.Is(err, fault.NotFound) {
+	if _, err := rollBack(ctx, ana, server.TargetRequest{Pipeline: "greeter", Target: "nowhere"}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("an unknown target: %v", err)
 	}
 }
@@ -106,7 +106,7 @@ func TestFailureIsRolledBackOverHTTP(t *testing.T) {
 	s.Apply(t, servertest.Definition+"  onFailure: rollback\n")
 	ana := s.client()
 	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
-	second, err := ana.Register(ctx, pipeline.RegisteredRevision{Pipeline: "greeter", Label: "88d0e17"}, false, "")
+	second, err := register(ctx, ana, pipeline.RegisteredRevision{Pipeline: "greeter", Label: "88d0e17"}, false, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,11 +115,11 @@ func TestFailureIsRolledBackOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Script.End("prod/east/elm host-deployed", action.Outcome{Kind: action.Fatal, Error: "no"})
-	if _, err := ana.Deploy(ctx, server.NewDeployment{Pipeline: "greeter", Revision: "88d0e17"}); err != nil {
+	if _, err := deploy(ctx, ana, server.NewDeployment{Pipeline: "greeter", Revision: "88d0e17"}); err != nil {
 		t.Fatal(err)
 	}
 	s.Until(t, server.Ref{Pipeline: "greeter", Number: 2}, "ends", servertest.Ended)
-	v, err := ana.Deployment(ctx, server.Ref{Pipeline: "greeter", Number: 2})
+	v, err := server.GetDeployment.Call(ctx, ana, server.Ref{Pipeline: "greeter", Number: 2}.Path())
 	if err != nil || v.State.RolledBackBy != 3 {
 		t.Fatalf("what failed: %+v, %v", v.State, err)
 	}
@@ -127,7 +127,7 @@ func TestFailureIsRolledBackOverHTTP(t *testing.T) {
 	if back.Kind != journal.Rollback || back.Label != "3f2c9a1" || back.Status != pipeline.StatusFailed || back.State.RolledBackBy != 0 {
 		t.Errorf("the rollback: %+v", back)
 	}
-	entries, err := ana.Entries(ctx, journal.EntryQuery{Pipeline: "greeter", Deployment: 3})
+	entries, err := server.ReadLog.Call(ctx, ana, server.LogInputOf(journal.EntryQuery{Pipeline: "greeter", Deployment: 3}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,18 +143,18 @@ func TestCatchUpOverHTTP(t *testing.T) {
 	s.Apply(t, servertest.Definition)
 	ana := s.client()
 	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
-	if _, err := ana.CatchUp(ctx, server.TargetRequest{Pipeline: "greeter"}); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "no host of greeter lacks") {
+	if _, err := catchUp(ctx, ana, server.TargetRequest{Pipeline: "greeter"}); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "no host of greeter lacks") {
 		t.Errorf("where every host is current: %v", err)
 	}
 	s.Apply(t, strings.Replace(servertest.Definition, `{url: "local://yew"`, `{url: "local://ash", vars: {port: 7105}}, {url: "local://yew"`, 1))
 	storeToken(t, s.Ledger, "ben", "a-reading-token-1", "read")
-	if _, err := server.NewClient(s.URL, "a-reading-token-1", "").CatchUp(ctx, server.TargetRequest{Pipeline: "greeter"}); !fault.Is(err, fault.Forbidden) {
+	if _, err := catchUp(ctx, server.NewClient(s.URL, "a-reading-token-1", ""), server.TargetRequest{Pipeline: "greeter"}); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("with the scope read: %v", err)
 	}
-	if _, err := ana.CatchUp(ctx, server.TargetRequest{Pipeline: "greeter", Target: "nowhere"}); !fault.Is(err, fault.NotFound) {
+	if _, err := catchUp(ctx, ana, server.TargetRequest{Pipeline: "greeter", Target: "nowhere"}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("an unknown target: %v", err)
 	}
-	d, err := ana.CatchUp(ctx, server.TargetRequest{Pipeline: "greeter", Target: "prod/west", Reason: "more load"})
+	d, err := catchUp(ctx, ana, server.TargetRequest{Pipeline: "greeter", Target: "prod/west", Reason: "more load"})
 	if err != nil || d.Number != 2 || d.Kind != journal.CatchUp || d.Label != "3f2c9a1" || d.By != "ana" {
 		t.Fatalf("catch-up: %+v, %v", d, err)
 	}

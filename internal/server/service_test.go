@@ -15,7 +15,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -256,19 +255,17 @@ func TestAnOutputThatIsNotStoredYetIsUnavailable(t *testing.T) {
 // The last stage of a deployment is in the row that creates it, even if its creator dies right after that.
 func TestDeploymentIsCreatedWithItsLastStage(t *testing.T) {
 	t.Parallel()
-	type commands interface {
-		Register(ctx context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (journal.Registered, error)
-		Deploy(ctx context.Context, want server.NewDeployment) (journal.Deployment, error)
-		Command(ctx context.Context, ref server.Ref, c server.Command) error
-	}
-	starts := map[string]func(t *testing.T) (*servertest.World, commands){
-		"over HTTP": func(t *testing.T) (*servertest.World, commands) {
+	starts := map[string]func(t *testing.T) (*servertest.World, server.Caller){
+		"over HTTP": func(t *testing.T) (*servertest.World, server.Caller) {
 			s := serve(t, "127.0.0.1:7070")
 			return s.World, s.client()
 		},
 	}
 	for name, start := range stores() {
-		starts[name] = func(t *testing.T) (*servertest.World, commands) { w := start(t); return w, w.Service }
+		starts[name] = func(t *testing.T) (*servertest.World, server.Caller) {
+			w := start(t)
+			return w, server.NewLocal(w.Service, "ana")
+		}
 	}
 	for name, start := range starts {
 		t.Run(name, func(t *testing.T) {
@@ -276,14 +273,14 @@ func TestDeploymentIsCreatedWithItsLastStage(t *testing.T) {
 			w, client := start(t)
 			w.Apply(t, servertest.Definition)
 			revision := pipeline.RegisteredRevision{Pipeline: "greeter", Label: "3f2c9a1", By: "ana"}
-			if _, err := client.Register(t.Context(), revision, true, "bata"); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), `stage "bata" not found`) {
+			if _, err := register(t.Context(), client, revision, true, "bata"); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), `stage "bata" not found`) {
 				t.Errorf("register until an unknown stage: %v", err)
 			}
-			made, err := client.Register(t.Context(), revision, true, "beta")
+			made, err := register(t.Context(), client, revision, true, "beta")
 			if err != nil {
 				t.Fatal(err)
 			}
-			again, err := client.Deploy(t.Context(), server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1", Until: "build"})
+			again, err := deploy(t.Context(), client, server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1", Until: "build"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -298,7 +295,7 @@ func TestDeploymentIsCreatedWithItsLastStage(t *testing.T) {
 				}
 			}
 			ref := server.Ref{Pipeline: "greeter", Number: again.Number}
-			if err := client.Command(t.Context(), ref, server.Command{Kind: "until", Target: "prod"}); err != nil {
+			if err := command(t.Context(), client, ref, server.Command{Kind: "until", Target: "prod"}); err != nil {
 				t.Fatal(err)
 			}
 			w.Until(t, ref, "finishes", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusFinished })

@@ -105,10 +105,7 @@ func (f *listActionsFlags) read(now time.Time) error {
 }
 
 type listActionsOptions struct {
-	Log interface {
-		cmdline.DeploymentLister
-		server.Caller
-	}
+	Log        server.Caller
 	Deployment string // "": actions of all deployments, and those of none
 	Query      server.ActionsInput
 	Out        show.Printer

@@ -61,6 +61,13 @@ type Ending struct {
 	reads int
 }
 
+// NewEnding returns a log whose deployment has ended at a read.
+func NewEnding(log *Log, from int, after server.DeploymentView) *Ending {
+	e := &Ending{Log: log, From: from, After: after}
+	log.Read = e.Deployment
+	return e
+}
+
 func (e *Ending) Deployment(ctx context.Context, ref server.Ref) (server.DeploymentView, error) {
 	if e.reads++; e.reads >= e.From {
 		return e.After, nil

@@ -20,7 +20,8 @@ import (
 // Log answers the operations on deployments, pipelines and revisions from its fields, and records the calls that matter to a
 // test. An operation that it does not have panics or fails: the command was not to use it.
 type Log struct {
-	assembly.Operations
+	assembly.Streams
+	assembly.Processes
 
 	Err   error            // of every operation that has no error of its own
 	Errs  map[string]error // by operation
@@ -28,6 +29,7 @@ type Log struct {
 
 	Recent    []journal.Deployment // newest first
 	Views     map[string]server.DeploymentView
+	Read      func(context.Context, server.Ref) (server.DeploymentView, error) // reads a deployment; nil: from Views
 	Open      []pipeline.StepState
 	Written   []pipeline.Entry
 	Pipelines []server.PipelineView
@@ -69,6 +71,19 @@ func (f *Log) Served() server.Calls {
 	server.Serve(c, server.ListRevisions, f.listRevisions)
 	server.Serve(c, server.GetRevision, f.getRevision)
 	server.Serve(c, server.GetSnapshot, f.getSnapshot)
+	server.Serve(c, server.ListDeployments, f.listDeployments)
+	server.Serve(c, server.GetDeployment, f.getDeployment)
+	server.Serve(c, server.ExplainDeployment, f.explainDeployment)
+	server.Serve(c, server.CreateDeployment, f.createDeployment)
+	for _, kind := range []string{"retry", "skip", "hold", "resume", "until", "alarm", "cancel"} {
+		server.Serve(c, server.CommandDeployment(kind), f.commandDeployment(kind))
+	}
+	server.Serve(c, server.ReadLog, f.readLog)
+	server.Serve(c, server.RegisterRevision, f.registerRevision)
+	server.Serve(c, server.PutSnapshot, f.putSnapshot)
+	server.Serve(c, server.PutArtifact, f.putArtifact)
+	server.Serve(c, server.PlanDeployment, f.planDeployment)
+	server.Serve(c, server.ApplyDefinition, f.applyDefinition)
 	return c
 }
 
@@ -80,14 +95,14 @@ func (f *Log) WantCalls(t *testing.T, want ...string) {
 	}
 }
 
-// Deployments selects by pipeline, revision and status, as the log does.
-func (f *Log) Deployments(_ context.Context, q journal.DeploymentQuery) ([]journal.Deployment, error) {
+// listDeployments selects by pipeline, revision and status, as the log does.
+func (f *Log) listDeployments(_ context.Context, q *server.DeploymentsInput) ([]journal.Deployment, error) {
 	if err := f.Record("Deployments", q.Pipeline, q.Revision, q.Status, q.Limit); err != nil {
 		return nil, err
 	}
 	var found []journal.Deployment
 	for _, d := range f.Recent {
-		if (q.Pipeline == "" || d.Pipeline == q.Pipeline) && (q.Revision == 0 || d.Revision == q.Revision) && (q.Status == "" || d.Status == q.Status) {
+		if (q.Pipeline == "" || d.Pipeline == q.Pipeline) && (q.Revision == 0 || d.Revision == q.Revision) && (q.Status == "" || string(d.Status) == q.Status) {
 			found = append(found, d)
 		}
 	}
@@ -105,19 +120,41 @@ func (f *Log) Deployment(_ context.Context, ref server.Ref) (server.DeploymentVi
 	return v, fault.New(fault.NotFound, "deployment %s not found", ref)
 }
 
-func (f *Log) Deploy(_ context.Context, want server.NewDeployment) (journal.Deployment, error) {
-	return journal.Deployment{Pipeline: want.Pipeline, Number: 9, Label: want.Revision, Status: pipeline.StatusActive}, f.Record("Deploy", want.Pipeline, want.Revision, want.Until, want.By)
+// getDeployment finds a deployment by its name or its id.
+func (f *Log) getDeployment(ctx context.Context, in *server.DeploymentPath) (server.DeploymentView, error) {
+	if ref, err := server.ParseRef(in.ID); err == nil {
+		if f.Read != nil {
+			return f.Read(ctx, ref)
+		}
+		return f.Deployment(ctx, ref)
+	}
+	if err := f.Record("Deployment", in.ID); err != nil {
+		return server.DeploymentView{}, err
+	}
+	for _, d := range f.Recent {
+		if d.ID.String() == in.ID {
+			return server.DeploymentView{Deployment: d}, nil
+		}
+	}
+	return server.DeploymentView{}, fault.New(fault.NotFound, "deployment %s not found", in.ID)
 }
 
-func (f *Log) Command(_ context.Context, ref server.Ref, c server.Command) error {
-	return f.Record("Command", ref, c.Kind, c.Target, c.By)
+func (f *Log) createDeployment(_ context.Context, in *server.DeployInput) (answer server.CommandAnswer, err error) {
+	answer.Deployment = journal.Deployment{Pipeline: in.Pipeline, Number: 9, Label: in.Body.Revision, Status: pipeline.StatusActive}
+	return answer, f.Record("Deploy", in.Pipeline, in.Body.Revision, in.Body.Until)
 }
 
-func (f *Log) Why(_ context.Context, ref server.Ref, target string) ([]pipeline.StepState, error) {
-	return f.Open, f.Record("Why", ref, target)
+func (f *Log) commandDeployment(kind string) func(context.Context, *server.CommandInput) (server.CommandAnswer, error) {
+	return func(_ context.Context, in *server.CommandInput) (server.CommandAnswer, error) {
+		return server.CommandAnswer{}, f.Record("Command", in.ID, kind, in.Body.Target)
+	}
 }
 
-func (f *Log) Entries(_ context.Context, q journal.EntryQuery) ([]pipeline.Entry, error) {
+func (f *Log) explainDeployment(_ context.Context, in *server.WhyInput) ([]pipeline.StepState, error) {
+	return f.Open, f.Record("Why", in.ID, in.Target)
+}
+
+func (f *Log) readLog(_ context.Context, q *server.LogInput) ([]pipeline.Entry, error) {
 	var found []pipeline.Entry
 	for _, e := range f.Written {
 		if e.Seq > q.After {
@@ -188,26 +225,32 @@ func (f *Log) getSnapshot(_ context.Context, in *server.LabelPath) (server.Snaps
 	return f.Snapshot, f.Record("Snapshot", in.Pipeline, in.Label)
 }
 
-func (f *Log) PutSnapshot(_ context.Context, name, label string, r io.Reader) (string, error) {
-	if err := f.Record("PutSnapshot", name, label); err != nil {
-		return "", err
+func (f *Log) putSnapshot(_ context.Context, in *server.Upload) (server.Stored, error) {
+	if err := f.Record("PutSnapshot", in.Pipeline, in.Label); err != nil {
+		return server.Stored{}, err
 	}
-	content, err := io.ReadAll(r)
+	content, err := io.ReadAll(in.Content)
 	f.Files = string(content)
-	return "sha256/" + label, err
+	return server.Stored{Key: "sha256/" + in.Label}, err
 }
 
-func (f *Log) Register(_ context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (journal.Registered, error) {
-	d := journal.Deployment{Pipeline: r.Pipeline, Number: 1, Label: r.Label, Status: pipeline.StatusActive}
-	return journal.Registered{Revision: r, Created: true, Deployment: &d}, f.Record("Register", r.Label, r.Snapshot, r.By, deploy, until)
+func (f *Log) registerRevision(_ context.Context, in *server.RevisionInput) (journal.Registered, error) {
+	b := in.Body
+	r := pipeline.RegisteredRevision{Pipeline: in.Pipeline, Label: b.Label, Snapshot: b.Snapshot, Commit: b.Commit}
+	if i := slices.IndexFunc(f.Revisions, func(known pipeline.RegisteredRevision) bool { return known.Label == b.Label }); i >= 0 {
+		r = f.Revisions[i]
+	}
+	d := journal.Deployment{Pipeline: in.Pipeline, Number: 1, Label: b.Label, Status: pipeline.StatusActive}
+	return journal.Registered{Revision: r, Created: true, Deployment: &d}, f.Record("Register", b.Label, b.Snapshot, b.Deploy == nil || *b.Deploy, b.Until)
 }
 
-// PutArtifact reads the upload, and reports the artifact that the test has set, or what was read.
-func (f *Log) PutArtifact(_ context.Context, name, label string, a pipeline.RevisionArtifact, r io.Reader) (pipeline.RevisionArtifact, error) {
-	if err := f.Record("PutArtifact", name, label, a.Label, a.Name, a.Size); err != nil {
+// putArtifact reads the upload, and reports the artifact that the test has set, or what was read.
+func (f *Log) putArtifact(_ context.Context, in *server.ArtifactUpload) (pipeline.RevisionArtifact, error) {
+	a := pipeline.RevisionArtifact{Label: in.Artifact, Name: in.Name, Digest: in.Digest, Size: in.Content.Size}
+	if err := f.Record("PutArtifact", in.Pipeline, in.Label, a.Label, a.Name, a.Size); err != nil {
 		return a, err
 	}
-	content, err := io.ReadAll(r)
+	content, err := io.ReadAll(in.Content)
 	f.Files = string(content)
 	if f.Artifact.Digest != "" {
 		return f.Artifact, err
@@ -215,14 +258,13 @@ func (f *Log) PutArtifact(_ context.Context, name, label string, a pipeline.Revi
 	return a, err
 }
 
-func (f *Log) PlanEdit(_ context.Context, p server.Proposal) (server.EditView, error) {
-	return f.Edit, f.Record("PlanEdit", p.Definition.Pipeline)
+func (f *Log) planDeployment(_ context.Context, in *server.PlanInput) (server.PlanView, error) {
+	if !in.Simulate {
+		return server.PlanView{Pipeline: in.Pipeline, Edit: &f.Edit}, f.Record("PlanEdit", in.Pipeline)
+	}
+	return f.Planned, f.Record("Plan", in.Pipeline, in.File != "")
 }
 
-func (f *Log) Apply(_ context.Context, p server.Proposal) (server.EditView, error) {
-	return f.Edit, f.Record("Apply", p.Definition.Pipeline, *p.IfVersion, p.Yes)
-}
-
-func (f *Log) Plan(_ context.Context, q server.PlanQuery) (server.PlanView, error) {
-	return f.Planned, f.Record("Plan", q.Pipeline, q.Proposal != nil)
+func (f *Log) applyDefinition(_ context.Context, in *server.DefinitionInput) (server.EditView, error) {
+	return f.Edit, f.Record("Apply", in.Pipeline, strings.Trim(in.IfMatch, `"`), in.Yes)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 type ApplyOptions struct {
-	Edits    Editor
+	Edits    server.Caller
 	Proposal server.Proposal
 	Warn     func() // prints the warnings of the file, before anything else is said of it
 	Yes      bool   // apply although a deployment inside would skip or lose work
@@ -21,7 +21,7 @@ type ApplyOptions struct {
 // ApplyEdit makes a definition the pipeline's, unless it is the one in force. It prints what that does to the deployments
 // inside, and asks first when one of them would skip or lose work.
 func ApplyEdit(ctx context.Context, o ApplyOptions) (server.EditView, error) {
-	edit, err := o.Edits.PlanEdit(ctx, o.Proposal)
+	edit, err := server.PlanEdit(ctx, o.Edits, o.Proposal)
 	if err != nil || edit.Unchanged {
 		return edit, err
 	}
@@ -37,6 +37,6 @@ func ApplyEdit(ctx context.Context, o ApplyOptions) (server.EditView, error) {
 	}
 	before := edit.Version - 1 // a definition that another command applied meanwhile is not overwritten
 	o.Proposal.IfVersion, o.Proposal.Yes = &before, true
-	_, err = o.Edits.Apply(ctx, o.Proposal)
+	_, err = server.ApplyDefinition.Call(ctx, o.Edits, o.Proposal.Input())
 	return edit, err
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
-	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -111,8 +110,8 @@ func CompleteDeployments(a *App) Completer {
 		}))
 }
 
-func DeploymentNames(ctx context.Context, log DeploymentLister) ([]string, error) {
-	found, err := log.Deployments(ctx, journal.DeploymentQuery{Limit: ListLimit})
+func DeploymentNames(ctx context.Context, log server.Caller) ([]string, error) {
+	found, err := server.ListDeployments.Call(ctx, log, server.DeploymentsInput{Limit: ListLimit})
 	var names []string
 	for _, d := range found {
 		names = append(names, show.RefOf(d).String()+"\t"+string(d.Status)+" "+d.Label)
@@ -120,18 +119,12 @@ func DeploymentNames(ctx context.Context, log DeploymentLister) ([]string, error
 	return names, err
 }
 
-// DeploymentFinder finds a deployment by its name and reads it.
-type DeploymentFinder interface {
-	DeploymentLister
-	DeploymentReader
-}
-
-func TargetNames(ctx context.Context, log DeploymentFinder, deployment string) ([]string, error) {
+func TargetNames(ctx context.Context, log server.Caller, deployment string) ([]string, error) {
 	ref, err := Resolve(ctx, log, deployment)
 	if err != nil {
 		return nil, err
 	}
-	v, err := log.Deployment(ctx, ref)
+	v, err := server.GetDeployment.Call(ctx, log, ref.Path())
 	var names []string
 	for _, stage := range v.Stages {
 		names = append(names, stage.Name)

@@ -14,19 +14,18 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // Resolve returns the deployment that a person named: greeter#7, its id, or a pipeline for its newest deployment.
-func Resolve(ctx context.Context, log DeploymentLister, text string) (server.Ref, error) {
+func Resolve(ctx context.Context, log server.Caller, text string) (server.Ref, error) {
 	if id, err := action.ParseID(text); err == nil {
 		return byID(ctx, log, id)
 	}
 	if strings.ContainsAny(text, "#/") {
 		return server.ParseRef(text)
 	}
-	newest, err := log.Deployments(ctx, journal.DeploymentQuery{Pipeline: text, Limit: 1})
+	newest, err := server.ListDeployments.Call(ctx, log, server.DeploymentsInput{Pipeline: text, Limit: 1})
 	if err != nil {
 		return server.Ref{}, err
 	}
@@ -69,17 +68,12 @@ func WithAction(a *App, do func(ctx context.Context, s *assembly.Session, id act
 }
 
 // byID returns the deployment with an id.
-func byID(ctx context.Context, log DeploymentLister, id action.ID) (server.Ref, error) {
-	all, err := log.Deployments(ctx, journal.DeploymentQuery{})
-	if err != nil {
-		return server.Ref{}, err
+func byID(ctx context.Context, log server.Caller, id action.ID) (server.Ref, error) {
+	d, err := server.GetDeployment.Call(ctx, log, server.DeploymentPath{ID: id.String()})
+	if fault.Is(err, fault.NotFound) {
+		return server.Ref{}, fault.New(fault.NotFound, "deployment %s not found", id).WithHint("waybill deployment list")
 	}
-	for _, d := range all {
-		if d.ID == id {
-			return show.RefOf(d), nil
-		}
-	}
-	return server.Ref{}, fault.New(fault.NotFound, "deployment %s not found", id).WithHint("waybill deployment list")
+	return show.RefOf(d.Deployment), err
 }
 
 // PipelineName returns the pipeline that was named, else that of this folder's waybill.yaml.

@@ -16,23 +16,9 @@ import (
 // that it uses, and a function that does the work. RunE fills the options from a session; tests fill them with fakes. The
 // interfaces here are those that several commands share.
 type (
-	DeploymentLister interface {
-		Deployments(context.Context, journal.DeploymentQuery) ([]journal.Deployment, error)
-	}
-	DeploymentReader interface {
-		Deployment(context.Context, server.Ref) (server.DeploymentView, error)
-	}
-	DeploymentCommander interface {
-		DeploymentReader
-		Command(context.Context, server.Ref, server.Command) error
-	}
 	EntryReader interface {
-		Entries(context.Context, journal.EntryQuery) ([]pipeline.Entry, error)
+		server.Caller
 		Follow(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) error
-	}
-	Editor interface {
-		PlanEdit(context.Context, server.Proposal) (server.EditView, error)
-		Apply(context.Context, server.Proposal) (server.EditView, error)
 	}
 )
 

@@ -11,7 +11,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -50,24 +49,23 @@ else, and runs no gate and no bake.`,
 			}
 			target := strings.TrimSuffix(cmdline.Optional(given[1:], 0), "/")
 			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-				wanted := server.TargetRequest{Pipeline: given[0], Target: target, By: a.User()}
-				want := server.NewDeployment{Pipeline: given[0], Revision: revision, Target: target, Until: until, By: a.User()}
-				switch {
-				case dryRun && catchUp:
-					preview, err := s.PreviewCatchUp(ctx, wanted)
-					return printPreview(a.Printer(), preview, show.RollbackPreview(want.Pipeline, preview), err)
-				case dryRun:
-					preview, err := s.PreviewDeploy(ctx, want)
-					return printPreview(a.Printer(), preview, show.DeployPreview(preview), err)
-				}
-				o := createDeploymentOptions{Idle: s.IsIdle, Out: a.Printer()}
-				o.Create = func(ctx context.Context) (journal.Deployment, error) {
+				path, dry := server.PipelinePath{Pipeline: given[0]}, server.DryRunQuery{DryRun: dryRun}
+				create := func(ctx context.Context) (server.CommandAnswer, error) {
 					if catchUp {
-						return s.CatchUp(ctx, wanted)
+						want := server.CatchUpInput{PipelinePath: path, DryRunQuery: dry, Body: &server.CatchUpBody{Target: target}}
+						return server.CatchUpPipeline.Call(ctx, s, want)
 					}
-					return s.Deploy(ctx, want)
+					body := server.DeployBody{Revision: revision, Target: target, Until: until}
+					return server.CreateDeployment.Call(ctx, s, server.DeployInput{PipelinePath: path, DryRunQuery: dry, Body: body})
 				}
-				return runCreateDeployment(ctx, o)
+				if !dryRun {
+					return runCreateDeployment(ctx, createDeploymentOptions{Create: create, Idle: s.IsIdle, Out: a.Printer()})
+				}
+				answer, err := create(ctx)
+				if catchUp {
+					return printPreview(a.Printer(), answer.Effect().CatchUp, err, returning(given[0]))
+				}
+				return printPreview(a.Printer(), answer.Effect().Deploy, err, show.DeployPreview)
 			})
 		},
 	}
@@ -80,7 +78,7 @@ else, and runs no gate and no bake.`,
 }
 
 type createDeploymentOptions struct {
-	Create func(context.Context) (journal.Deployment, error)
+	Create func(context.Context) (server.CommandAnswer, error)
 	Prefix string // of the revision in the text; "" or "back to "
 	Idle   func(context.Context) bool
 	Out    show.Printer
@@ -88,10 +86,11 @@ type createDeploymentOptions struct {
 
 // runCreateDeployment makes a deployment, and prints its revision.
 func runCreateDeployment(ctx context.Context, o createDeploymentOptions) error {
-	d, err := o.Create(ctx)
+	answer, err := o.Create(ctx)
 	if err != nil {
 		return err
 	}
+	d := answer.Deployment
 	if err := o.Out.Answer(d, fmt.Sprintf("%s  %srevision %s", show.RefOf(d), o.Prefix, d.Label)); err != nil {
 		return err
 	}

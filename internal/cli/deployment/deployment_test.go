@@ -3,7 +3,6 @@ package deployment
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +20,7 @@ var greeter2 = server.Ref{Pipeline: "greeter", Number: 2}
 func TestListDeployments(t *testing.T) {
 	t.Parallel()
 	f, o := &clitest.Log{Recent: []journal.Deployment{clitest.Deployed(2, 1, pipeline.StatusFailed), clitest.Deployed(1, 1, pipeline.StatusFinished)}}, clitest.NewOutput(clitest.AsText)
-	query := journal.DeploymentQuery{Pipeline: "greeter", Status: pipeline.StatusFailed, Limit: 20}
+	query := server.DeploymentsInput{Pipeline: "greeter", Status: string(pipeline.StatusFailed), Limit: 20}
 	if err := runListDeployments(t.Context(), listDeploymentsOptions{Deployments: f, Query: query, Out: o.Printer, Now: clitest.Noon}); err != nil {
 		t.Fatal(err)
 	}
@@ -58,15 +57,15 @@ func TestIntentsAreRecordedAndShown(t *testing.T) {
 		intent   server.Command
 		out, err string
 	}{
-		{server.Command{Kind: "retry", By: "ana"}, "greeter#2: retry recorded; active, 0 of 0 steps done\n", clitest.IdleWarning},
-		{server.Command{Kind: "hold", Target: "prod", By: "ana"}, "greeter#2: hold of prod recorded; active, 0 of 0 steps done\n", ""},
-		{server.Command{Kind: "skip", Target: "greeter/prod/east", Event: "test", By: "ana"}, "greeter#2: skip of prod/east test recorded; active, 0 of 0 steps done\n", clitest.IdleWarning},
+		{server.Command{Kind: "retry"}, "greeter#2: retry recorded; active, 0 of 0 steps done\n", clitest.IdleWarning},
+		{server.Command{Kind: "hold", Target: "prod"}, "greeter#2: hold of prod recorded; active, 0 of 0 steps done\n", ""},
+		{server.Command{Kind: "skip", Target: "greeter/prod/east", Event: "test"}, "greeter#2: skip of prod/east test recorded; active, 0 of 0 steps done\n", clitest.IdleWarning},
 	} {
 		f, o := &clitest.Log{Views: clitest.Seen(clitest.Deployed(2, 1, pipeline.StatusActive))}, clitest.NewOutput(clitest.AsText)
 		if err := runIntent(t.Context(), intentOptions{Deployments: f, Ref: greeter2, Intent: c.intent, Idle: clitest.Idle, Out: o.Printer, Now: clitest.Noon}); err != nil {
 			t.Fatal(err)
 		}
-		f.WantCalls(t, fmt.Sprintf("Command greeter#2 %s %s ana", c.intent.Kind, c.intent.Target), "Deployment greeter#2")
+		f.WantCalls(t, strings.TrimSpace("Command greeter#2 "+c.intent.Kind+" "+c.intent.Target), "Deployment greeter#2")
 		if c.intent.Target == "" {
 			continue
 		}
@@ -77,21 +76,22 @@ func TestIntentsAreRecordedAndShown(t *testing.T) {
 func TestARefusedIntentShowsNothing(t *testing.T) {
 	t.Parallel()
 	f, o := &clitest.Log{Errs: map[string]error{"Command": fault.New(fault.Refused, "greeter#2 has been replaced")}}, clitest.NewOutput(clitest.AsText)
-	clitest.WantFault(t, runIntent(t.Context(), intentOptions{Deployments: f, Ref: greeter2, Out: o.Printer, Now: clitest.Noon}), fault.Refused, "has been replaced", "")
+	clitest.WantFault(t, runIntent(t.Context(), intentOptions{Deployments: f, Ref: greeter2, Intent: server.Command{Kind: "hold"}, Out: o.Printer, Now: clitest.Noon}), fault.Refused, "has been replaced", "")
 	o.Want(t, "", "")
-	f.WantCalls(t, "Command greeter#2")
+	f.WantCalls(t, "Command greeter#2 hold")
 }
 
 func TestCreateDeployment(t *testing.T) {
 	t.Parallel()
 	f, o := &clitest.Log{}, clitest.NewOutput(clitest.AsText)
-	create := func(ctx context.Context) (journal.Deployment, error) {
-		return f.Deploy(ctx, server.NewDeployment{Pipeline: "greeter", Revision: "r1", Until: "beta", By: "ana"})
+	create := func(ctx context.Context) (server.CommandAnswer, error) {
+		want := server.DeployInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Body: server.DeployBody{Revision: "r1", Until: "beta"}}
+		return server.CreateDeployment.Call(ctx, f, want)
 	}
 	if err := runCreateDeployment(t.Context(), createDeploymentOptions{Create: create, Idle: clitest.Idle, Out: o.Printer}); err != nil {
 		t.Fatal(err)
 	}
-	f.WantCalls(t, "Deploy greeter r1 beta ana")
+	f.WantCalls(t, "Deploy greeter r1 beta")
 	o.Want(t, "greeter#9  revision r1\n", clitest.IdleWarning)
 	o = clitest.NewOutput(clitest.AsJSON)
 	if err := runCreateDeployment(t.Context(), createDeploymentOptions{Create: create, Idle: clitest.Idle, Out: o.Printer}); err != nil || o.Warned.Len() > 0 || !strings.Contains(o.Printed.String(), `"number": 9`) {
@@ -128,7 +128,7 @@ func TestWatchShowsADeploymentUntilItsEnd(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {
 		f := &clitest.Log{Views: clitest.Seen(clitest.Deployed(2, 1, pipeline.StatusActive)), Written: logged()}
-		log := &watched{Log: f, Ending: clitest.Ending{Log: f, From: 3, After: clitest.Seen(clitest.Deployed(2, 1, pipeline.StatusFinished))["greeter#2"]}}
+		log := clitest.NewEnding(f, 3, clitest.Seen(clitest.Deployed(2, 1, pipeline.StatusFinished))["greeter#2"])
 		o := clitest.NewOutput(clitest.AsText)
 		if err := runWatch(t.Context(), watchOptions{Log: log, Ref: greeter2, Idle: clitest.Busy, Out: o.Printer}); err != nil {
 			t.Fatal(err)
@@ -141,30 +141,12 @@ func TestWatchShowsADeploymentUntilItsEnd(t *testing.T) {
 	})
 }
 
-// watched is a fake with entries whose deployment ends.
-type watched struct {
-	*clitest.Log
-	clitest.Ending
-}
-
-func (w *watched) Deployment(ctx context.Context, ref server.Ref) (server.DeploymentView, error) {
-	return w.Ending.Deployment(ctx, ref)
-}
-
-func (w *watched) Entries(ctx context.Context, q journal.EntryQuery) ([]pipeline.Entry, error) {
-	return w.Log.Entries(ctx, q)
-}
-
-func (w *watched) Follow(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) error {
-	return w.Log.Follow(ctx, q, each)
-}
-
 func TestAWatcherKnowsWhatCameBefore(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {
 		active := clitest.Seen(clitest.Deployed(2, 1, pipeline.StatusActive))["greeter#2"]
 		f := &clitest.Log{Written: logged()}
-		log := &watched{Log: f, Ending: clitest.Ending{Log: f, From: 1, After: clitest.Seen(clitest.Deployed(2, 1, pipeline.StatusFinished))["greeter#2"]}}
+		log := clitest.NewEnding(f, 1, clitest.Seen(clitest.Deployed(2, 1, pipeline.StatusFinished))["greeter#2"])
 		o := clitest.NewOutput(clitest.AsText)
 		w, err := NewWatcher(t.Context(), log, o.Printer, active, 1, "")
 		if err != nil {
@@ -183,7 +165,8 @@ func TestAWatcherWaitsForALedgerThatIsAway(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {
 		f := &clitest.Log{Written: logged()}
-		log := &away{watched: watched{Log: f, Ending: clitest.Ending{Log: f, From: 1, After: clitest.Seen(clitest.Deployed(2, 1, pipeline.StatusFinished))["greeter#2"]}}, times: 3}
+		log := &away{Ending: clitest.NewEnding(f, 1, clitest.Seen(clitest.Deployed(2, 1, pipeline.StatusFinished))["greeter#2"]), times: 3}
+		f.Read = log.Deployment
 		o := clitest.NewOutput(clitest.AsText)
 		w, err := NewWatcher(t.Context(), log, o.Printer, clitest.Seen(clitest.Deployed(2, 1, pipeline.StatusActive))["greeter#2"], 0, "")
 		if err != nil {
@@ -201,7 +184,7 @@ func TestAWatcherWaitsForALedgerThatIsAway(t *testing.T) {
 
 // away is a log that does not answer some times.
 type away struct {
-	watched
+	*clitest.Ending
 	times int
 }
 
@@ -209,7 +192,7 @@ func (a *away) Deployment(ctx context.Context, ref server.Ref) (server.Deploymen
 	if a.times--; a.times >= 0 {
 		return server.DeploymentView{}, clitest.ErrAway
 	}
-	return a.watched.Deployment(ctx, ref)
+	return a.Ending.Deployment(ctx, ref)
 }
 
 func TestAWatcherEndsWithItsContext(t *testing.T) {

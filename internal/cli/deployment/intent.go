@@ -95,10 +95,14 @@ func intentCommand(a *cmdline.App, intent *server.Command, use, short string, mo
 		Args:              cmdline.Arguments(1, most, "DEPLOYMENT", "TARGET"),
 		ValidArgsFunction: cmdline.CompleteDeployments(a),
 		RunE: cmdline.WithDeployment(a, func(ctx context.Context, s *assembly.Session, ref server.Ref, rest []string) error {
-			intent.Target, intent.By = strings.TrimSuffix(cmdline.Optional(rest, 0), "/"), a.User()
+			intent.Target = strings.TrimSuffix(cmdline.Optional(rest, 0), "/")
 			if dryRun {
-				preview, err := s.PreviewCommand(ctx, ref, *intent)
-				return printPreview(a.Printer(), preview, show.CommandPreview(ref, preview), err)
+				want := intentInput(ref, *intent)
+				want.DryRun = true
+				answer, err := server.CommandDeployment(intent.Kind).Call(ctx, s, want)
+				return printPreview(a.Printer(), answer.Effect().Command, err, func(preview server.CommandPreview) []string {
+					return show.CommandPreview(ref, preview)
+				})
 			}
 			return runIntent(ctx, intentOptions{Deployments: s, Ref: ref, Intent: *intent, Idle: s.IsIdle, Out: a.Printer(), Now: time.Now})
 		}),
@@ -113,16 +117,26 @@ func addDryRun(c *cobra.Command, dryRun *bool) {
 	c.Flags().BoolVar(dryRun, "dry-run", false, "print what it would do, and change nothing")
 }
 
-// printPreview prints what a command would do, or returns the error with which it would be refused.
-func printPreview(out show.Printer, preview any, lines []string, err error) error {
+// printPreview prints the effect that a dry run has answered with, or returns the error with which the command would be
+// refused.
+func printPreview[T any](out show.Printer, effect *T, err error, lines func(T) []string) error {
 	if err != nil {
 		return err
 	}
-	return out.Answer(preview, lines...)
+	if effect == nil {
+		return fault.New(fault.Unavailable, "the answer to the dry run has no effect").WithHint("is it a Waybill of the same version?")
+	}
+	return out.Answer(*effect, lines(*effect)...)
+}
+
+// intentInput returns the input of an intent's operation.
+func intentInput(ref server.Ref, intent server.Command) server.CommandInput {
+	return server.CommandInput{DeploymentPath: ref.Path(),
+		Body: &server.CommandBody{Target: intent.Target, Event: intent.Event, Reason: intent.Reason, Now: intent.Now}}
 }
 
 type intentOptions struct {
-	Deployments cmdline.DeploymentCommander
+	Deployments server.Caller
 	Ref         server.Ref
 	Intent      server.Command
 	Idle        func(context.Context) bool
@@ -132,10 +146,10 @@ type intentOptions struct {
 
 // runIntent records the intent and prints the deployment's status then.
 func runIntent(ctx context.Context, o intentOptions) error {
-	if err := o.Deployments.Command(ctx, o.Ref, o.Intent); err != nil {
+	if _, err := server.CommandDeployment(o.Intent.Kind).Call(ctx, o.Deployments, intentInput(o.Ref, o.Intent)); err != nil {
 		return err
 	}
-	v, err := o.Deployments.Deployment(ctx, o.Ref)
+	v, err := server.GetDeployment.Call(ctx, o.Deployments, o.Ref.Path())
 	if err != nil {
 		return err
 	}
@@ -158,12 +172,12 @@ func completeSteps(a *cmdline.App) cmdline.Completer {
 	})
 }
 
-func deploymentSteps(ctx context.Context, log cmdline.DeploymentFinder, deployment string) ([]string, error) {
+func deploymentSteps(ctx context.Context, log server.Caller, deployment string) ([]string, error) {
 	ref, err := cmdline.Resolve(ctx, log, deployment)
 	if err != nil {
 		return nil, err
 	}
-	v, err := log.Deployment(ctx, ref)
+	v, err := server.GetDeployment.Call(ctx, log, ref.Path())
 	var names []string
 	add := func(steps []server.StepRun) {
 		for _, step := range steps {

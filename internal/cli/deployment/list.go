@@ -13,11 +13,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func deploymentListCommand(a *cmdline.App) *cobra.Command {
-	query := journal.DeploymentQuery{}
-	status := ""
+	query := server.DeploymentsInput{}
 	c := &cobra.Command{
 		Use:               "list [PIPELINE]",
 		Short:             "List deployments, newest first",
@@ -26,8 +26,7 @@ func deploymentListCommand(a *cmdline.App) *cobra.Command {
 		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			query.Pipeline = cmdline.Optional(arguments, 0)
-			var err error
-			if query.Status, err = parseStatus(status); err != nil {
+			if err := checkStatus(query.Status); err != nil {
 				return err
 			}
 			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
@@ -35,7 +34,7 @@ func deploymentListCommand(a *cmdline.App) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&status, "status", "", "only active, finished, failed, superseded or canceled ones")
+	c.Flags().StringVar(&query.Status, "status", "", "only active, finished, failed, superseded or canceled ones")
 	c.Flags().IntVar(&query.Limit, "limit", cmdline.ListLimit, "at most this many; 0: all")
 	cmdline.Offer(c, "status", deploymentStatuses()...)
 	return c
@@ -46,26 +45,26 @@ func deploymentStatuses() []string {
 	return []string{string(pipeline.StatusActive), string(pipeline.StatusFinished), string(pipeline.StatusFailed), string(pipeline.StatusSuperseded), string(pipeline.StatusCanceled)}
 }
 
-// parseStatus reads a deployment's status; "" is any.
-func parseStatus(text string) (pipeline.Status, error) {
+// checkStatus returns an error for a text that is not a status of a deployment; "" is any.
+func checkStatus(text string) error {
 	known := deploymentStatuses()
 	if text == "" || slices.Contains(known, text) {
-		return pipeline.Status(text), nil
+		return nil
 	}
-	return "", cmdline.NearestHint(fault.New(fault.Invalid, "%q is not a status of a deployment", text), text, known,
+	return cmdline.NearestHint(fault.New(fault.Invalid, "%q is not a status of a deployment", text), text, known,
 		"--status %s", "--status active, finished, failed, superseded or canceled")
 }
 
 type listDeploymentsOptions struct {
-	Deployments cmdline.DeploymentLister
-	Query       journal.DeploymentQuery
+	Deployments server.Caller
+	Query       server.DeploymentsInput
 	Out         show.Printer
 	Now         func() time.Time
 }
 
 // runListDeployments prints the deployments that a query finds.
 func runListDeployments(ctx context.Context, o listDeploymentsOptions) error {
-	found, err := o.Deployments.Deployments(ctx, o.Query)
+	found, err := server.AllDeployments(ctx, o.Deployments, o.Query)
 	if err != nil {
 		return err
 	}

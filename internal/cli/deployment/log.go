@@ -105,9 +105,7 @@ type logOptions struct {
 
 // logReader reads entries, and what explains that there are none.
 type logReader interface {
-	cmdline.DeploymentReader
 	cmdline.EntryReader
-	server.Caller
 }
 
 // runLog prints entries.
@@ -119,7 +117,7 @@ func runLog(ctx context.Context, o logOptions) error {
 	if o.Follow {
 		return o.Log.Follow(ctx, o.Query, each)
 	}
-	entries, err := o.Log.Entries(ctx, o.Query)
+	entries, err := server.ReadLog.Call(ctx, o.Log, server.LogInputOf(o.Query))
 	if err != nil {
 		return err
 	}
@@ -139,7 +137,7 @@ func runLog(ctx context.Context, o logOptions) error {
 // explainEmpty returns an error when a query finds nothing because it names something that the log does not have.
 func explainEmpty(ctx context.Context, log logReader, q journal.EntryQuery) error {
 	if q.Deployment > 0 {
-		_, err := log.Deployment(ctx, server.Ref{Pipeline: q.Pipeline, Number: q.Deployment})
+		_, err := server.GetDeployment.Call(ctx, log, server.Ref{Pipeline: q.Pipeline, Number: q.Deployment}.Path())
 		return err
 	}
 	p, err := server.GetPipeline.Call(ctx, log, server.PipelinePath{Pipeline: q.Pipeline})

@@ -23,7 +23,7 @@ func OfferRetry(a *cmdline.App, s *assembly.Session) RetryOffer {
 		if !a.Confirm(ctx, "retry it now?") {
 			return false, cmdline.Printed(failed)
 		}
-		if err := s.Command(ctx, ref, server.Command{Kind: "retry", By: a.User()}); err != nil {
+		if _, err := server.CommandDeployment("retry").Call(ctx, s, server.CommandInput{DeploymentPath: ref.Path()}); err != nil {
 			return false, err
 		}
 		return true, nil

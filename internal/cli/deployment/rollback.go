@@ -9,13 +9,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
-	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func rollbackCommand(a *cmdline.App) *cobra.Command {
-	var want server.TargetRequest
-	dryRun := false
+	want := server.RollbackInput{Body: &server.RollbackBody{}}
 	c := &cobra.Command{
 		Use:   "rollback PIPELINE [TARGET]",
 		Short: "Bring back the revision before, on a stage, group or host",
@@ -34,12 +32,14 @@ resume" lets one continue.`,
 		ValidArgsFunction: cmdline.CompleteStages(a),
 		RunE: func(c *cobra.Command, given []string) error {
 			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-				want.Pipeline, want.Target, want.By = given[0], strings.TrimSuffix(cmdline.Optional(given[1:], 0), "/"), a.User()
-				if dryRun {
-					preview, err := s.PreviewRollback(ctx, want)
-					return printPreview(a.Printer(), preview, show.RollbackPreview(want.Pipeline, preview), err)
+				want.Pipeline, want.Body.Target = given[0], strings.TrimSuffix(cmdline.Optional(given[1:], 0), "/")
+				create := func(ctx context.Context) (server.CommandAnswer, error) {
+					return server.RollbackPipeline.Call(ctx, s, want)
 				}
-				create := func(ctx context.Context) (journal.Deployment, error) { return s.Rollback(ctx, want) }
+				if want.DryRun {
+					answer, err := create(ctx)
+					return printPreview(a.Printer(), answer.Effect().Rollback, err, returning(want.Pipeline))
+				}
 				return runCreateDeployment(
 					ctx,
 					createDeploymentOptions{Create: create, Prefix: "back to ", Idle: s.IsIdle, Out: a.Printer()},
@@ -47,8 +47,13 @@ resume" lets one continue.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&want.Reason, "reason", "", "the reason, kept in the log")
-	c.Flags().Int64Var(&want.Undoes, "undoes", 0, "refuse to undo another deployment than this `NUMBER`, as --dry-run printed it")
-	addDryRun(c, &dryRun)
+	c.Flags().StringVar(&want.Body.Reason, "reason", "", "the reason, kept in the log")
+	c.Flags().Int64Var(&want.Body.Undoes, "undoes", 0, "refuse to undo another deployment than this `NUMBER`, as --dry-run printed it")
+	addDryRun(c, &want.DryRun)
 	return c
+}
+
+// returning returns what prints the preview of a rollback or a catch-up of a pipeline.
+func returning(name string) func(server.RollbackPreview) []string {
+	return func(preview server.RollbackPreview) []string { return show.RollbackPreview(name, preview) }
 }

@@ -29,11 +29,13 @@ func deploymentRuns() clitest.Runs[*clitest.Log] {
 			return err
 		},
 		"deployment create": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {
-			create := func(ctx context.Context) (journal.Deployment, error) { return f.Deploy(ctx, server.NewDeployment{}) }
+			create := func(ctx context.Context) (server.CommandAnswer, error) {
+				return server.CreateDeployment.Call(ctx, f, server.DeployInput{})
+			}
 			return runCreateDeployment(ctx, createDeploymentOptions{Create: create, Out: o.Printer})
 		},
 		"deployment hold": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {
-			return runIntent(ctx, intentOptions{Deployments: f, Ref: ref, Out: o.Printer, Now: clitest.Noon})
+			return runIntent(ctx, intentOptions{Deployments: f, Ref: ref, Intent: server.Command{Kind: "hold"}, Out: o.Printer, Now: clitest.Noon})
 		},
 		"log": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {
 			return runLog(ctx, logOptions{Log: f, Query: journal.EntryQuery{Pipeline: "greeter"}, Out: o.Printer, Now: clitest.Noon})
@@ -54,16 +56,16 @@ func TestEmptyListsOfDeployments(t *testing.T) {
 	})
 }
 
-func TestParseStatusOfDeployments(t *testing.T) {
+func TestStatusesOfDeployments(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]pipeline.Status{"": "", "active": pipeline.StatusActive, "superseded": pipeline.StatusSuperseded} {
-		if got, err := parseStatus(text); err != nil || got != want {
-			t.Errorf("%q: got %q, %v", text, got, err)
+	for _, text := range []string{"", "active", "superseded"} {
+		if err := checkStatus(text); err != nil {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
-	_, err := parseStatus("cancelled")
+	err := checkStatus("cancelled")
 	clitest.WantFault(t, err, fault.Invalid, `"cancelled" is not a status of a deployment`, "--status canceled")
-	_, err = parseStatus("gone")
+	err = checkStatus("gone")
 	clitest.WantFault(t, err, fault.Invalid, "not a status", "--status active, finished, failed, superseded or canceled")
 }
 

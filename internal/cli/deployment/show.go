@@ -33,7 +33,7 @@ func deploymentShowCommand(a *cmdline.App) *cobra.Command {
 }
 
 type showDeploymentOptions struct {
-	Deployments cmdline.DeploymentReader
+	Deployments server.Caller
 	Ref         server.Ref
 	Idle        func(context.Context) bool
 	Out         show.Printer
@@ -42,7 +42,7 @@ type showDeploymentOptions struct {
 
 // runShowDeployment prints one deployment.
 func runShowDeployment(ctx context.Context, o showDeploymentOptions) error {
-	v, err := o.Deployments.Deployment(ctx, o.Ref)
+	v, err := server.GetDeployment.Call(ctx, o.Deployments, o.Ref.Path())
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ type watchOptions struct {
 
 // runWatch shows a deployment until it has ended. The error is how it ended, unless it finished.
 func runWatch(ctx context.Context, o watchOptions) error {
-	v, err := o.Log.Deployment(ctx, o.Ref)
+	v, err := server.GetDeployment.Call(ctx, o.Log, o.Ref.Path())
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,6 @@ const (
 
 // watchedLog is the part of the log that a watcher reads.
 type watchedLog interface {
-	cmdline.DeploymentReader
 	cmdline.EntryReader
 }
 
@@ -43,7 +42,7 @@ func NewWatcher(ctx context.Context, log watchedLog, out show.Printer, v server.
 	if after == 0 {
 		return w, nil
 	}
-	before, err := log.Entries(ctx, journal.EntryQuery{Pipeline: v.Pipeline, Deployment: v.Number})
+	before, err := server.ReadLog.Call(ctx, log, server.LogInputOf(journal.EntryQuery{Pipeline: v.Pipeline, Deployment: v.Number}))
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +124,7 @@ func (w *Watcher) loop(ctx context.Context, entries <-chan pipeline.Entry) (serv
 
 // look reads and shows the deployment. When the ledger does not answer, the display reports that and keeps the last view.
 func (w *Watcher) look(ctx context.Context, last server.DeploymentView) (v server.DeploymentView, ended bool, err error) {
-	v, err = w.log.Deployment(ctx, w.Ref)
+	v, err = server.GetDeployment.Call(ctx, w.log, w.Ref.Path())
 	switch {
 	case ctx.Err() != nil:
 		return last, false, context.Cause(ctx)
@@ -140,7 +139,7 @@ func (w *Watcher) look(ctx context.Context, last server.DeploymentView) (v serve
 
 // rest shows the entries that were written since the last one shown.
 func (w *Watcher) rest(ctx context.Context) error {
-	entries, err := w.log.Entries(ctx, journal.EntryQuery{Pipeline: w.Ref.Pipeline, Deployment: w.Ref.Number, After: w.after})
+	entries, err := server.ReadLog.Call(ctx, w.log, server.LogInputOf(journal.EntryQuery{Pipeline: w.Ref.Pipeline, Deployment: w.Ref.Number, After: w.after}))
 	if err != nil {
 		return err
 	}

@@ -37,24 +37,21 @@ groups and hosts are. Without a name: the newest deployment of this folder's pip
 }
 
 type WhyOptions struct {
-	Deployments interface {
-		cmdline.DeploymentReader
-		Why(ctx context.Context, ref server.Ref, target string) ([]pipeline.StepState, error)
-	}
-	Ref    server.Ref
-	Target string                     // "": every target
-	Idle   func(context.Context) bool // nil: no warning
-	Out    show.Printer
+	Deployments server.Caller
+	Ref         server.Ref
+	Target      string                     // "": every target
+	Idle        func(context.Context) bool // nil: no warning
+	Out         show.Printer
 }
 
 // RunWhy prints the open steps of a deployment, and returns how many there are.
 func RunWhy(ctx context.Context, o WhyOptions) (open int, err error) {
-	steps, err := o.Deployments.Why(ctx, o.Ref, o.Target)
+	steps, err := server.ExplainDeployment.Call(ctx, o.Deployments, server.WhyInput{DeploymentPath: o.Ref.Path(), Target: o.Target})
 	if err != nil {
 		return 0, err
 	}
 	if o.Idle != nil {
-		v, err := o.Deployments.Deployment(ctx, o.Ref)
+		v, err := server.GetDeployment.Call(ctx, o.Deployments, o.Ref.Path())
 		if err != nil {
 			return 0, err
 		}

@@ -17,7 +17,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/file"
-	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -48,7 +47,7 @@ a broken connection; another one under the same label is refused.`,
 			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
 				a.WarnPrivateBlobs(s.PrivateBlobs())
 				return runPutArtifact(ctx, putArtifactOptions{
-					Artifacts: s, Pipeline: arguments[0], Label: arguments[1], Artifact: arch, File: a.Path(arguments[2]), By: a.User(), Out: a.Printer(),
+					Artifacts: s, Pipeline: arguments[0], Label: arguments[1], Artifact: arch, File: a.Path(arguments[2]), Out: a.Printer(),
 				})
 			})
 		},
@@ -78,13 +77,10 @@ func artifactLabels(ctx context.Context, log server.Caller, name string) ([]stri
 }
 
 type putArtifactOptions struct {
-	Artifacts interface {
-		PutArtifact(ctx context.Context, pipeline, label string, a pipeline.RevisionArtifact, r io.Reader) (pipeline.RevisionArtifact, error)
-	}
+	Artifacts       server.Caller
 	Pipeline, Label string // of the revision
 	Artifact        string // its label
 	File            string
-	By              string // who uploads it
 	Out             show.Printer
 }
 
@@ -105,15 +101,15 @@ func runPutArtifact(ctx context.Context, o putArtifactOptions) error {
 	if _, err := opened.Seek(0, io.SeekStart); err != nil {
 		return fault.New(fault.Unavailable, "read %s: %w", o.File, file.Plain(err))
 	}
-	want := pipeline.RevisionArtifact{
-		Label:  o.Artifact,
-		Name:   filepath.Base(o.File),
-		Digest: hex.EncodeToString(sum.Sum(nil)),
-		Size:   size,
-		By:     o.By,
-	}
 	meter := show.NewMeter(o.Out, "uploading "+o.Artifact, size, opened)
-	stored, err := o.Artifacts.PutArtifact(ctx, o.Pipeline, o.Label, want, meter)
+	want := server.ArtifactUpload{
+		LabelPath: server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: o.Pipeline}, Label: o.Label},
+		Artifact:  o.Artifact,
+		Name:      filepath.Base(o.File),
+		Digest:    hex.EncodeToString(sum.Sum(nil)),
+		Content:   server.Content{Reader: meter, Size: size},
+	}
+	stored, err := server.PutArtifact.Call(ctx, o.Artifacts, want)
 	meter.Close()
 	if err != nil {
 		return err

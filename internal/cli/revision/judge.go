@@ -8,7 +8,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
-	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -54,10 +53,7 @@ func judgmentCommand(a *cmdline.App, name string, judge judgment) *cobra.Command
 }
 
 type judgeOptions struct {
-	Revisions interface {
-		server.Caller
-		cmdline.DeploymentLister
-	}
+	Revisions               server.Caller
 	Judge                   judgment
 	Pipeline, Label, Reason string
 	Out                     show.Printer
@@ -70,9 +66,10 @@ func runJudge(ctx context.Context, o judgeOptions) error {
 	if err != nil {
 		return err
 	}
-	active, err := o.Revisions.Deployments(
+	active, err := server.AllDeployments(
 		ctx,
-		journal.DeploymentQuery{Pipeline: o.Pipeline, Revision: r.Seq, Status: pipeline.StatusActive},
+		o.Revisions,
+		server.DeploymentsInput{Pipeline: o.Pipeline, Revision: r.Seq, Status: string(pipeline.StatusActive)},
 	)
 	if err != nil {
 		return err

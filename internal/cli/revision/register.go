@@ -29,11 +29,15 @@ label may be registered again. Revisions that Waybill builds are registered by w
 		Args:              cmdline.Arguments(2, 2, "PIPELINE", "LABEL"),
 		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
+			deploy := !noDeploy
 			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
 				a.WarnPrivateBlobs(s.PrivateBlobs())
 				return runRegisterRevision(ctx, registerRevisionOptions{
-					Log: s, Deploy: !noDeploy, Idle: s.IsIdle, Out: a.Printer(),
-					Revision: pipeline.RegisteredRevision{Pipeline: arguments[0], Label: arguments[1], Commit: commit, By: a.User()},
+					Log: s, Idle: s.IsIdle, Out: a.Printer(),
+					Revision: server.RevisionInput{
+						PipelinePath: server.PipelinePath{Pipeline: arguments[0]},
+						Body:         server.RevisionBody{Label: arguments[1], Commit: commit, Deploy: &deploy},
+					},
 				})
 			})
 		},
@@ -44,19 +48,15 @@ label may be registered again. Revisions that Waybill builds are registered by w
 }
 
 type registerRevisionOptions struct {
-	Log interface {
-		server.Caller
-		Register(ctx context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (journal.Registered, error)
-	}
-	Revision pipeline.RegisteredRevision
-	Deploy   bool
+	Log      server.Caller
+	Revision server.RevisionInput
 	Idle     func(context.Context) bool
 	Out      show.Printer
 }
 
 // runRegisterRevision registers a revision without files, whose artifacts all come from outside.
 func runRegisterRevision(ctx context.Context, o registerRevisionOptions) error {
-	version, err := server.GetVersion.Call(ctx, o.Log, server.VersionPath{PipelinePath: server.PipelinePath{Pipeline: o.Revision.Pipeline}})
+	version, err := server.GetVersion.Call(ctx, o.Log, server.VersionPath{PipelinePath: o.Revision.PipelinePath})
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func runRegisterRevision(ctx context.Context, o registerRevisionOptions) error {
 				WithHint("waybill ship; or build: external, if another program builds")
 		}
 	}
-	done, err := o.Log.Register(ctx, o.Revision, o.Deploy, "")
+	done, err := server.RegisterRevision.Call(ctx, o.Log, o.Revision)
 	if err != nil {
 		return err
 	}

@@ -105,10 +105,7 @@ type revisionDocument struct {
 }
 
 type showRevisionOptions struct {
-	Log interface {
-		server.Caller
-		cmdline.DeploymentLister
-	}
+	Log             server.Caller
 	Pipeline, Label string
 	Out             show.Printer
 }
@@ -119,7 +116,7 @@ func runShowRevision(ctx context.Context, o showRevisionOptions) error {
 	if err != nil {
 		return err
 	}
-	made, err := o.Log.Deployments(ctx, journal.DeploymentQuery{Pipeline: o.Pipeline, Revision: r.Seq})
+	made, err := server.AllDeployments(ctx, o.Log, server.DeploymentsInput{Pipeline: o.Pipeline, Revision: r.Seq})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // builtElsewhere is a definition whose artifacts come from outside, and the build stage of one whose do not.
@@ -18,15 +19,20 @@ func builtElsewhere(external bool) journal.Version {
 	return journal.Version{Definition: pipeline.Definition{Pipeline: "greeter", Stages: []pipeline.Stage{{Name: "build", Build: &build}}}}
 }
 
+// registering returns the input that registers a revision of greeter.
+func registering(label string) server.RevisionInput {
+	return server.RevisionInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Body: server.RevisionBody{Label: label}}
+}
+
 func TestRegisterRevision(t *testing.T) {
 	t.Parallel()
-	f, o := &clitest.Log{Version: builtElsewhere(true)}, clitest.NewOutput(clitest.AsText)
-	r := pipeline.RegisteredRevision{Pipeline: "greeter", Label: "v1", By: "ana", Artifacts: []pipeline.RevisionArtifact{{Label: "amd64"}}}
-	options := registerRevisionOptions{Log: f, Revision: r, Deploy: true, Idle: clitest.Idle, Out: o.Printer}
+	r := pipeline.RegisteredRevision{Pipeline: "greeter", Label: "v1", Artifacts: []pipeline.RevisionArtifact{{Label: "amd64"}}}
+	f, o := &clitest.Log{Version: builtElsewhere(true), Revisions: []pipeline.RegisteredRevision{r}}, clitest.NewOutput(clitest.AsText)
+	options := registerRevisionOptions{Log: f, Revision: registering("v1"), Idle: clitest.Idle, Out: o.Printer}
 	if err := runRegisterRevision(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}
-	f.WantCalls(t, "Version greeter 0", "Register v1  ana true")
+	f.WantCalls(t, "Version greeter 0", "Register v1  true")
 	o.Want(t, "greeter#1  revision v1  waits for artifact arm64\n", clitest.IdleWarning)
 	o = clitest.NewOutput(clitest.AsJSON)
 	options.Out = o.Printer
@@ -39,7 +45,7 @@ func TestRegisterRevision(t *testing.T) {
 func TestRegisterRefusesWhatWaybillBuilds(t *testing.T) {
 	t.Parallel()
 	f, o := &clitest.Log{Version: builtElsewhere(false)}, clitest.NewOutput(clitest.AsText)
-	err := runRegisterRevision(t.Context(), registerRevisionOptions{Log: f, Revision: pipeline.RegisteredRevision{Pipeline: "greeter", Label: "v1"}, Out: o.Printer})
+	err := runRegisterRevision(t.Context(), registerRevisionOptions{Log: f, Revision: registering("v1"), Out: o.Printer})
 	clitest.WantFault(t, err, fault.Refused, `stage "build" of greeter builds from a revision's files`, "")
 	f.WantCalls(t, "Version greeter 0")
 }

@@ -51,11 +51,11 @@ func (w *sessionWorker) Roles(ctx context.Context) ([]lifecycle.Role, error) {
 // drive takes a deployment to its end, and a rollback that undoes it: it does the work where this process
 // may, else it watches. It returns the rollback, if there is one, and keeps what that undoes.
 func (s *shipment) drive(ctx context.Context, ref server.Ref) (server.DeploymentView, error) {
-	v, err := s.Deployments.Deployment(ctx, ref)
+	v, err := server.GetDeployment.Call(ctx, s.Deployments, ref.Path())
 	if err == nil && v.State.RolledBackBy != 0 {
 		undone := v
 		s.undone = &undone
-		v, err = s.Deployments.Deployment(ctx, rollbackOf(undone))
+		v, err = server.GetDeployment.Call(ctx, s.Deployments, rollbackOf(undone).Path())
 	}
 	if err != nil || v.State.Status != pipeline.StatusActive {
 		return v, err
@@ -93,7 +93,7 @@ const leaveShip = "Ctrl-C, and waybill ship resumes it; --timeout sets a limit, 
 // Watcher prints a deployment's first line and returns a watcher that prints the rest.
 func (s *shipment) watcher(ctx context.Context, v server.DeploymentView) (*deployment.Watcher, error) {
 	s.Out.Note("%s", show.Header(v, s.Out.Style))
-	w, err := deployment.NewWatcher(ctx, shipLog{s.Deployments, s.Entries}, s.Out, v, s.since(v), leaveShip)
+	w, err := deployment.NewWatcher(ctx, s.Entries, s.Out, v, s.since(v), leaveShip)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (s *shipment) watch(ctx context.Context, w *deployment.Watcher) (server.Dep
 		return v, err
 	}
 	s.undone = &v
-	back, err := s.Deployments.Deployment(ctx, rollbackOf(v))
+	back, err := server.GetDeployment.Call(ctx, s.Deployments, rollbackOf(v).Path())
 	if err != nil {
 		return back, err
 	}
@@ -122,12 +122,6 @@ func (s *shipment) watch(ctx context.Context, w *deployment.Watcher) (server.Dep
 // rollbackOf returns the deployment that undoes another one.
 func rollbackOf(undone server.DeploymentView) server.Ref {
 	return server.Ref{Pipeline: undone.Pipeline, Number: undone.State.RolledBackBy}
-}
-
-// shipLog is the part of the log that ship's watcher reads.
-type shipLog struct {
-	cmdline.DeploymentReader
-	cmdline.EntryReader
 }
 
 // since returns the entry after which entries are shown: the deployment's first for programs, the newest for people.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -23,12 +22,12 @@ type nextStep struct {
 // decideNext decides what ship does with a registered revision. It is the only decision: plan prints it, ship executes it.
 func decideNext(
 	ctx context.Context,
-	log cmdline.DeploymentFinder,
+	log server.Caller,
 	pipelines server.Caller,
 	r pipeline.RegisteredRevision,
 	flags shipFlags,
 ) (nextStep, error) {
-	made, err := log.Deployments(ctx, journal.DeploymentQuery{Pipeline: r.Pipeline, Revision: r.Seq, Limit: ancestryLimit})
+	made, err := server.ListDeployments.Call(ctx, log, server.DeploymentsInput{Pipeline: r.Pipeline, Revision: r.Seq, Limit: ancestryLimit})
 	if err != nil {
 		return nextStep{}, err
 	}
@@ -39,7 +38,7 @@ func decideNext(
 	}
 	d := &made[0]
 	if d.Status != pipeline.StatusActive && !flags.detach {
-		active, err := log.Deployments(ctx, journal.DeploymentQuery{Pipeline: r.Pipeline, Status: pipeline.StatusActive, Limit: 1})
+		active, err := server.ListDeployments.Call(ctx, log, server.DeploymentsInput{Pipeline: r.Pipeline, Status: string(pipeline.StatusActive), Limit: 1})
 		if err != nil {
 			return nextStep{}, err
 		}
@@ -55,21 +54,21 @@ func decideNext(
 	case pipeline.StatusFinished:
 		return finishedBefore(ctx, log, pipelines, d)
 	default:
-		v, err := log.Deployment(ctx, show.RefOf(*d))
+		v, err := server.GetDeployment.Call(ctx, log, show.RefOf(*d).Path())
 		return nextStep{todo: show.TodoNothing, deployment: d, refused: show.Stopped(v)}, err
 	}
 }
 
 // finishedBefore returns the step for a revision that has finished: nothing. It is refused when a newer one has replaced
 // it since.
-func finishedBefore(ctx context.Context, log cmdline.DeploymentFinder, pipelines server.Caller, d *journal.Deployment) (nextStep, error) {
+func finishedBefore(ctx context.Context, log server.Caller, pipelines server.Caller, d *journal.Deployment) (nextStep, error) {
 	next := nextStep{todo: show.TodoNothing, deployment: d}
 	newer, err := replacement(ctx, log, *d)
 	if err != nil {
 		return next, err
 	}
 	if newer != nil {
-		v, err := log.Deployment(ctx, show.RefOf(*d))
+		v, err := server.GetDeployment.Call(ctx, log, show.RefOf(*d).Path())
 		next.refused = show.Replaced(v, *newer)
 		return next, err
 	}
@@ -98,8 +97,8 @@ func differences(p server.PipelineView) (differs []string) {
 }
 
 // replacement returns the newest deployment of another revision that is active or has finished after d; nil without one.
-func replacement(ctx context.Context, log cmdline.DeploymentLister, d journal.Deployment) (*journal.Deployment, error) {
-	recent, err := log.Deployments(ctx, journal.DeploymentQuery{Pipeline: d.Pipeline, Limit: ancestryLimit})
+func replacement(ctx context.Context, log server.Caller, d journal.Deployment) (*journal.Deployment, error) {
+	recent, err := server.ListDeployments.Call(ctx, log, server.DeploymentsInput{Pipeline: d.Pipeline, Limit: ancestryLimit})
 	if err != nil {
 		return nil, err
 	}

@@ -36,9 +36,9 @@ type planFlags struct {
 	whatIf         []string
 }
 
-// query returns what is asked about a pipeline. Each --what-if is fail=TARGET.
-func (f planFlags) query(name string, proposal *server.Proposal) (server.PlanQuery, error) {
-	q := server.PlanQuery{Pipeline: name, Proposal: proposal, Revision: f.revision, From: f.from}
+// query adds the flags to a query about a pipeline. Each --what-if is fail=TARGET.
+func (f planFlags) query(q server.PlanInput) (server.PlanInput, error) {
+	q.Revision, q.From = f.revision, f.from
 	for _, text := range f.whatIf {
 		target, ok := strings.CutPrefix(text, "fail=")
 		if !ok || target == "" {
@@ -108,7 +108,7 @@ func planWhy(a *cmdline.App, c *cobra.Command, name, target string) error {
 func plan(a *cmdline.App, c *cobra.Command, arguments []string, flags planFlags) error {
 	if len(arguments) > 0 && flags.edit == "" {
 		return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-			q, err := flags.query(arguments[0], nil)
+			q, err := flags.query(server.PlanInput{PipelinePath: server.PipelinePath{Pipeline: arguments[0]}, Simulate: true})
 			if err != nil {
 				return err
 			}
@@ -121,7 +121,7 @@ func plan(a *cmdline.App, c *cobra.Command, arguments []string, flags planFlags)
 		return err
 	}
 	proposal := p.Proposal(a.User())
-	q, err := flags.query(proposal.Definition.Pipeline, &proposal)
+	q, err := flags.query(proposal.PlanInput())
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func plan(a *cmdline.App, c *cobra.Command, arguments []string, flags planFlags)
 	}
 	defer done()
 	return runPlan(ctx, planOptions{
-		Plans: s, Revisions: s, Deployments: s, Pipelines: s, Query: q, EditOnly: flags.edit != "", Out: a.Printer(),
+		Plans: s, Revisions: s, Deployments: s, Pipelines: s, Proposal: proposal, Query: q, EditOnly: flags.edit != "", Out: a.Printer(),
 		Label: func(ctx context.Context) (string, error) {
 			tree, err := p.Tree(ctx, s.Home)
 			a.PrintNotes(tree.Notes)
@@ -163,20 +163,15 @@ func printPlan(d show.PlanDocument, out show.Printer) error {
 	return errPending()
 }
 
-// planner plans one more deployment of a pipeline, with a new definition when proposal is not nil.
-type planner interface {
-	Plan(ctx context.Context, q server.PlanQuery) (server.PlanView, error)
-}
-
 type planStoredOptions struct {
-	Pipelines planner
-	Query     server.PlanQuery
+	Pipelines server.Caller
+	Query     server.PlanInput
 	Out       show.Printer
 }
 
 // runPlanStored prints the plan for one more deployment of a pipeline with the definition in force.
 func runPlanStored(ctx context.Context, o planStoredOptions) error {
-	v, err := o.Pipelines.Plan(ctx, o.Query)
+	v, err := server.PlanDeployment.Call(ctx, o.Pipelines, o.Query)
 	if err != nil {
 		return err
 	}
@@ -184,15 +179,13 @@ func runPlanStored(ctx context.Context, o planStoredOptions) error {
 }
 
 type planOptions struct {
-	Plans interface {
-		planner
-		PlanEdit(context.Context, server.Proposal) (server.EditView, error)
-	}
+	Plans       server.Caller
 	Revisions   server.Caller
-	Deployments cmdline.DeploymentFinder
+	Deployments server.Caller
 	Pipelines   server.Caller
 
-	Query    server.PlanQuery                      // its Proposal is the definition of the folder, or of the file
+	Proposal server.Proposal                       // the definition of the folder, or of the file
+	Query    server.PlanInput                      // with that definition
 	EditOnly bool                                  // plan what the file changes, and nothing else
 	Label    func(context.Context) (string, error) // of the folder's revision
 	Out      show.Printer
@@ -200,7 +193,7 @@ type planOptions struct {
 
 // runPlan prints what ship would do with a folder, or what its file would change.
 func runPlan(ctx context.Context, o planOptions) error {
-	edit, err := o.Plans.PlanEdit(ctx, *o.Query.Proposal)
+	edit, err := server.PlanEdit(ctx, o.Plans, o.Proposal)
 	if err != nil {
 		return err
 	}
@@ -214,7 +207,7 @@ func runPlan(ctx context.Context, o planOptions) error {
 		}
 	}
 	if d.Todo == show.TodoShip || o.EditOnly && !edit.Unchanged {
-		v, err := o.Plans.Plan(ctx, o.Query)
+		v, err := server.PlanDeployment.Call(ctx, o.Plans, o.Query)
 		if err != nil {
 			return err
 		}

@@ -16,7 +16,8 @@ import (
 
 // planning returns the options of a plan on a fake log.
 func planning(f *clitest.Log, o *clitest.Output) planOptions {
-	return planOptions{Plans: f, Revisions: f, Deployments: f, Pipelines: f, Query: server.PlanQuery{Pipeline: "greeter", Proposal: &server.Proposal{Definition: pipeline.Definition{Pipeline: "greeter"}}},
+	return planOptions{Plans: f, Revisions: f, Deployments: f, Pipelines: f, Proposal: server.Proposal{Definition: pipeline.Definition{Pipeline: "greeter"}},
+		Query: server.PlanInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, File: "waybill.yaml", Simulate: true},
 		Label: func(context.Context) (string, error) { return "r1", nil }, Out: o.Printer}
 }
 
@@ -58,6 +59,6 @@ func TestPlan(t *testing.T) {
 func TestPlanOfAStoredPipeline(t *testing.T) {
 	t.Parallel()
 	f, o := &clitest.Log{}, clitest.NewOutput(clitest.AsText)
-	clitest.WantFault(t, runPlanStored(t.Context(), planStoredOptions{Pipelines: f, Query: server.PlanQuery{Pipeline: "greeter"}, Out: o.Printer}), fault.Pending, "something would be done", "")
+	clitest.WantFault(t, runPlanStored(t.Context(), planStoredOptions{Pipelines: f, Query: server.PlanInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Simulate: true}, Out: o.Printer}), fault.Pending, "something would be done", "")
 	f.WantCalls(t, "Plan greeter false")
 }

@@ -126,10 +126,10 @@ func ship(ctx context.Context, a *cmdline.App, arguments []string, flags shipFla
 }
 
 type shipOptions struct {
-	Revisions   revisionStore
-	Deployments deploymentStore
+	Revisions   server.Caller
+	Deployments server.Caller
 	Pipelines   server.Caller
-	Edits       cmdline.Editor
+	Edits       server.Caller
 	Entries     cmdline.EntryReader
 	Worker      logWorker // nil: other processes do the work
 
@@ -149,20 +149,6 @@ type shipOptions struct {
 	Retry deployment.RetryOffer
 	Out   show.Printer
 	Now   func() time.Time
-}
-
-// revisionStore registers revisions and stores their files.
-type revisionStore interface {
-	server.Caller
-	snapshotStore
-	Register(ctx context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (journal.Registered, error)
-}
-
-// deploymentStore makes and steers deployments.
-type deploymentStore interface {
-	cmdline.DeploymentLister
-	cmdline.DeploymentCommander
-	Deploy(context.Context, server.NewDeployment) (journal.Deployment, error)
 }
 
 // shipment is one run of `waybill ship`.
@@ -251,10 +237,11 @@ func (s *shipment) register(ctx context.Context) (*journal.Deployment, error) {
 	if err != nil {
 		return nil, err
 	}
-	registered, err := s.Revisions.Register(ctx, pipeline.RegisteredRevision{
-		Pipeline: s.Pipeline, Label: s.Label, Snapshot: key, By: s.By,
-		Branch: s.Branch, Commit: s.Commit.Hash, Subject: s.Commit.Subject, CommittedAt: s.Commit.At,
-	}, true, s.Flags.until)
+	registered, err := server.RegisterRevision.Call(ctx, s.Revisions, server.RevisionInput{
+		PipelinePath: server.PipelinePath{Pipeline: s.Pipeline},
+		Body: server.RevisionBody{Label: s.Label, Snapshot: key, Until: s.Flags.until,
+			Branch: s.Branch, Commit: s.Commit.Hash, Subject: s.Commit.Subject, CommittedAt: s.Commit.At},
+	})
 	if err != nil {
 		return nil, fmt.Errorf("register %s: %w", s.Label, err)
 	}
@@ -342,7 +329,7 @@ func (s *shipment) resume(ctx context.Context, r pipeline.RegisteredRevision) (*
 
 // inProgress prints how far a deployment is that an earlier command left active.
 func (s *shipment) inProgress(ctx context.Context, d journal.Deployment) error {
-	v, err := s.Deployments.Deployment(ctx, show.RefOf(d))
+	v, err := server.GetDeployment.Call(ctx, s.Deployments, show.RefOf(d).Path())
 	if err != nil || v.State.Status != pipeline.StatusActive {
 		return err
 	}
@@ -370,17 +357,20 @@ func (s *shipment) nothingToDo(ctx context.Context, r pipeline.RegisteredRevisio
 
 // deployAgain makes one more deployment of a registered revision.
 func (s *shipment) deployAgain(ctx context.Context, r pipeline.RegisteredRevision) (*journal.Deployment, error) {
-	d, err := s.Deployments.Deploy(ctx, server.NewDeployment{Pipeline: r.Pipeline, Revision: r.Label, Until: s.Flags.until, By: s.By})
+	made, err := server.CreateDeployment.Call(ctx, s.Deployments, server.DeployInput{
+		PipelinePath: server.PipelinePath{Pipeline: r.Pipeline},
+		Body:         server.DeployBody{Revision: r.Label, Until: s.Flags.until},
+	})
 	if err != nil {
 		return nil, fmt.Errorf("deploy %s again: %w", r.Label, err)
 	}
-	return &d, nil
+	return &made.Deployment, nil
 }
 
 // detached prints the deployment that other processes work on.
 func (s *shipment) detached(ctx context.Context, ref server.Ref) error {
 	if s.Out.JSON {
-		v, err := s.Deployments.Deployment(ctx, ref)
+		v, err := server.GetDeployment.Call(ctx, s.Deployments, ref.Path())
 		if err != nil {
 			return err
 		}

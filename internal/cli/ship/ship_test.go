@@ -45,7 +45,7 @@ func TestShipRegistersARevisionThatIsNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.WantCalls(t, "Revision greeter r1", "Revisions greeter 50", "PlanEdit greeter", "Apply greeter 0 true", "PutSnapshot greeter r1",
-		"Register r1 sha256/r1 ana true", "Deployment greeter#1")
+		"Register r1 sha256/r1 true", "Deployment greeter#1")
 	o.Want(t, "greeter#1  revision r1  registered\n", clitest.IdleWarning)
 	if f.Files != "files" || warned != 1 {
 		t.Errorf("stored %q, warned %d times", f.Files, warned)
@@ -61,8 +61,8 @@ func TestShipRegistersWithItsBound(t *testing.T) {
 	if err := runShip(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}
-	f.WantCalls(t, "Revision greeter r1", "Revisions greeter 50", "PlanEdit greeter", "PutSnapshot greeter r1", "Register r1 sha256/r1 ana true beta",
-		"Deployment greeter#1", "Command greeter#1 until beta ana", "Deployment greeter#1")
+	f.WantCalls(t, "Revision greeter r1", "Revisions greeter 50", "PlanEdit greeter", "PutSnapshot greeter r1", "Register r1 sha256/r1 true beta",
+		"Deployment greeter#1", "Command greeter#1 until beta", "Deployment greeter#1")
 	clitest.WantValue(t, o, at)
 }
 
@@ -175,7 +175,7 @@ func TestShipDeploysAgainWhenThePersonSaysSo(t *testing.T) {
 	if question != "deploy it again now?" || !strings.Contains(o.Printed.String(), "but the service on prod/all/elm is down: waybill ship --again starts it\n") || !strings.HasSuffix(o.Printed.String(), "  59m00s\n") {
 		t.Errorf("asked %q, printed %q", question, o.Printed.String())
 	}
-	if !strings.Contains(strings.Join(f.Calls, "\n"), "Deploy greeter r1  ana") {
+	if !strings.Contains(strings.Join(f.Calls, "\n"), "Deploy greeter r1") {
 		t.Errorf("calls %q", f.Calls)
 	}
 }
@@ -243,7 +243,7 @@ func TestShipDoesTheWorkItself(t *testing.T) {
 	active, finished := clitest.Deployed(2, 1, pipeline.StatusActive), clitest.Deployed(2, 1, pipeline.StatusFinished)
 	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, Edit: server.EditView{Unchanged: true}, Snapshot: server.SnapshotView{Stored: true},
 		Recent: []journal.Deployment{active}, Views: clitest.Seen(active)}
-	log := &clitest.Ending{Log: f, From: 5, After: clitest.Seen(finished)["greeter#2"]}
+	log := clitest.NewEnding(f, 5, clitest.Seen(finished)["greeter#2"])
 	options, o := shipping(f, clitest.AsText)
 	worker := &fakeWorker{}
 	options.Flags.detach, options.Deployments, options.Worker = false, log, worker
@@ -265,6 +265,7 @@ func TestShipTakesOverFromAProcessThatEnds(t *testing.T) {
 		Recent: []journal.Deployment{active}, Views: clitest.Seen(active)}
 	locked := make(chan struct{})
 	log := &lockedEnding{Log: f, locked: locked, after: clitest.Seen(finished)["greeter#2"]}
+	f.Read = log.Deployment
 	options, o := shipping(f, clitest.AsText)
 	worker := &fakeWorker{held: 1, locked: locked}
 	options.Flags.detach, options.Deployments, options.Worker = false, log, worker

@@ -26,11 +26,12 @@ func checkUntil(d pipeline.Definition, until string) error {
 // bound lets a deployment that an earlier ship made go as far as this one asks for. A deployment that this ship made has
 // its bound from the start.
 func (s *shipment) bound(ctx context.Context, ref server.Ref) error {
-	v, err := s.Deployments.Deployment(ctx, ref)
+	v, err := server.GetDeployment.Call(ctx, s.Deployments, ref.Path())
 	if err != nil || v.State.Status != pipeline.StatusActive || v.State.Until == s.Flags.until {
 		return err
 	}
-	if err := s.Deployments.Command(ctx, ref, server.Command{Kind: "until", Target: s.Flags.until, By: s.By}); err != nil {
+	want := server.CommandInput{DeploymentPath: ref.Path(), Body: &server.CommandBody{Target: s.Flags.until}}
+	if _, err := server.CommandDeployment("until").Call(ctx, s.Deployments, want); err != nil {
 		return fmt.Errorf("set how far %s goes: %w", ref, err)
 	}
 	return nil
