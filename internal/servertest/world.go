@@ -23,7 +23,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/postgres"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
-	"github.com/waybill-dev/waybill/internal/sqlite"
+	"github.com/waybill-dev/waybill/internal/sqlite/sqlitetest"
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
@@ -57,10 +57,7 @@ type World struct {
 func Start(t testing.TB) *World {
 	t.Helper()
 	dir := t.TempDir()
-	driver, err := sqlite.Open(t.Context(), filepath.Join(dir, "waybill.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	driver := sqlitetest.Open(t, filepath.Join(dir, "waybill.db"))
 	return On(t, ledger.New(driver, ledger.Options{}), dir)
 }
 

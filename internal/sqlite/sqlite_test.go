@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger/ledgertest"
 	"github.com/waybill-dev/waybill/internal/queue/queuetest"
 	"github.com/waybill-dev/waybill/internal/sqlite"
+	"github.com/waybill-dev/waybill/internal/sqlite/sqlitetest"
 	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/store/storetest"
 )
@@ -19,7 +20,7 @@ func TestConformance(t *testing.T) {
 	database := func(t *testing.T) storetest.Database {
 		path := filepath.Join(t.TempDir(), "waybill.db")
 		return storetest.Database{
-			Open: func(t *testing.T) store.Driver { return open(t, path) },
+			Open: func(t *testing.T) store.Driver { return sqlitetest.Open(t, path) },
 			Exec: func(statement string) error { return execute(t, path, statement) },
 		}
 	}
