@@ -10,6 +10,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
+// RefOf returns the name of a deployment.
+func RefOf(d journal.Deployment) server.Ref {
+	return server.Ref{Pipeline: d.Pipeline, Number: d.Number}
+}
+
 // Deployments returns the rows of a list of deployments.
 func Deployments(found []journal.Deployment, s Style, now time.Time) []string {
 	t := table{Style: s}

@@ -15,11 +15,6 @@ func Header(v server.DeploymentView, s Style) string {
 	return fmt.Sprintf("%s  revision %s  definition %d", s.bold(RefOf(v.Deployment).String()), v.Label, v.State.Version)
 }
 
-// RefOf returns the name of a deployment.
-func RefOf(d journal.Deployment) server.Ref {
-	return server.Ref{Pipeline: d.Pipeline, Number: d.Number}
-}
-
 // InProgress returns the line for a deployment that an earlier command left active.
 func InProgress(v server.DeploymentView) string {
 	next := "resuming it"
