@@ -7,11 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/builder/worker"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/yamltree"
@@ -105,27 +103,6 @@ func (s *buildSource) makePlan(ctx context.Context, file *build.File, choice bui
 		return nil, nil, err
 	}
 	return plan, problems, s.replaceInFiles(ctx, plan)
-}
-
-// replaceInFiles records which files of the workspace have variables that steps replace. In the folder itself nothing is replaced.
-func (s *buildSource) replaceInFiles(ctx context.Context, plan *build.Plan) error {
-	var problems fault.Problems
-	for i := range plan.Steps {
-		step := &plan.Steps[i]
-		err := worker.Texts(ctx, s.root, step.Spec.Files, func(t worker.Text) error {
-			problems.Add(plan.Replace(step.ID, t.Name, t.Content)...)
-			return nil
-		})
-		if err != nil {
-			return fault.New(fault.Invalid, "%s: %s: %w", step.At, step.Path(), err)
-		}
-		if s.inPlace && len(step.Replaces) > 0 {
-			return fault.New(fault.Invalid, "--in-place would replace the variables in %s itself", step.Replaces[0].Path).
-				WithHint("waybill run   # in copies of the folder")
-		}
-	}
-	problems.Sort()
-	return slices.Compact(problems).Err() // two steps may have a file in common
 }
 
 // readFileOf reads the file of what is built.

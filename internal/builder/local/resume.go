@@ -6,14 +6,18 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
 // Last is the value of --resume without one: the last build of the folder.
@@ -207,4 +211,39 @@ func changedFiles(source *buildSource, since time.Time) string {
 		return first + " has changed since"
 	}
 	return fmt.Sprintf("%s and %d more have changed since", first, changed-1)
+}
+
+// earlierResults gets what the steps of an earlier build have left. Without that, every step of this one runs.
+func (b *Builder) earlierResults(ctx context.Context, source *buildSource, launch LaunchOptions, in *inbox) *resumption {
+	id := strconv.FormatInt(launch.Earlier.BuildID, 10)
+	earlier := &resumption{Resumed: worker.Resumed{ID: id}, before: results.Build{ID: id}}
+	path := launch.BundleFile
+	var err error
+	if in != nil {
+		path, err = filepath.Join(source.scratch, inboxFile), in.await(ctx)
+	}
+	if err == nil {
+		earlier.Results, earlier.sent, err = unpackBundle(ctx, path, filepath.Join(source.scratch, "earlier"))
+	}
+	if err != nil {
+		earlier.sent = results.Earlier{Missing: "the results of the earlier build cannot be used: " + file.Plain(err).Error()}
+	}
+	return earlier
+}
+
+// unpackBundle unpacks what the steps of an earlier build have left into a folder, and checks it.
+func unpackBundle(ctx context.Context, path, dir string) (r *results.Reader, sent results.Earlier, err error) {
+	f, _, err := file.Open(path)
+	if err != nil {
+		return nil, sent, err
+	}
+	defer f.Close()
+	if err := workspace.Extract(ctx, f, dir, ""); err != nil {
+		return nil, sent, err
+	}
+	if r, err = results.Open(dir); err == nil {
+		sent, err = r.Earlier()
+	}
+	_ = os.Remove(path) // else it goes with the worker's folder
+	return r, sent, err
 }

@@ -245,3 +245,24 @@ func addCheckout(facts map[string]string, head git.Head) {
 		facts["GIT_SAFEBRANCH"] = strings.ReplaceAll(head.Branch, "/", "-")
 	}
 }
+
+// replaceInFiles records which files of the workspace have variables that steps replace. In the folder itself nothing is replaced.
+func (s *buildSource) replaceInFiles(ctx context.Context, plan *build.Plan) error {
+	var problems fault.Problems
+	for i := range plan.Steps {
+		step := &plan.Steps[i]
+		err := worker.Texts(ctx, s.root, step.Spec.Files, func(t worker.Text) error {
+			problems.Add(plan.Replace(step.ID, t.Name, t.Content)...)
+			return nil
+		})
+		if err != nil {
+			return fault.New(fault.Invalid, "%s: %s: %w", step.At, step.Path(), err)
+		}
+		if s.inPlace && len(step.Replaces) > 0 {
+			return fault.New(fault.Invalid, "--in-place would replace the variables in %s itself", step.Replaces[0].Path).
+				WithHint("waybill run   # in copies of the folder")
+		}
+	}
+	problems.Sort()
+	return slices.Compact(problems).Err() // two steps may have a file in common
+}
