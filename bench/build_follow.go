@@ -68,9 +68,11 @@ func followRound(ctx context.Context, o Options, binary, folder string) (round R
 		return round, err
 	}
 	for path, text := range map[string]string{
-		filepath.Join(home, "server.yaml"):      fmt.Sprintf("builder: {provisioner: {url: \"http://127.0.0.1:%[1]d\", listen: \"127.0.0.1:%[1]d\"}}\n", port),
-		filepath.Join(project, "waybill.yaml"):  "pipeline: bench\nstages:\n- {name: build, build: .wharf-ci.yml}\n",
-		filepath.Join(project, ".wharf-ci.yml"): fmt.Sprintf("test: {unit: {container: {image: none, cmds: [exec %s %s %.0f %.0f]}}}\n", self, printName, o.Rate, o.For.Seconds()),
+		filepath.Join(home, "server.yaml"): fmt.Sprintf(
+			"builder: {provisioner: {url: \"http://127.0.0.1:%[1]d\", listen: \"127.0.0.1:%[1]d\"}}\n", port),
+		filepath.Join(project, "waybill.yaml"): "pipeline: bench\nstages:\n- {name: build, build: .wharf-ci.yml}\n",
+		filepath.Join(project, ".wharf-ci.yml"): fmt.Sprintf(
+			"test: {unit: {container: {image: none, cmds: [exec %s %s %.0f %.0f]}}}\n", self, printName, o.Rate, o.For.Seconds()),
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			return round, err
@@ -85,7 +87,8 @@ func followRound(ctx context.Context, o Options, binary, folder string) (round R
 		defer drop()
 		database = append(database, "--store", url)
 	}
-	serve := exec.CommandContext(ctx, binary, append([]string{"serve", "api", "conductor", "deployer", "provisioner", "aggregator", "--listen", "127.0.0.1:0"}, database...)...)
+	serve := exec.CommandContext(ctx, binary,
+		append([]string{"serve", "api", "conductor", "deployer", "provisioner", "aggregator", "--listen", "127.0.0.1:0"}, database...)...)
 	serve.SysProcAttr, serve.Env = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}, append(os.Environ(), "TMPDIR="+folder)
 	if err := serve.Start(); err != nil {
 		return round, err

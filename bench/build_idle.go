@@ -29,7 +29,8 @@ func idleBuildsFlags(f *flag.FlagSet, o *Options) {
 // idleBuilds measures the CPU time of an aggregator and the worker APIs that it follows while their builds run and print nothing. All
 // are in this process.
 func idleBuilds(ctx context.Context, o Options) ([]Result, error) {
-	result := Result{Bench: "build-idle", Unit: "% of a core", Driver: o.Driver, Subject: fmt.Sprintf("an aggregator and %d idle workers", o.Workers)}
+	result := Result{Bench: "build-idle", Unit: "% of a core", Driver: o.Driver,
+		Subject: fmt.Sprintf("an aggregator and %d idle workers", o.Workers)}
 	for range o.Rounds {
 		round, err := idleRound(ctx, o)
 		if err != nil {
@@ -103,7 +104,8 @@ func serveIdle(ctx context.Context, dir string, stored *builds.Builds) (aggregat
 	if err != nil {
 		return aggregator.Worker{}, err
 	}
-	plan := &build.Plan{Stages: []build.PlanStage{{Name: "test", Steps: []int{1}}}, Steps: []build.PlanStep{{ID: 1, Stage: "test", Name: "unit"}}}
+	plan := &build.Plan{Stages: []build.PlanStage{{Name: "test", Steps: []int{1}}},
+		Steps: []build.PlanStep{{ID: 1, Stage: "test", Name: "unit"}}}
 	err = store.Describe(results.Build{ID: fmt.Sprint(made.ID), Plan: plan})
 	for step := range 2 {
 		_, failed := store.Update(step, build.Update{Status: build.Running, Timestamp: time.Now()})
@@ -112,7 +114,8 @@ func serveIdle(ctx context.Context, dir string, stored *builds.Builds) (aggregat
 	if err != nil {
 		return aggregator.Worker{}, err
 	}
-	server, err := api.New(api.Config{Plan: plan, Store: store, Token: benchToken, Log: slog.New(slog.DiscardHandler), Metrics: obs.NewRegistry()})
+	server, err := api.New(api.Config{Plan: plan, Store: store, Token: benchToken, Log: slog.New(slog.DiscardHandler),
+		Metrics: obs.NewRegistry()})
 	if err != nil {
 		return aggregator.Worker{}, err
 	}

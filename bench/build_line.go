@@ -17,8 +17,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
-// lineCPU measures the CPU time that a line of a step costs its worker: read from the child, twenty secrets masked, stamped, and written. The
-// rival reads the same child with bufio.Scanner and writes each line with its time by fmt.Fprintf.
+// lineCPU measures the CPU time that a line of a step costs its worker: read from the child, twenty secrets masked,
+// stamped, and written. The rival reads the same child with bufio.Scanner and writes each line with its time by
+// fmt.Fprintf.
 func lineCPU(ctx context.Context, o Options) ([]Result, error) {
 	dir, err := os.MkdirTemp("", "waybill-bench-")
 	if err != nil {
@@ -33,7 +34,8 @@ func lineCPU(ctx context.Context, o Options) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	ours, scanner := Result{Bench: "build-line", Unit: "µs", Subject: "worker"}, Result{Bench: "build-line", Unit: "µs", Subject: "bufio.Scanner and Fprintf"}
+	ours, scanner := Result{Bench: "build-line", Unit: "µs", Subject: "worker"}, Result{Bench: "build-line", Unit: "µs",
+		Subject: "bufio.Scanner and Fprintf"}
 	timed := func(once func(dir string) error) func(string) (Round, error) {
 		return func(dir string) (Round, error) {
 			start, cpu := time.Now(), ownCPU()
@@ -86,7 +88,8 @@ func secretPlan(lines string) (*build.Plan, error) {
 		text += fmt.Sprintf("- {name: %s, type: password}\n", name)
 		inputs[name] = fmt.Sprintf("a secret with the number %d that is never printed", i)
 	}
-	node, problems := yamltree.Parse("f", []byte(text+"test: {unit: {container: {image: none, cmds: ['exec cat "+lines+"']}}}\n"), yamltree.BuildFile)
+	node, problems := yamltree.Parse("f",
+		[]byte(text+"test: {unit: {container: {image: none, cmds: ['exec cat "+lines+"']}}}\n"), yamltree.BuildFile)
 	if err := problems.Err(); err != nil {
 		return nil, err
 	}

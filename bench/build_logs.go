@@ -33,7 +33,8 @@ func buildLogsFlags(f *flag.FlagSet, o *Options) {
 
 // buildLogs measures how fast the lines of a build reach the database, committed: from a child process over the worker's disk and
 // the worker API; then the same log of the ended build, into an empty database and once more. The rival on PostgreSQL is COPY
-// of the same lines, one row each, into a table without keys: with the ids and the time of a line, and with its text alone. Everything but the child and the server is in this process.
+// of the same lines, one row each, into a table without keys: with the ids and the time of a line, and with its text
+// alone. Everything but the child and the server is in this process.
 func buildLogs(ctx context.Context, o Options) ([]Result, error) {
 	dir, err := os.MkdirTemp("", "waybill-bench-")
 	if err != nil {
@@ -54,7 +55,8 @@ func buildLogs(ctx context.Context, o Options) ([]Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		whole.Rounds, first.Rounds, second.Rounds = append(whole.Rounds, rounds[0]), append(first.Rounds, rounds[1]), append(second.Rounds, rounds[2])
+		whole.Rounds, first.Rounds, second.Rounds = append(whole.Rounds, rounds[0]), append(first.Rounds,
+			rounds[1]), append(second.Rounds, rounds[2])
 		if o.Driver != "postgres" {
 			continue
 		}
@@ -97,8 +99,10 @@ func writeLines(path string, lines int) error {
 
 // printedLine returns a line of 99 bytes as programs print them, with words and numbers.
 func printedLine(random *rand.Rand, i int) string {
-	words := [...]string{"compile", "link", "test", "ok", "cached", "vet", "fetch", "unpack", "shop/cart", "shop/order", "shop/mail", "internal/queue", "cmd/shop"}
-	line := fmt.Sprintf("%-6s %-14s object=%016x size=%-8d took=%dms", words[random.IntN(7)], words[7+random.IntN(6)], random.Uint64(), random.IntN(1e7), random.IntN(1e4))
+	words := [...]string{"compile", "link", "test", "ok", "cached", "vet", "fetch", "unpack", "shop/cart", "shop/order",
+		"shop/mail", "internal/queue", "cmd/shop"}
+	line := fmt.Sprintf("%-6s %-14s object=%016x size=%-8d took=%dms", words[random.IntN(7)], words[7+random.IntN(6)],
+		random.Uint64(), random.IntN(1e7), random.IntN(1e4))
 	return fmt.Sprintf("%-91.91s %07d", line, i)
 }
 
@@ -148,12 +152,14 @@ func newLoggingBuild(dir, lines string) (*loggingBuild, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan := &build.Plan{Stages: []build.PlanStage{{Name: "test", Steps: []int{1}}}, Steps: []build.PlanStep{{ID: 1, Stage: "test", Name: "unit",
+	plan := &build.Plan{Stages: []build.PlanStage{{Name: "test", Steps: []int{1}}}, Steps: []build.PlanStep{{ID: 1,
+		Stage: "test", Name: "unit",
 		Spec: build.Spec{Argv: []string{"cat", lines}}}}}
 	if err := store.Describe(results.Build{ID: "1", Plan: plan}); err != nil {
 		return nil, err
 	}
-	server, err := api.New(api.Config{Plan: plan, Store: store, Token: benchToken, Log: slog.New(slog.DiscardHandler), Metrics: obs.NewRegistry()})
+	server, err := api.New(api.Config{Plan: plan, Store: store, Token: benchToken, Log: slog.New(slog.DiscardHandler),
+		Metrics: obs.NewRegistry()})
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +187,8 @@ func (l *loggingBuild) copy(ctx context.Context, lines, n int) (Round, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	store := &observed{Builds: l.builds, known: make(chan struct{}), forgets: n == 2}
-	a := aggregator.New(aggregator.Config{Workers: l, Store: store, Blobs: folder, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	a := aggregator.New(aggregator.Config{Workers: l, Store: store, Blobs: folder,
+		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	ended := make(chan error, 2)
 	start, cpu := time.Now(), ownCPU()
 	go func() { ended <- a.Run(ctx) }()

@@ -26,8 +26,8 @@ func workerMemoryFlags(f *flag.FlagSet, o *Options) {
 	f.IntVar(&o.Size, "size", 1024, "megabytes of the log")
 }
 
-// workerMemory measures the most memory that a worker, the real program, takes while a step prints a log and two readers receive it a message a
-// tenth of a second; and the same with a log of 1 MiB.
+// workerMemory measures the most memory that a worker, the real program, takes while a step prints a log and two
+// readers receive it a message a tenth of a second; and the same with a log of 1 MiB.
 func workerMemory(ctx context.Context, o Options) ([]Result, error) {
 	dir, binary, err := makeProgram(ctx)
 	if err != nil {
@@ -112,7 +112,8 @@ func served(ctx context.Context, dir string) (*results.Reader, results.Worker, e
 func readSlowly(ctx context.Context, place results.Worker) {
 	protocols := &http.Protocols{}
 	protocols.SetUnencryptedHTTP2(true)
-	client := workerv1connect.NewWorkerClient(&http.Client{Transport: &http.Transport{Protocols: protocols}}, place.Address, connect.WithGRPC())
+	client := workerv1connect.NewWorkerClient(&http.Client{Transport: &http.Transport{Protocols: protocols}},
+		place.Address, connect.WithGRPC())
 	request := connect.NewRequest(&workerv1.LogsRequest{})
 	request.Header().Set("Authorization", "Bearer "+place.Token)
 	stream, err := client.Logs(ctx, request)

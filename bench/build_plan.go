@@ -15,7 +15,8 @@ import (
 // planBuild measures the CPU time of reading and planning a .wharf-ci.yml of 300 lines, beside decoding it as YAML.
 func planBuild(_ context.Context, o Options) ([]Result, error) {
 	text := buildFile(300)
-	planned, decoded := Result{Bench: "build-plan", Unit: "ms", Subject: "parse and plan"}, Result{Bench: "build-plan", Unit: "ms", Subject: "YAML decoding"}
+	planned, decoded := Result{Bench: "build-plan", Unit: "ms", Subject: "parse and plan"}, Result{Bench: "build-plan",
+		Unit: "ms", Subject: "YAML decoding"}
 	for range o.Rounds {
 		for subject, once := range map[*Result]func([]byte) error{&planned: planOnce, &decoded: decodeOnce} { // in turn, in any order
 			start, cpu := time.Now(), ownCPU()
@@ -40,7 +41,8 @@ func planBuild(_ context.Context, o Options) ([]Result, error) {
 // buildFile returns a file of so many lines: steps with commands, variables, artifacts and test results.
 func buildFile(lines int) []byte {
 	var b strings.Builder
-	b.WriteString("inputs:\n- {name: level, type: choice, values: [info, debug], default: info}\nenvironments:\n  stage: {namespace: shop, replicas: 1}\n")
+	b.WriteString("inputs:\n- {name: level, type: choice, values: [info, debug], default: info}\nenvironments:\n" +
+		"  stage: {namespace: shop, replicas: 1}\n")
 	for n := 0; strings.Count(b.String(), "\n")+9 <= lines; n++ {
 		if n%4 == 0 {
 			fmt.Fprintf(&b, "stage%d:\n", n/4)

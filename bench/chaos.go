@@ -71,7 +71,8 @@ func killRound(ctx context.Context, o Options, binary string) (Round, []string, 
 	}
 	verdict, err := w.Judge(ctx)
 	seconds := takeover.Within.Seconds()
-	return Round{Ops: takeover.Claims, Seconds: seconds, PerSecond: float64(takeover.Claims) / seconds}, verdict.Faults, errors.Join(err, w.Close())
+	return Round{Ops: takeover.Claims, Seconds: seconds, PerSecond: float64(takeover.Claims) / seconds}, verdict.Faults,
+		errors.Join(err, w.Close())
 }
 
 // makeProgram makes the real program in a new folder, which the caller removes.

@@ -69,7 +69,8 @@ func (s *scratch) settle(ctx context.Context) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, statement := range []string{"VACUUM (ANALYZE)", "CREATE EXTENSION IF NOT EXISTS pg_stat_statements", "SELECT pg_stat_statements_reset()"} {
+	for _, statement := range []string{"VACUUM (ANALYZE)", "CREATE EXTENSION IF NOT EXISTS pg_stat_statements",
+		"SELECT pg_stat_statements_reset()"} {
 		if _, err := db.Exec(ctx, statement); err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", statement, err), db.Close(ctx))
 		}

@@ -49,7 +49,8 @@ func (s *scratch) statements(ctx context.Context) (exec func(string) error, done
 // copies returns the statements that copy the first deployment. Those for PostgreSQL differ in how they write ids, times
 // and JSON.
 func copies(postgres bool, last int64) []string {
-	dialect := []string{"$id", "randomblob(16)", "$ago", fmt.Sprintf("(%d - i) * %d", last, apart*60_000_000), "$detail", "replace(e.detail, '\"r1\"', '\"r' || i || '\"')"}
+	dialect := []string{"$id", "randomblob(16)", "$ago", fmt.Sprintf("(%d - i) * %d", last, apart*60_000_000), "$detail",
+		"replace(e.detail, '\"r1\"', '\"r' || i || '\"')"}
 	if postgres {
 		dialect = []string{"$id", "gen_random_uuid()", "$ago", fmt.Sprintf("(%d - i) * interval '%d minutes'", last, apart),
 			"$detail", "replace(e.detail::text, '\"r1\"', '\"r' || i || '\"')::json"}

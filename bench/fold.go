@@ -47,7 +47,8 @@ func deployedFleet(d pipeline.Definition, deployments int) (*crew, error) {
 		return nil, err
 	}
 	c.keep = true
-	c.rows = []pipeline.Entry{{Pipeline: "fleet", Seq: 1, Target: "fleet", Event: pipeline.PipelineDefined, Class: pipeline.Change, Version: 1, At: c.now}}
+	c.rows = []pipeline.Entry{{Pipeline: "fleet", Seq: 1, Target: "fleet", Event: pipeline.PipelineDefined,
+		Class: pipeline.Change, Version: 1, At: c.now}}
 	for range deployments {
 		if err := c.create(); err != nil {
 			return nil, err

@@ -23,7 +23,8 @@ func foldStored(ctx context.Context, o Options) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	clock := Result{Bench: "fold", Subject: fmt.Sprintf("a log of %s rows opened, read and folded", grouped(float64(entries))), Driver: o.Driver, Unit: "ms"}
+	clock := Result{Bench: "fold", Subject: fmt.Sprintf("a log of %s rows opened, read and folded",
+		grouped(float64(entries))), Driver: o.Driver, Unit: "ms"}
 	cpu := Result{Bench: "fold", Subject: "the same, of the process's CPU time", Driver: o.Driver, Unit: "rows/CPU s"}
 	for range o.Rounds {
 		round, err := s.measure(ctx, func() (Round, error) { return foldCold(ctx, s, entries) })

@@ -56,7 +56,8 @@ func stream(ctx context.Context, o Options, hold bool) (Round, error) {
 	handler := &tally{}
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	c := conductor.New(s.NewWaiter(), conductor.Config{Instance: queue.Instance{Name: "bench"}, Handlers: map[string]conductor.Handler{"noop": handler}, Workers: o.Workers, Drain: time.Minute})
+	c := conductor.New(s.NewWaiter(), conductor.Config{Instance: queue.Instance{Name: "bench"},
+		Handlers: map[string]conductor.Handler{"noop": handler}, Workers: o.Workers, Drain: time.Minute})
 	go func() { ended <- c.Run(running) }()
 	defer func() { stop(); <-ended }()
 	begun := time.Now()

@@ -14,7 +14,8 @@ import (
 // idle counts the statements of a conductor that has nothing to do (T9): by pg_stat_statements, all that the server
 // counts, the beginning and the end of transactions among them.
 func idle(ctx context.Context, o Options) ([]Result, error) {
-	r := Result{Bench: "idle", Subject: fmt.Sprintf("a conductor of %d handlers for %s", o.Handlers, o.For), Driver: o.Driver, Unit: "statements/s"}
+	r := Result{Bench: "idle", Subject: fmt.Sprintf("a conductor of %d handlers for %s", o.Handlers, o.For),
+		Driver: o.Driver, Unit: "statements/s"}
 	s, err := openStore(ctx, o)
 	if err != nil {
 		return nil, err

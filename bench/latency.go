@@ -113,7 +113,8 @@ func (s *scratch) latencies(ctx context.Context, o Options) (Round, error) {
 	handler := &starts{at: map[string]time.Time{}, began: make(chan struct{}, o.N+int(o.Rate))}
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	c := conductor.New(s.NewWaiter(), conductor.Config{Instance: queue.Instance{Name: "bench"}, Handlers: map[string]conductor.Handler{"noop": handler}, Workers: 100, Drain: time.Minute})
+	c := conductor.New(s.NewWaiter(), conductor.Config{Instance: queue.Instance{Name: "bench"},
+		Handlers: map[string]conductor.Handler{"noop": handler}, Workers: 100, Drain: time.Minute})
 	go func() { ended <- c.Run(running) }()
 	defer func() { stop(); <-ended }()
 	if o.KillListener {

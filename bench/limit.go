@@ -73,7 +73,8 @@ func together(ctx context.Context, o Options, limit int) (round Round, most int,
 	round, err = s.measure(ctx, func() (Round, error) {
 		start := time.Now()
 		limits := map[string]conductor.Limits{"noop": {Limits: action.Limits{Lane: action.Limit{Slots: limit}}}}
-		err := s.conduct(ctx, o.Instances, conductor.Config{Handlers: map[string]conductor.Handler{"noop": h}, Limits: limits, Workers: o.Workers},
+		err := s.conduct(ctx, o.Instances, conductor.Config{Handlers: map[string]conductor.Handler{"noop": h},
+			Limits: limits, Workers: o.Workers},
 			func(context.Context) error { <-h.done; return nil })
 		return measured(o.N, start), err
 	})

@@ -37,7 +37,8 @@ func plan(_ context.Context, o Options) ([]Result, error) {
 			}
 			heapAfterCollection()
 			start, cpu := time.Now(), ownCPU()
-			found, err := c.engine.Simulate(pipeline.Scenario{Now: c.now, Revision: c.created + 1, Duration: func(pipeline.StepKey) time.Duration { return time.Second }})
+			found, err := c.engine.Simulate(pipeline.Scenario{Now: c.now, Revision: c.created + 1,
+				Duration: func(pipeline.StepKey) time.Duration { return time.Second }})
 			if err != nil {
 				return nil, err
 			}

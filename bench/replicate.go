@@ -174,7 +174,8 @@ func (r *replication) round(ctx context.Context, s *sshServer, megabytes int, re
 	r.attempts++
 	before, start := ownCPU(), time.Now()
 	outcome := r.handler.Do(ctx, conductor.Attempt{Number: r.attempts, Action: action.Action{ID: action.ID{1}, Handler: "step",
-		Step: &action.StepRef{Pipeline: "bench", Deployment: 1, Target: "fleet/s00/all/s00h000000", Event: pipeline.HostReplicated, Revision: 1, Version: 1}}})
+		Step: &action.StepRef{Pipeline: "bench", Deployment: 1, Target: "fleet/s00/all/s00h000000",
+			Event: pipeline.HostReplicated, Revision: 1, Version: 1}}})
 	round := measured(megabytes, start)
 	if outcome.Kind != action.Done {
 		return errors.New(outcome.Error)

@@ -33,7 +33,8 @@ func restart(ctx context.Context, o Options) ([]Result, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(folder)
-	r := Result{Bench: "restart", Subject: "from kill -9 to the first claim, " + grouped(float64(o.Live)) + " live", Driver: o.Driver, Unit: "s"}
+	r := Result{Bench: "restart", Subject: "from kill -9 to the first claim, " + grouped(float64(o.Live)) + " live",
+		Driver: o.Driver, Unit: "s"}
 	for n := range o.Rounds {
 		round, err := restartRound(ctx, o, binary, filepath.Join(folder, fmt.Sprint(n)))
 		if err != nil {

@@ -46,13 +46,15 @@ func workerStream(ctx context.Context, o Options) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := api.New(api.Config{Plan: plan, Store: store, Token: benchToken, Log: slog.New(slog.DiscardHandler), Metrics: obs.NewRegistry()})
+	server, err := api.New(api.Config{Plan: plan, Store: store, Token: benchToken, Log: slog.New(slog.DiscardHandler),
+		Metrics: obs.NewRegistry()})
 	if err != nil {
 		return nil, err
 	}
 	lineByLine := http.NewServeMux()
 	lineByLine.Handle(workerv1connect.NewWorkerHandler(byLine{path: reader.LogPath(1)}, connect.WithCompression("gzip", nil, nil)))
-	batches, lines := Result{Bench: "worker-stream", Unit: "lines/s", Subject: "batches of 64 KiB"}, Result{Bench: "worker-stream", Unit: "lines/s", Subject: "a message per line"}
+	batches, lines := Result{Bench: "worker-stream", Unit: "lines/s",
+		Subject: "batches of 64 KiB"}, Result{Bench: "worker-stream", Unit: "lines/s", Subject: "a message per line"}
 	for range o.Rounds {
 		for subject, handler := range map[*Result]http.Handler{&batches: server, &lines: lineByLine} { // in turn, in any order
 			round, err := receive(ctx, handler, o.N)
@@ -88,7 +90,8 @@ func loggedBuild(dir string, lines int) (*results.Store, *build.Plan, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	plan := &build.Plan{Stages: []build.PlanStage{{Name: "test", Steps: []int{1}}}, Steps: []build.PlanStep{{ID: 1, Stage: "test", Name: "unit"}}}
+	plan := &build.Plan{Stages: []build.PlanStage{{Name: "test", Steps: []int{1}}},
+		Steps: []build.PlanStep{{ID: 1, Stage: "test", Name: "unit"}}}
 	err = store.Describe(results.Build{ID: "1", Plan: plan})
 	for step := range 2 {
 		_, failed := store.Update(step, build.Update{Status: build.Running, Timestamp: time.Now()})
@@ -154,7 +157,8 @@ type byLine struct {
 	path string
 }
 
-func (b byLine) Logs(_ context.Context, _ *connect.Request[workerv1.LogsRequest], stream *connect.ServerStream[workerv1.LogsResponse]) error {
+func (b byLine) Logs(_ context.Context, _ *connect.Request[workerv1.LogsRequest],
+	stream *connect.ServerStream[workerv1.LogsResponse]) error {
 	log, err := os.ReadFile(b.path)
 	if err != nil {
 		return err

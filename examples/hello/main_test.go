@@ -10,7 +10,8 @@ import (
 func TestServiceSaysWhoItIs(t *testing.T) {
 	service := httptest.NewServer(routes(identity{Greeting: greeting, Host: "oak", Revision: "3f2c9a1"}))
 	defer service.Close()
-	for path, want := range map[string]string{"/": greeting + " from oak, revision 3f2c9a1", "/ready": "ok", "/version": `"revision":"3f2c9a1"`} {
+	for path, want := range map[string]string{"/": greeting + " from oak, revision 3f2c9a1", "/ready": "ok",
+		"/version": `"revision":"3f2c9a1"`} {
 		response, err := service.Client().Get(service.URL + path)
 		if err != nil {
 			t.Fatal(err)

@@ -42,7 +42,8 @@ func TestJitterIsBoundedAndTheSameForTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := action.DefaultPolicy()
 		p.Jitter = rapid.Float64Range(0, 1).Draw(t, "jitter")
-		id := action.NewID(time.UnixMilli(rapid.Int64Range(0, 1<<40).Draw(t, "ms")), [10]byte(rapid.SliceOfN(rapid.Byte(), 10, 10).Draw(t, "random")))
+		id := action.NewID(time.UnixMilli(rapid.Int64Range(0, 1<<40).Draw(t, "ms")),
+			[10]byte(rapid.SliceOfN(rapid.Byte(), 10, 10).Draw(t, "random")))
 		n := rapid.IntRange(1, 1000).Draw(t, "n")
 		got := p.Delay(id, n)
 		if got != p.Delay(id, n) {
@@ -71,7 +72,8 @@ func TestRandomLivesKeepTheInvariants(t *testing.T) {
 		at := now
 		for range rapid.IntRange(1, 80).Draw(t, "inputs") {
 			at = at.Add(time.Duration(rapid.Int64Range(0, int64(10*time.Minute)).Draw(t, "later")))
-			in := action.Input{Kind: action.InputKind(rapid.IntRange(int(action.Claim), int(action.Stopping)).Draw(t, "kind")), By: owner, Owner: rapid.Bool().Draw(t, "owner"),
+			in := action.Input{Kind: action.InputKind(rapid.IntRange(int(action.Claim), int(action.Stopping)).Draw(t, "kind")),
+				By: owner, Owner: rapid.Bool().Draw(t, "owner"),
 				HandOff: rapid.Bool().Draw(t, "hand-off")}
 			in.Outcome = action.Outcome{Kind: action.OutcomeKind(rapid.IntRange(0, int(action.Expired)).Draw(t, "outcome"))}
 			if rapid.Bool().Draw(t, "timed") {

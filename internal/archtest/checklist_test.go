@@ -168,7 +168,8 @@ func TestMigrationsStayAndComeInPairs(t *testing.T) {
 
 func TestCommandsAreDocumented(t *testing.T) {
 	// Their --help says all there is to know.
-	helped := []string{"action list", "build schema", "build show", "completion", "deployment list", "deployment watch", "deployment why", "pipeline apply",
+	helped := []string{"action list", "build schema", "build show", "completion", "deployment list", "deployment watch",
+		"deployment why", "pipeline apply",
 		"pipeline list", "pipeline versions", "process show", "revision show", "token list", "token revoke", "version"}
 	docs, seen := pages(t, "README.md", "docs/*.md"), 0
 	for _, f := range inside(t, "cli") {

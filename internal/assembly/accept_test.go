@@ -153,8 +153,8 @@ func TestAHomeWithTheIDOfAnotherIsRefused(t *testing.T) {
 	}
 }
 
-// TestAFileThatIgnoresNothingIsNotTakenOver: with the .gitignore of a clone, a home that Waybill makes could be committed, or the file written
-// where a link leads.
+// TestAFileThatIgnoresNothingIsNotTakenOver: with the .gitignore of a clone, a home that Waybill makes could be
+// committed, or the file written where a link leads.
 func TestAFileThatIgnoresNothingIsNotTakenOver(t *testing.T) {
 	t.Parallel()
 	for name, bring := range map[string]func(dir, ignore string) error{

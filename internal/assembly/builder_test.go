@@ -101,7 +101,8 @@ func TestOnlyTokensForWorkersReachAProvisioner(t *testing.T) {
 	named := sha256.Sum256([]byte("a token of another environment"))
 	s, address := provisionerIn(t, fmt.Sprintf("builder: {provisioner: {listen: 127.0.0.1:0, tokens: [%q]}}", hex.EncodeToString(named[:])))
 	for name, scope := range map[string]string{"worker": "worker", "reader": "read", "former": "worker"} {
-		if err := s.Ledger.CreateToken(t.Context(), token.Token{Hash: sha256.Sum256([]byte("the stored one: " + name)), Name: name, Scopes: []string{scope}}); err != nil {
+		if err := s.Ledger.CreateToken(t.Context(),
+			token.Token{Hash: sha256.Sum256([]byte("the stored one: " + name)), Name: name, Scopes: []string{scope}}); err != nil {
 			t.Fatal(err)
 		}
 	}

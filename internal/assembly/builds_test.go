@@ -60,13 +60,15 @@ func TestAWorkerThatCannotBeReachedHidesNoOther(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list.Workers = append(list.Workers, provisionerv1.Worker{BuildID: int64(row.ID), WorkerID: "w", Instance: "waybill", Status: "Running", Address: address, Key: 1})
+		list.Workers = append(list.Workers, provisionerv1.Worker{BuildID: int64(row.ID), WorkerID: "w", Instance: "waybill",
+			Status: "Running", Address: address, Key: 1})
 	}
 	listing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(list) }))
 	defer listing.Close()
 	opened := 0
 	l := listedWorkers{client: &provisionerv1.Client{URL: listing.URL, Token: func() (string, error) { return "t", nil }},
-		keys: build.BuilderKeys{{Number: 1, Secret: []byte("0123456789abcdef")}}, instance: "waybill", builds: stored, share: share{shard: build.Shard{Index: 1, Count: 1}},
+		keys: build.BuilderKeys{{Number: 1, Secret: []byte("0123456789abcdef")}}, instance: "waybill", builds: stored,
+		share: share{shard: build.Shard{Index: 1, Count: 1}},
 		cluster: untilOpened(func() (*kube.Cluster, error) {
 			if opened++; opened == 1 {
 				return nil, errors.New("the file is being replaced")

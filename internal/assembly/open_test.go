@@ -19,8 +19,10 @@ func TestTheHomesTokenGoesToItsOwnServerOnly(t *testing.T) {
 	}
 	a := Place{Dir: h.Dir, Environment: func(string) string { return "" }}
 	for address, own := range map[string]bool{
-		"http://127.0.0.1:7171": true, "http://127.0.0.1:7171/": true, "http://127.0.0.1:8080": true, "http://[::1]:8080": true, "https://waybill.example.org": true,
-		"http://127.0.0.1:7172": false, "http://127.0.0.1": false, "http://other:7171": false, "https://127.0.0.1:7171": false, "http://waybill.example.org": false,
+		"http://127.0.0.1:7171": true, "http://127.0.0.1:7171/": true, "http://127.0.0.1:8080": true,
+		"http://[::1]:8080": true, "https://waybill.example.org": true,
+		"http://127.0.0.1:7172": false, "http://127.0.0.1": false, "http://other:7171": false,
+		"https://127.0.0.1:7171": false, "http://waybill.example.org": false,
 		"http://127.0.0.1:7171@evil.example": false, "http://evil.example/127.0.0.1:7171": false, "http://203.0.113.9:8080": false,
 	} {
 		want := ""

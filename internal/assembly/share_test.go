@@ -20,8 +20,10 @@ func TestAggregatorsAreTheLiveOnes(t *testing.T) {
 	row := func(name, role string, lease time.Duration, draining bool) queue.InstanceRow {
 		return queue.InstanceRow{Instance: queue.Instance{Name: name, Roles: []string{role}, Draining: draining}, LeaseEnd: now.Add(lease)}
 	}
-	rows := []queue.InstanceRow{row("b/1", RoleAggregator, time.Second, false), row("a/1", RoleAggregator, time.Second, false), row("dead/1", RoleAggregator, -time.Second, false),
-		row("leaves/1", RoleAggregator, time.Second, true), row("a/1", RoleConductor, time.Second, false), row("other/1", RoleConductor, time.Second, false)}
+	rows := []queue.InstanceRow{row("b/1", RoleAggregator, time.Second, false),
+		row("a/1", RoleAggregator, time.Second, false), row("dead/1", RoleAggregator, -time.Second, false),
+		row("leaves/1", RoleAggregator, time.Second, true), row("a/1", RoleConductor, time.Second, false),
+		row("other/1", RoleConductor, time.Second, false)}
 	if diff := cmp.Diff([]string{"a/1", "b/1"}, aggregators(rows, now, "a/1")); diff != "" {
 		t.Error(diff)
 	}
@@ -36,7 +38,8 @@ func TestEveryWorkerIsFollowed(t *testing.T) {
 	now := time.Now()
 	var rows []queue.InstanceRow
 	for i := range 3 {
-		rows = append(rows, queue.InstanceRow{Instance: queue.Instance{Name: fmt.Sprint("host-", i), Roles: []string{RoleAggregator}}, LeaseEnd: now.Add(time.Duration(i) * time.Minute)})
+		rows = append(rows, queue.InstanceRow{Instance: queue.Instance{Name: fmt.Sprint("host-", i),
+			Roles: []string{RoleAggregator}}, LeaseEnd: now.Add(time.Duration(i) * time.Minute)})
 	}
 	workers := func() (all []provisionerv1.Worker) {
 		for i := range 300 {
@@ -71,7 +74,8 @@ func TestEveryWorkerIsFollowed(t *testing.T) {
 func TestAFixedShareNeedsNoInstances(t *testing.T) {
 	t.Parallel()
 	s := share{shard: build.Shard{Index: 2, Count: 3}, self: "a"}
-	mine, err := s.of(t.Context(), []provisionerv1.Worker{{WorkerID: "pod", UID: "00000000-0000-0000-0000-000000000004"}, {WorkerID: "pod", UID: "00000000-0000-0000-0000-000000000003"}})
+	mine, err := s.of(t.Context(), []provisionerv1.Worker{{WorkerID: "pod", UID: "00000000-0000-0000-0000-000000000004"},
+		{WorkerID: "pod", UID: "00000000-0000-0000-0000-000000000003"}})
 	if err != nil || len(mine) != 1 {
 		t.Errorf("%+v, %v", mine, err)
 	}

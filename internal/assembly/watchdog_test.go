@@ -40,7 +40,8 @@ func watchedIn(t *testing.T) (watchedBuilds, *[]string) {
 func TestAWatchdogSeesOpenBuildsAndThoseOfWorkers(t *testing.T) {
 	t.Parallel()
 	w, _ := watchedIn(t)
-	queued := action.Action{ID: action.DerivedID(time.Now(), t.Name()), Kind: "noop", Handler: "noop", Lane: "noop", Policy: action.DefaultPolicy(), Parameters: []byte("{}")}
+	queued := action.Action{ID: action.DerivedID(time.Now(), t.Name()), Kind: "noop", Handler: "noop", Lane: "noop",
+		Policy: action.DefaultPolicy(), Parameters: []byte("{}")}
 	if _, err := w.ledger.Enqueue(t.Context(), queued); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +84,8 @@ func TestADecisionEndsTheBuildAndDeletesTheWorker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := build.WatchDecision{Difference: build.Difference{Rule: build.RuleWorkerEnded, BuildID: int64(b.ID), WorkerID: "w1", BuildAge: time.Hour},
+	d := build.WatchDecision{Difference: build.Difference{Rule: build.RuleWorkerEnded, BuildID: int64(b.ID),
+		WorkerID: "w1", BuildAge: time.Hour},
 		Status: build.Lost, Delete: true, Reason: "it ended"}
 	for range 2 { // the second time it records nothing
 		if err := w.Decide(t.Context(), d, "key"); err != nil {
@@ -94,7 +96,8 @@ func TestADecisionEndsTheBuildAndDeletesTheWorker(t *testing.T) {
 	if err != nil || after.Status != build.Lost || after.LastSeq != 1 || after.Message != "it ended" {
 		t.Errorf("%+v, %v", after, err)
 	}
-	unknown := build.WatchDecision{Difference: build.Difference{Rule: build.RuleBuildUnknown, BuildID: 99, WorkerID: "w99"}, Delete: true, Force: true}
+	unknown := build.WatchDecision{Difference: build.Difference{Rule: build.RuleBuildUnknown, BuildID: 99,
+		WorkerID: "w99"}, Delete: true, Force: true}
 	if err := w.Decide(t.Context(), unknown, "other"); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +135,8 @@ func TestAnUnreachableBuildIsKnownAsOne(t *testing.T) {
 		}
 		ids = append(ids, b.ID)
 	}
-	if _, err := w.ledger.Builds.Record(t.Context(), ids[1], builds.Event{Source: builds.Watchdog, EventID: "lost", Status: build.Lost}); err != nil {
+	if _, err := w.ledger.Builds.Record(t.Context(), ids[1],
+		builds.Event{Source: builds.Watchdog, EventID: "lost", Status: build.Lost}); err != nil {
 		t.Fatal(err)
 	}
 	unreachable := func() bool {
@@ -146,7 +150,8 @@ func TestAnUnreachableBuildIsKnownAsOne(t *testing.T) {
 	if unreachable() {
 		t.Error("nothing was decided yet")
 	}
-	d := build.WatchDecision{Difference: build.Difference{Rule: build.RuleUnreachable, BuildID: int64(ids[0]), WorkerID: "w1", BuildAge: time.Hour}, Unreachable: true}
+	d := build.WatchDecision{Difference: build.Difference{Rule: build.RuleUnreachable, BuildID: int64(ids[0]),
+		WorkerID: "w1", BuildAge: time.Hour}, Unreachable: true}
 	if err := w.Decide(t.Context(), d, watchdog.Key(d.Difference)); err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,8 @@ func TestVisibleText(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"plain": "plain", "10 %\r20 %\r": "20 %", "\x1b[31mred\x1b[0m": "red", "a\x1b]0;title\x07b": "ab",
-		"a\x1b]0;no end": "a", "a\x1bPq#1\x1b\\b": "ab", "a\u009b31mb\u009d0;x\u009cc": "abc", "a\u202eb\u2069c": "abc", "a\x1b": "a", "a\x1b[": "a", "\x1b(0a": "a",
+		"a\x1b]0;no end": "a", "a\x1bPq#1\x1b\\b": "ab", "a\u009b31mb\u009d0;x\u009cc": "abc", "a\u202eb\u2069c": "abc",
+		"a\x1b": "a", "a\x1b[": "a", "\x1b(0a": "a",
 		"\x00\a\tx\xff": "\tx\ufffd", "\x1b[2J\x1b[Hgone": "gone", "": "",
 	} {
 		if got := build.VisibleText([]byte(text)); got != want {
@@ -105,7 +106,8 @@ func TestColoursPassAndConcealmentDoesNot(t *testing.T) {
 			t.Errorf("ESC[%sm passes: %v, want %v", parameters, got, want)
 		}
 	}
-	if got, want := build.VisibleColours([]byte("10%\r\x1b[32mdone\x1b[0m\x1b[2J\x1b[8mx"), build.IsColour), "\x1b[32mdone\x1b[0mx"; got != want {
+	if got, want := build.VisibleColours([]byte("10%\r\x1b[32mdone\x1b[0m\x1b[2J\x1b[8mx"),
+		build.IsColour), "\x1b[32mdone\x1b[0mx"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
-// TestHostileFilesCostLittle does not run beside other tests: it measures what the whole process allocates. A process that reads such a file and prints
-// its problems takes at most 64 MiB more than one that reads a small file.
+// TestHostileFilesCostLittle does not run beside other tests: it measures what the whole process allocates. A process
+// that reads such a file and prints its problems takes at most 64 MiB more than one that reads a small file.
 func TestHostileFilesCostLittle(t *testing.T) {
 	numbered := func(n int, format string) string {
 		var out strings.Builder
@@ -26,7 +26,8 @@ func TestHostileFilesCostLittle(t *testing.T) {
 		"unknown":  "a: {b: {container: {image: x, cmds: [y], " + numbered(24_000, "k%d: 1, ") + "}}}\n",
 		"inputs":   "inputs:\n" + numbered(12_000, "- {name: a%d, type: x}\n") + "a: {b: {container: {image: x, cmds: [y]}}}\n",
 		"services": "a:\n" + numbered(900, "  s%d: {container: {image: x, cmds: [y]}, services: ["+strings.Repeat("{name: 1}, ", 15)+"]}\n"),
-		"needs":    "a:\n" + numbered(900, "  s%d: {container: {image: x, cmds: [y]}}\n") + "  b: {needs: [" + numbered(45_000, "x%d, ") + "], container: {image: x, cmds: [y]}}\n",
+		"needs": "a:\n" + numbered(900, "  s%d: {container: {image: x, cmds: [y]}}\n") + "  b: {needs: [" +
+			numbered(45_000, "x%d, ") + "], container: {image: x, cmds: [y]}}\n",
 		"environments": "environments:\n" + numbered(14_000, "  e%d: {}\n") +
 			numbered(1900, "a%d: {environments: [e1, x], b: {container: {image: x, cmds: [y]}}}\n"),
 		"secrets": "a: {b: {container: {image: x, cmds: [y]}, secrets: [" + strings.Repeat("'1', ", 40_000) + "]}}\n",

@@ -15,7 +15,8 @@ import (
 // TestTheReferenceIsTheTables compares the tables of fields in the page with those that drive the parser.
 func TestTheReferenceIsTheTables(t *testing.T) {
 	t.Parallel()
-	const page, begins, ends = "../../docs/builds.md", "<!-- fields, written by go test ./internal/build -rewrite -->\n", "<!-- end of fields -->\n"
+	const page, begins, ends = "../../docs/builds.md", "<!-- fields, written by go test ./internal/build " +
+		"-rewrite -->\n", "<!-- end of fields -->\n"
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

@@ -35,8 +35,10 @@ none: {unit: {container: {image: x, cmds: [make]}}}
 		asks build.Request
 		want []string
 	}{
-		"sound": {text, build.Request{Stages: []string{"test"}, Environment: "stage", Inputs: map[string]string{"level": "debug", "count": "1.5"}, Passwords: map[string]string{"key": "x"}}, nil},
-		"faults": {text, build.Request{Stages: []string{"tset"}, Environment: "prod", Inputs: map[string]string{"count": "x", "levels": "info"}, Passwords: map[string]string{"level": "info"}}, []string{
+		"sound": {text, build.Request{Stages: []string{"test"}, Environment: "stage",
+			Inputs: map[string]string{"level": "debug", "count": "1.5"}, Passwords: map[string]string{"key": "x"}}, nil},
+		"faults": {text, build.Request{Stages: []string{"tset"}, Environment: "prod",
+			Inputs: map[string]string{"count": "x", "levels": "info"}, Passwords: map[string]string{"level": "info"}}, []string{
 			`f:1:1: inputs: input "levels" not found; the file has level (one of info, debug), count (a number), key (a password) (did you mean "level"?)`,
 			`f:1:1: stage "tset" not found; the file has test (did you mean "test"?)`,
 			`f:2:5: inputs.level: the input "level" is one of info, debug, so that its value is shown; give it by -i level, or over HTTP in inputs`,
@@ -50,13 +52,16 @@ none: {unit: {container: {image: x, cmds: [make]}}}
 			`f:3:5: inputs.named: the password "named" is not given, and has no default; give it by -p named, or over HTTP in passwords (-p named= is an empty one)`,
 			`f:4:5: inputs.through: the password "through" is not given, and has no default; give it by -p through, or over HTTP in passwords (-p through= is an empty one)`,
 		}},
-		"an empty password":                       {asking, build.Request{Stages: []string{"test"}, Passwords: map[string]string{"a.b": ""}}, nil},
+		"an empty password": {asking,
+			build.Request{Stages: []string{"test"}, Passwords: map[string]string{"a.b": ""}}, nil},
 		"a password of a stage that does not run": {asking, build.Request{Stages: []string{"none", "through"}}, nil},
-		"a password beside what the worker knows": {asking + "image: {x: {docker: {file: Dockerfile, tag: '1'}}}\n", build.Request{Stages: []string{"image", "test"}}, []string{
+		"a password beside what the worker knows": {asking +
+			"image: {x: {docker: {file: Dockerfile, tag: '1'}}}\n", build.Request{Stages: []string{"image", "test"}}, []string{
 			`f:2:5: inputs.a.b: the password "a.b" is not given, and has no default; give it by -p a.b, or over HTTP in passwords (-p a.b= is an empty one)`,
 		}},
-		"a file with faults":      {text + "other: 1\n", build.Request{Stages: []string{"tset"}, Environment: "prod"}, nil},
-		"a stage with a variable": {text + "\"a${b}\": {unit: {container: {image: x, cmds: [make]}}}\n", build.Request{Stages: []string{"ac"}}, nil},
+		"a file with faults": {text + "other: 1\n", build.Request{Stages: []string{"tset"}, Environment: "prod"}, nil},
+		"a stage with a variable": {text + "\"a${b}\": {unit: {container: {image: x, cmds: [make]}}}\n",
+			build.Request{Stages: []string{"ac"}}, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

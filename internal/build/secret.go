@@ -113,7 +113,8 @@ func (p *Plan) argumentPasswords(clear *Plan) (problems fault.Problems) {
 		}
 		if !same {
 			problems.Add(fault.Problem{Position: step.At, Code: "password-argument", Scope: step.Path(),
-				Text: "a password must not be an argument of a program; a file that helm or kubectl reads may have it as a variable, and secretArgs of docker name secrets"})
+				Text: "a password must not be an argument of a program; a file that helm or kubectl reads may have it as a " +
+					"variable, and secretArgs of docker name secrets"})
 		}
 	}
 	return problems

@@ -13,7 +13,8 @@ func TestAPasswordIsNotTheKeyOfACache(t *testing.T) {
 	for _, rule := range []string{"{key: \"k-${p}\", paths: [c]}", "{key: k, restore: [\"${p}\"], paths: [c]}"} {
 		file, _ := build.Parse(tree(t, "inputs: [{name: p, type: password}]\ns: {a: {cache: ["+rule+"], "+ok[1:]+"}"))
 		_, problems := build.MakePlan(file, build.Choice{Inputs: map[string]string{"p": "hunter22"}})
-		if err := problems.Err(); err == nil || !strings.Contains(err.Error(), "s/a/cache[0]: the key of a cache") || strings.Contains(err.Error(), "hunter") {
+		if err := problems.Err(); err == nil || !strings.Contains(err.Error(), "s/a/cache[0]: the key of a cache") ||
+			strings.Contains(err.Error(), "hunter") {
 			t.Errorf("%s: %v", rule, err)
 		}
 	}

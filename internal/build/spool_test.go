@@ -14,7 +14,8 @@ func TestSpoolsAreReadAsTheyWereWritten(t *testing.T) {
 	at := time.Unix(1_700_000_000, 123_456_789)
 	large := strings.Repeat("x", MaxSpoolData+1)
 	var spool []byte
-	for _, r := range []SpoolRecord{{SpoolStdout, at, []byte("a\x00\n")}, {SpoolNote, at, nil}, {SpoolStderr, at, []byte(large)}, {SpoolEnd, at, []byte("{}")}} {
+	for _, r := range []SpoolRecord{{SpoolStdout, at, []byte("a\x00\n")}, {SpoolNote, at, nil},
+		{SpoolStderr, at, []byte(large)}, {SpoolEnd, at, []byte("{}")}} {
 		spool = AppendSpool(spool, r)
 	}
 	var got bytes.Buffer

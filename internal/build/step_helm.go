@@ -22,14 +22,17 @@ var (
 
 // clusterKey returns the field of the steps that work in a cluster.
 func clusterKey() d.Key {
-	return d.Key{Name: "cluster", Shape: d.Text, Default: defaultCluster, Help: "The ConfigMap whose key config is the kubeconfig. On a laptop --cluster NAME=KUBECONFIG#CONTEXT says what it is: the current context is never used."}
+	return d.Key{Name: "cluster", Shape: d.Text, Default: defaultCluster,
+		Help: "The ConfigMap whose key config is the kubeconfig. On a laptop --cluster NAME=KUBECONFIG#CONTEXT says what it " +
+			"is: the current context is never used."}
 }
 
 const defaultCluster = "kubectl-config"
 
 // registrySecretKey returns the field of the steps that read or write a registry of charts.
 func registrySecretKey() d.Key {
-	return d.Key{Name: "secret", Shape: d.Text, Default: "${HELM_REG_SECRET}, else none", Help: "The Secret whose config.json has the credentials for registries of charts. On a laptop the user's own are used."}
+	return d.Key{Name: "secret", Shape: d.Text, Default: "${HELM_REG_SECRET}, else none",
+		Help: "The Secret whose config.json has the credentials for registries of charts. On a laptop the user's own are used."}
 }
 
 // helmTable returns the fields of helm.
@@ -53,7 +56,8 @@ func helmPackageTable() []d.Key {
 	return []d.Key{
 		{Name: "version", Shape: d.Text, Default: "the chart's own", Help: "The version that the package gets."},
 		{Name: "chart-path", Shape: d.Text, Default: "the root", Help: "The folder of the chart."},
-		{Name: "destination", Shape: d.Text, Default: "${CHART_REPO}/${REPO_GROUP}", Help: "Where it is pushed: a registry, oci://…, or the URL of a ChartMuseum."},
+		{Name: "destination", Shape: d.Text, Default: "${CHART_REPO}/${REPO_GROUP}",
+			Help: "Where it is pushed: a registry, oci://…, or the URL of a ChartMuseum."},
 		registrySecretKey(),
 	}
 }
@@ -171,8 +175,10 @@ func (f fields) settings() (pairs []string) {
 		return nil
 	}
 	for _, field := range n.Fields {
-		if (field.Key == "" || strings.ContainsAny(field.Key, "=,") || strings.ContainsFunc(field.Key, isControl)) && !strings.Contains(field.Key, "${") {
-			f.Add(field.Value, "set-invalid", f.Join(f.Join(f.scope, "set"), field.Key), "%q is not the path of a value; want one such as image.tag", field.Key)
+		if (field.Key == "" || strings.ContainsAny(field.Key, "=,") || strings.ContainsFunc(field.Key, isControl)) &&
+			!strings.Contains(field.Key, "${") {
+			f.Add(field.Value, "set-invalid", f.Join(f.Join(f.scope, "set"), field.Key),
+				"%q is not the path of a value; want one such as image.tag", field.Key)
 		}
 		value := scalarText(field.Value)
 		if !helmList.MatchString(value) {
@@ -243,7 +249,8 @@ func (f fields) helmPackage() Spec {
 		insecure = "true"
 	}
 	chart := f.path("chart-path", ".")
-	spec := Spec{Image: f.tools.Helm + ":" + packageVersion, OS: "linux", ServiceAccount: f.tools.Account, Tools: []string{"helm"}, Summary: chart + " to " + destination,
+	spec := Spec{Image: f.tools.Helm + ":" + packageVersion, OS: "linux", ServiceAccount: f.tools.Account,
+		Tools: []string{"helm"}, Summary: chart + " to " + destination,
 		Argv: []string{"/bin/sh", "-c", helmPackageScript, "helm-package", chart, destination, f.text("version", ""), insecure}}
 	f.registrySecret(&spec)
 	return spec

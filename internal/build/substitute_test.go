@@ -82,7 +82,8 @@ func FuzzSubstitute(f *testing.F) {
 		if err == nil && len(undefined) == 0 && !strings.Contains(text, "${") && got != text {
 			t.Errorf("%q became %q without a variable", text, got)
 		}
-		if same, _, _ := build.Substitute(nil, "x"+strings.ReplaceAll(text, "%", "")); !strings.Contains(text, "${") && same != "x"+strings.ReplaceAll(text, "%", "") {
+		if same, _, _ := build.Substitute(nil, "x"+strings.ReplaceAll(text, "%", "")); !strings.Contains(text, "${") &&
+			same != "x"+strings.ReplaceAll(text, "%", "") {
 			t.Errorf("%q changed without variables", text)
 		}
 	})

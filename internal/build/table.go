@@ -29,7 +29,9 @@ func inputTable(t InputType) []d.Key {
 		types, fallback = []string{string(t)}, d.Text
 	}
 	keys := []d.Key{
-		{Name: "name", Shape: d.Text, Required: true, Help: "The variable that the input sets. Steps have its value as WAYBILL_INPUT_NAME, too, in upper case and with _ for other characters."},
+		{Name: "name", Shape: d.Text, Required: true,
+			Help: "The variable that the input sets. Steps have its value as WAYBILL_INPUT_NAME, too, in upper case and with _ " +
+				"for other characters."},
 		{Name: "type", Shape: d.Text, Required: true, Values: types, Code: "input-type",
 			Help: "string, password (never shown or stored), number, or choice."},
 		{Name: "default", Shape: fallback, Required: t == ChoiceInput, Code: "input-default",
@@ -74,18 +76,24 @@ func containerTable() []d.Key {
 	return []d.Key{
 		{Name: "image", Shape: d.Text, Required: true, Help: "The image to run; the process runner ignores it."},
 		{Name: "cmds", Shape: d.Texts, Required: true, Help: "Commands; one shell process runs them all."},
-		{Name: "os", Shape: d.Text, Values: []string{"linux", "windows"}, Default: "linux", Code: "os-invalid", Help: "The operating system of the node."},
+		{Name: "os", Shape: d.Text, Values: []string{"linux", "windows"}, Default: "linux", Code: "os-invalid",
+			Help: "The operating system of the node."},
 		{Name: "shell", Shape: d.Text, Default: "/bin/sh", Help: "The shell; it gets -c and the commands."},
-		{Name: "secretName", Shape: d.Text, Help: "A Secret of the project, all of whose keys become environment variables. It needs the variable PROJECT_ID."},
-		{Name: "serviceAccount", Shape: d.Text, Default: "default", Help: "The account of the cluster that the step runs as, with its token; other runners have none."},
-		{Name: "certificatesMountPath", Shape: d.Text, Help: "Where the ConfigMap ca-certificates-config is mounted. WAYBILL_CERTIFICATES is the path too, and on a laptop the folder that --certificates names."},
+		{Name: "secretName", Shape: d.Text,
+			Help: "A Secret of the project, all of whose keys become environment variables. It needs the variable PROJECT_ID."},
+		{Name: "serviceAccount", Shape: d.Text, Default: "default",
+			Help: "The account of the cluster that the step runs as, with its token; other runners have none."},
+		{Name: "certificatesMountPath", Shape: d.Text,
+			Help: "Where the ConfigMap ca-certificates-config is mounted. WAYBILL_CERTIFICATES is the path too, and on a laptop " +
+				"the folder that --certificates names."},
 	}
 }
 
 // stepTable returns the keys of a step beside its type.
 func stepTable() []d.Key {
 	return []d.Key{
-		{Name: "needs", Shape: d.Texts, Help: "Steps, as step or stage/step, for which it waits in place of all earlier stages; their artifacts are put into its workspace."},
+		{Name: "needs", Shape: d.Texts,
+			Help: "Steps, as step or stage/step, for which it waits in place of all earlier stages; their artifacts are put into its workspace."},
 		{Name: "retry", Shape: d.Object, Help: "When a failed attempt is followed by another one.", Keys: []d.Key{
 			{Name: "attempts", Shape: d.Number, Required: true, Help: "Attempts in all, from 1 to 10."},
 			{Name: "on", Shape: d.Texts, Values: []string{"failure", "timeout", "infrastructure"},
@@ -93,12 +101,16 @@ func stepTable() []d.Key {
 			{Name: "backoff", Shape: d.Duration, Default: "10s", Help: "Before the second attempt; doubled before each further one, up to an hour."},
 		}},
 		{Name: keyCache, Shape: d.Objects, Help: "Files that it leaves for later builds when it succeeds.", Keys: []d.Key{
-			{Name: "key", Shape: d.Text, Required: true, Help: "The name of what is kept; ${hash:GLOB} in it is the digest of the files that match."},
+			{Name: "key", Shape: d.Text, Required: true,
+				Help: "The name of what is kept; ${hash:GLOB} in it is the digest of the files that match."},
 			{Name: "paths", Shape: d.Texts, Required: true, Help: "Files, folders and globs of the workspace."},
 			{Name: "restore", Shape: d.Texts, Help: "Beginnings of other keys, whose newest files are taken when the key has none."},
 		}},
-		{Name: "secrets", Shape: d.Texts, Help: "Secrets that it gets as environment variables of these names; they are neither stored nor shown."},
-		{Name: keyMatrix, Shape: d.Object, Help: "Axes with lists of values: the step runs once for each combination, at most 256, with ${matrix.AXIS}. exclude lists combinations to leave out."},
+		{Name: "secrets", Shape: d.Texts,
+			Help: "Secrets that it gets as environment variables of these names; they are neither stored nor shown."},
+		{Name: keyMatrix, Shape: d.Object,
+			Help: "Axes with lists of values: the step runs once for each combination, at most 256, with ${matrix.AXIS}. exclude " +
+				"lists combinations to leave out."},
 		{Name: "timeout", Shape: d.Duration, Help: "How long an attempt may take, such as 10m; none by default."},
 		{Name: "artifacts", Shape: d.Entries, Help: "Files to keep: folders, and globs in which ** spans folders.", Keys: []d.Key{
 			{Name: "path", Shape: d.Text, Required: true, Help: "A glob from the root of the workspace."},
@@ -107,7 +119,8 @@ func stepTable() []d.Key {
 			{Name: "when", Shape: d.Text, Values: conditions(), Default: "success",
 				Help: "The results of the step after which files are kept."},
 		}},
-		{Name: "test-results", Shape: d.Object, Keys: testTable(), Help: "Files that report about tests; they are read also when the step failed."},
+		{Name: "test-results", Shape: d.Object, Keys: testTable(),
+			Help: "Files that report about tests; they are read also when the step failed."},
 		{Name: "services", Shape: d.Objects, Keys: serviceTable(), Help: "Programs that run beside the step, such as a database."},
 		{Name: "resources", Shape: d.Object, Keys: resourcesTable(), Help: "What it may use, in the quantities of Kubernetes."},
 	}

@@ -28,15 +28,22 @@ func TestTestResultsAreChecked(t *testing.T) {
 		`{junit: "${x}"}`:                                    {"f:1:34: test/a/test-results/junit: want a list of strings, found a string", true},
 		`out/*.xml`:                                          {"f:1:26: test/a/test-results: want a mapping, found a string", true},
 		`[a]`:                                                {"f:1:26: test/a/test-results: want a mapping, found a list", true},
-		`{}`:                                                 {"f:1:12: test/a/test-results: test-results names no files; want junit or trx, lists of globs", true},
-		`{required: true}`:                                   {"f:1:12: test/a/test-results: test-results names no files; want junit or trx, lists of globs", true},
-		`{junit: []}`:                                        {"f:1:34: test/a/test-results/junit: \"junit\" must not be empty", true},
-		`{junit: [a], trx: []}`:                              {"f:1:44: test/a/test-results/trx: \"trx\" must not be empty", true},
-		`{junit: out/*.xml}`:                                 {"f:1:34: test/a/test-results/junit: want a list of strings, found a string", true},
-		`{junit: [1]}`:                                       {"f:1:35: test/a/test-results/junit[0]: want a string, found a number; write \"1\" in quotes", true},
-		`{junt: [a]}`:                                        {"f:1:27: test/a/test-results: unknown key \"junt\" (did you mean \"junit\"?)", true},
-		`{junit: [a], required: "yes"}`:                      {"f:1:49: test/a/test-results/required: want a boolean, found a string", true},
-		`{junit: [../a], trx: ["[x", /y], required: true}`: {"f:1:35: test/a/test-results/junit[0]: \"../a\" leaves the workspace\nf:1:48: test/a/test-results/trx[0]: \"[x\" is not a valid glob: a bracket or a backslash at its end is not closed\nf:1:54: test/a/test-results/trx[1]: \"/y\" leaves the workspace", false},
+		`{}`: {
+			"f:1:12: test/a/test-results: test-results names no files; want junit or trx, lists of globs", true},
+		`{required: true}`: {
+			"f:1:12: test/a/test-results: test-results names no files; want junit or trx, lists of globs", true},
+		`{junit: []}`:           {"f:1:34: test/a/test-results/junit: \"junit\" must not be empty", true},
+		`{junit: [a], trx: []}`: {"f:1:44: test/a/test-results/trx: \"trx\" must not be empty", true},
+		`{junit: out/*.xml}`:    {"f:1:34: test/a/test-results/junit: want a list of strings, found a string", true},
+		`{junit: [1]}`: {
+			"f:1:35: test/a/test-results/junit[0]: want a string, found a number; write \"1\" in quotes", true},
+		`{junt: [a]}`: {
+			"f:1:27: test/a/test-results: unknown key \"junt\" (did you mean \"junit\"?)", true},
+		`{junit: [a], required: "yes"}`: {"f:1:49: test/a/test-results/required: want a boolean, found a string", true},
+		`{junit: [../a], trx: ["[x", /y], required: true}`: {
+			"f:1:35: test/a/test-results/junit[0]: \"../a\" leaves the workspace\n" +
+				"f:1:48: test/a/test-results/trx[0]: \"[x\" is not a valid glob: a bracket or a backslash at its end is not closed\n" +
+				"f:1:54: test/a/test-results/trx[1]: \"/y\" leaves the workspace", false},
 	} {
 		root := tree(t, withTests(value))
 		_, problems := build.Parse(root)
@@ -102,7 +109,8 @@ func TestCollectTests(t *testing.T) {
 	if found, unmatched := build.CollectTests(nil, []string{"a"}); found != nil || unmatched != nil {
 		t.Errorf("without rules: %v %v", found, unmatched)
 	}
-	if found, _ := build.CollectTests(&build.TestRules{TRX: []string{"a"}}, []string{"a"}); len(found) != 1 || found[0].Format != testresult.TRX {
+	if found, _ := build.CollectTests(&build.TestRules{TRX: []string{"a"}}, []string{"a"}); len(found) != 1 ||
+		found[0].Format != testresult.TRX {
 		t.Errorf("got %v", found)
 	}
 }

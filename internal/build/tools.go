@@ -15,7 +15,8 @@ type Tools struct {
 // withDefaults returns the tools with every field but BuildKitAt set.
 func (t Tools) withDefaults() Tools {
 	return Tools{
-		BuildKit: cmp.Or(t.BuildKit, "moby/buildkit:v0.34.2-rootless"), Helm: cmp.Or(t.Helm, "wharfse/helm"), Kubectl: cmp.Or(t.Kubectl, "wharfse/kubectl:v1.23.5"),
-		DotNet: cmp.Or(t.DotNet, "mcr.microsoft.com/dotnet/sdk:10.0"), BuildKitAt: t.BuildKitAt, Account: cmp.Or(t.Account, "wharf-cmd"),
+		BuildKit: cmp.Or(t.BuildKit, "moby/buildkit:v0.34.2-rootless"), Helm: cmp.Or(t.Helm, "wharfse/helm"),
+		Kubectl: cmp.Or(t.Kubectl, "wharfse/kubectl:v1.23.5"),
+		DotNet:  cmp.Or(t.DotNet, "mcr.microsoft.com/dotnet/sdk:10.0"), BuildKitAt: t.BuildKitAt, Account: cmp.Or(t.Account, "wharf-cmd"),
 	}
 }

@@ -40,7 +40,8 @@ func (vs Variables) List() ([]Variable, fault.Problems) {
 			problems.Add(fault.Problem{Position: v.At, Code: "variable-loop", Text: fmt.Sprintf("%s: %v", name, err)})
 		}
 		if size += max(len(replaced), one.grown); size > maxExpansion {
-			problems.Add(fault.Problem{Position: v.At, Code: "variable-loop", Text: fmt.Sprintf("%s: the variables grow to more than %d bytes", name, maxExpansion)})
+			problems.Add(fault.Problem{Position: v.At, Code: "variable-loop",
+				Text: fmt.Sprintf("%s: the variables grow to more than %d bytes", name, maxExpansion)})
 			return nil, problems
 		}
 		v.Value = replaced

@@ -21,7 +21,8 @@ environments: {e: {level: hidden, url: "https://${token}@${host}/${none}"}}
 		t.Fatal(problems)
 	}
 	choice := build.Choice{Environment: "e", Inputs: map[string]string{"token": "hunter22"},
-		Variables: build.Variables{build.Texts("first", map[string]string{"host": "h"}), build.Texts("second", map[string]string{"host": "x", "url": "x"})}}
+		Variables: build.Variables{build.Texts("first", map[string]string{"host": "h"}),
+			build.Texts("second", map[string]string{"host": "x", "url": "x"})}}
 	variables, problems := file.Variables(choice)
 	if problems != nil {
 		t.Fatal(problems)

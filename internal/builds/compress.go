@@ -29,7 +29,8 @@ func compress(data []byte) []byte {
 func (b Block) open() ([]byte, error) {
 	data, err := newCoder().decoder.DecodeAll(b.Data, make([]byte, 0, min(b.Size, BlockSize)))
 	if err != nil || len(data) != b.Size {
-		return nil, fault.New(fault.Corrupt, "the stored block of step %d at entry %d is damaged: %d of %d bytes: %v", b.Step, b.Begin.ID+1, len(data), b.Size, err)
+		return nil, fault.New(fault.Corrupt, "the stored block of step %d at entry %d is damaged: %d of %d bytes: %v",
+			b.Step, b.Begin.ID+1, len(data), b.Size, err)
 	}
 	return data, nil
 }

@@ -2,7 +2,8 @@ package builds
 
 import "github.com/waybill-dev/waybill/internal/build"
 
-// legible is rows without times that JSON cannot have. Older versions stored what workers and build engines reported, such as a time of the year 10000.
+// legible is rows without times that JSON cannot have. Older versions stored what workers and build engines reported,
+// such as a time of the year 10000.
 type legible struct{ Rows }
 
 // LockBuild locks and reads a build.

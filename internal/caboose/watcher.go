@@ -49,10 +49,9 @@ func newWatcher(c *Caboose, handler string, cluster *kube.Cluster) (*watcher, er
 		workflows: cluster.Resource(argo.Workflows()).Namespace(cluster.Namespace),
 		log:       c.log.With(obs.KeyHandler, handler),
 	}
-	w.queue = watch.NewQueue(
-		watch.QueueConfig{Workers: c.cfg.Workers, Retry: loop.Backoff{First: c.cfg.Pace.Retry, Most: c.cfg.Pace.RetryMax, Even: true},
-			Handle: w.next, Failed: w.failed},
-	)
+	w.queue = watch.NewQueue(watch.QueueConfig{Workers: c.cfg.Workers,
+		Retry:  loop.Backoff{First: c.cfg.Pace.Retry, Most: c.cfg.Pace.RetryMax, Even: true},
+		Handle: w.next, Failed: w.failed})
 	var err error
 	w.informer, err = watch.New(watch.Config[*unstructured.Unstructured]{Objects: w.workflows, Resync: c.cfg.Pace.Resync, Decode: slim,
 		Changed: w.noticed, Gone: w.gone, Interrupted: w.interrupted})

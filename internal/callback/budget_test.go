@@ -19,10 +19,14 @@ func TestThePlanOfAJobIsBounded(t *testing.T) {
 		code     string
 		words    string
 	}{
-		"a filter of features":          {features, Callback{PerFeature: true, Filter: filter(t, `search($.input.text, 'a.{10}c')`)}, CodeFilter, "of 10000"},
-		"a filter in CEL":               {features, Callback{PerFeature: true, Filter: filter(t, `input.text.matches("a.{10}c")`)}, CodeFilter, "of 10000"},
-		"a filter of items":             {features, Callback{Parameters: []Parameter{itemsOf(t, `search($.input.text, 'a.{10}c')`)}}, CodeParameters, "of 10000"},
-		"nodes that contain each other": {deep, Callback{Parameters: []Parameter{path(t, "all", "$.input..a")}}, CodeParameters, "too many nodes"},
+		"a filter of features": {features,
+			Callback{PerFeature: true, Filter: filter(t, `search($.input.text, 'a.{10}c')`)}, CodeFilter, "of 10000"},
+		"a filter in CEL": {features,
+			Callback{PerFeature: true, Filter: filter(t, `input.text.matches("a.{10}c")`)}, CodeFilter, "of 10000"},
+		"a filter of items": {features,
+			Callback{Parameters: []Parameter{itemsOf(t, `search($.input.text, 'a.{10}c')`)}}, CodeParameters, "of 10000"},
+		"nodes that contain each other": {deep, Callback{Parameters: []Parameter{path(t, "all", "$.input..a")}},
+			CodeParameters, "too many nodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -110,7 +110,8 @@ func TestWorkThatFailsIsPaidFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"count($.input.wide[*]) > 1", "$.input.wide == $.input.wide", "feature in input.wide.map(x, [x])", "count($.input.deep[*]) > 1"} {
+	for _, text := range []string{"count($.input.wide[*]) > 1", "$.input.wide == $.input.wide",
+		"feature in input.wide.map(x, [x])", "count($.input.deep[*]) > 1"} {
 		c := Callback{Name: "each", Target: publish(), PerFeature: true, Filter: filter(t, text)}
 		p := planner{job: job, callback: &c, docs: docs, left: pathLimit}
 		p.features()

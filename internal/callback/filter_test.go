@@ -14,7 +14,8 @@ func TestFiltersOfOtherFilesAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	docs := documents{"input": map[string]any{"limit": json.Number("1")}, "output": map[string]any{}, "workflow": map[string]any{"status": "SUCCESSFUL"}, "feature": feature}
+	docs := documents{"input": map[string]any{"limit": json.Number("1")}, "output": map[string]any{},
+		"workflow": map[string]any{"status": "SUCCESSFUL"}, "feature": feature}
 	for text, want := range map[string]struct {
 		yes   bool
 		fault string
@@ -84,7 +85,8 @@ func FuzzParseFilter(f *testing.F) {
 			}
 			return
 		}
-		_, _ = filter.matches(documents{"input": nil, "output": nil, "workflow": map[string]any{}, "feature": []any{"a"}}, enough()) // any answer will do
+		// any answer will do
+		_, _ = filter.matches(documents{"input": nil, "output": nil, "workflow": map[string]any{}, "feature": []any{"a"}}, enough())
 	})
 }
 

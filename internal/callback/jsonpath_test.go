@@ -43,7 +43,8 @@ func TestFiltersComplyWithRFC9535(t *testing.T) {
 		if err != nil {
 			// Here $ begins with the name of a document, and a filter has neither siblings nor
 			// segments behind it.
-			if !strings.Contains(err.Error(), "after $") && !strings.Contains(err.Error(), `found ",`) && !strings.Contains(err.Error(), `found "]`) {
+			if !strings.Contains(err.Error(), "after $") && !strings.Contains(err.Error(), `found ",`) &&
+				!strings.Contains(err.Error(), `found "]`) {
 				t.Errorf("%s: %q: %v", c.Name, c.Selector, err)
 			}
 			continue

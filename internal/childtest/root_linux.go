@@ -23,7 +23,8 @@ func AsRoot(t *testing.T) bool {
 	}
 	if out, err := command.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name()+" ")) {
 		t.Fatalf("this test mounts a file system; as root of namespaces of its own: %v\n%s\n"+
-			"try: run it as root, or let users make namespaces (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0)", err, out)
+			"try: run it as root, or let users make namespaces (sysctl kernel.unprivileged_userns_clone=1, "+
+			"kernel.apparmor_restrict_unprivileged_userns=0)", err, out)
 	}
 	return false
 }

@@ -24,7 +24,8 @@ func program(t *testing.T, folder, name, script string) {
 func TestCheckAsksWhetherBuildKitAnswers(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("PATH", folder)
-	step := build.PlanStep{Stage: "s", Name: "a", Spec: build.Spec{Argv: []string{build.BuildKitCommand, "build"}, Tools: []string{build.BuildKitClient}, Build: &build.ImageBuild{}}}
+	step := build.PlanStep{Stage: "s", Name: "a",
+		Spec: build.Spec{Argv: []string{build.BuildKitCommand, "build"}, Tools: []string{build.BuildKitClient}, Build: &build.ImageBuild{}}}
 	check := func() string {
 		return (&Runner{}).Check(t.Context(), []build.PlanStep{step}).Error()
 	}
@@ -32,7 +33,8 @@ func TestCheckAsksWhetherBuildKitAnswers(t *testing.T) {
 		t.Error(diff)
 	}
 	program(t, folder, build.BuildKitClient, `if [ "$*" = "debug workers" ]; then echo "no such host" >&2; exit 1; fi`)
-	if got := check(); !strings.Contains(got, "s/a: BuildKit does not answer: exit status 1: \"no such host\"; start buildkitd, and name its address in BUILDKIT_HOST") {
+	if got := check(); !strings.Contains(got,
+		"s/a: BuildKit does not answer: exit status 1: \"no such host\"; start buildkitd, and name its address in BUILDKIT_HOST") {
 		t.Error(got)
 	}
 	program(t, folder, build.BuildKitClient, `[ "$*" = "debug workers" ]`)
@@ -49,12 +51,15 @@ func TestCheckAsksWhetherBuildKitAnswers(t *testing.T) {
 func TestVariablesOfMounts(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	spec := build.Spec{Environ: []string{"A=b", "KUBECONFIG=/root/.kube/config", "DOCKER_CONFIG=/mnt/docker", "SSL_CERT_DIR=/mnt/c"}, Mounts: []build.Mount{
-		{Path: "/root/.kube", Object: "dev", Variable: build.KubeconfigVariable}, {Path: "/mnt/docker", Kind: build.MountSecret, Object: "s", Variable: "DOCKER_CONFIG"},
+	spec := build.Spec{Environ: []string{"A=b", "KUBECONFIG=/root/.kube/config", "DOCKER_CONFIG=/mnt/docker",
+		"SSL_CERT_DIR=/mnt/c"}, Mounts: []build.Mount{
+		{Path: "/root/.kube", Object: "dev", Variable: build.KubeconfigVariable},
+		{Path: "/mnt/docker", Kind: build.MountSecret, Object: "s", Variable: "DOCKER_CONFIG"},
 		{Path: "/mnt/c", Object: build.CertificatesObject, Variable: "SSL_CERT_DIR"}, {Path: "/mnt/x", Object: "x"}}}
 	r := &Runner{Clusters: map[string]Cluster{"dev": {Kubeconfig: "/k", Context: "a \"b\""}}, Certificates: "/certificates"}
 	got, err := r.specEnvironment(spec, folder)
-	if diff := cmp.Diff([]string{"A=b", "KUBECONFIG=" + folder + "/kubeconfig:/k", "SSL_CERT_DIR=/certificates"}, got); diff != "" || err != nil {
+	if diff := cmp.Diff([]string{"A=b", "KUBECONFIG=" + folder + "/kubeconfig:/k", "SSL_CERT_DIR=/certificates"},
+		got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
 	text, err := os.ReadFile(filepath.Join(folder, "kubeconfig"))

@@ -199,7 +199,8 @@ func TestActionsWaitForTheirTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		due := now.Add(300 * time.Millisecond)
-		done, err := l.Enqueue(t.Context(), action.Action{Kind: "job", Name: "later", Handler: "noop", Lane: "noop", Delivery: action.AtLeastOnce, RunAt: due})
+		done, err := l.Enqueue(t.Context(), action.Action{Kind: "job", Name: "later", Handler: "noop", Lane: "noop",
+			Delivery: action.AtLeastOnce, RunAt: due})
 		if err != nil {
 			t.Fatal(err)
 		}

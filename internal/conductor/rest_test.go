@@ -41,7 +41,8 @@ func TestAConductorAtRestAsksOnceAHeartbeat(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		handlers[name] = noop.Handler{}
 	}
-	c := conductor.New(l.NewWaiter(), conductor.Config{Instance: queue.Instance{Name: "test", Heartbeat: 50 * time.Millisecond}, Handlers: handlers})
+	c := conductor.New(l.NewWaiter(),
+		conductor.Config{Instance: queue.Instance{Name: "test", Heartbeat: 50 * time.Millisecond}, Handlers: handlers})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()

@@ -253,7 +253,8 @@ func TestSchedulesOutliveTheLedger(t *testing.T) {
 		f.set(func() { f.away, f.refuseTick = false, func(string, time.Time) error { return errors.New("refused") } })
 		settle(2 * time.Minute)
 		f.set(func() { f.refuseTick = nil })
-		c.Serve(conductor.Table{Handlers: handlers, Schedules: []conductor.Schedule{one, schedule(t, "two", "@hourly", cron.Queue, cron.CatchAll)}})
+		c.Serve(conductor.Table{Handlers: handlers,
+			Schedules: []conductor.Schedule{one, schedule(t, "two", "@hourly", cron.Queue, cron.CatchAll)}})
 		settle(5 * time.Minute)
 		if diff := cmp.Diff([]string{"01-10 10:00 CET"}, f.ticks("one", stockholm(t))); diff != "" {
 			t.Errorf("late (-want +got):\n%s", diff)

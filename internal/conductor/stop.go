@@ -45,7 +45,8 @@ func (c *Conductor) stop(work context.Context, owner queue.Instance, a queue.Cla
 		return
 	}
 	if err := c.ledger.Stopped(work, owner, a.ID, o); err != nil {
-		c.log.Warn("recording a stop failed; it is made again", append(about, obs.KeyRetryIn, action.StopLease.String(), obs.KeyCause, err.Error())...)
+		c.log.Warn("recording a stop failed; it is made again",
+			append(about, obs.KeyRetryIn, action.StopLease.String(), obs.KeyCause, err.Error())...)
 	}
 }
 

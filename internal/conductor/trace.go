@@ -25,7 +25,8 @@ func (c *Conductor) span(ctx context.Context, a *attempt) (context.Context, trac
 	}
 	ctx = trace.ContextWithSpanContext(ctx, parent)
 	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
-		obs.SpanActionID.String(a.ID.String()), obs.SpanHandler.String(a.Handler), obs.SpanLane.String(a.Lane), obs.SpanAttempt.Int(a.Thread.Attempt))}
+		obs.SpanActionID.String(a.ID.String()), obs.SpanHandler.String(a.Handler), obs.SpanLane.String(a.Lane),
+		obs.SpanAttempt.Int(a.Thread.Attempt))}
 	if enqueued := obs.Linked(a.Trace); enqueued.IsValid() {
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: enqueued}))
 	}
@@ -51,7 +52,8 @@ type traced struct {
 }
 
 // CompleteAndClaim makes a turn within a span that has the numbers of rows as attributes.
-func (t traced) CompleteAndClaim(ctx context.Context, owner queue.Instance, completions []queue.Completion, wants []queue.Want) (queue.Turned, error) {
+func (t traced) CompleteAndClaim(ctx context.Context, owner queue.Instance, completions []queue.Completion,
+	wants []queue.Want) (queue.Turned, error) {
 	ctx, span := t.tracer.Start(ctx, "turn", trace.WithNewRoot())
 	defer span.End()
 	wanted := 0

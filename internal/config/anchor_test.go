@@ -55,8 +55,9 @@ func TestFaultsOfSharedPartsAreTold(t *testing.T) {
 	}{
 		"what is merged": {"x-a: &a {retires: 3}\nhandlers:\n  n: {type: noop, backoff: {<<: *a}}\n",
 			[]string{`server.yaml:1:10: unknown key "retires" (used at 3:33) in handlers.n.backoff (did you mean "retries"?)`}},
-		"free keys are at the top":    {"handlers:\n  n: {type: noop, x-a: 1}\n", []string{`server.yaml:2:19: unknown key "x-a" in handlers.n`}},
-		"an anchor that is not there": {"handlers:\n  n: {type: noop, backoff: *a}\n", []string{`server.yaml:2:28: the alias *a names no anchor above it`}},
+		"free keys are at the top": {"handlers:\n  n: {type: noop, x-a: 1}\n", []string{`server.yaml:2:19: unknown key "x-a" in handlers.n`}},
+		"an anchor that is not there": {"handlers:\n  n: {type: noop, backoff: *a}\n",
+			[]string{`server.yaml:2:28: the alias *a names no anchor above it`}},
 	} {
 		_, problems := Check("server.yaml", []byte(c.text))
 		var got []string

@@ -41,7 +41,8 @@ caboose: {workers: 8, resync: 1h}
 	if err != nil || a.Handler != "prod" || a.Lane != "prod" {
 		t.Errorf("prepared %+v, %v", a, err)
 	}
-	for _, bad := range []string{`{}`, `{"template": "mirror"}`, `{"template": "workflowtemplate/a", "labels": {"n": 1}}`, `{"template": "workflowtemplate/a", "zone": "a"}`} {
+	for _, bad := range []string{`{}`, `{"template": "mirror"}`, `{"template": "workflowtemplate/a", "labels": {"n": 1}}`,
+		`{"template": "workflowtemplate/a", "zone": "a"}`} {
 		if _, err := c.Handlers["prod"].Prepare(json.RawMessage(bad)); err == nil {
 			t.Errorf("%s was prepared", bad)
 		}
@@ -115,7 +116,8 @@ workflows:
 func TestArtifactsHaveABucket(t *testing.T) {
 	t.Parallel()
 	file := func(conf, output string) string {
-		return "handlers: {a: {type: argo, argoConf: {" + conf + "}}}\nworkflows:\n  w: {handler: a, argoOpts: {template: workflowtemplate/x, output: {" + output + "}}}\n"
+		return "handlers: {a: {type: argo, argoConf: {" + conf +
+			"}}}\nworkflows:\n  w: {handler: a, argoOpts: {template: workflowtemplate/x, output: {" + output + "}}}\n"
 	}
 	const bucket = `artifacts: "s3://flows?endpoint=http://127.0.0.1:1"`
 	c, err := Read("server.yaml", []byte(file(bucket, `key: "executions/{{ .id }}/output.json"`)))
@@ -126,8 +128,9 @@ func TestArtifactsHaveABucket(t *testing.T) {
 		t.Errorf("bucket %q, output %+v", a.Bucket(), o)
 	}
 	for text, want := range map[string]string{
-		file("", "parameter: p"):                    "",
-		file("", "artifact: a"):                     "server.yaml:3:68: workflows.w.argoOpts.output: the handler a has no argoConf.artifacts, from which it would be read",
+		file("", "parameter: p"): "",
+		file("", "artifact: a"): "server.yaml:3:68: workflows.w.argoOpts.output: the handler a has no " +
+			"argoConf.artifacts, from which it would be read",
 		file(bucket, "artifact: a, parameter: p"):   "server.yaml:3:68: workflows.w.argoOpts.output: want one of parameter, artifact and key",
 		file(bucket, `key: "{{ .action.name }}"`):   "server.yaml:3:74: workflows.w.argoOpts.output.key: ",
 		file("artifacts: /tmp", "parameter: p"):     `server.yaml:1:50: handlers.a.argoConf.artifacts: want s3://BUCKET?endpoint=URL&region=NAME, found "/tmp"`,

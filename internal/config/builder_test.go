@@ -42,12 +42,14 @@ builder:
 	}
 	want := config.Builder{
 		Instance: "shop-1", Key: "/etc/waybill/builder.key",
-		Provisioner: config.Provisioner{URL: "https://builds.example.org", TokenFile: "/run/token", Listen: "0.0.0.0:6009", Tokens: []string{digest},
+		Provisioner: config.Provisioner{URL: "https://builds.example.org", TokenFile: "/run/token", Listen: "0.0.0.0:6009",
+			Tokens:     []string{digest},
 			Concurrent: 20, PerProject: 2, Grace: time.Minute, Linger: time.Hour, Keep: 48 * time.Hour, Host: "0.0.0.0",
 			Docker:    &config.WorkerDocker{Host: "unix:///run/docker.sock", Image: "waybill:1", Network: "builds", Memory: 1 << 30},
 			Advertise: "builds.example.org", Largest: 512 << 20,
 			Credentials: map[string]string{"github": "/etc/waybill/github.credentials"}, StartLimit: 3 * time.Minute,
-			Kubernetes: &config.Kubernetes{Kubeconfig: "/etc/waybill/builds.kubeconfig", Context: "dev", Namespace: "builds", Image: "registry.example.org/waybill:1",
+			Kubernetes: &config.Kubernetes{Kubeconfig: "/etc/waybill/builds.kubeconfig", Context: "dev", Namespace: "builds",
+				Image:      "registry.example.org/waybill:1",
 				PullPolicy: "Never", ServiceAccount: "w", Accounts: []string{"deployer"}}},
 		Tools: build.Tools{BuildKit: "moby/buildkit:rootless", Helm: "registry:5000/helm", Kubectl: "kubectl@sha256:00", DotNet: "sdk",
 			BuildKitAt: "tcp://buildkit:1234", Account: "deployer"},

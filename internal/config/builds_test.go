@@ -72,7 +72,8 @@ builds:
 		t.Fatal(err)
 	}
 	for _, one := range []struct{ project, asked, want string }{
-		{"shop", "", "jenkins"}, {"shop", "own", "own"}, {"shop", "waybill", ""}, {"tools", "", "own"}, {"blog", "", ""}, {"blog", "jenkins", "jenkins"},
+		{"shop", "", "jenkins"}, {"shop", "own", "own"}, {"shop", "waybill", ""}, {"tools", "", "own"}, {"blog", "", ""},
+		{"blog", "jenkins", "jenkins"},
 	} {
 		if got, err := c.Builds.EngineOf(one.project, one.asked); got != one.want || err != nil {
 			t.Errorf("%v: %q, %v", one, got, err)
@@ -84,14 +85,17 @@ builds:
 	for _, one := range []struct {
 		engine, token string
 		want          bool
-	}{{"jenkins", "jenkins", true}, {"jenkins", "own-2", false}, {"own", "own-3", true}, {"own", "own", false}, {"own", "jenkins", false}, {"removed", "jenkins", false}} {
+	}{{"jenkins", "jenkins", true}, {"jenkins", "own-2", false}, {"own", "own-3", true}, {"own", "own", false},
+		{"own", "jenkins", false}, {"removed", "jenkins", false}} {
 		if got := c.Builds.MayReport(one.engine, one.token); got != one.want {
 			t.Errorf("%v: %v", one, got)
 		}
 	}
 	h := c.Builds.Engines["jenkins"]
-	call, err := h.Request.Render(webhook.Data{ID: "1", Secrets: secret.Values{"token": "t"}, Parameters: map[string]any{"build": 41, "commit": "3f9c2ab"}}, time.Now())
-	if err != nil || call.Body != `{"build":41,"commit":"3f9c2ab"}` || call.Method != http.MethodPost || call.Header.Get("Content-Type") != "application/json" ||
+	call, err := h.Request.Render(webhook.Data{ID: "1", Secrets: secret.Values{"token": "t"},
+		Parameters: map[string]any{"build": 41, "commit": "3f9c2ab"}}, time.Now())
+	if err != nil || call.Body != `{"build":41,"commit":"3f9c2ab"}` || call.Method != http.MethodPost ||
+		call.Header.Get("Content-Type") != "application/json" ||
 		call.Header.Get("Authorization") != "Bearer t" {
 		t.Errorf("%+v, %v", call, err)
 	}

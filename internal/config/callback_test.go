@@ -41,12 +41,14 @@ func TestCallbacksAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := c.Processes["mirror"].Callbacks
-	if len(all) != 3 || all[0].Name != "publish" || !all[0].PerFeature || all[0].Disabled || !all[1].Disabled || all[2].Target.Process != "trigger" {
+	if len(all) != 3 || all[0].Name != "publish" || !all[0].PerFeature || all[0].Disabled || !all[1].Disabled ||
+		all[2].Target.Process != "trigger" {
 		t.Fatalf("%+v", all)
 	}
 	job := action.Action{ID: action.ID{6: 0x70, 8: 0x80}, Kind: KindJob, Name: "mirror"}
 	planned := callback.Plan(callback.Job{Action: job, Status: action.Successful,
-		Output: json.RawMessage(`{"features": [{"id": "fake-1", "properties": {"gsd": 0}}, {"id": "real", "properties": {"gsd": 0}}]}`)}, c.Callbacks(job))
+		Output: json.RawMessage(
+			`{"features": [{"id": "fake-1", "properties": {"gsd": 0}}, {"id": "real", "properties": {"gsd": 0}}]}`)}, c.Callbacks(job))
 	if len(planned) != 1 || planned[0].Action.Lane != "publish/catalog.example.org" || planned[0].Action.Handler != "publish" {
 		t.Errorf("after success: %+v", planned)
 	}
@@ -75,7 +77,8 @@ workflows:
       x: `
 	for _, c := range []struct{ callback, want string }{
 		{`{handler: publish, when: [failed], parameters: {feature: {value: {}}}}`,
-			"server.yaml:11:35: warning: workflows.mirror.callbacks.x.when: failed does not include jobs that ran out of retries: add retries_exhausted, or !retries_exhausted if that is meant"},
+			"server.yaml:11:35: warning: workflows.mirror.callbacks.x.when: failed does not include jobs that ran out of " +
+				"retries: add retries_exhausted, or !retries_exhausted if that is meant"},
 		{`{handler: publish, when: [successfulx], parameters: {feature: {value: {}}}}`,
 			`server.yaml:11:36: workflows.mirror.callbacks.x.when[0]: "successfulx" is not an end state (did you mean "successful"?)`},
 		{`{handler: publish, when: [canceled, "!CANCELED"], parameters: {feature: {value: {}}}}`,
@@ -155,11 +158,13 @@ handlers:
 			t.Errorf("%s: %+v, %v", name, a, err)
 		}
 		h := c.Subscriber()
-		if signed := name == "configured"; (len(h.Request.Signing) == 1) != signed || (h.Policy.Retries == 1) != signed || len(h.Request.Headers) < 1 {
+		if signed := name == "configured"; (len(h.Request.Signing) == 1) != signed || (h.Policy.Retries == 1) != signed ||
+			len(h.Request.Headers) < 1 {
 			t.Errorf("%s: %+v", name, h)
 		}
 	}
-	_, problems := Check("server.yaml", []byte("handlers:\n  subscriber:\n    type: webhook\n    request: {url: https://x.example.org, body: x}\n"))
+	_, problems := Check("server.yaml",
+		[]byte("handlers:\n  subscriber:\n    type: webhook\n    request: {url: https://x.example.org, body: x}\n"))
 	if got := problems.Error(); !strings.Contains(got, "handlers.subscriber.request.url: url of the handler subscriber is set by Waybill") {
 		t.Errorf("its own URL: %s", got)
 	}

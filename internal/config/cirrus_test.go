@@ -32,10 +32,12 @@ workflows:
 	if diff := cmp.Diff(want, problems.Error()); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(&Cirrus{Profile: "flows", Endpoint: "http://127.0.0.1:4566", SqsURL: "http://127.0.0.1:4566/1/process"}, c.Handlers["queue"].Cirrus); diff != "" {
+	if diff := cmp.Diff(&Cirrus{Profile: "flows", Endpoint: "http://127.0.0.1:4566",
+		SqsURL: "http://127.0.0.1:4566/1/process"}, c.Handlers["queue"].Cirrus); diff != "" {
 		t.Errorf("queue (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]string{"mirror": "", "direct": "arn:aws:states:eu-north-1:1:stateMachine:direct:live"}, c.CirrusProcesses("queue")); diff != "" {
+	if diff := cmp.Diff(map[string]string{"mirror": "", "direct": "arn:aws:states:eu-north-1:1:stateMachine:direct:live"},
+		c.CirrusProcesses("queue")); diff != "" {
 		t.Errorf("processes (-want +got):\n%s", diff)
 	}
 	job, err := c.Processes["mirror"].Prepare(json.RawMessage(`{"payload": {"features": []}}`))
@@ -44,7 +46,8 @@ workflows:
 	}
 	for parameters, good := range map[string]bool{
 		`{"payload": {}, "sfnArn": "arn:aws:states:eu-north-1:1:stateMachine:x"}`: true,
-		`{"payload": {}}`: false, `{"payload": {}, "sfnArn": "x"}`: false, `{"payload": 1, "sfnArn": "arn:aws:states:eu-north-1:1:stateMachine:x"}`: false,
+		`{"payload": {}}`: false, `{"payload": {}, "sfnArn": "x"}`: false,
+		`{"payload": 1, "sfnArn": "arn:aws:states:eu-north-1:1:stateMachine:x"}`: false,
 	} {
 		if _, err := c.Handlers["machines"].Prepare(json.RawMessage(parameters)); (err == nil) != good {
 			t.Errorf("machines: %s: %v", parameters, err)

@@ -10,7 +10,9 @@ import (
 
 func TestConductorFaultsNameTheirPlace(t *testing.T) {
 	t.Parallel()
-	_, err := Read("server.yaml", []byte("handlers: {tidy: {type: noop}}\nconductors:\n  default: {workers: 0, drain: soon}\n  fast: {handlers: [tidi, step], priorityStep: 2m, worker: 3}\n  slow: {turnRows: 20000, notifyWait: 6s}\n"))
+	_, err := Read("server.yaml",
+		[]byte("handlers: {tidy: {type: noop}}\nconductors:\n  default: {workers: 0, drain: soon}\n"+
+			"  fast: {handlers: [tidi, step], priorityStep: 2m, worker: 3}\n  slow: {turnRows: 20000, notifyWait: 6s}\n"))
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -33,7 +35,8 @@ func TestConductorFaultsNameTheirPlace(t *testing.T) {
 func TestPriorityStepIsTheServingConductors(t *testing.T) {
 	t.Parallel()
 	c, err := Read("server.yaml", []byte("handlers: {tidy: {type: noop}, send: {type: noop}}\nconductors:\n"+
-		"  default: {handlers: [step], priorityStep: 3}\n  fast: {handlers: [tidy], priorityStep: 100ms}\n  rest: {handlers: [\"*\"], priorityStep: 5s}\n"))
+		"  default: {handlers: [step], priorityStep: 3}\n  fast: {handlers: [tidy], priorityStep: 100ms}\n"+
+		"  rest: {handlers: [\"*\"], priorityStep: 5s}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

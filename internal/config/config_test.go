@@ -23,10 +23,12 @@ func TestReadFillsDefaultsAndCountsPathsFromTheFile(t *testing.T) {
 			c.Ledger.URL, c.Blob.URL = "postgres://db/waybill", "/srv/blobs"
 		}},
 		{"conductor", "conductors: {default: {workers: 4, drain: 90}}\n", func(c *Config) {
-			c.Conductors[DefaultConductor] = Conductor{Handlers: []string{"*"}, Workers: 4, Drain: 90 * time.Second, PriorityStep: time.Second, TurnRows: 1000}
+			c.Conductors[DefaultConductor] = Conductor{Handlers: []string{"*"}, Workers: 4, Drain: 90 * time.Second,
+				PriorityStep: time.Second, TurnRows: 1000}
 		}},
 		{"conductors", "conductors: {fast: {handlers: [noop, step], priorityStep: 100ms}}\n", func(c *Config) {
-			c.Conductors["fast"] = Conductor{Handlers: []string{"noop", "step"}, Workers: 200, Drain: 25 * time.Second, PriorityStep: 100 * time.Millisecond, TurnRows: 1000}
+			c.Conductors["fast"] = Conductor{Handlers: []string{"noop", "step"}, Workers: 200, Drain: 25 * time.Second,
+				PriorityStep: 100 * time.Millisecond, TurnRows: 1000}
 		}},
 		{"ledger", "ledger: {listenUrl: \"postgres://direct/waybill\", partition: day, retention: 30d, heartbeat: 2}\n", func(c *Config) {
 			c.Ledger.ListenURL, c.Ledger.Partition, c.Ledger.Retention, c.Ledger.Heartbeat = "postgres://direct/waybill", "day", 30*24*time.Hour, 2*time.Second

@@ -82,7 +82,8 @@ func TestHandlersAreRead(t *testing.T) {
 		tidy.Policy.Schedule); diff != "" {
 		t.Error(diff)
 	}
-	if tidy.Policy.Deadline != action.Duration(30*24*time.Hour) || tidy.Command.ExitCodes[3] != "fatal" || tidy.Command.ExitCodes[4] != "success" {
+	if tidy.Policy.Deadline != action.Duration(30*24*time.Hour) || tidy.Command.ExitCodes[3] != "fatal" ||
+		tidy.Command.ExitCodes[4] != "success" {
 		t.Errorf("%+v %+v", tidy, tidy.Command)
 	}
 }
@@ -145,38 +146,56 @@ func TestHandlerFaultsNameTheirPlace(t *testing.T) {
 		"unknown key": {"handlers:\n  notify:\n    type: webhook\n    request: {url: https://h/}\n    backoff: {retires: 5}\n",
 			`server.yaml:5:15: unknown key "retires" in handlers.notify.backoff (did you mean "retries"?)`},
 		"doubled key": {"handlers:\n  a: {type: noop}\n  a: {type: noop}\n", `server.yaml:3:3: the key "a" is already at 2:3`},
-		"type":        {"handlers: {a: {type: webhok}}\n", `server.yaml:1:22: handlers.a.type: "webhok" is none of webhook, shell, argo, cirrus, noop (did you mean "webhook"?)`},
-		"no type":     {"handlers: {a: {}}\n", `server.yaml:1:12: handlers.a: the field "type" is missing: webhook, shell, argo, cirrus or noop`},
-		"reserved":    {"handlers: {step: {type: noop}}\n", `server.yaml:1:12: the handler's name "step" is reserved`},
-		"name":        {"handlers: {a/b: {type: noop}}\n", `server.yaml:1:12: handler "a/b": want a name of letters, digits, -, _ and . with at most 63 characters`},
-		"no mapping":  {"handlers: {a: 1}\n", `server.yaml:1:15: handlers.a: want a mapping, found a number`},
-		"no request":  {"handlers: {a: {type: webhook}}\n", `server.yaml:1:12: handlers.a: the field "request" is missing`},
-		"shell key":   {"handlers: {a: {type: shell, request: {}, command: {argv: [a]}}}\n", `server.yaml:1:29: unknown key "request" in handlers.a`},
-		"empty argv":  {"handlers: {a: {type: shell, command: {argv: []}}}\n", `server.yaml:1:45: handlers.a.command.argv: "argv" must not be empty`},
+		"type": {"handlers: {a: {type: webhok}}\n",
+			`server.yaml:1:22: handlers.a.type: "webhok" is none of webhook, shell, argo, cirrus, noop (did you mean "webhook"?)`},
+		"no type":  {"handlers: {a: {}}\n", `server.yaml:1:12: handlers.a: the field "type" is missing: webhook, shell, argo, cirrus or noop`},
+		"reserved": {"handlers: {step: {type: noop}}\n", `server.yaml:1:12: the handler's name "step" is reserved`},
+		"name": {"handlers: {a/b: {type: noop}}\n",
+			`server.yaml:1:12: handler "a/b": want a name of letters, digits, -, _ and . with at most 63 characters`},
+		"no mapping": {"handlers: {a: 1}\n", `server.yaml:1:15: handlers.a: want a mapping, found a number`},
+		"no request": {"handlers: {a: {type: webhook}}\n", `server.yaml:1:12: handlers.a: the field "request" is missing`},
+		"shell key": {"handlers: {a: {type: shell, request: {}, command: {argv: [a]}}}\n",
+			`server.yaml:1:29: unknown key "request" in handlers.a`},
+		"empty argv": {"handlers: {a: {type: shell, command: {argv: []}}}\n",
+			`server.yaml:1:45: handlers.a.command.argv: "argv" must not be empty`},
 		"exit code": {"handlers: {a: {type: shell, command: {argv: [a], exitCodes: {\"300\": fatal, \"1\": fine}}}}\n",
 			"server.yaml:1:62: handlers.a.command.exitCodes: want an exit status from 0 to 255, found \"300\"\n" +
 				`server.yaml:1:81: handlers.a.command.exitCodes: "fine" is none of success, error, fatal, throttle`},
-		"times": {"handlers: {a: {type: noop, backoff: {initial: soon, retries: -1, factor: 0.5, schedule: [1s, x]}, deadline: 99999d, attemptTimeout: 0}}\n",
+		"times": {
+			"handlers: {a: {type: noop, backoff: {initial: soon, retries: -1, factor: 0.5, schedule: [1s, x]}, deadline: 99999d, " +
+				"attemptTimeout: 0}}\n",
 			"server.yaml:1:47: handlers.a.backoff.initial: want a duration such as 25s or 7d, found \"soon\"\n" +
 				"server.yaml:1:62: handlers.a.backoff.retries: want a whole number from 0 to 1000, found -1\n" +
 				"server.yaml:1:74: handlers.a.backoff.factor: want a number from 1 to 100, found 0.5\n" +
 				"server.yaml:1:94: handlers.a.backoff.schedule[1]: want a duration such as 25s or 7d, found \"x\"\n" +
 				"server.yaml:1:109: handlers.a.deadline: want a duration such as 25s or 7d, found \"99999d\"\n" +
 				"server.yaml:1:133: handlers.a.attemptTimeout: an attempt must end some time"},
-		"schema": {"handlers:\n  a:\n    type: shell\n    command: {argv: [a]}\n    parameters:\n      b: {type: strin}\n      c: {type: integer, default: x}\n      d: text\n      e: {type: string, pattern: \"(\"}\n      f: {$ref: \"https://example.org/s.json\"}\n",
-			"server.yaml:6:17: handlers.a.parameters.b.type: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'\n" +
+		"schema": {
+			"handlers:\n  a:\n    type: shell\n    command: {argv: [a]}\n    parameters:\n      b: {type: strin}\n      c: " +
+				"{type: integer, default: x}\n      d: text\n      e: {type: string, pattern: \"(\"}\n" +
+				"      f: {$ref: \"https://example.org/s.json\"}\n",
+			"server.yaml:6:17: handlers.a.parameters.b.type: value must be one of 'array', 'boolean', 'integer', 'null', " +
+				"'number', 'object', 'string'\n" +
 				"server.yaml:7:35: handlers.a.parameters.c.default: got string, want integer\n" +
 				"server.yaml:8:10: handlers.a.parameters.d: want a JSON Schema such as {type: string}, found a string\n" +
 				"server.yaml:9:34: handlers.a.parameters.e.pattern: '(' is not valid regex: error parsing regexp: missing closing ): `(`\n" +
-				"server.yaml:10:10: handlers.a.parameters.f: failing loading \"https://example.org/s.json\": https://example.org/s.json is outside of the schema"},
-		"templates": {"handlers:\n  a:\n    type: webhook\n    parameters: {team: {}}\n    lane: \"{{ .secrets.t }}\"\n    secrets: [{name: t, type: env}]\n    request:\n      url: https://h/{{ .parameters.tem }}\n      body: \"{{ nosuch }}\"\n      headers: {X-A: \"{{ env `HOME` }}\"}\n",
+				"server.yaml:10:10: handlers.a.parameters.f: failing loading \"https://example.org/s.json\": " +
+				"https://example.org/s.json is outside of the schema"},
+		"templates": {
+			"handlers:\n  a:\n    type: webhook\n    parameters: {team: {}}\n    lane: \"{{ .secrets.t }}\"\n" +
+				"    secrets: [{name: t, type: env}]\n    request:\n      url: https://h/{{ .parameters.tem }}\n" +
+				"      body: \"{{ nosuch }}\"\n      headers: {X-A: \"{{ env `HOME` }}\"}\n",
 			"server.yaml:5:11: handlers.a.lane: .secrets not found\n" +
 				"server.yaml:8:12: handlers.a.request.url: .parameters.tem not found (did you mean \"team\"?)\n" +
 				"server.yaml:9:13: handlers.a.request.body: line 1: function \"nosuch\" not defined\n" +
 				"server.yaml:10:22: handlers.a.request.headers.X-A: env \"HOME\": add it to templateEnv, or it may not be read"},
 		"secret in the host": {"handlers: {a: {type: webhook, secrets: [{name: t, type: env}], request: {url: \"https://{{ .secrets.t }}/\"}}}\n",
 			"server.yaml:1:79: handlers.a.request.url: the host may depend on parameters and env only"},
-		"request": {"handlers:\n  a:\n    type: webhook\n    secrets: [{name: t, type: file}, {name: t, type: env}]\n    request:\n      url: https://h/\n      method: A B\n      headers: {\"A B\": x, Webhook-Id: y}\n      responses: [{result: fatal}, {statusCode: 6xx, message: \"(\", jsonPath: \"$.[\", result: fine}]\n      signing: {secrets: [tt]}\n      allowNetworks: [10.0.0.1]\n      proxy: proxy.example.org\n",
+		"request": {
+			"handlers:\n  a:\n    type: webhook\n    secrets: [{name: t, type: file}, {name: t, type: env}]\n    request:\n" +
+				"      url: https://h/\n      method: A B\n      headers: {\"A B\": x, Webhook-Id: y}\n" +
+				"      responses: [{result: fatal}, {statusCode: 6xx, message: \"(\", jsonPath: \"$.[\", result: fine}]\n" +
+				"      signing: {secrets: [tt]}\n      allowNetworks: [10.0.0.1]\n      proxy: proxy.example.org\n",
 			"server.yaml:4:15: handlers.a.secrets[0]: a secret in a file needs its \"path\"\n" +
 				"server.yaml:4:45: handlers.a.secrets[1]: there are two secrets \"t\"\n" +
 				"server.yaml:7:15: handlers.a.request.method: want a method such as POST, found \"A B\"\n" +
@@ -189,7 +208,8 @@ func TestHandlerFaultsNameTheirPlace(t *testing.T) {
 				"server.yaml:9:93: handlers.a.request.responses[1].result: \"fine\" is none of success, error, fatal, throttle\n" +
 				"server.yaml:10:27: handlers.a.request.signing.secrets[0]: secret \"tt\" not found (did you mean \"t\"?)\n" +
 				"server.yaml:11:23: handlers.a.request.allowNetworks[0]: want a network such as 10.0.0.0/8, found \"10.0.0.1\"\n" +
-				"server.yaml:12:14: handlers.a.request.proxy: want environment, or an address such as http://proxy.example.org:3128 (http, https or socks5), found \"proxy.example.org\""},
+				"server.yaml:12:14: handlers.a.request.proxy: want environment, or an address such as http://proxy.example.org:3128 " +
+				"(http, https or socks5), found \"proxy.example.org\""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -207,7 +227,8 @@ func TestHandlerFaultsNameTheirPlace(t *testing.T) {
 
 func TestAnUnusedSecretIsAWarning(t *testing.T) {
 	t.Parallel()
-	_, problems := Check("server.yaml", []byte("handlers: {a: {type: webhook, secrets: [{name: t, type: env}], request: {url: \"https://h/\"}}}\n"))
+	_, problems := Check("server.yaml",
+		[]byte("handlers: {a: {type: webhook, secrets: [{name: t, type: env}], request: {url: \"https://h/\"}}}\n"))
 	if problems.Err() != nil || problems.Error() != `server.yaml:1:41: warning: handlers.a.secrets[0]: nothing uses the secret "t"` {
 		t.Error(problems)
 	}
@@ -232,15 +253,18 @@ func TestArbitraryFilesAreFaultsAndNeverPanics(t *testing.T) {
 func TestAddressesThatCannotBeRequestedAreFaults(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
-		`https://user:pw@example.org/x`:                            "a user or password does not belong in an address; use the header Authorization",
-		`https://{{ .secrets.u }}:{{ .secrets.p }}@example.org:90`: "a user or password does not belong in an address; use the header Authorization",
-		`http://x:99999/`:                                          `"http://x:99999/": the port is not from 1 to 65535`,
-		`http://x:0/`:                                              `"http://x:0/": the port is not from 1 to 65535`,
-		`ftp://example.org`:                                        `"ftp://example.org" is not an address such as https://example.org/path`,
-		`https://example.org/{{ .parameters.a }}?mail=a@b`:         "",
-		`https://{{ .parameters.a }}/x`:                            "",
+		`https://user:pw@example.org/x`: "a user or password does not belong in an address; use " +
+			"the header Authorization",
+		`https://{{ .secrets.u }}:{{ .secrets.p }}@example.org:90`: "a user or password does not belong in an address; use " +
+			"the header Authorization",
+		`http://x:99999/`:   `"http://x:99999/": the port is not from 1 to 65535`,
+		`http://x:0/`:       `"http://x:0/": the port is not from 1 to 65535`,
+		`ftp://example.org`: `"ftp://example.org" is not an address such as https://example.org/path`,
+		`https://example.org/{{ .parameters.a }}?mail=a@b`: "",
+		`https://{{ .parameters.a }}/x`:                    "",
 	} {
-		_, problems := Check("server.yaml", []byte(fmt.Sprintf("handlers:\n  hook:\n    type: webhook\n    parameters: {a: {}}\n    request:\n      url: %q\n"+
+		_, problems := Check("server.yaml", []byte(fmt.Sprintf("handlers:\n  hook:\n    type: webhook\n"+
+			"    parameters: {a: {}}\n    request:\n      url: %q\n"+
 			"    secrets: [{name: u, type: env}, {name: p, type: env}]\n", address)))
 		var got []string
 		for _, p := range problems {

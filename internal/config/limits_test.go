@@ -41,7 +41,8 @@ handlers:
 	if b := publish.Request.Breaker; publish.Workers != 50 || !b.NoDefaults || len(b.Patterns) != 1 || b.Patterns[0].Status.String() != "400" {
 		t.Errorf("%d workers, breaker %+v", publish.Workers, b)
 	}
-	if !publish.Refuses("connection refused") || publish.Refuses("refused, but not at the end") || !c.Handlers["tidy"].Refuses("no space left") {
+	if !publish.Refuses("connection refused") || publish.Refuses("refused, but not at the end") ||
+		!c.Handlers["tidy"].Refuses("no space left") {
 		t.Error("errors are not distinguished")
 	}
 	if b := c.Handlers["plain"].Request.Breaker; b.NoDefaults || b.Patterns != nil || c.Handlers["plain"].Refuses("anything") {

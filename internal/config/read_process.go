@@ -27,7 +27,8 @@ func (r *reader) workflows(root *document.Node, c *Config) {
 	c.Processes = map[string]Process{}
 	for _, f := range n.Fields {
 		if !handlerName.MatchString(f.Key) {
-			r.Add(&document.Node{At: f.At}, "value-invalid", "", "process %q: want a name of letters, digits, -, _ and . with at most 63 characters", f.Key)
+			r.Add(&document.Node{At: f.At}, "value-invalid", "",
+				"process %q: want a name of letters, digits, -, _ and . with at most 63 characters", f.Key)
 			continue
 		}
 		path := r.Join("workflows", f.Key)
@@ -71,7 +72,8 @@ func (r *workflowReader) read(handlers *document.Node, c *Config) Process {
 	r.options(n, w.handler)
 	r.schemaOfPayload(n.Get("inputSchema"), w)
 	if a := w.handler.Argo; a != nil && a.Resume {
-		r.Add(n.Get("handler"), "value-invalid", r.path+".handler", "the handler %s resumes workflows; a process needs one that makes them", w.handler.Name)
+		r.Add(n.Get("handler"), "value-invalid", r.path+".handler",
+			"the handler %s resumes workflows; a process needs one that makes them", w.handler.Name)
 	}
 	return w
 }
@@ -152,7 +154,8 @@ func (r *workflowReader) argoOptions(n *document.Node) *ArgoOptions {
 		o.Parameters = map[string]*webhook.Template{}
 		for _, f := range parameters.Fields {
 			if !argoParameter.MatchString(f.Key) {
-				r.Add(&document.Node{At: f.At}, "value-invalid", path+".parameters", "%q is not a valid name of an Argo parameter: letters, digits, - and _ only", f.Key)
+				r.Add(&document.Node{At: f.At}, "value-invalid", path+".parameters",
+					"%q is not a valid name of an Argo parameter: letters, digits, - and _ only", f.Key)
 				continue
 			}
 			t, err := webhook.ParseTemplate(f.Key, f.Value.Text, r.names)
@@ -270,7 +273,8 @@ func (r *workflowReader) cacheRules(n *document.Node) *cachekey.Rules {
 	if cache := n.Get("cache"); fits(cache, document.Flag) {
 		on := strings.EqualFold(cache.Text, "true")
 		if declared && !on {
-			r.Add(cache, "value-invalid", r.path+".cache", "false contradicts %s and %s: remove one or the other", cachekey.Includes, cachekey.Excludes)
+			r.Add(cache, "value-invalid", r.path+".cache", "false contradicts %s and %s: remove one or the other",
+				cachekey.Includes, cachekey.Excludes)
 		}
 		declared = declared || on
 	}

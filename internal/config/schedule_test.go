@@ -29,13 +29,15 @@ func TestSchedulesMakeActions(t *testing.T) {
 		t.Fatal(err)
 	}
 	nightly, hourly := c.Schedules["nightly"], c.Schedules["hourly"]
-	if a := nightly.Action; a.Kind != KindAction || a.Name != "nightly" || a.Handler != "tidy" || string(a.Parameters) != `{"days":30}` || a.CreatedBy != "schedule:nightly" {
+	if a := nightly.Action; a.Kind != KindAction || a.Name != "nightly" || a.Handler != "tidy" ||
+		string(a.Parameters) != `{"days":30}` || a.CreatedBy != "schedule:nightly" {
 		t.Errorf("nightly makes %+v", a)
 	}
 	if w := nightly.Window; w.Zone.String() != "Europe/Stockholm" || w.Overlap != cron.Skip || w.CatchUp != cron.CatchLast {
 		t.Errorf("nightly is %+v", w)
 	}
-	if a := hourly.Action; a.Kind != KindJob || a.Name != "mirror" || a.Version != 2 || a.CacheKey != (action.ID{}) || a.CreatedBy != "schedule:hourly" {
+	if a := hourly.Action; a.Kind != KindJob || a.Name != "mirror" || a.Version != 2 || a.CacheKey != (action.ID{}) ||
+		a.CreatedBy != "schedule:hourly" {
 		t.Errorf("hourly makes %+v, want a job that no earlier answer replaces", a)
 	}
 	if w := hourly.Window; w.Zone.String() != "UTC" || w.Overlap != cron.Queue || w.CatchUp != cron.CatchAll {

@@ -13,16 +13,21 @@ func keys() []document.Key {
 			{Name: "url", Shape: document.Text, Help: "postgres://… or a file"},
 			{Name: "listenUrl", Shape: document.Text, Help: "a direct connection, when url is a transaction pooler's"},
 			{Name: "partition", Shape: document.Text, Values: []string{"day", "week", "month"}, Default: "week", Help: "PostgreSQL only"},
-			{Name: "logRetention", Shape: document.Scalar, Default: "90d", Help: "how long logs, artifacts and test results of builds in the database are kept once the builds ended, or never: they are never deleted"},
-			{Name: "retention", Shape: document.Scalar, Default: "90d", Help: "how long actions are kept once they ended, or never: they are never deleted"},
-			{Name: "heartbeat", Shape: document.Scalar, Default: "5s", Help: "time between heartbeats of an instance; its lease is three heartbeats"},
+			{Name: "logRetention", Shape: document.Scalar, Default: "90d",
+				Help: "how long logs, artifacts and test results of builds in the database are kept once the builds ended, or " +
+					"never: they are never deleted"},
+			{Name: "retention", Shape: document.Scalar, Default: "90d",
+				Help: "how long actions are kept once they ended, or never: they are never deleted"},
+			{Name: "heartbeat", Shape: document.Scalar, Default: "5s",
+				Help: "time between heartbeats of an instance; its lease is three heartbeats"},
 		}},
 		{Name: "blob", Shape: document.Object, Help: "where snapshots and artifacts are kept", Keys: []document.Key{
 			{Name: "url", Shape: document.Text, Help: "file:DIR, a folder or s3://BUCKET/PREFIX?endpoint=URL&region=NAME"},
 		}},
 		{Name: "server", Shape: document.Object, Help: "the API", Keys: []document.Key{
 			{Name: "listen", Shape: document.Text, Default: "127.0.0.1:7070", Help: "host:port"},
-			{Name: "url", Shape: document.Text, Help: "where clients reach it when that is not where it listens, as behind a proxy, such as https://waybill.example.org"},
+			{Name: "url", Shape: document.Text,
+				Help: "where clients reach it when that is not where it listens, as behind a proxy, such as https://waybill.example.org"},
 			{Name: "largestUpload", Shape: document.Scalar, Default: "1GiB", Help: "a snapshot or an artifact of more bytes is refused"},
 		}},
 		{Name: "groups", Shape: document.Object, Help: "people by the name of their group, for approval.by in waybill.yaml"},
@@ -72,7 +77,8 @@ func handlerKeys(kind string) []document.Key {
 		return append(keys, document.Key{Name: "cirrusConf", Shape: document.Object, Help: "where work goes on AWS", Keys: cirrusKeys()})
 	case TypeArgo:
 		return append(keys, document.Key{Name: "argoConf", Shape: document.Object, Help: "where workflows are made", Keys: argoKeys()},
-			document.Key{Name: "parameters", Shape: document.Object, Help: "in mode resume: a JSON Schema per output of the nodes; one without default is required"})
+			document.Key{Name: "parameters", Shape: document.Object,
+				Help: "in mode resume: a JSON Schema per output of the nodes; one without default is required"})
 	}
 	keys = append(keys,
 		document.Key{Name: "parameters", Shape: document.Object, Help: "a JSON Schema per name; one without default is required"},
@@ -118,8 +124,10 @@ func workflowKeys() []document.Key {
 		}},
 		{Name: "inputSchema", Shape: document.Object, Help: "a JSON Schema of the inputs, together"},
 		{Name: "outputSchema", Shape: document.Object, Help: "a JSON Schema of the output"},
-		{Name: "cache", Shape: document.Flag, Default: "false", Help: "a job answers for later equal payloads; with either of the next two it does anyway"},
-		{Name: "cacheKeyHashIncludes", Shape: document.Texts, Help: "paths such as .features[].id: what makes two payloads the same; default: everything"},
+		{Name: "cache", Shape: document.Flag, Default: "false",
+			Help: "a job answers for later equal payloads; with either of the next two it does anyway"},
+		{Name: "cacheKeyHashIncludes", Shape: document.Texts,
+			Help: "paths such as .features[].id: what makes two payloads the same; default: everything"},
 		{Name: "cacheKeyHashExcludes", Shape: document.Texts, Help: "paths that do not count; the deepest rule of a place wins"},
 		{Name: "sync", Shape: document.Scalar, Help: "how long a request may wait for the job's end; default: it never waits"},
 		{Name: "callbacks", Shape: document.Object, Help: "what follows its jobs, by name"},
@@ -135,10 +143,12 @@ const (
 // argoKeys returns the keys of the cluster of workflows.
 func argoKeys() []document.Key {
 	return []document.Key{
-		{Name: "mode", Shape: document.Text, Values: []string{modeCreate, modeResume}, Default: modeCreate, Help: "make workflows, or wake those that wait in a suspend node"},
+		{Name: "mode", Shape: document.Text, Values: []string{modeCreate, modeResume}, Default: modeCreate,
+			Help: "make workflows, or wake those that wait in a suspend node"},
 		{Name: "instanceId", Shape: document.Text, Help: "of the controller that runs them; empty: the one without"},
 		{Name: "finalizer", Shape: document.Flag, Default: "true", Help: "keeps a workflow until it is archived"},
-		{Name: "artifacts", Shape: document.Text, Help: "s3://BUCKET?endpoint=URL&region=NAME: where workflows put theirs; empty: they are not read"},
+		{Name: "artifacts", Shape: document.Text,
+			Help: "s3://BUCKET?endpoint=URL&region=NAME: where workflows put theirs; empty: they are not read"},
 		{Name: "k8sOptions", Shape: document.Object, Keys: []document.Key{
 			{Name: "kubeconfig", Shape: document.Text, Help: "a file; empty: the cluster that this process runs in"},
 			{Name: "configOverrides", Shape: document.Object, Keys: []document.Key{
@@ -165,7 +175,8 @@ func requestKeys() []document.Key {
 			{Name: "secrets", Shape: document.Texts, Required: true, Help: "names under secrets, the newest first"},
 		}},
 		{Name: "allowNetworks", Shape: document.Texts, Help: "networks (CIDR) that the address guard lets through"},
-		{Name: "proxy", Shape: document.Text, Help: "http://HOST:PORT, https:// or socks5://; or environment: as HTTP_PROXY, HTTPS_PROXY and NO_PROXY say"},
+		{Name: "proxy", Shape: document.Text,
+			Help: "http://HOST:PORT, https:// or socks5://; or environment: as HTTP_PROXY, HTTPS_PROXY and NO_PROXY say"},
 	}
 }
 

@@ -68,7 +68,8 @@ func valueOf(k document.Key) object {
 	case "hosts":
 		return object{"type": "array", "items": anyOf(object{"type": "string"}, mapping(host))}
 	case "secrets":
-		secret := object{"type": "object", "additionalProperties": false, "required": []string{"file"}, "properties": object{"file": object{"type": "string"}}}
+		secret := object{"type": "object", "additionalProperties": false, "required": []string{"file"},
+			"properties": object{"file": object{"type": "string"}}}
 		return object{"type": "object", "additionalProperties": secret}
 	}
 	var forms []object

@@ -29,7 +29,8 @@ func (r *reader) reach(n *document.Node) *pipeline.SSH {
 	if user := n.Get("user"); user != nil {
 		r.user(user, r.ssh.user, "ssh.user")
 	}
-	s := &pipeline.SSH{Identity: n.Str("identity"), KnownHosts: n.Str("knownHosts"), JumpKey: r.fingerprint(n.Get("jumpKey"), "ssh.jumpKey"), Sudo: isTrue(n.Get("sudo"))}
+	s := &pipeline.SSH{Identity: n.Str("identity"), KnownHosts: n.Str("knownHosts"),
+		JumpKey: r.fingerprint(n.Get("jumpKey"), "ssh.jumpKey"), Sudo: isTrue(n.Get("sudo"))}
 	for _, key := range []string{"identity", "knownHosts"} {
 		if file := n.Get(key); file != nil && hasControl(file.Text) {
 			r.Add(file, "bad-path", "ssh."+key, "ssh.%s %q: want a file", key, file.Text)

@@ -153,7 +153,8 @@ func TestDeploymentsAreCountedByStatus(t *testing.T) {
 				if got := measured(t, registry, `waybill_deployer_deployments{pipeline="greeter"}{status="active"}`); got != 3 {
 					t.Errorf("%v deployments are active, want 3", got)
 				}
-				f.add("greeter", pipeline.Entry{Deployment: 3, Target: "greeter", Event: pipeline.PipelineCanceled, Class: pipeline.Note, Occurrence: 1, Revision: 3})
+				f.add("greeter", pipeline.Entry{Deployment: 3, Target: "greeter", Event: pipeline.PipelineCanceled,
+					Class: pipeline.Note, Occurrence: 1, Revision: 3})
 				workUntilDone(t, f, "greeter")
 			}
 			elapse(time.Minute)
@@ -163,8 +164,9 @@ func TestDeploymentsAreCountedByStatus(t *testing.T) {
 					counted[name+" "+status] = measured(t, registry, fmt.Sprintf(`waybill_deployer_deployments{pipeline=%q}{status=%q}`, name, status))
 				}
 			}
-			want := map[string]float64{"greeter active": 0, "greeter finished": 2, "greeter failed": 0, "greeter superseded": 0, "greeter canceled": 1,
-				"other active": 0, "other finished": 0, "other failed": 0, "other superseded": 0, "other canceled": 0}
+			want := map[string]float64{"greeter active": 0, "greeter finished": 2, "greeter failed": 0, "greeter superseded": 0,
+				"greeter canceled": 1,
+				"other active":     0, "other finished": 0, "other failed": 0, "other superseded": 0, "other canceled": 0}
 			if diff := cmp.Diff(want, counted); diff != "" {
 				t.Errorf("deployments by status (-want +got):\n%s", diff)
 			}
@@ -229,7 +231,8 @@ func TestActionsSayWhatTheyAre(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
-		wantStep := &action.StepRef{Pipeline: "greeter", Deployment: 1, Target: "greeter/beta/all/oak", Event: "host-artifact-replicated", Revision: 1, Version: 1}
+		wantStep := &action.StepRef{Pipeline: "greeter", Deployment: 1, Target: "greeter/beta/all/oak",
+			Event: "host-artifact-replicated", Revision: 1, Version: 1}
 		if diff := cmp.Diff(wantStep, live[1].Step); diff != "" {
 			t.Error(diff)
 		}
@@ -248,9 +251,12 @@ func TestActionsOfGatesAndBakesSayWhatTheyAre(t *testing.T) {
 		d := greeter("greeter")
 		d.Stages = []pipeline.Stage{
 			{Name: "ready", Kind: pipeline.GateStage, Gates: []pipeline.Gate{{Name: "joined", Policy: action.Policy{Retries: 7}}}, Bake: bake},
-			{Name: "told", Kind: pipeline.GateStage, After: []string{"ready"}, Vars: map[string]string{"who": "ops"}, Gates: []pipeline.Gate{{Name: "paged",
-				Policy: action.Policy{Retries: 2}, Handler: &pipeline.GateHandler{Name: "notify", Parameters: []byte(`{"n": 1.50, "to": ["${who}", {"${who}": "${stage} $${who}"}]}`)}}}},
-			{Name: "asked", Kind: pipeline.GateStage, After: []string{"told"}, Gates: []pipeline.Gate{{Name: "bare", Handler: &pipeline.GateHandler{Name: "ask"}}}},
+			{Name: "told", Kind: pipeline.GateStage, After: []string{"ready"}, Vars: map[string]string{
+				"who": "ops"}, Gates: []pipeline.Gate{{Name: "paged",
+				Policy: action.Policy{Retries: 2}, Handler: &pipeline.GateHandler{Name: "notify",
+					Parameters: []byte(`{"n": 1.50, "to": ["${who}", {"${who}": "${stage} $${who}"}]}`)}}}},
+			{Name: "asked", Kind: pipeline.GateStage, After: []string{"told"},
+				Gates: []pipeline.Gate{{Name: "bare", Handler: &pipeline.GateHandler{Name: "ask"}}}},
 			{Name: "prod", Kind: pipeline.HostStage, After: []string{"asked"}, Groups: []pipeline.Group{{Name: "all", Waves: &pipeline.Waves{
 				Sizes: []pipeline.Limit{{N: 1}}, Bake: bake}, Hosts: []pipeline.Host{{Name: "oak", URL: "local://oak"}}}}},
 		}
@@ -344,7 +350,8 @@ func TestAClockThatJumpsIsFollowed(t *testing.T) {
 		f.define(t, greeter("greeter"))
 		_, stop := run(t, f)
 		until, _ := time.Now().Add(2 * time.Hour).MarshalText() // never fails for such a year
-		f.add("greeter", pipeline.Entry{Event: pipeline.FreezeSet, Class: pipeline.Change, Detail: json.RawMessage(`{"until": "` + string(until) + `"}`)})
+		f.add("greeter", pipeline.Entry{Event: pipeline.FreezeSet, Class: pipeline.Change,
+			Detail: json.RawMessage(`{"until": "` + string(until) + `"}`)})
 		f.create("greeter", 1)
 		elapse(time.Minute)
 		frozen := len(f.facts("greeter"))

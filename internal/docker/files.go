@@ -67,7 +67,8 @@ func (s *step) pack(ctx context.Context, w io.Writer, shape func(*tar.Header)) e
 	}
 	if spec := s.run.Step.Spec; spec.Secret {
 		commands := spec.Argv[len(spec.Argv)-1]
-		err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: commandsFile, Size: int64(len(commands)), Mode: 0o444, Format: tar.FormatPAX})
+		err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: commandsFile, Size: int64(len(commands)),
+			Mode: 0o444, Format: tar.FormatPAX})
 		if err != nil {
 			return err
 		}

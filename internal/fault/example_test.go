@@ -30,7 +30,8 @@ func ExampleProblems() {
 		Text:       `unknown key "stagse"`,
 		Suggestion: fault.Nearest("stagse", []string{"pipeline", "stages"}),
 	})
-	problems.Add(fault.Problem{Position: fault.Position{File: "waybill.yaml", Line: 2, Column: 1}, Code: "field-missing", Text: `the field "hosts" is missing`})
+	problems.Add(fault.Problem{Position: fault.Position{File: "waybill.yaml", Line: 2, Column: 1}, Code: "field-missing",
+		Text: `the field "hosts" is missing`})
 	problems.Sort()
 	fmt.Println(problems.Err())
 	// Output:

@@ -28,7 +28,8 @@ func TestOneFileOfACommitIsRead(t *testing.T) {
 	origin.git("commit", "-q", "-m", "three")
 	origin.git("checkout", "-q", "-")
 	for _, allow := range []string{"true", "false"} {
-		for _, name := range []string{"uploadpack.allowAnySHA1InWant", "uploadpack.allowReachableSHA1InWant", "uploadpack.allowTipSHA1InWant", "uploadpack.allowFilter"} {
+		for _, name := range []string{"uploadpack.allowAnySHA1InWant", "uploadpack.allowReachableSHA1InWant",
+			"uploadpack.allowTipSHA1InWant", "uploadpack.allowFilter"} {
 			origin.git("config", name, allow)
 		}
 		for _, c := range []struct {
@@ -60,8 +61,10 @@ func TestAFileOfARepositoryThatCannotBeAskedIsAnError(t *testing.T) {
 		git.Clone
 		path string
 	}{
-		{git.Clone{URL: t.TempDir()}, "a.txt"}, {git.Clone{URL: "ext::sh -c true"}, "a.txt"}, {git.Clone{URL: origin.root, Branch: "none"}, "a.txt"},
-		{git.Clone{URL: origin.root, Commit: "--upload-pack=x"}, "a.txt"}, {git.Clone{URL: origin.root, Commit: strings.Repeat("1", 40)}, "a.txt"},
+		{git.Clone{URL: t.TempDir()}, "a.txt"}, {git.Clone{URL: "ext::sh -c true"}, "a.txt"},
+		{git.Clone{URL: origin.root, Branch: "none"}, "a.txt"},
+		{git.Clone{URL: origin.root, Commit: "--upload-pack=x"}, "a.txt"},
+		{git.Clone{URL: origin.root, Commit: strings.Repeat("1", 40)}, "a.txt"},
 		{git.Clone{URL: origin.root}, "a.txt\nHEAD:b"},
 	} {
 		if got, ok, err := c.File(t.Context(), c.path, 100); ok || err == nil {

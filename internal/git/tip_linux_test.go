@@ -17,7 +17,8 @@ func TestABoundOfMemoryHoldsForWhatGitStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	if _, _, err := (git.Clone{URL: "https://git.example.org/shop.git"}).AtTip(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "it has a bound") {
+	if _, _, err := (git.Clone{URL: "https://git.example.org/shop.git"}).AtTip(t.Context()); err == nil ||
+		!strings.HasSuffix(err.Error(), "it has a bound") {
 		t.Errorf("%.200v", err)
 	}
 }

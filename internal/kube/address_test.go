@@ -17,7 +17,8 @@ func TestAddressesOfPodsAreReadAsTheyWereWritten(t *testing.T) {
 			t.Errorf("%s: got %+v, %v", want, got, err)
 		}
 	}
-	for _, text := range []string{"", "http://127.0.0.1:1", "pod://", "pod://builds", "pod://builds/worker", "pod://builds/:5010", "pod://builds/worker:0",
+	for _, text := range []string{"", "http://127.0.0.1:1", "pod://", "pod://builds", "pod://builds/worker",
+		"pod://builds/:5010", "pod://builds/worker:0",
 		"pod://builds/worker:65536", "pod://builds/..%2f..:5010", "pod://Builds/worker:1"} {
 		if got, err := kube.ParsePodAddress(text); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%q: got %+v, %v", text, got, err)

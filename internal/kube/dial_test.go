@@ -6,7 +6,8 @@ import "testing"
 func TestAPodWithoutAnAddressIsNotThisComputer(t *testing.T) {
 	t.Parallel()
 	c := &Cluster{inside: true}
-	if connection, err := c.DialPod(t.Context(), PodAddress{Namespace: "builds", Pod: "worker", Port: 5010}); err == nil || err.Error() != "connect to pod worker: it has no address yet" {
+	if connection, err := c.DialPod(t.Context(), PodAddress{Namespace: "builds", Pod: "worker",
+		Port: 5010}); err == nil || err.Error() != "connect to pod worker: it has no address yet" {
 		t.Errorf("got %v, %v", connection, err)
 	}
 }

@@ -33,7 +33,8 @@ users:
 	if err != nil || server != "https://dev.example.net:6443" {
 		t.Fatalf("%q, %v", server, err)
 	}
-	for _, part := range []string{"current-context: dev", "certificate-authority-data: dGhlIGF1dGhvcml0eQ==", "token: hunter22", "namespace: shop"} {
+	for _, part := range []string{"current-context: dev", "certificate-authority-data: dGhlIGF1dGhvcml0eQ==",
+		"token: hunter22", "namespace: shop"} {
 		if !strings.Contains(string(text), part) {
 			t.Errorf("%q is missing in\n%s", part, text)
 		}

@@ -14,7 +14,8 @@ import (
 
 // AddBuild stores a build without a deployment and the action that has it run, in one transaction. The action must have an id; its
 // parameters are made here. The repeat of a request returns the first build.
-func (l *Ledger) AddBuild(ctx context.Context, b builds.Build, p builds.Passwords, a action.Action, once *queue.Idempotency) (id builds.ID, created bool, err error) {
+func (l *Ledger) AddBuild(ctx context.Context, b builds.Build, p builds.Passwords, a action.Action,
+	once *queue.Idempotency) (id builds.ID, created bool, err error) {
 	var stored builds.Build // by Before, which may still run after the caller has left
 	o := queue.EnqueueOptions{Idempotency: once, Before: func(tx *store.Tx, actions []action.Action) (err error) {
 		b.ActionID = actions[0].ID

@@ -214,7 +214,8 @@ func TestAKeptHomeShowsThatItsHolderRuns(t *testing.T) {
 	if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chtimes(path, past, past)); err != nil {
 		t.Fatal(err)
 	}
-	if held := Holder(home); held == nil || !held.Heard.Equal(past) || !held.Silent() || !strings.Contains(held.Error(), "has not been heard from since") {
+	if held := Holder(home); held == nil || !held.Heard.Equal(past) || !held.Silent() ||
+		!strings.Contains(held.Error(), "has not been heard from since") {
 		t.Errorf("an hour after it was kept: %+v", held)
 	}
 	if err := lock.retake(); err != nil {

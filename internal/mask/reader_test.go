@@ -14,7 +14,8 @@ func TestAReaderYieldsNoSecrets(t *testing.T) {
 	t.Parallel()
 	const text = "before hunter22 after hunt"
 	set := mask.NewSet("hunter22")
-	for name, in := range map[string]io.Reader{"at once": strings.NewReader(text), "bytewise": iotest.OneByteReader(strings.NewReader(text)), "with its end": iotest.DataErrReader(strings.NewReader(text))} {
+	for name, in := range map[string]io.Reader{"at once": strings.NewReader(text),
+		"bytewise": iotest.OneByteReader(strings.NewReader(text)), "with its end": iotest.DataErrReader(strings.NewReader(text))} {
 		got, err := io.ReadAll(iotest.OneByteReader(set.Reader(in)))
 		if err != nil || string(got) != "before *** after hunt" {
 			t.Errorf("%s: %q, %v", name, got, err)

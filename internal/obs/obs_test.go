@@ -83,7 +83,8 @@ func TestMetricsCarryTheirComponentsPrefix(t *testing.T) {
 			t.Errorf("%s has no help", f.GetName())
 		}
 	}
-	for _, want := range []string{"waybill_conductor_attempts_total", "waybill_conductor_unflushed", "waybill_deployer_passes_total", "waybill_deployer_fold_seconds", "go_goroutines"} {
+	for _, want := range []string{"waybill_conductor_attempts_total", "waybill_conductor_unflushed",
+		"waybill_deployer_passes_total", "waybill_deployer_fold_seconds", "go_goroutines"} {
 		if !names[want] {
 			t.Errorf("%s is missing", want)
 		}
@@ -116,7 +117,8 @@ func TestMetricsOfDeploymentsHaveTheirNamesAndLabels(t *testing.T) {
 		for _, want := range strings.Fields(common + " " + counted) {
 			name, labels, _ := strings.Cut(strings.TrimSuffix(want, "}"), "{")
 			found := func(d string) bool {
-				return strings.Contains(d, fmt.Sprintf(`fqName: "waybill_%s",`, name)) && strings.Contains(d, fmt.Sprintf("variableLabels: {%s}", labels))
+				return strings.Contains(d, fmt.Sprintf(`fqName: "waybill_%s",`, name)) &&
+					strings.Contains(d, fmt.Sprintf("variableLabels: {%s}", labels))
 			}
 			if !slices.ContainsFunc(all, found) {
 				t.Errorf("waybill_%s is missing, among:\n%s", want, strings.Join(all, "\n"))

@@ -17,8 +17,9 @@ type Provisioner struct {
 func NewProvisioner(to prometheus.Registerer) *Provisioner {
 	create, at := promauto.With(to), named("provisioner")
 	return &Provisioner{
-		requests: create.NewHistogramVec(at.histogram("requests_seconds", "How long requests took, by back end and HTTP status.", long()), []string{"backend", "code"}),
-		workers:  create.NewGaugeVec(at.gauge("workers", "Workers at the last look, by status."), []string{"status"}),
+		requests: create.NewHistogramVec(at.histogram("requests_seconds",
+			"How long requests took, by back end and HTTP status.", long()), []string{"backend", "code"}),
+		workers: create.NewGaugeVec(at.gauge("workers", "Workers at the last look, by status."), []string{"status"}),
 	}
 }
 
@@ -50,8 +51,11 @@ type Watchdog struct {
 func NewWatchdog(to prometheus.Registerer) *Watchdog {
 	create, at := promauto.With(to), named("watchdog")
 	return &Watchdog{
-		Decisions: create.NewCounterVec(at.counter("decisions_total", "Differences between builds and workers that were acted on, by rule."), []string{"rule"}),
-		Withdrawn: create.NewCounterVec(at.counter("withdrawn_total", "Suspicions that the second look did not confirm, by rule."), []string{"rule"}),
-		Looks:     create.NewCounterVec(at.counter("looks_total", "Looks at builds and workers; one is incomplete if a list could not be read."), []string{"outcome"}),
+		Decisions: create.NewCounterVec(at.counter("decisions_total",
+			"Differences between builds and workers that were acted on, by rule."), []string{"rule"}),
+		Withdrawn: create.NewCounterVec(at.counter("withdrawn_total",
+			"Suspicions that the second look did not confirm, by rule."), []string{"rule"}),
+		Looks: create.NewCounterVec(at.counter("looks_total",
+			"Looks at builds and workers; one is incomplete if a list could not be read."), []string{"outcome"}),
 	}
 }

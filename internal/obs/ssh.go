@@ -19,7 +19,8 @@ func NewSSH() *SSH {
 	create, at := promauto.With(nil), named("ssh")
 	return &SSH{
 		Connections: create.NewGauge(at.gauge("connections", "Open connections to hosts over ssh.")),
-		Dials:       create.NewCounterVec(at.counter("dials_total", "Connections that were tried: made, refused for good by a key or the account, or unreachable."), []string{"end"}),
+		Dials: create.NewCounterVec(at.counter("dials_total",
+			"Connections that were tried: made, refused for good by a key or the account, or unreachable."), []string{"end"}),
 		DialSeconds: create.NewHistogram(at.histogram("dial_seconds", "How long making a connection took, with the handshake.", short())),
 		Sent:        create.NewCounter(at.counter("sent_bytes_total", "Bytes sent to hosts over ssh.")),
 		Reused:      create.NewCounter(at.counter("reused_total", "Uses of a connection that was there already.")),

@@ -11,7 +11,8 @@ func CheckArtifactName(name string) error {
 	lower := strings.ToLower(name)
 	for _, ending := range strings.Fields(".tar.xz .tar.lzma .tar.lz .tar.lz4 .tar.lzo .tar.br .tar.z .tar.sz .txz .tlz .taz") {
 		if strings.HasSuffix(lower, ending) {
-			return fmt.Errorf("artifact %q: archives of the kind %s are not unpacked: make a .tar, .tar.gz, .tar.zst, .tar.bz2 or .zip", name, ending)
+			return fmt.Errorf(
+				"artifact %q: archives of the kind %s are not unpacked: make a .tar, .tar.gz, .tar.zst, .tar.bz2 or .zip", name, ending)
 		}
 	}
 	return nil

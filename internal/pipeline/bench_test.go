@@ -43,7 +43,8 @@ func BenchmarkDecide(b *testing.B) {
 						rows = append(rows, Entry{Deployment: 1, Target: live[0].Target, Event: live[0].Event, Class: Fact})
 						live = live[1:]
 					} else if decision.More {
-						rows = append(rows, Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: 1, Detail: raw(artifactDetail{Label: "x"})})
+						rows = append(rows, Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: 1,
+							Detail: raw(artifactDetail{Label: "x"})})
 					}
 				}
 				spent += time.Since(begin)

@@ -49,7 +49,8 @@ func (e *Engine) CatchUp(c CatchUp) ([]Entry, error) {
 		case len(lacking) == 0:
 			continue
 		case current != nil && newest != current:
-			return nil, fault.New(fault.Refused, "the groups of %s have different revisions: %s and %s", plan.short(c.Target), current.label, newest.label).
+			return nil, fault.New(fault.Refused, "the groups of %s have different revisions: %s and %s", plan.short(c.Target),
+				current.label, newest.label).
 				WithHint("name a group")
 		}
 		current, hosts = newest, append(hosts, lacking...)
@@ -72,9 +73,11 @@ func (e *Engine) catchUpRow(c CatchUp, current *deployment, hosts []string) (Ent
 			lost = append(lost, host)
 		}
 	}
-	text, err := json.Marshal(createdDetail{Kind: KindCatchUp, Label: current.label, By: c.By, Reason: c.Reason, RegisteredBy: current.registrant,
-		Completes: current.number, Hosts: hosts, Lost: lost})
-	return Entry{Pipeline: e.pipeline, Seq: e.seq + 1, Deployment: e.order[len(e.order)-1].number + 1, Target: e.pipeline, Event: DeploymentCreated,
+	text, err := json.Marshal(createdDetail{Kind: KindCatchUp, Label: current.label, By: c.By, Reason: c.Reason,
+		RegisteredBy: current.registrant,
+		Completes:    current.number, Hosts: hosts, Lost: lost})
+	return Entry{Pipeline: e.pipeline, Seq: e.seq + 1, Deployment: e.order[len(e.order)-1].number + 1, Target: e.pipeline,
+		Event: DeploymentCreated,
 		Class: Note, Occurrence: 1, Revision: current.revision, Version: e.version, Detail: text}, err
 }
 
@@ -95,7 +98,8 @@ func (p *pass) catchUp() (bool, error) {
 		if current == nil || current.rejected != nil {
 			continue
 		}
-		joined := slices.DeleteFunc(p.e.laggards(plan, int32(g), current, CatchUp{Target: group.path}), func(host string) bool { return p.e.isServed(current, host) })
+		joined := slices.DeleteFunc(p.e.laggards(plan, int32(g), current, CatchUp{Target: group.path}),
+			func(host string) bool { return p.e.isServed(current, host) })
 		if len(joined) == 0 {
 			continue
 		}

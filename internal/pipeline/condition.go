@@ -297,7 +297,8 @@ func (e *Engine) inFlight(t *deployment, group int32) (in, limit int) {
 	in = int(e.hostsInFlight[t.ids.groups[group]])
 	for id := range e.taken { // in any order; they are counted
 		at, ok := t.plan.targets[e.numbers.names[id]]
-		if ok && at.group == group && e.hasPlace(t, at.host) && t.isYetToReach(at.host) && e.resources[t.ids.resources[at.host]].busy.deployment == nil {
+		if ok && at.group == group && e.hasPlace(t, at.host) && t.isYetToReach(at.host) &&
+			e.resources[t.ids.resources[at.host]].busy.deployment == nil {
 			in--
 		}
 	}

@@ -16,8 +16,10 @@ import (
 // linked returns a log of n entries, of which those after the first without have digests.
 func linked(n, without int64) (entries []pipeline.Entry, last pipeline.Digest) {
 	for seq := int64(1); seq <= n; seq++ {
-		e := pipeline.Entry{Pipeline: "greeter", Seq: seq, Deployment: seq % 3, Target: "greeter/prod", Event: pipeline.ApprovalGiven, Occurrence: 1,
-			Class: pipeline.Note, Revision: 4, Version: 5, At: time.Unix(seq, 6000).UTC(), Detail: json.RawMessage(fmt.Sprintf(`{"by":"ana %d"}`, seq))}
+		e := pipeline.Entry{Pipeline: "greeter", Seq: seq, Deployment: seq % 3, Target: "greeter/prod",
+			Event: pipeline.ApprovalGiven, Occurrence: 1,
+			Class: pipeline.Note, Revision: 4, Version: 5, At: time.Unix(seq, 6000).UTC(),
+			Detail: json.RawMessage(fmt.Sprintf(`{"by":"ana %d"}`, seq))}
 		if seq > without {
 			e.Digest = e.Link(last)
 			last = e.Digest
@@ -75,21 +77,29 @@ func TestEditsOfALogAreNamed(t *testing.T) {
 		want    []string
 	}{
 		{name: "none"},
-		{name: "in two parts, the later one first", parts: func(all []pipeline.Entry) [][]pipeline.Entry { return [][]pipeline.Entry{all[4:], all[:4]} }},
+		{name: "in two parts, the later one first",
+			parts: func(all []pipeline.Entry) [][]pipeline.Entry { return [][]pipeline.Entry{all[4:], all[:4]} }},
 		{name: "in parts that alternate", parts: alternating},
 		{name: "an earlier version wrote the first", without: 3, parts: alternating},
 		{name: "an earlier version wrote all", without: 10},
 		{name: "one changed", edit: func(all []pipeline.Entry) []pipeline.Entry { all[4].Detail = nil; return all }, want: []string{changed(5)}},
-		{name: "one changed, in parts", parts: alternating, edit: func(all []pipeline.Entry) []pipeline.Entry { all[4].Detail = nil; return all }, want: []string{changed(5)}},
-		{name: "the first changed", edit: func(all []pipeline.Entry) []pipeline.Entry { all[0].Version++; return all }, want: []string{changed(1)}},
-		{name: "the last changed", edit: func(all []pipeline.Entry) []pipeline.Entry { all[9].Version++; return all }, want: []string{changed(10)}},
-		{name: "one without its digest", edit: func(all []pipeline.Entry) []pipeline.Entry { all[4].Digest = none; return all }, want: []string{changed(6)}},
-		{name: "one removed", edit: func(all []pipeline.Entry) []pipeline.Entry { return slices.Delete(all, 4, 5) }, want: []string{"entry 5 is missing"}},
-		{name: "some removed", edit: func(all []pipeline.Entry) []pipeline.Entry { return slices.Delete(all, 4, 6) }, want: []string{"entries 5 to 6 are missing"}},
+		{name: "one changed, in parts", parts: alternating,
+			edit: func(all []pipeline.Entry) []pipeline.Entry { all[4].Detail = nil; return all }, want: []string{changed(5)}},
+		{name: "the first changed", edit: func(all []pipeline.Entry) []pipeline.Entry { all[0].Version++; return all },
+			want: []string{changed(1)}},
+		{name: "the last changed", edit: func(all []pipeline.Entry) []pipeline.Entry { all[9].Version++; return all },
+			want: []string{changed(10)}},
+		{name: "one without its digest",
+			edit: func(all []pipeline.Entry) []pipeline.Entry { all[4].Digest = none; return all }, want: []string{changed(6)}},
+		{name: "one removed", edit: func(all []pipeline.Entry) []pipeline.Entry { return slices.Delete(all, 4, 5) },
+			want: []string{"entry 5 is missing"}},
+		{name: "some removed", edit: func(all []pipeline.Entry) []pipeline.Entry { return slices.Delete(all, 4, 6) },
+			want: []string{"entries 5 to 6 are missing"}},
 		{name: "the last removed", edit: func(all []pipeline.Entry) []pipeline.Entry { return all[:9] }, want: []string{"entry 10 is missing"}},
 		{name: "one added at the end", edit: func(all []pipeline.Entry) []pipeline.Entry { return append(all, pipeline.Entry{Seq: 11}) },
 			want: []string{"entry 11 was added: the pipeline ends at entry 10"}},
-		{name: "one added", edit: func(all []pipeline.Entry) []pipeline.Entry { return slices.Insert(all, 4, all[4]) }, want: []string{"entry 5 is there twice"}},
+		{name: "one added", edit: func(all []pipeline.Entry) []pipeline.Entry { return slices.Insert(all, 4, all[4]) },
+			want: []string{"entry 5 is there twice"}},
 		{name: "two that changed places", edit: func(all []pipeline.Entry) []pipeline.Entry {
 			all[3], all[4] = all[4], all[3]
 			all[3].Seq, all[4].Seq = 4, 5
@@ -98,7 +108,8 @@ func TestEditsOfALogAreNamed(t *testing.T) {
 		{name: "archives that are not known", gaps: 9, edit: func(all []pipeline.Entry) []pipeline.Entry { return slices.DeleteFunc(all, odd) }},
 		{name: "a gap above the archived ones", gaps: 6, edit: func(all []pipeline.Entry) []pipeline.Entry { return slices.DeleteFunc(all, odd) },
 			want: []string{"entry 7 is missing", "entry 9 is missing"}},
-		{name: "a gap that begins among the archived ones", gaps: 6, edit: func(all []pipeline.Entry) []pipeline.Entry { return slices.Delete(all, 4, 8) },
+		{name: "a gap that begins among the archived ones", gaps: 6,
+			edit: func(all []pipeline.Entry) []pipeline.Entry { return slices.Delete(all, 4, 8) },
 			want: []string{"entries 7 to 8 are missing"}},
 		{name: "an end that is missing with archived ones", gaps: 6, edit: func(all []pipeline.Entry) []pipeline.Entry { return all[:4] },
 			want: []string{"entries 7 to 10 are missing"}},

@@ -72,7 +72,8 @@ func TestAClaimOfAMarkerIsAViolation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, greeter())
 	w.create(1, 1)
-	claim := Entry{Pipeline: w.engine.pipeline, Seq: w.engine.seq + 1, At: noon, Deployment: 1, Target: "greeter", Event: StepClaimed, Class: Note,
+	claim := Entry{Pipeline: w.engine.pipeline, Seq: w.engine.seq + 1, At: noon, Deployment: 1, Target: "greeter",
+		Event: StepClaimed, Class: Note,
 		Detail: []byte(`{"event":"pipeline-started"}`)}
 	if v, broken := errors.AsType[*Violation](w.engine.Apply(claim)); !broken || v.Invariant != "I2" {
 		t.Errorf("got %v", v)
@@ -146,7 +147,8 @@ func (w *world) artifact(revision int64, label string) {
 // uploaded records an artifact that a person has uploaded.
 func (w *world) uploaded(revision int64, label, by string) {
 	w.t.Helper()
-	w.fold(Entry{Target: w.engine.pipeline, Event: ArtifactRegistered, Class: Change, Revision: revision, Detail: raw(artifactDetail{Label: label, By: by})})
+	w.fold(Entry{Target: w.engine.pipeline, Event: ArtifactRegistered, Class: Change, Revision: revision,
+		Detail: raw(artifactDetail{Label: label, By: by})})
 }
 
 func raw(v any) json.RawMessage {

@@ -21,7 +21,8 @@ func introductions(old, next *Graph) []introduced {
 	var list []introduced
 	for i := range next.stages {
 		for _, p := range next.stages[i].pairs {
-			renamed := slices.ContainsFunc(next.def.Stages[i].Was, func(was string) bool { return old.pairs[stepKind{Path(next.def.Pipeline, was), p.event}] })
+			renamed := slices.ContainsFunc(next.def.Stages[i].Was,
+				func(was string) bool { return old.pairs[stepKind{Path(next.def.Pipeline, was), p.event}] })
 			if !old.pairs[p] && !renamed {
 				list = append(list, introduced{p, !labels[artifactLabel(p.event)]})
 			}

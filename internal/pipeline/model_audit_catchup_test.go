@@ -9,7 +9,8 @@ func (u *auditor) catchUp(t, completes *audited, isAutomatic bool) {
 	}
 	group := groupOf(t.hosts[0])
 	_, g, _, _ := u.versions[u.law].d.Find(group)
-	if want, hosts := u.joined(group); g == nil || !g.CatchUp || want != completes || !slices.Equal(hosts, t.hosts) || t.revision != completes.revision {
+	if want, hosts := u.joined(group); g == nil || !g.CatchUp || want != completes || !slices.Equal(hosts, t.hosts) ||
+		t.revision != completes.revision {
 		u.breaks("4.12: a catch-up of #%d on %v, want %v", completes.number, t.hosts, hosts)
 	}
 }
@@ -55,7 +56,8 @@ func (u *auditor) judgeCatchUp(target string, lost []string, rows []Entry, err e
 		return
 	}
 	about := detail[createdDetail](rows[0])
-	if got := slices.Sorted(slices.Values(about.Hosts)); about.Completes != completes.number || rows[0].Revision != completes.revision || !slices.Equal(got, hosts) {
+	if got := slices.Sorted(slices.Values(about.Hosts)); about.Completes != completes.number ||
+		rows[0].Revision != completes.revision || !slices.Equal(got, hosts) {
 		u.breaks("4.12: a catch-up of %s completes #%d on %v, want #%d on %v", target, about.Completes, got, completes.number, hosts)
 	}
 	isLost := func(host string) bool { return slices.Contains(lost, host) }
@@ -90,7 +92,8 @@ func (u *auditor) lacking(group string, current *audited, lost []string) []strin
 		last := u.deployment(u.started[at.resource])
 		switch {
 		case last != nil && last.rank.number > current.rank.number:
-		case last != nil && last.revision == current.revision && last.facts.has(u.numbers[stepName{host, HostFinished}]) && !slices.Contains(lost, host):
+		case last != nil && last.revision == current.revision && last.facts.has(u.numbers[stepName{host, HostFinished}]) &&
+			!slices.Contains(lost, host):
 		case at.arch != "" && !slices.Contains(u.artifacts[current.revision], at.arch):
 		case u.isOnItsWay(current, at.resource):
 		default:
@@ -128,9 +131,11 @@ func (u *auditor) joined(group string) (completes *audited, hosts []string) {
 	}
 	for _, host := range u.lacking(group, current, nil) {
 		had := slices.ContainsFunc(u.deployments, func(t audited) bool { // what a rollback has undone was there as well
-			return t.rank.number == current.rank.number && (t.kind == KindCatchUp && slices.Contains(t.hosts, host) || slices.Contains(t.ranIn, host))
+			return t.rank.number == current.rank.number &&
+				(t.kind == KindCatchUp && slices.Contains(t.hosts, host) || slices.Contains(t.ranIn, host))
 		})
-		skipped := slices.ContainsFunc(current.exclusions, func(x exclusion) bool { return isUnder(x.target, x.event, stepName{host, HostStarted}) })
+		skipped := slices.ContainsFunc(current.exclusions,
+			func(x exclusion) bool { return isUnder(x.target, x.event, stepName{host, HostStarted}) })
 		if !had && !skipped && !slices.Contains(current.rosters[group], host) {
 			hosts = append(hosts, host)
 		}

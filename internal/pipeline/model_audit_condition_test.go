@@ -188,7 +188,8 @@ func (u *auditor) keepsOut(t *audited, b lawBatch) int64 {
 		}
 		for _, theirs := range u.of(older).batches {
 			s := u.look(older)
-			if theirs.id == b.id && !u.isHeld(older, stageOf(theirs.oracleBatch.open.target)) && !s.resolved.has(theirs.close) && !s.elided.has(theirs.close) {
+			if theirs.id == b.id && !u.isHeld(older, stageOf(theirs.oracleBatch.open.target)) &&
+				!s.resolved.has(theirs.close) && !s.elided.has(theirs.close) {
 				return older.number
 			}
 		}
@@ -241,7 +242,8 @@ func (u *auditor) hasPlace(t *audited, n int) bool {
 func (u *auditor) inFlight(t *audited, group string) int {
 	in := len(u.flying(group))
 	for m, at := range u.of(t).at {
-		if !u.of(t).all.has(m) || at.event != HostStarted || at.group != group || t.facts.has(m) || u.look(t).elided.has(m) || u.look(t).doable.has(m) || !u.hasPlace(t, m) {
+		if !u.of(t).all.has(m) || at.event != HostStarted || at.group != group || t.facts.has(m) ||
+			u.look(t).elided.has(m) || u.look(t).doable.has(m) || !u.hasPlace(t, m) {
 			continue
 		}
 		busy := slices.ContainsFunc(u.deployments, func(other audited) bool {

@@ -217,7 +217,8 @@ func (u *auditor) taken(t *audited, next *law, excluded map[stepKind]bool, news 
 	left := next.all.without(elided).without(next.resolved(t.facts, elided))
 	var list []string
 	for n := range next.at {
-		if next.all.has(n) && next.at[n].event == HostFinished && left.has(n) && !u.versions[u.law].all.has(n) && u.isBelow(t, u.started[next.at[n].resource]) {
+		if next.all.has(n) && next.at[n].event == HostFinished && left.has(n) && !u.versions[u.law].all.has(n) &&
+			u.isBelow(t, u.started[next.at[n].resource]) {
 			list = append(list, u.names[n].target)
 		}
 	}

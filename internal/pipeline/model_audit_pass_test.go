@@ -76,7 +76,8 @@ func (u *auditor) restFailed(t *audited) {
 		if !u.counts(t, n) {
 			continue
 		}
-		if group := groupOf(s.target); isHostPath(s.target) && t.tolerated[group] < u.limit(t, group, func(g *Group) Limit { return g.MaxFailed }, false) {
+		if group := groupOf(s.target); isHostPath(s.target) &&
+			t.tolerated[group] < u.limit(t, group, func(g *Group) Limit { return g.MaxFailed }, false) {
 			u.breaks("Failures: the pass does not tolerate %s", u.name(t, n))
 		}
 	}
@@ -109,7 +110,8 @@ func (u *auditor) stuck() []int64 {
 // a hold, a bound, a missing artifact, an approval, time, or a batch that a failed deployment keeps under hold.
 func (u *auditor) waitsForOthers() bool {
 	for id, number := range u.holder {
-		if t := u.deployment(number); t.status == StatusFailed && u.underHold(t, u.of(t).batchOf(id), func(*audited, string) bool { return true }) {
+		if t := u.deployment(number); t.status == StatusFailed &&
+			u.underHold(t, u.of(t).batchOf(id), func(*audited, string) bool { return true }) {
 			return true
 		}
 	}

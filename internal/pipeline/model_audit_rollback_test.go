@@ -231,7 +231,8 @@ func (u *auditor) append(d Decision) {
 			u.breaks("I3: #%d works on %s with fence %d after #%d with %d", w.Deployment, r, w.Fence, last.deployment, last.value)
 		}
 		if same := last.deployment == w.Deployment; same && w.Former != last.former || !same && w.Former < last.value || w.Former >= w.Fence {
-			u.breaks("I3: #%d works on %s with fence %d and says %d was before; #%d had %d", w.Deployment, r, w.Fence, w.Former, last.deployment, last.value)
+			u.breaks("I3: #%d works on %s with fence %d and says %d was before; #%d had %d", w.Deployment, r, w.Fence, w.Former,
+				last.deployment, last.value)
 		}
 		u.fences[r] = fence{w.Deployment, w.Fence, w.Former}
 	}

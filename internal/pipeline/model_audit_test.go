@@ -72,14 +72,16 @@ type auditedAction struct {
 type sight struct{ elided, resolved, doable stepSet }
 
 func newAuditor(l *laws) *auditor {
-	return &auditor{laws: l, law: -1, artifacts: map[int64][]string{}, uploads: map[int64]map[string]bool{}, late: map[stepKind]introduction{}, born: map[int64]int{},
+	return &auditor{laws: l, law: -1, artifacts: map[int64][]string{}, uploads: map[int64]map[string]bool{},
+		late: map[stepKind]introduction{}, born: map[int64]int{},
 		holder: map[batchID]int64{}, started: map[Resource]int64{}, fences: map[Resource]fence{}, rejected: map[int64]bool{}}
 }
 
 func (u *auditor) clone() *auditor {
 	c := *u
 	c.uploads = maps.Clone(u.uploads)
-	c.artifacts, c.late, c.born, c.holder, c.started = maps.Clone(u.artifacts), maps.Clone(u.late), maps.Clone(u.born), maps.Clone(u.holder), maps.Clone(u.started)
+	c.artifacts, c.late, c.born, c.holder, c.started = maps.Clone(u.artifacts), maps.Clone(u.late), maps.Clone(
+		u.born), maps.Clone(u.holder), maps.Clone(u.started)
 	c.fences, c.rejected, c.owed = maps.Clone(u.fences), maps.Clone(u.rejected), slices.Clone(u.owed)
 	c.deployments = slices.Clone(u.deployments)
 	for i := range c.deployments {
@@ -169,9 +171,11 @@ func (u *auditor) create(row Entry) {
 		u.born[row.Revision] = u.law
 	}
 	about := detail[createdDetail](row)
-	t := audited{number: row.Deployment, revision: row.Revision, law: u.law, from: u.law, status: StatusActive, sizes: map[string]int{}, tolerated: map[string]int{},
+	t := audited{number: row.Deployment, revision: row.Revision, law: u.law, from: u.law, status: StatusActive,
+		sizes: map[string]int{}, tolerated: map[string]int{},
 		noted: map[string]bool{}, held: map[string]bool{}, until: about.Until, resumed: map[string]bool{},
-		registrant: cmp.Or(about.RegisteredBy, about.By), said: map[string][]opinion{}, rosters: map[string][]string{}, rank: auditedRank{row.Deployment, 0}}
+		registrant: cmp.Or(about.RegisteredBy, about.By), said: map[string][]opinion{}, rosters: map[string][]string{},
+		rank: auditedRank{row.Deployment, 0}}
 	u.newest = max(u.newest, t.revision)
 	u.follow(&t, about)
 	for p, i := range u.late {
@@ -370,7 +374,8 @@ func (u *auditor) claim(t *audited, n int, known bool) {
 // lost: only an artifact step of a complete build fails without an action.
 func (u *auditor) lost(t *audited, n int) {
 	at := u.of(t).at[n]
-	if build, ok := u.numbers[stepName{at.stage, BuildCompleted}]; at.label == "" || !ok || !t.facts.has(build) || slices.Contains(u.artifacts[t.revision], at.label) {
+	if build, ok := u.numbers[stepName{at.stage, BuildCompleted}]; at.label == "" || !ok || !t.facts.has(build) ||
+		slices.Contains(u.artifacts[t.revision], at.label) {
 		u.breaks("I2: %s fails without an action", u.name(t, n))
 	}
 }

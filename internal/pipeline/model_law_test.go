@@ -118,7 +118,8 @@ func (l *laws) law(g *oracleGraph) *law {
 }
 
 func (l *laws) where(g *oracleGraph, s stepName) where {
-	w := where{stage: stageOf(s.target), group: groupOf(s.target), event: s.event, label: artifactLabel(s.event), work: s.event == BuildCompleted || isGate(s.event) || isBake(s.event)}
+	w := where{stage: stageOf(s.target), group: groupOf(s.target), event: s.event, label: artifactLabel(s.event),
+		work: s.event == BuildCompleted || isGate(s.event) || isBake(s.event)}
 	if stage, group, h, _ := g.d.Find(s.target); h != nil {
 		w.host, w.resource, w.arch = true, g.d.ResourceOf(stage, group, h), g.d.ArtifactFor(stage.Name, h)
 		w.work = s.event != HostStarted && s.event != HostFinished

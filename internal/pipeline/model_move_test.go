@@ -55,14 +55,16 @@ type position struct {
 }
 
 func (p *position) clone() *position {
-	return &position{engine: cloneEngine(p.engine), auditor: p.auditor.clone(), log: slices.Clip(p.log), left: p.left, now: p.now, graphs: slices.Clip(p.graphs)}
+	return &position{engine: cloneEngine(p.engine), auditor: p.auditor.clone(), log: slices.Clip(p.log), left: p.left,
+		now: p.now, graphs: slices.Clip(p.graphs)}
 }
 
 // moves lists what may happen next, by what the log says.
 func (p *position) moves(r *modelRun) []modelMove {
 	list := []modelMove{{kind: "pass", number: int64(r.world.limit)}}
 	if left := p.left.ships; left > 0 {
-		list = append(list, modelMove{kind: "ship", deployment: int64(len(p.auditor.deployments) + 1), number: r.world.ships[len(r.world.ships)-left]})
+		list = append(list, modelMove{kind: "ship", deployment: int64(len(p.auditor.deployments) + 1),
+			number: r.world.ships[len(r.world.ships)-left]})
 	}
 	for _, k := range p.auditor.lives() {
 		for kind, left := range map[string]int{"done": 1, "fail": p.left.fails, "end": p.left.ends} {
@@ -134,7 +136,8 @@ func (p *position) commands(t *audited) []modelMove {
 		case at.event == StageStarted && p.left.resumes > 0 && t.held[p.auditor.names[n].target]:
 			list = append(list, modelMove{kind: "resume", deployment: t.number, target: target})
 		case at.event == StageStarted && p.left.holds > 0:
-			list = append(list, modelMove{kind: "hold", deployment: t.number, target: target}, modelMove{kind: "resume", deployment: t.number, target: target})
+			list = append(list, modelMove{kind: "hold", deployment: t.number, target: target},
+				modelMove{kind: "resume", deployment: t.number, target: target})
 		case p.left.skips > 0 && (at.event == StageStarted || at.event == HostStarted):
 			list = append(list, modelMove{kind: "skip", deployment: t.number, target: target})
 		case p.left.skips > 0 && (at.event == HostTested || t.failed.has(n)):
@@ -153,7 +156,8 @@ func (p *position) step(r *modelRun, m modelMove) string {
 		err = p.pass(int(m.number))
 	case "ship":
 		p.left.ships--
-		err = p.fold(Entry{Deployment: m.deployment, Target: "shop", Event: DeploymentCreated, Class: Note, Revision: m.number, Detail: raw(createdDetail{By: "ana"})}, 0)
+		err = p.fold(Entry{Deployment: m.deployment, Target: "shop", Event: DeploymentCreated, Class: Note,
+			Revision: m.number, Detail: raw(createdDetail{By: "ana"})}, 0)
 	case "done":
 		err = p.done(m)
 	case "lose": // the build is complete, and has not made its artifacts
@@ -163,10 +167,12 @@ func (p *position) step(r *modelRun, m modelMove) string {
 		err = p.register(m.number, m.target)
 	case "fail":
 		p.left.fails--
-		err = p.fold(Entry{Deployment: m.deployment, Target: "shop/" + m.target, Event: StepFailed, Class: Note, Detail: raw(StepDetail{Event: m.event, Error: "exit 1"})}, 0)
+		err = p.fold(Entry{Deployment: m.deployment, Target: "shop/" + m.target, Event: StepFailed, Class: Note,
+			Detail: raw(StepDetail{Event: m.event, Error: "exit 1"})}, 0)
 	case "end":
 		p.left.ends--
-		err = p.fold(Entry{Deployment: m.deployment, Target: "shop/" + m.target, Event: StepCanceled, Class: Note, Detail: raw(StepDetail{Event: m.event})}, 0)
+		err = p.fold(Entry{Deployment: m.deployment, Target: "shop/" + m.target, Event: StepCanceled, Class: Note,
+			Detail: raw(StepDetail{Event: m.event})}, 0)
 	case "define", "edit":
 		err = p.edit(r, m)
 	case "freeze", "thaw":
@@ -253,7 +259,8 @@ func (p *position) register(revision int64, label string) error {
 	if label != "amd64" {
 		digest = fmt.Sprint(label, revision)
 	}
-	return p.fold(Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: revision, Detail: raw(artifactDetail{Label: label, Digest: digest})}, 0)
+	return p.fold(Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: revision,
+		Detail: raw(artifactDetail{Label: label, Digest: digest})}, 0)
 }
 
 // edit puts a version in force, unless that is refused.
@@ -293,7 +300,8 @@ func (p *position) accepted(c Command) []Entry {
 
 // command asks the engine as a person does; what it refuses changes nothing.
 func (p *position) command(m modelMove) error {
-	kinds := map[string]string{"retry": RetryRequested, "skip": StepSkipped, "hold": HoldSet, "resume": HoldCleared, "cancel": PipelineCanceled}
+	kinds := map[string]string{"retry": RetryRequested, "skip": StepSkipped, "hold": HoldSet, "resume": HoldCleared,
+		"cancel": PipelineCanceled}
 	c := Command{Kind: kinds[m.kind], Deployment: m.deployment, Event: m.event, By: "ana", Reason: "looking"}
 	if m.target != "" {
 		c.Target = "shop/" + m.target

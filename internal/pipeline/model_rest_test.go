@@ -49,8 +49,10 @@ func (p *position) differsIn(t *audited, d *deployment) string {
 		if !inside {
 			continue
 		}
-		if d.is(n, claimed) != t.live.has(m) || d.isElided(n) != s.elided.has(m) || d.is(n, resolved) != s.resolved.has(m) || d.isDoable(n) != s.doable.has(m) {
-			return fmt.Sprintf("I12: %s is claimed %v, elided %v, resolved %v, doable %v; want %v, %v, %v, %v", u.name(t, m), d.is(n, claimed), d.isElided(n), d.is(n, resolved), d.isDoable(n),
+		if d.is(n, claimed) != t.live.has(m) || d.isElided(n) != s.elided.has(m) || d.is(n, resolved) != s.resolved.has(m) ||
+			d.isDoable(n) != s.doable.has(m) {
+			return fmt.Sprintf("I12: %s is claimed %v, elided %v, resolved %v, doable %v; want %v, %v, %v, %v", u.name(t, m),
+				d.is(n, claimed), d.isElided(n), d.is(n, resolved), d.isDoable(n),
 				t.live.has(m), s.elided.has(m), s.resolved.has(m), s.doable.has(m))
 		}
 		if d.is(n, failed) && !t.failed.has(m) {
@@ -96,7 +98,8 @@ func (p *position) release() string {
 			if m.kind == "reject" {
 				continue
 			}
-			rows = append(rows, Entry{Deployment: t.number, Target: "shop/" + m.target, Event: ApprovalGiven, Class: Note, Detail: raw(endDetail{By: m.event})})
+			rows = append(rows, Entry{Deployment: t.number, Target: "shop/" + m.target, Event: ApprovalGiven, Class: Note,
+				Detail: raw(endDetail{By: m.event})})
 		}
 		if t.status == StatusFailed {
 			rows = append(rows, Entry{Deployment: t.number, Target: "shop", Event: PipelineCanceled, Class: Note})
@@ -104,7 +107,8 @@ func (p *position) release() string {
 	}
 	for revision := range u.born {
 		for _, label := range []string{"amd64", "arm64"} {
-			rows = append(rows, Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: revision, Detail: raw(artifactDetail{Label: label})})
+			rows = append(rows, Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: revision,
+				Detail: raw(artifactDetail{Label: label})})
 		}
 	}
 	for _, revision := range slices.Sorted(maps.Keys(u.rejected)) {
@@ -133,7 +137,8 @@ func (p *position) run(r *modelRun) string {
 			return ""
 		}
 		k := lives[0]
-		if text := p.step(r, modelMove{kind: "done", deployment: k.Deployment, target: shortTarget("shop", k.Target), event: k.Event}); text != "" {
+		if text := p.step(r, modelMove{kind: "done", deployment: k.Deployment, target: shortTarget("shop", k.Target),
+			event: k.Event}); text != "" {
 			return text
 		}
 	}

@@ -17,7 +17,8 @@ func cloneEngine(e *Engine) *Engine {
 	c := *e
 	c.plans, c.late, c.born, c.notes = maps.Clone(e.plans), maps.Clone(e.late), maps.Clone(e.born), maps.Clone(e.notes)
 	c.rejected, c.claimDetails = maps.Clone(e.rejected), maps.Clone(e.claimDetails)
-	c.numbers, c.holder, c.resources, c.hostsInFlight = e.numbers.clone(), slices.Clone(e.holder), slices.Clone(e.resources), slices.Clone(e.hostsInFlight)
+	c.numbers, c.holder, c.resources, c.hostsInFlight = e.numbers.clone(), slices.Clone(e.holder), slices.Clone(
+		e.resources), slices.Clone(e.hostsInFlight)
 	c.artifacts = maps.Clone(e.artifacts)
 	for revision, labels := range c.artifacts {
 		c.artifacts[revision] = maps.Clone(labels)
@@ -122,7 +123,8 @@ func cloneDeployment(t *deployment) *deployment {
 	w.step, w.wait = slices.Clone(w.step), slices.Clone(w.wait)
 	w.fresh, w.pending = slices.Clone(w.fresh), slices.Clone(w.pending)
 	d.walk = &w
-	d.kept, d.notes, d.held, d.resumed, d.away = maps.Clone(t.kept), maps.Clone(t.notes), maps.Clone(t.held), maps.Clone(t.resumed), maps.Clone(t.away)
+	d.kept, d.notes, d.held, d.resumed, d.away = maps.Clone(t.kept), maps.Clone(t.notes), maps.Clone(t.held), maps.Clone(
+		t.resumed), maps.Clone(t.away)
 	d.claims, d.ran = slices.Clone(t.claims), maps.Clone(t.ran)
 	d.beyond, d.at, d.exclusions = slices.Clone(t.beyond), slices.Clone(t.at), slices.Clone(t.exclusions)
 	for i, page := range d.at {
@@ -215,7 +217,8 @@ func printNames(b *bytes.Buffer, e *Engine, t *deployment) {
 	for _, l := range t.live.sorted() {
 		fmt.Fprintf(b, "\nL%s %s %v", l.name.target, l.name.event, l.resource)
 	}
-	for _, name := range slices.SortedFunc(maps.Keys(t.failures), func(a, b stepName) int { return int(t.failures[a].seq - t.failures[b].seq) }) {
+	for _, name := range slices.SortedFunc(maps.Keys(t.failures),
+		func(a, b stepName) int { return int(t.failures[a].seq - t.failures[b].seq) }) {
 		fmt.Fprintf(b, "\nF%s %s", name.target, name.event)
 	}
 	for _, name := range slices.SortedFunc(maps.Keys(t.away), compareNames) {
@@ -298,7 +301,8 @@ func TestCloneSharesNothingThatChanges(t *testing.T) {
 	w.decide()
 	w.create(2, 2)
 	w.decide()
-	w.fold(Entry{Deployment: 1, Target: "greeter/beta/all/oak", Event: StepFailed, Class: Note, Detail: raw(StepDetail{Event: HostReplicated})})
+	w.fold(Entry{Deployment: 1, Target: "greeter/beta/all/oak", Event: StepFailed, Class: Note,
+		Detail: raw(StepDetail{Event: HostReplicated})})
 	w.decide()
 	s := sharing{t, map[uintptr]bool{}}
 	s.compare("engine", reflect.ValueOf(w.engine), reflect.ValueOf(cloneEngine(w.engine)))
@@ -314,7 +318,8 @@ type sharing struct {
 }
 
 // unchanging are the types whose values are never written to once they are made.
-var unchanging = []reflect.Type{reflect.TypeFor[*Graph](), reflect.TypeFor[*numbered](), reflect.TypeFor[*adjacency](), reflect.TypeFor[json.RawMessage](), reflect.TypeFor[time.Time]()}
+var unchanging = []reflect.Type{reflect.TypeFor[*Graph](), reflect.TypeFor[*numbered](), reflect.TypeFor[*adjacency](),
+	reflect.TypeFor[json.RawMessage](), reflect.TypeFor[time.Time]()}
 
 func (s sharing) compare(path string, a, b reflect.Value) {
 	if slices.Contains(unchanging, a.Type()) || path == "engine.deployments[].queue.turn" {

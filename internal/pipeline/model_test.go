@@ -242,7 +242,8 @@ func sameDecision(a, b *Engine, now time.Time) string {
 		return fmt.Sprint(err, errWant)
 	}
 	if !slices.EqualFunc(got.Entries, want.Entries, func(a, b Entry) bool {
-		return a.Deployment == b.Deployment && a.Target == b.Target && a.Event == b.Event && bytes.Equal(a.Detail, b.Detail) && a.Occurrence == b.Occurrence
+		return a.Deployment == b.Deployment && a.Target == b.Target && a.Event == b.Event &&
+			bytes.Equal(a.Detail, b.Detail) && a.Occurrence == b.Occurrence
 	}) {
 		return fmt.Sprintf("I8: an engine decides %v, a fold of the log %v", got.Entries, want.Entries)
 	}

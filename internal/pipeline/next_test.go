@@ -26,13 +26,15 @@ func TestNextRowByRow(t *testing.T) {
 	gates := []Gate{{Name: "calm", When: Before}, {Name: "paid", When: Before}, {Name: "smoke", When: After}, {Name: "deep", When: After}}
 	waves := &Waves{Sizes: []Limit{{N: 1}, {N: 50, Percent: true}}, Bake: bake}
 	flat := Group{Name: "flat", Hosts: hosts("gum")}
-	full := hostStage("full", []string{"ready"}, Group{Name: "east", Hosts: hosts("elm", "fir", "oak"), Waves: waves}, flat, Group{Name: "none", Waves: waves})
+	full := hostStage("full", []string{"ready"}, Group{Name: "east", Hosts: hosts("elm", "fir", "oak"), Waves: waves},
+		flat, Group{Name: "none", Waves: waves})
 	full.Gates, full.Bake = gates, bake
 	bare := hostStage("bare", []string{"ready"})
 	bare.Gates, bare.Bake = gates, bake
 	plain := hostStage("plain", []string{"full", "bare"}, Group{Name: "all", Hosts: hosts("ash"), Waves: &Waves{Sizes: []Limit{{N: 9}}}})
 	plan := compiled(t, Definition{Pipeline: "shop", Service: Service{Name: "shop"}, Stages: []Stage{buildStage("any"),
-		{Name: "ready", Kind: GateStage, After: []string{"build"}, Gates: gates[1:3], Bake: bake}, {Name: "join", Kind: GateStage, After: []string{"build"}}, full, bare, plain}})
+		{Name: "ready", Kind: GateStage, After: []string{"build"}, Gates: gates[1:3], Bake: bake},
+		{Name: "join", Kind: GateStage, After: []string{"build"}}, full, bare, plain}})
 	tests := []struct{ step, next string }{
 		{"shop pipeline-started", "build stage-started"},
 		{"build stage-started", "build build-completed, build build-stage-received-any-artifact"},

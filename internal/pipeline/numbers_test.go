@@ -7,7 +7,8 @@ import (
 
 // clone returns a copy that gives numbers of its own from then on.
 func (n *numbers) clone() numbers {
-	return numbers{maps.Clone(n.paths), slices.Clone(n.names), slices.Clone(n.hosts), slices.Clone(n.stages), maps.Clone(n.resources), maps.Clone(n.graphs)}
+	return numbers{maps.Clone(n.paths), slices.Clone(n.names), slices.Clone(n.hosts), slices.Clone(n.stages),
+		maps.Clone(n.resources), maps.Clone(n.graphs)}
 }
 
 // held returns the holders of batches, by id.

@@ -102,7 +102,8 @@ func (o *oracle) agreed(t *oracleDeployment, stage *Stage) bool {
 	}
 	count := 0
 	for by, s := range last {
-		if s.yes && isAmong(stage.Approval.By, by, s.groups) && (stage.Approval.Self || by != t.registeredBy && !o.uploaded[fmt.Sprint(t.revision, by)]) {
+		if s.yes && isAmong(stage.Approval.By, by, s.groups) &&
+			(stage.Approval.Self || by != t.registeredBy && !o.uploaded[fmt.Sprint(t.revision, by)]) {
 			count++
 		}
 	}

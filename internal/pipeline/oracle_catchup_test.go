@@ -22,7 +22,8 @@ func (o *oracle) catchingUp(target string, lost []string) (completes *oracleDepl
 			lacking := false
 			for h := range group.Hosts {
 				host := Path(path, group.Hosts[h].Name)
-				if isUnder(target, "", stepName{target: host}) && o.lacks(current, host, d.ResourceOf(&d.Stages[i], group, &group.Hosts[h]), d.ArtifactFor(d.Stages[i].Name, &group.Hosts[h]), slices.Contains(lost, host)) {
+				if isUnder(target, "", stepName{target: host}) && o.lacks(current, host,
+					d.ResourceOf(&d.Stages[i], group, &group.Hosts[h]), d.ArtifactFor(d.Stages[i].Name, &group.Hosts[h]), slices.Contains(lost, host)) {
 					hosts, lacking = append(hosts, host), true
 				}
 			}
@@ -74,7 +75,8 @@ func (o *oracle) joined() (completes *oracleDeployment, hosts []string) {
 				served := slices.ContainsFunc(o.deployments, func(t *oracleDeployment) bool {
 					return t.base == current.base && (t.facts[stepName{host, HostStarted}] || t.catchUp != nil && slices.Contains(t.catchUp.Hosts, host))
 				})
-				served = served || slices.ContainsFunc(current.exclusions, func(x exclusion) bool { return isUnder(x.target, x.event, stepName{host, HostStarted}) })
+				served = served || slices.ContainsFunc(current.exclusions,
+					func(x exclusion) bool { return isUnder(x.target, x.event, stepName{host, HostStarted}) })
 				if !served && o.lacks(current, host, d.ResourceOf(&stage, &group, &group.Hosts[h]), d.ArtifactFor(stage.Name, &group.Hosts[h]), false) {
 					hosts = append(hosts, host)
 				}

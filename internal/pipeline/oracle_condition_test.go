@@ -207,7 +207,8 @@ func (o *oracle) hostFree(v *view, s stepName) verdict {
 			}
 		}
 	}
-	if s.event == HostStarted && !o.hasPlace(v.t, s) && o.inFlight(v, groupOf(s.target)) >= max(1, o.limit(v.t, groupOf(s.target), func(g *Group) Limit { return g.MaxParallel }, true)) {
+	if s.event == HostStarted && !o.hasPlace(v.t, s) &&
+		o.inFlight(v, groupOf(s.target)) >= max(1, o.limit(v.t, groupOf(s.target), func(g *Group) Limit { return g.MaxParallel }, true)) {
 		return verdict{why: isFull}
 	}
 	return verdict{}
@@ -223,7 +224,8 @@ func (o *oracle) hasPlace(t *oracleDeployment, s stepName) bool {
 func (o *oracle) inFlight(v *view, group string) int {
 	in := len(o.flying(group))
 	for i, s := range v.g.steps {
-		if s.event != HostStarted || groupOf(s.target) != group || v.known[i]&complete != 0 || v.g.elided(v.known, i) || v.doable[i] || !o.hasPlace(v.t, s) {
+		if s.event != HostStarted || groupOf(s.target) != group || v.known[i]&complete != 0 || v.g.elided(v.known, i) ||
+			v.doable[i] || !o.hasPlace(v.t, s) {
 			continue
 		}
 		if stage, g, h, _ := v.g.d.Find(s.target); !o.isBusy(v.g.d.ResourceOf(stage, g, h)) {
@@ -251,7 +253,8 @@ func (o *oracle) flying(group string) map[string]bool {
 	for _, t := range o.deployments {
 		v := o.view(t)
 		for i, s := range v.g.steps {
-			if s.event == HostStarted && groupOf(s.target) == group && (o.isLive(t, s.target) || v.known[i]&complete != 0 && o.isUnderWay(v, s.target)) {
+			if s.event == HostStarted && groupOf(s.target) == group &&
+				(o.isLive(t, s.target) || v.known[i]&complete != 0 && o.isUnderWay(v, s.target)) {
 				hosts[s.target] = true
 			}
 		}

@@ -197,7 +197,8 @@ func (o *oracle) compare(before, after *view) {
 	t := after.t
 	o.effects[fmt.Sprintf("%d", t.number)] = true
 	for i, s := range after.g.steps {
-		works := s.event == BuildCompleted || isBake(s.event) || isGate(s.event) || artifactLabel(s.event) != "" || isHostPath(s.target) && s.event != HostStarted && s.event != HostFinished
+		works := s.event == BuildCompleted || isBake(s.event) || isGate(s.event) || artifactLabel(s.event) != "" ||
+			isHostPath(s.target) && s.event != HostStarted && s.event != HostFinished
 		was, had := before.g.index[s]
 		if works && after.g.elided(after.known, i) && !(had && before.g.elided(before.known, was)) {
 			o.effects[fmt.Sprintf("%d loses %s %s", t.number, s.target, s.event)] = true

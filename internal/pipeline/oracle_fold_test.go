@@ -47,7 +47,9 @@ func (o *oracle) apply(row Entry) {
 	case row.Event == DeploymentCreated:
 		t = &oracleDeployment{number: row.Deployment, revision: row.Revision, version: o.version, from: o.version, status: StatusActive,
 			facts: map[stepName]bool{}, live: map[stepName]oracleLive{}, failed: map[stepName]int64{}, tolerated: map[string]int{},
-			held: map[string]bool{}, until: detail[createdDetail](row).Until, resumed: map[string]bool{}, firstClaim: map[string]int{}, said: map[string][]opinion{}, sizes: map[string]int{}, noted: map[string]bool{}, ranOn: map[string]string{}}
+			held: map[string]bool{}, until: detail[createdDetail](row).Until, resumed: map[string]bool{},
+			firstClaim: map[string]int{}, said: map[string][]opinion{}, sizes: map[string]int{}, noted: map[string]bool{},
+			ranOn: map[string]string{}}
 		if d := detail[createdDetail](row); d.RegisteredBy != "" {
 			t.registeredBy = d.RegisteredBy
 		} else {
@@ -132,7 +134,8 @@ func (o *oracle) note(t *oracleDeployment, row Entry) {
 		delete(t.held, row.Target)
 		t.resumed[row.Target] = true
 	case ApprovalGiven, ApprovalRejected:
-		t.said[row.Target] = append(t.said[row.Target], opinion{detail[endDetail](row).By, row.Event == ApprovalGiven, detail[endDetail](row).Groups})
+		t.said[row.Target] = append(t.said[row.Target],
+			opinion{detail[endDetail](row).By, row.Event == ApprovalGiven, detail[endDetail](row).Groups})
 	case UntilSet:
 		t.until, t.resumed = detail[endDetail](row).Until, map[string]bool{}
 	case StageFailed:
@@ -191,7 +194,8 @@ func (o *oracle) release() {
 
 func (o *oracle) mayRelease(t *oracleDeployment, id batchID, b *oracleBatch) bool {
 	for _, l := range t.live {
-		if b != nil && (isHostPath(string(id)) && l.host == string(id) || !isHostPath(string(id)) && slices.Contains(strings.Fields(b.stages), l.stage)) {
+		if b != nil && (isHostPath(string(id)) && l.host == string(id) ||
+			!isHostPath(string(id)) && slices.Contains(strings.Fields(b.stages), l.stage)) {
 			return false
 		}
 	}

@@ -83,7 +83,8 @@ func (o *oracle) turns(v *view) []int {
 		}
 		started[group] = true
 		for k, other := range v.g.steps {
-			if v.doable[i] && !placed[group] && v.doable[k] && other.event == HostStarted && groupOf(other.target) == group && o.hasPlace(v.t, other) {
+			if v.doable[i] && !placed[group] && v.doable[k] && other.event == HostStarted && groupOf(other.target) == group &&
+				o.hasPlace(v.t, other) {
 				take(k)
 			}
 		}

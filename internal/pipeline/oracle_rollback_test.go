@@ -51,7 +51,8 @@ func (o *oracle) rollBack(t *oracleDeployment, d createdDetail) {
 			}
 			for _, stage := range o.graphs[back.from].d.Stages {
 				path := Path(o.pipeline, stage.Name)
-				if stage.Kind == HostStage && (isUnder(back.rollback.Scope, "", stepName{target: path}) || isUnder(path, "", stepName{target: back.rollback.Scope})) {
+				if stage.Kind == HostStage && (isUnder(back.rollback.Scope, "", stepName{target: path}) ||
+					isUnder(path, "", stepName{target: back.rollback.Scope})) {
 					other.held[path] = true
 				}
 			}
@@ -103,7 +104,8 @@ func (o *oracle) undoing(target string, only *oracleDeployment) (undoes, revisio
 	for r := undone.revision - 1; r > 0 && !ok; r-- { // the newest older one that is not rejected and finished every stage
 		revision, ok = r, !o.rejected[r]
 		for stage := range stages {
-			ok = ok && slices.ContainsFunc(o.deployments, func(t *oracleDeployment) bool { return t.revision == r && t.facts[stepName{stage, StageFinished}] })
+			ok = ok && slices.ContainsFunc(o.deployments,
+				func(t *oracleDeployment) bool { return t.revision == r && t.facts[stepName{stage, StageFinished}] })
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(last)) {

@@ -94,7 +94,9 @@ type oracleBatch struct {
 
 func newOracle(name string) *oracle {
 	return &oracle{pipeline: name, graphs: map[int]*oracleGraph{}, artifacts: map[int64]map[string]bool{},
-		late: map[stepKind]introduction{}, born: map[int64]int{}, holder: map[batchID]*oracleDeployment{}, started: map[Resource]int64{}, covered: map[string]bool{}, rejected: map[int64]bool{}, digests: map[string]string{}, uploaded: map[string]bool{}}
+		late: map[stepKind]introduction{}, born: map[int64]int{}, holder: map[batchID]*oracleDeployment{},
+		started: map[Resource]int64{}, covered: map[string]bool{}, rejected: map[int64]bool{}, digests: map[string]string{},
+		uploaded: map[string]bool{}}
 }
 
 func (o *oracle) graph(t *oracleDeployment) *oracleGraph { return o.graphs[t.version] }

@@ -119,7 +119,8 @@ func (p *program) checkAutomatic(created Entry) {
 		return
 	}
 	undoes, revision, hosts, _ := p.oracle.undoing(about.Scope, p.oracle.deployment(about.Undoes))
-	if got, want := describe(about.Undoes, created.Revision, about.Hosts), describe(undoes, revision, hosts); got != want || p.oracle.deployment(undoes).unanswered[0] != about.Scope {
+	if got, want := describe(about.Undoes, created.Revision, about.Hosts), describe(undoes, revision,
+		hosts); got != want || p.oracle.deployment(undoes).unanswered[0] != about.Scope {
 		p.fatal("the rollback of %s undoes %s, want %s", about.Scope, got, want)
 	}
 }

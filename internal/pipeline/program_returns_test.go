@@ -29,7 +29,8 @@ func playReturns(t *rapid.T) {
 		p.create()
 	}
 	for range rapid.IntRange(1, 30).Draw(t, "moves") {
-		p.move("decide", "end", "end", "fail", "cancel", "create", "create", "command", "retry", "skip or hold", "edit", "judge", "rollback", "rollback", "rollback",
+		p.move("decide", "end", "end", "fail", "cancel", "create", "create", "command", "retry", "skip or hold", "edit",
+			"judge", "rollback", "rollback", "rollback",
 			"run", "set back", "catch up", "work", "work", "work", "work")
 	}
 	p.finish()

@@ -11,7 +11,8 @@ import (
 // higher number than its own needs a higher fence.
 func TestFencesGrowWithRanks(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, Definition{Pipeline: "shop", Service: Service{Name: "shop"}, Stages: []Stage{hostStage("prod", nil, group("all", "ash"))}})
+	w := newWorld(t, Definition{Pipeline: "shop", Service: Service{Name: "shop"},
+		Stages: []Stage{hostStage("prod", nil, group("all", "ash"))}})
 	fences := func() (list []int64) {
 		t.Helper()
 		for {
@@ -72,7 +73,8 @@ func TestRollbackLeavesHostsThatHaveTheArtifact(t *testing.T) {
 	ship := func(revision int64, amd64, arm64 string) {
 		t.Helper()
 		for label, digest := range map[string]string{"amd64": amd64, "arm64": arm64} {
-			w.fold(Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: revision, Detail: raw(artifactDetail{Label: label, Digest: digest})})
+			w.fold(Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: revision,
+				Detail: raw(artifactDetail{Label: label, Digest: digest})})
 		}
 		w.create(revision, revision)
 		for d := w.decide(); !d.Empty(); d = w.decide() {

@@ -112,7 +112,8 @@ func TestSimulateMeetsWindowsAndApprovals(t *testing.T) {
 	d := greeter()
 	d.Stages[2].Windows = []admission.Window{{Kind: cron.Allow, Schedule: "0 15 * * *", Duration: action.Duration(time.Hour), Timezone: "UTC"}}
 	d.Stages[2].Approval = &admission.Approval{Count: 2, By: []string{"ana", "bob"}}
-	want := map[string]string{"greeter/prod stage-started": "approval 0 of 2; window opens Mon 15:00 UTC", "greeter/prod/east/elm host-started": ""}
+	want := map[string]string{"greeter/prod stage-started": "approval 0 of 2; window opens Mon 15:00 UTC",
+		"greeter/prod/east/elm host-started": ""}
 	found := 0
 	for _, s := range newWorld(t, d).simulate(Scenario{Revision: 1, Duration: aMinute}).Steps {
 		reason, known := want[s.Target+" "+s.Event]
@@ -133,8 +134,10 @@ func TestSimulateMeetsWindowsAndApprovals(t *testing.T) {
 	}
 	d.Stages[2].Approval = &admission.Approval{Count: 1, By: []string{"ana", "bob"}}
 	w := newWorld(t, d)
-	w.fold(Entry{Deployment: 1, Target: "greeter", Event: DeploymentCreated, Class: Note, Revision: 1, Detail: raw(createdDetail{RegisteredBy: "ana"})})
-	if s := w.simulate(Scenario{Revision: 2, Duration: aMinute, After: 3 * time.Hour}); len(s.Ends) != 2 || s.Ends[0].Status != StatusFinished {
+	w.fold(Entry{Deployment: 1, Target: "greeter", Event: DeploymentCreated, Class: Note, Revision: 1,
+		Detail: raw(createdDetail{RegisteredBy: "ana"})})
+	if s := w.simulate(Scenario{Revision: 2, Duration: aMinute, After: 3 * time.Hour}); len(s.Ends) != 2 ||
+		s.Ends[0].Status != StatusFinished {
 		t.Errorf("registered by one of those who may approve: ends %+v", s.Ends)
 	}
 	d.Stages[2].Windows[0] = admission.Window{Kind: cron.Deny, Schedule: "* * * * *", Duration: action.Duration(time.Hour), Timezone: "UTC"}
@@ -176,8 +179,10 @@ func TestSimulateAFailure(t *testing.T) {
 		want   string // what follows, without the steps
 	}{
 		{"release", func(*Definition) {}, "elm deployed fails; prod the stage fails; the deployment fails; 1 failed"},
-		{"hold", func(d *Definition) { d.Stages[2].OnFailure = Hold }, "elm deployed fails; prod the stage fails; the deployment fails; 1 failed"},
-		{"tolerated", func(d *Definition) { d.Stages[2].Groups[0].MaxFailed = Limit{N: 1} }, "elm deployed fails; elm the failure is tolerated; 1 finished"},
+		{"hold", func(d *Definition) { d.Stages[2].OnFailure = Hold },
+			"elm deployed fails; prod the stage fails; the deployment fails; 1 failed"},
+		{"tolerated", func(d *Definition) { d.Stages[2].Groups[0].MaxFailed = Limit{N: 1} },
+			"elm deployed fails; elm the failure is tolerated; 1 finished"},
 	} {
 		d := greeter()
 		test.policy(&d)
@@ -283,7 +288,8 @@ func TestSimulateSaysWhereItStops(t *testing.T) {
 	w.decide()
 	w.done(StepKey{1, "greeter/build", BuildCompleted})
 	w.decide()
-	w.fold(Entry{Deployment: 1, Target: "greeter/beta/all/oak", Event: StepFailed, Class: Note, Detail: raw(StepDetail{Event: HostReplicated})})
+	w.fold(Entry{Deployment: 1, Target: "greeter/beta/all/oak", Event: StepFailed, Class: Note,
+		Detail: raw(StepDetail{Event: HostReplicated})})
 	w.decide()
 	s := w.simulate(Scenario{Revision: 2, Duration: took, After: time.Minute})
 	if len(s.Ends) != 1 || s.Ends[0].Status != StatusActive || !strings.HasPrefix(s.Ends[0].Reason, "batch beta is held by greeter#1") {

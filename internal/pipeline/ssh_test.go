@@ -24,12 +24,14 @@ func TestSudoStaysWhileADeploymentIsInside(t *testing.T) {
 		words   []string
 		refused string
 	}{
-		"same":      {SSH{Identity: "a"}, nil, ""},
-		"identity":  {SSH{Identity: "b"}, []string{"ssh identity a -> b"}, ""},
-		"none":      {SSH{}, []string{"ssh identity a -> none"}, ""},
-		"jump":      {SSH{Identity: "a", Jump: "ssh://me@b:22", JumpKey: "SHA256:x"}, []string{"ssh jump none -> ssh://me@b:22", "ssh jumpKey none -> SHA256:x"}, ""},
-		"known":     {SSH{Identity: "a", KnownHosts: "k"}, []string{"ssh knownHosts none -> k"}, ""},
-		"with sudo": {SSH{Identity: "a", Sudo: true}, []string{"ssh sudo false -> true"}, "sudo cannot change while greeter#1 is inside at oak: wait until it has ended, or cancel it"},
+		"same":     {SSH{Identity: "a"}, nil, ""},
+		"identity": {SSH{Identity: "b"}, []string{"ssh identity a -> b"}, ""},
+		"none":     {SSH{}, []string{"ssh identity a -> none"}, ""},
+		"jump": {SSH{Identity: "a", Jump: "ssh://me@b:22", JumpKey: "SHA256:x"},
+			[]string{"ssh jump none -> ssh://me@b:22", "ssh jumpKey none -> SHA256:x"}, ""},
+		"known": {SSH{Identity: "a", KnownHosts: "k"}, []string{"ssh knownHosts none -> k"}, ""},
+		"with sudo": {SSH{Identity: "a", Sudo: true}, []string{"ssh sudo false -> true"},
+			"sudo cannot change while greeter#1 is inside at oak: wait until it has ended, or cancel it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -52,9 +52,10 @@ func TestStepStates(t *testing.T) {
 	}
 }
 
-// TestEdges3 checks the table of late steps (R24: 01– has no third): of the triples (x, y, z) along a line, edges3 lists those whose y the walk elides (010)
-// or has on its frontier (011); everything else cannot be. The walk needs no edges3: this shows that it agrees. z counts
-// as done when the walk from y meets something done, since two steps may be put in at once.
+// TestEdges3 checks the table of late steps (R24: 01– has no third): of the triples (x, y, z) along a line, edges3
+// lists those whose y the walk elides (010) or has on its frontier (011); everything else cannot be. The walk needs no
+// edges3: this shows that it agrees. z counts as done when the walk from y meets something done, since two steps may be
+// put in at once.
 func TestEdges3(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -82,12 +82,8 @@ func (t *tx) InsertDismissal(id action.ID, by string) error {
 // ForgetRequests deletes idempotency keys of before a moment, the oldest first, and returns how
 // many.
 func (t *tx) ForgetRequests(before time.Time, limit int) (int, error) {
-	n, err := t.count(
-		`DELETE FROM cache_entry WHERE key = ANY (ARRAY(SELECT key FROM cache_entry WHERE scope = 'idempotency' AND created_at < $1
-		ORDER BY created_at LIMIT $2))`,
-		before,
-		limit,
-	)
+	n, err := t.count(`DELETE FROM cache_entry WHERE key = ANY (ARRAY(SELECT key FROM cache_entry WHERE scope = 'idempotency' AND created_at < $1
+		ORDER BY created_at LIMIT $2))`, before, limit)
 	return int(n), err
 }
 
@@ -95,12 +91,7 @@ func (t *tx) ForgetRequests(before time.Time, limit int) (int, error) {
 func (t *tx) InsertSubscriber(job action.ID, s queue.Subscriber) error {
 	return t.do(
 		"INSERT INTO subscriber (action_id, id, success_uri, in_progress_uri, failed_uri, created_at) VALUES ($1, $2, $3, $4, $5, now())",
-		uuid(job),
-		uuid(s.ID),
-		s.SuccessURI,
-		s.InProgressURI,
-		s.FailedURI,
-	)
+		uuid(job), uuid(s.ID), s.SuccessURI, s.InProgressURI, s.FailedURI)
 }
 
 // Subscribers reads the subscribers that were added to jobs, in the order of their ids.
@@ -111,7 +102,9 @@ func (t *tx) Subscribers(jobs []action.ID) (map[action.ID][]queue.Subscriber, er
 		err = row.Scan(idOf{&job}, idOf{&s.ID}, &s.SuccessURI, &s.InProgressURI, &s.FailedURI)
 		added[job] = append(added[job], s)
 		return job, err
-	}, "SELECT action_id, id, success_uri, in_progress_uri, failed_uri FROM subscriber WHERE action_id = ANY ($1) ORDER BY action_id, id", uuids(jobs))
+	},
+		"SELECT action_id, id, success_uri, in_progress_uri, failed_uri FROM subscriber WHERE action_id = ANY ($1) ORDER "+
+			"BY action_id, id", uuids(jobs))
 	return added, err
 }
 

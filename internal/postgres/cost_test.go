@@ -93,13 +93,15 @@ func TestClaimsCompareNoRowWithEach(t *testing.T) {
 	if _, err := db.Exec(t.Context(), postgres.PlanSettings, postgres.PlanOnce); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Exec(t.Context(), "PREPARE claim (uuid, text, text[], int[], text[], timestamptz[], bigint, boolean[]) AS "+postgres.ClaimStatement); err != nil {
+	if _, err := db.Exec(t.Context(),
+		"PREPARE claim (uuid, text, text[], int[], text[], timestamptz[], bigint, boolean[]) AS "+postgres.ClaimStatement); err != nil {
 		t.Fatal(err)
 	}
 	var plans []struct {
 		Plan planNode
 	}
-	if err := db.QueryRow(t.Context(), fmt.Sprintf("EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) EXECUTE claim ('%s', 'host-a', '{noop}', '{%d}', '{}', '{NULL}', %d, '{false}')",
+	if err := db.QueryRow(t.Context(), fmt.Sprintf(
+		"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) EXECUTE claim ('%s', 'host-a', '{noop}', '{%d}', '{}', '{NULL}', %d, '{false}')",
 		host.ID, n, queue.MaxClaimBytes)).Scan(&plans); err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +216,8 @@ func TestListsCostTheSameForEachRow(t *testing.T) {
 // listBuffers counts the buffers that a list touches, and what it has.
 func listBuffers(t *testing.T, db *pgx.Conn, l *ledger.Ledger, q queue.ActionQuery) (buffers float64, found int) {
 	t.Helper()
-	if _, err := db.Exec(t.Context(), "SELECT pg_stat_statements_reset(0, (SELECT oid FROM pg_database WHERE datname = current_database()), 0)"); err != nil {
+	if _, err := db.Exec(t.Context(),
+		"SELECT pg_stat_statements_reset(0, (SELECT oid FROM pg_database WHERE datname = current_database()), 0)"); err != nil {
 		t.Fatal(err)
 	}
 	some, err := l.Actions(t.Context(), q)
@@ -231,8 +234,10 @@ func listBuffers(t *testing.T, db *pgx.Conn, l *ledger.Ledger, q queue.ActionQue
 // fillEnded stores ended jobs with their events, and settles the tables.
 func fillEnded(t *testing.T, url string, n int) {
 	t.Helper()
-	execute(t, url, "CREATE TABLE made AS SELECT n, at, (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(h, 1, 3) || '8' || substr(h, 5, 15))::uuid AS id"+
-		" FROM (SELECT n, date_trunc('milliseconds', now()) - n * interval '2 ms' AS at, md5(n::text) AS h FROM generate_series(1, "+strconv.Itoa(n)+") AS n) AS g")
+	execute(t, url, "CREATE TABLE made AS SELECT n, at, (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || "+
+		"'7' || substr(h, 1, 3) || '8' || substr(h, 5, 15))::uuid AS id"+
+		" FROM (SELECT n, date_trunc('milliseconds', now()) - n * interval '2 ms' AS at, md5(n::text) AS h FROM "+
+		"generate_series(1, "+strconv.Itoa(n)+") AS n) AS g")
 	execute(t, url, `INSERT INTO action (id, created_at, enqueued_at, kind, name, handler, lane, priority, parameters, policy, delivery, created_by, version)
 		SELECT id, at, made.at, 'job', 'mirror', 'noop', 'noop', 100, '{}', '{"retries": 5}', 'at-least-once', 'ana', 1 FROM made`)
 	execute(t, url, `INSERT INTO event (action_id, created_at, seq, status, attempt, spent, at, source)

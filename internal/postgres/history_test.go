@@ -19,8 +19,10 @@ func TestAPageOfHistoryCostsItsOwnRows(t *testing.T) {
 	l := ledger.New(open(t, url), ledger.Options{})
 	for _, statement := range []string{
 		"INSERT INTO pipeline_head (id, name) OVERRIDING SYSTEM VALUE VALUES (1, 'fleet')",
-		"INSERT INTO target (id, pipeline_id, path) OVERRIDING SYSTEM VALUE SELECT n, 1, CASE n WHEN 0 THEN 'fleet/prod' ELSE 'fleet/prod/all/h' || n END FROM generate_series(0, 50) AS n",
-		"INSERT INTO revision (pipeline_id, seq, label, commit, subject, snapshot, state, created_by, created_at) VALUES (1, 1, 'r1', '', '', 'none', 'sealed', 'ana', now())",
+		"INSERT INTO target (id, pipeline_id, path) OVERRIDING SYSTEM VALUE SELECT n, 1, CASE n WHEN 0 THEN 'fleet/prod' ELSE " +
+			"'fleet/prod/all/h' || n END FROM generate_series(0, 50) AS n",
+		"INSERT INTO revision (pipeline_id, seq, label, commit, subject, snapshot, state, created_by, created_at) VALUES (1, " +
+			"1, 'r1', '', '', 'none', 'sealed', 'ana', now())",
 		`INSERT INTO deployment (pipeline_id, number, id, kind, revision, version, status, created_by, created_at)
 			SELECT 1, n, gen_random_uuid(), 'forward', 1, 1, 'finished', 'ana', now() FROM generate_series(1, 1000) AS n`,
 		`INSERT INTO entry (pipeline_id, seq, deployment, target_id, event_name, occurrence, class, revision, definition_version, created_at)
@@ -36,8 +38,10 @@ func TestAPageOfHistoryCostsItsOwnRows(t *testing.T) {
 		t.Fatalf("%d passages: %v", len(passages), err)
 	}
 	var buffers float64
-	if err := connect(t, url).QueryRow(t.Context(), `SELECT coalesce(sum(shared_blks_hit + shared_blks_read), 0)::float8 FROM pg_stat_statements s
-		JOIN pg_database d ON d.oid = s.dbid WHERE d.datname = current_database() AND query LIKE '%FROM entry b WHERE%'`).Scan(&buffers); err != nil {
+	if err := connect(t,
+		url).QueryRow(t.Context(), `SELECT coalesce(sum(shared_blks_hit + shared_blks_read), 0)::float8 FROM pg_stat_statements s
+		JOIN pg_database d ON d.oid = s.dbid WHERE d.datname = current_database() AND query LIKE '%FROM entry b WHERE%'`).
+		Scan(&buffers); err != nil {
 		t.Fatal(err)
 	}
 	if buffers == 0 || buffers > most {

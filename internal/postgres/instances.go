@@ -49,7 +49,8 @@ func (t *tx) RenewInstance(i queue.Instance, lease time.Duration) (there, outdat
 	found, err := query(t, func(row pgx.Row) (yes bool, err error) {
 		err = row.Scan(&yes)
 		return yes, err
-	}, "UPDATE instance SET lease_until = now() + $2, handlers = $3, draining = $4, report = $5 WHERE id = $1 RETURNING "+fmt.Sprintf(newer, schema),
+	}, "UPDATE instance SET lease_until = now() + $2, handlers = $3, draining = $4, report = $5 WHERE id = $1 RETURNING "+
+		fmt.Sprintf(newer, schema),
 		uuid(i.ID), interval(lease), filled(i.Handlers), i.Draining, report)
 	return len(found) > 0, len(found) > 0 && found[0], err
 }

@@ -66,8 +66,7 @@ func (t *tx) PutLimiters(rows []queue.LimiterRow) error {
 		return nil
 	}
 	type limiter = queue.LimiterRow
-	return t.do(
-		`UPDATE limiter l SET configured = n.configured, burst = n.burst, slots = n.slots, slowed = n.slowed, slowed_at = n.slowed_at,
+	return t.do(`UPDATE limiter l SET configured = n.configured, burst = n.burst, slots = n.slots, slowed = n.slowed, slowed_at = n.slowed_at,
 			tokens = n.tokens, refilled_at = n.refilled_at, window_at = n.window_at, ok = n.ok, bad = n.bad, peak = n.peak,
 			paused_by = n.paused_by, pause_until = n.pause_until, disabled_at = n.disabled_at, reason = n.reason, span_us = n.span_us
 		FROM unnest($1::text[], $2::float8[], $3::int[], $4::int[], $5::float8[], $6::timestamptz[], $7::float8[], $8::timestamptz[],
@@ -90,8 +89,7 @@ func (t *tx) PutLimiters(rows []queue.LimiterRow) error {
 		column(rows, func(r limiter) pgtype.Timestamptz { return stamp(r.PauseUntil) }),
 		column(rows, func(r limiter) pgtype.Timestamptz { return stamp(r.DisabledAt) }),
 		column(rows, func(r limiter) string { return r.Reason }),
-		column(rows, func(r limiter) int64 { return time.Duration(r.Window).Microseconds() }),
-	)
+		column(rows, func(r limiter) int64 { return time.Duration(r.Window).Microseconds() }))
 }
 
 // DeleteLimiters removes limiters. Foreign keys remove the slots that instances lease.
@@ -130,12 +128,9 @@ func (t *tx) PutSlotLeases(rows []queue.SlotLeaseRow) error {
 	if len(some) == 0 {
 		return nil
 	}
-	return t.do(
-		`INSERT INTO limiter_hold (key, instance_id, slots, wanted) SELECT * FROM unnest($1::text[], $2::uuid[], $3::int[], $4::int[])
+	return t.do(`INSERT INTO limiter_hold (key, instance_id, slots, wanted) SELECT * FROM unnest($1::text[], $2::uuid[], $3::int[], $4::int[])
 		ON CONFLICT (key, instance_id) DO UPDATE SET slots = excluded.slots, wanted = excluded.wanted`,
-		column(some, key),
-		column(some, instance),
+		column(some, key), column(some, instance),
 		column(some, func(h queue.SlotLeaseRow) int32 { return int32(h.Slots) }),
-		column(some, func(h queue.SlotLeaseRow) int32 { return int32(h.Wanted) }),
-	)
+		column(some, func(h queue.SlotLeaseRow) int32 { return int32(h.Wanted) }))
 }

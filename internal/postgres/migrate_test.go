@@ -165,7 +165,8 @@ func TestOneInstanceMigrates(t *testing.T) {
 // columnsOf lists what a database's tables have; the schema's own number is not among it.
 func columnsOf(t *testing.T, url string) map[string]string {
 	t.Helper()
-	rows, err := connect(t, url).Query(t.Context(), `SELECT c.table_name::text, string_agg(quote_ident(c.column_name), ', ' ORDER BY c.ordinal_position)
+	rows, err := connect(t,
+		url).Query(t.Context(), `SELECT c.table_name::text, string_agg(quote_ident(c.column_name), ', ' ORDER BY c.ordinal_position)
 		FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name)
 		WHERE c.table_schema = 'public' AND t.table_type = 'BASE TABLE' AND c.column_name <> 'schema' GROUP BY 1`)
 	if err != nil {
@@ -219,7 +220,8 @@ func TestRunsOfBeforeAreFilledFromTheLog(t *testing.T) {
 	execute(t, url, script(t, "testdata/schema1.sql"))
 	execute(t, url, fmt.Sprintf(journaltest.RunsOfSchema1, "to_timestamp(10)", "to_timestamp(20)", "to_timestamp(30)"))
 	open(t, url)
-	rows, err := connect(t, url).Query(t.Context(), `SELECT concat_ws('|', h.name, s.deployment, s.stage, coalesce(extract(epoch FROM s.failed_at)::int, 0), s.changed::int)
+	rows, err := connect(t,
+		url).Query(t.Context(), `SELECT concat_ws('|', h.name, s.deployment, s.stage, coalesce(extract(epoch FROM s.failed_at)::int, 0), s.changed::int)
 		FROM stage_run s JOIN pipeline_head h ON h.id = s.pipeline_id ORDER BY h.name, s.deployment, s.stage`)
 	if err != nil {
 		t.Fatal(err)

@@ -74,7 +74,8 @@ type bound struct{ from, to string }
 func boundsOf(t *testing.T, url, table string) []bound {
 	t.Helper()
 	rows, err := connect(t, url).Query(t.Context(), `SELECT m[1], m[2] FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid,
-		regexp_match(pg_get_expr(c.relpartbound, c.oid), 'FROM \(''(.*)''\) TO \(''(.*)''\)') m WHERE i.inhparent = $1::regclass ORDER BY 1`, table)
+		regexp_match(pg_get_expr(c.relpartbound, c.oid), 'FROM \(''(.*)''\) TO \(''(.*)''\)') m WHERE i.inhparent = $1::regclass ORDER BY 1`,
+		table)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +94,8 @@ func TestEnqueueNamesTheMissingPartition(t *testing.T) {
 	l := ledger.New(open(t, pgtest.URL(t)), ledger.Options{})
 	far := time.Now().UTC().AddDate(0, 0, 100)
 	_, err := l.Enqueue(t.Context(), action.Action{ID: action.DerivedID(far, "x"), Kind: "job", Handler: "noop"})
-	if !fault.Is(err, fault.LedgerUnavailable) || !strings.Contains(err.Error(), "no partition of the ledger covers "+far.Format(time.DateOnly)) {
+	if !fault.Is(err, fault.LedgerUnavailable) ||
+		!strings.Contains(err.Error(), "no partition of the ledger covers "+far.Format(time.DateOnly)) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -139,7 +141,8 @@ func TestDetachedPartitionsAreDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	var left int
-	err := connect(t, url).QueryRow(t.Context(), "SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relname LIKE '%'||$1", pastName("", from)).Scan(&left)
+	err := connect(t, url).QueryRow(t.Context(),
+		"SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relname LIKE '%'||$1", pastName("", from)).Scan(&left)
 	if err != nil || left != 0 {
 		t.Errorf("%d tables are left, %v", left, err)
 	}

@@ -23,7 +23,8 @@ func TestOpenNamesWhatIsMissing(t *testing.T) {
 		name, url, want string
 		code            fault.Code
 	}{
-		{"connection refused", "postgres://waybill:secret@127.0.0.1:1/waybill", "no PostgreSQL answers on 127.0.0.1:1: connection refused", fault.Unavailable},
+		{"connection refused", "postgres://waybill:secret@127.0.0.1:1/waybill",
+			"no PostgreSQL answers on 127.0.0.1:1: connection refused", fault.Unavailable},
 		{"no such database", there + "_gone", `database "`, fault.Unavailable},
 		{"no such user", strings.Replace(there, "postgres@", "stranger:secret@", 1), `refuses user "stranger"`, fault.Unavailable},
 		{"no URL", "postgres://waybill:secret@[", "the address of the ledger is wrong", fault.Invalid},
@@ -47,13 +48,15 @@ func TestOpenSaysWhatARoleAndADatabaseNeed(t *testing.T) {
 	name := connect(t, there).Config().Database
 	execute(t, there, `REVOKE CREATE ON SCHEMA public FROM PUBLIC; CREATE ROLE "`+name+`_guest" LOGIN`)
 	_, err := postgres.Open(t.Context(), strings.Replace(there, "postgres@", name+"_guest@", 1), postgres.Options{})
-	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "42501") || !strings.Contains(fault.HintOf(err), "GRANT CREATE ON SCHEMA public") {
+	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "42501") ||
+		!strings.Contains(fault.HintOf(err), "GRANT CREATE ON SCHEMA public") {
 		t.Errorf("a role without rights: %v", err)
 	}
 	execute(t, elsewhere(t, there), `DROP ROLE "`+name+`_guest"`)
 	execute(t, elsewhere(t, there), `CREATE DATABASE "`+name+`_latin" ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0`)
 	_, err = postgres.Open(t.Context(), there+"_latin", postgres.Options{})
-	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "has the encoding LATIN1") || !strings.Contains(fault.HintOf(err), "createdb -E UTF8") {
+	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "has the encoding LATIN1") ||
+		!strings.Contains(fault.HintOf(err), "createdb -E UTF8") {
 		t.Errorf("LATIN1: %v", err)
 	}
 	execute(t, elsewhere(t, there), `DROP DATABASE "`+name+`_latin" WITH (FORCE)`)
@@ -89,7 +92,8 @@ func TestDeadConnectionsAreReplaced(t *testing.T) {
 			})
 		}
 		all.Wait()
-		execute(t, url, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
+		execute(t, url,
+			"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
 	}
 }
 

@@ -70,7 +70,8 @@ func shapeIn(ctx context.Context, conn *pgx.Conn, tables []string) (map[store.Ob
 		UNION ALL SELECT DISTINCT 'function', p.oid::regprocedure::text, l.lanname || ' ' || p.prosrc
 			FROM triggers t JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_language l ON l.oid = p.prolang
 		UNION ALL SELECT 'rule', o.name || '.' || r.rulename, '' FROM ours o JOIN pg_rewrite r ON r.ev_class = o.oid
-		UNION ALL SELECT 'policy', o.name || '.' || p.polname, '' FROM ours o JOIN pg_policy p ON p.polrelid = o.oid`, pgx.QueryExecModeExec, tables)
+		UNION ALL SELECT 'policy', o.name || '.' || p.polname, '' FROM ours o JOIN pg_policy p ON p.polrelid = o.oid`,
+		pgx.QueryExecModeExec, tables)
 	if err != nil {
 		return nil, err
 	}

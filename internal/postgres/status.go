@@ -22,14 +22,8 @@ func (t *tx) Backlogs() ([]queue.BacklogRow, error) {
 
 // ReadyAt returns an action of the handler that is ready since then; the zero id if there is none.
 func (t *tx) ReadyAt(handler string, since time.Time) (action.ID, error) {
-	ids, err := query(
-		t,
-		scanID,
-		`SELECT id FROM thread WHERE ready AND run_at = $2 AND (lane = $1 OR lane >= $1 || '/' AND lane < $1 || '0')
-		ORDER BY id LIMIT 1`,
-		handler,
-		since,
-	)
+	ids, err := query(t, scanID, `SELECT id FROM thread WHERE ready AND run_at = $2 AND (lane = $1 OR lane >= $1 || '/' AND lane < $1 || '0')
+		ORDER BY id LIMIT 1`, handler, since)
 	if err != nil || len(ids) == 0 {
 		return action.ID{}, err
 	}
@@ -42,7 +36,9 @@ func (t *tx) ReadyOutside(handler string, lanes []string) (time.Time, error) {
 	oldest, err := query(t, func(row pgx.Row) (at time.Time, err error) {
 		err = row.Scan(timeOf{&at})
 		return at, err
-	}, `SELECT min(run_at) FROM thread WHERE ready AND (lane = $1 OR lane >= $1 || '/' AND lane < $1 || '0') AND lane <> ALL ($2)`, handler, lanes)
+	},
+		`SELECT min(run_at) FROM thread WHERE ready AND (lane = $1 OR lane >= $1 || '/' AND lane < $1 || '0') AND lane <> ALL ($2)`, handler,
+		lanes)
 	if err != nil || len(oldest) == 0 {
 		return time.Time{}, err
 	}

@@ -38,7 +38,8 @@ func TestABundleIsAFolderOfResults(t *testing.T) {
 		"another log": {func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, "steps", "1", "output.log"), []byte("other\n"), 0o600)
 		}, "its log or an artifact is damaged"},
-		"no artifact": {func(dir string) error { return os.RemoveAll(filepath.Join(dir, "steps", "1", "artifacts")) }, "its log or an artifact is damaged"},
+		"no artifact": {func(dir string) error { return os.RemoveAll(filepath.Join(dir, "steps", "1", "artifacts")) },
+			"its log or an artifact is damaged"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -33,8 +33,10 @@ func TestTheFilesOfABuildKeepTheirFormat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := log.Append(build.Entry{At: at, Text: []byte("hello \xff")}, build.Entry{At: at, Marks: build.Marks{Stderr: true, CRLF: true}, Text: []byte("oh")},
-		build.Entry{At: at, Marks: build.Marks{Waybill: true}, Text: []byte("retried")}, build.Entry{At: at, Marks: build.Marks{Partial: true}, Text: []byte("in ")},
+	if err := log.Append(build.Entry{At: at, Text: []byte("hello \xff")},
+		build.Entry{At: at, Marks: build.Marks{Stderr: true, CRLF: true}, Text: []byte("oh")},
+		build.Entry{At: at, Marks: build.Marks{Waybill: true}, Text: []byte("retried")},
+		build.Entry{At: at, Marks: build.Marks{Partial: true}, Text: []byte("in ")},
 		build.Entry{At: at, Marks: build.Marks{Unended: true}, Text: []byte("parts")}); err != nil {
 		t.Fatal(err)
 	}
@@ -46,9 +48,11 @@ func TestTheFilesOfABuildKeepTheirFormat(t *testing.T) {
 	keep(1, "bin/shop", "file", true, "shop")
 	keep(2, "out/unit.xml", "junit", false, "<testsuites/>")
 	one := testresult.Result{Suite: "s", Name: "n", Outcome: testresult.Failed, Duration: time.Second, Message: "m", File: "f.go", Line: 3}
-	report := testresult.Report{Counts: testresult.Counts{Tests: 2, Failed: 1, Duration: time.Minute}, Results: []testresult.Result{one}, Omitted: 1}
+	report := testresult.Report{Counts: testresult.Counts{Tests: 2, Failed: 1, Duration: time.Minute},
+		Results: []testresult.Result{one}, Omitted: 1}
 	if err := store.SetTests(2, []build.TestFile{{Artifact: 2, Step: 2, Name: "out/unit.xml", Format: testresult.JUnit, Report: report},
-		{Artifact: 3, Step: 2, Name: "cut.xml", Format: testresult.TRX, Problem: &testresult.Error{Line: 7, Text: "it is cut off"}}}); err != nil {
+		{Artifact: 3, Step: 2, Name: "cut.xml", Format: testresult.TRX,
+			Problem: &testresult.Error{Line: 7, Text: "it is cut off"}}}); err != nil {
 		t.Fatal(err)
 	}
 	code := 3

@@ -76,7 +76,8 @@ func TestAnArtifactThatTheStepHasIsNotStoredAgain(t *testing.T) {
 		}
 		return a.ID
 	}
-	got := []int{add(1, "x", "file", "1"), add(1, "x", "junit", "1"), add(1, "x", "file", "2"), add(1, "y", "file", "1"), add(2, "x", "file", "1")}
+	got := []int{add(1, "x", "file", "1"), add(1, "x", "junit", "1"), add(1, "x", "file", "2"), add(1, "y", "file", "1"),
+		add(2, "x", "file", "1")}
 	if diff := cmp.Diff([]int{1, 1, 2, 3, 4}, got); diff != "" {
 		t.Error(diff)
 	}

@@ -112,7 +112,8 @@ func TestSecretsAreRedactedAsProgramsPrintThem(t *testing.T) {
 	const token = "ghp_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-and-more"
 	coded := base64.StdEncoding.EncodeToString([]byte(token))
 	for _, text := range []string{token, coded[:76] + "\n" + coded[76:], token[:20] + "\x1b[0m" + token[20:], token[:20] + "\r" + token[20:]} {
-		if got := (secret.Values{"token": token, "other": "hunter22"}).Redactor().Text("a " + text); got != "a "+secret.Mark("token") && got != "a "+secret.Mark("token")+"\x1b[0m" {
+		if got := (secret.Values{"token": token, "other": "hunter22"}).Redactor().
+			Text("a " + text); got != "a "+secret.Mark("token") && got != "a "+secret.Mark("token")+"\x1b[0m" {
 			t.Errorf("%q becomes %q", text, got)
 		}
 	}

@@ -57,17 +57,14 @@ func (t *tx) InsertActions(actions []action.Action) error {
 			step = []any{s.Pipeline, s.Deployment, s.Target, s.Event, s.Revision, s.Version}
 		}
 		values[i] = append([]any{id(a.ID), micros(a.CreatedAt), micros(t.now), a.Kind, a.Name, a.Handler, a.Lane, *a.Priority, a.UniqueKey,
-			id(
-				a.ParentID,
-			), id(a.RetryOf), document(a.Parameters), string(policy), string(a.Delivery), micros(a.RunAt), a.CreatedBy, a.Trace, a.ParametersRef, a.Version, id(a.CacheKey),
+			id(a.ParentID), id(a.RetryOf), document(a.Parameters), string(policy), string(a.Delivery), micros(a.RunAt),
+			a.CreatedBy, a.Trace, a.ParametersRef, a.Version, id(a.CacheKey),
 			document(subscriber), document(answer), a.Width, position}, step...)
 	}
-	return t.insert(
-		table{name: "action", columns: []string{"id", "created_at", "enqueued_at", "kind", "name", "handler", "lane", "priority",
-			"unique_key", "parent_id", "retry_of", "parameters", "policy", "delivery", "run_at", "created_by", "trace", "parameters_ref", "version", "cache_key", "subscriber", "answer", "width", "tx",
-			"pipeline", "deployment", "target", "event_name", "revision", "definition_version"}},
-		values,
-	)
+	return t.insert(table{name: "action", columns: []string{"id", "created_at", "enqueued_at", "kind", "name", "handler", "lane", "priority",
+		"unique_key", "parent_id", "retry_of", "parameters", "policy", "delivery", "run_at", "created_by", "trace",
+		"parameters_ref", "version", "cache_key", "subscriber", "answer", "width", "tx",
+		"pipeline", "deployment", "target", "event_name", "revision", "definition_version"}}, values)
 }
 
 // InsertEvents appends to the histories of actions, at the recorded position of this transaction.
@@ -81,20 +78,8 @@ func (t *tx) InsertEvents(events []action.Event) error {
 	}
 	values := make([][]any, len(events))
 	for i, e := range events {
-		values[i] = []any{
-			id(e.ActionID),
-			e.Seq,
-			e.Status,
-			e.Attempt,
-			e.Spent,
-			micros(e.At),
-			e.Source,
-			micros(e.Until),
-			e.Code,
-			e.Error,
-			e.Ref,
-			position,
-		}
+		values[i] = []any{id(e.ActionID), e.Seq, e.Status, e.Attempt, e.Spent, micros(e.At), e.Source, micros(e.Until),
+			e.Code, e.Error, e.Ref, position}
 	}
 	return t.insert(table{name: "event", columns: []string{"action_id", "seq", "status", "attempt", "spent", "at", "source", "until",
 		"code", "error", "ref", "tx"}}, values)
@@ -141,11 +126,9 @@ func (t *tx) EndThreads(owner action.ID, endings []queue.Ending) ([]action.ID, e
 			continue
 		}
 		ended, events = append(ended, e.Event.ActionID), append(events, e.Event)
-		values = append(
-			values,
-			[]any{id(e.Event.ActionID), e.Lane, e.Thread.Status, e.Thread.Seq, e.Thread.Attempt, e.Thread.Spent, e.Thread.Lost,
-				micros(e.Thread.StartedAt), micros(e.At), e.Event.Code, e.Event.Error, e.Event.Ref, document(e.Output), e.OutputRef, e.Job},
-		)
+		values = append(values, []any{id(e.Event.ActionID), e.Lane, e.Thread.Status, e.Thread.Seq, e.Thread.Attempt,
+			e.Thread.Spent, e.Thread.Lost,
+			micros(e.Thread.StartedAt), micros(e.At), e.Event.Code, e.Event.Error, e.Event.Ref, document(e.Output), e.OutputRef, e.Job})
 	}
 	if _, err := t.exec(`DELETE FROM thread WHERE id IN (`+listed+`)`, idList(ended)); err != nil {
 		return nil, err
@@ -174,9 +157,8 @@ type actionRow struct {
 // to returns where to scan actionColumns to.
 func (r *actionRow) to() []any {
 	return []any{ident{&r.ID}, moment{&r.CreatedAt}, &r.Kind, &r.Name, &r.Handler, &r.Lane, &r.priority, &r.UniqueKey, ident{&r.ParentID},
-		ident{
-			&r.RetryOf,
-		}, &r.parameters, &r.policy, &r.Delivery, moment{&r.RunAt}, &r.CreatedBy, &r.Trace, &r.ParametersRef, &r.Version, ident{&r.CacheKey}, &r.subscriber, &r.answer, &r.Width,
+		ident{&r.RetryOf}, &r.parameters, &r.policy, &r.Delivery, moment{&r.RunAt}, &r.CreatedBy, &r.Trace, &r.ParametersRef,
+		&r.Version, ident{&r.CacheKey}, &r.subscriber, &r.answer, &r.Width,
 		&r.pipeline, &r.deployment, &r.target, &r.event, &r.revision, &r.definition}
 }
 
@@ -227,10 +209,6 @@ func (t *tx) Events(i action.ID) ([]action.Event, error) {
 		err = s.Scan(&e.Seq, &e.Status, &e.Attempt, &e.Spent, moment{&e.At}, &e.Source, moment{&e.Until}, &e.Code, &e.Error, &e.Ref)
 		return e, err
 	}
-	return rows(
-		t,
-		scan,
-		`SELECT seq, status, attempt, spent, at, source, until, code, error, ref FROM event WHERE action_id = ? ORDER BY seq`,
-		id(i),
-	)
+	return rows(t, scan,
+		`SELECT seq, status, attempt, spent, at, source, until, code, error, ref FROM event WHERE action_id = ? ORDER BY seq`, id(i))
 }

@@ -103,7 +103,8 @@ func TestRestoreKeepsTheOldLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := path + ".before"
-	if err := sqlite.Restore(t.Context(), backup, path, kept); fault.CodeOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "another process") {
+	if err := sqlite.Restore(t.Context(), backup, path, kept); fault.CodeOf(err) != fault.Unavailable ||
+		!strings.Contains(err.Error(), "another process") {
 		t.Errorf("a log that is open was replaced: %v", err)
 	}
 	if err := errors.Join(l.Close(), other.Close()); err != nil {
@@ -154,7 +155,8 @@ func TestBackupsAreRefusedWhereTheyWouldHarm(t *testing.T) {
 	logged(t, path, 1)
 	taken, notes, foreign := filepath.Join(dir, "taken"), filepath.Join(dir, "notes"), filepath.Join(dir, "foreign.db")
 	for _, name := range []string{taken, notes} {
-		if err := os.WriteFile(name, []byte("my notes, which are longer than a header of SQLite is: that has a hundred bytes. They are not to be lost."), 0o600); err != nil {
+		if err := os.WriteFile(name, []byte(
+			"my notes, which are longer than a header of SQLite is: that has a hundred bytes. They are not to be lost."), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -166,8 +168,9 @@ func TestBackupsAreRefusedWhereTheyWouldHarm(t *testing.T) {
 		code fault.Code
 		says string
 	}{
-		"a file that exists":    {sqlite.Backup(t.Context(), path, taken), fault.Invalid, "exists already"},
-		"no log":                {sqlite.Backup(t.Context(), filepath.Join(dir, "nothing.db"), filepath.Join(dir, "a")), fault.Unavailable, "nothing.db"},
+		"a file that exists": {sqlite.Backup(t.Context(), path, taken), fault.Invalid, "exists already"},
+		"no log": {sqlite.Backup(t.Context(), filepath.Join(dir, "nothing.db"), filepath.Join(dir, "a")),
+			fault.Unavailable, "nothing.db"},
 		"a folder that is not":  {sqlite.Backup(t.Context(), path, filepath.Join(dir, "none", "a")), fault.Unavailable, "none"},
 		"no backup":             {sqlite.Restore(t.Context(), notes, path, path+".before"), fault.Invalid, "not a log of Waybill"},
 		"another's database":    {sqlite.Restore(t.Context(), foreign, path, path+".before"), fault.Invalid, "not a log of Waybill"},
@@ -185,7 +188,8 @@ func TestBackupsAreRefusedWhereTheyWouldHarm(t *testing.T) {
 	}
 }
 
-// TestAnEditedShapeIsRefused: a log without what guards its rows, or with what would run when rows are written, replaces nothing and runs nothing.
+// TestAnEditedShapeIsRefused: a log without what guards its rows, or with what would run when rows are written,
+// replaces nothing and runs nothing.
 func TestAnEditedShapeIsRefused(t *testing.T) {
 	t.Parallel()
 	for edit, want := range map[string]string{

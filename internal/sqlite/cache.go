@@ -72,26 +72,15 @@ func (t *tx) SetInvalidAfter(e queue.CacheEntry) error {
 
 // InsertDismissal stores that a principal dismissed an action now, unless one has before.
 func (t *tx) InsertDismissal(i action.ID, by string) error {
-	_, err := t.exec(
-		`INSERT INTO dismissal (id, dismissed_at, dismissed_by) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
-		id(i),
-		micros(t.now),
-		by,
-	)
+	_, err := t.exec(`INSERT INTO dismissal (id, dismissed_at, dismissed_by) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
+		id(i), micros(t.now), by)
 	return err
 }
 
 // InsertSubscriber adds a subscriber to a live job.
 func (t *tx) InsertSubscriber(job action.ID, s queue.Subscriber) error {
-	_, err := t.exec(
-		`INSERT INTO subscriber (action_id, id, success_uri, in_progress_uri, failed_uri, created_at) VALUES (?, ?, ?, ?, ?, ?)`,
-		id(job),
-		id(s.ID),
-		s.SuccessURI,
-		s.InProgressURI,
-		s.FailedURI,
-		micros(t.now),
-	)
+	_, err := t.exec(`INSERT INTO subscriber (action_id, id, success_uri, in_progress_uri, failed_uri, created_at) VALUES (?, ?, ?, ?, ?, ?)`,
+		id(job), id(s.ID), s.SuccessURI, s.InProgressURI, s.FailedURI, micros(t.now))
 	return err
 }
 
@@ -103,7 +92,8 @@ func (t *tx) Subscribers(jobs []action.ID) (map[action.ID][]queue.Subscriber, er
 		err = s.Scan(ident{&job}, ident{&one.ID}, &one.SuccessURI, &one.InProgressURI, &one.FailedURI)
 		added[job] = append(added[job], one)
 		return job, err
-	}, `SELECT action_id, id, success_uri, in_progress_uri, failed_uri FROM subscriber WHERE action_id IN (`+listed+`) ORDER BY action_id, id`, idList(jobs))
+	}, `SELECT action_id, id, success_uri, in_progress_uri, failed_uri FROM subscriber WHERE action_id IN (`+listed+
+		`) ORDER BY action_id, id`, idList(jobs))
 	return added, err
 }
 

@@ -50,27 +50,11 @@ func (t *tx) Limiters(troubled bool) ([]queue.LimiterRow, error) {
 // PutLimiters writes rows that exist.
 func (t *tx) PutLimiters(limiters []queue.LimiterRow) error {
 	for _, r := range limiters {
-		_, err := t.exec(
-			`UPDATE limiter SET configured = ?2, burst = ?3, slots = ?4, slowed = ?5, slowed_at = ?6, tokens = ?7, refilled_at = ?8,
+		_, err := t.exec(`UPDATE limiter SET configured = ?2, burst = ?3, slots = ?4, slowed = ?5, slowed_at = ?6, tokens = ?7, refilled_at = ?8,
 			window_at = ?9, ok = ?10, bad = ?11, peak = ?12, paused_by = ?13, pause_until = ?14, disabled_at = ?15, reason = ?16, span_us = ?17 WHERE key = ?1`,
-			r.Key,
-			r.Configured,
-			r.Burst,
-			r.Slots,
-			r.Slowed,
-			micros(r.SlowedAt),
-			r.Tokens,
-			micros(r.RefilledAt),
-			micros(r.WindowAt),
-			r.OK,
-			r.Bad,
-			r.Peak,
-			r.PausedBy,
-			micros(r.PauseUntil),
-			micros(r.DisabledAt),
-			r.Reason,
-			time.Duration(r.Window).Microseconds(),
-		)
+			r.Key, r.Configured, r.Burst, r.Slots, r.Slowed, micros(r.SlowedAt), r.Tokens, micros(r.RefilledAt),
+			micros(r.WindowAt), r.OK, r.Bad, r.Peak, r.PausedBy, micros(r.PauseUntil), micros(r.DisabledAt), r.Reason,
+			time.Duration(r.Window).Microseconds())
 		if err != nil {
 			return err
 		}

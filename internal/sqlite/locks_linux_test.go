@@ -18,7 +18,8 @@ func TestOpeningAgainKeepsTheLocks(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "waybill.db")
 	d := open(t, path)
-	must(t, d.Write(t.Context(), store.ForQueue, func(tx store.Rows) error { _, err := tx.(journal.Rows).LockHeads([]string{"p"}, true); return err }))
+	must(t, d.Write(t.Context(), store.ForQueue,
+		func(tx store.Rows) error { _, err := tx.(journal.Rows).LockHeads([]string{"p"}, true); return err }))
 	if n := locks(t, path); n == 0 {
 		t.Fatal("the open file has no lock: the test does not see them")
 	}

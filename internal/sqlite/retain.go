@@ -60,7 +60,8 @@ func (t *tx) retain(bound []byte) (deleted int, err error) {
 	for room := piece; len(found) > 0 && (len(gone) == 0 || found[0].rows <= room); found = found[1:] {
 		gone, room = append(gone, found[0].id), room-found[0].rows
 	}
-	for _, from := range []string{"event WHERE action_id", "thread_done WHERE id", "cache_entry WHERE action_id", "dismissal WHERE id", "action WHERE id"} {
+	for _, from := range []string{"event WHERE action_id", "thread_done WHERE id", "cache_entry WHERE action_id",
+		"dismissal WHERE id", "action WHERE id"} {
 		n, err := t.exec(`DELETE FROM `+from+` IN (`+listed+`)`, idList(gone))
 		if deleted += n; err != nil {
 			return deleted, err
@@ -120,6 +121,7 @@ func (t *tx) HasActions(from, to time.Time, folder string) (bool, error) {
 		err = s.Scan(&yes)
 		return yes, err
 	}, `SELECT EXISTS (SELECT 1 FROM action WHERE id >= ? AND id < ?)
-		OR EXISTS (SELECT 1 FROM action WHERE parameters_ref <> '' AND parameters_ref >= ? AND parameters_ref < ?)`, low[:], high[:], folder+"/", folder+"0")
+		OR EXISTS (SELECT 1 FROM action WHERE parameters_ref <> '' AND parameters_ref >= ? AND parameters_ref < ?)`, low[:],
+		high[:], folder+"/", folder+"0")
 	return held, err
 }

@@ -125,7 +125,8 @@ func TestRetentionTakesWholeActions(t *testing.T) {
 	fill(t, l, 300)
 	err = d.Write(t.Context(), store.ForQueue, func(x store.Rows) error {
 		t := x.(*tx)
-		_, err := t.exec(`INSERT INTO cache_entry (key, scope, name, version, action_id, created_at) SELECT id, 'payload', 'p', 1, id, 1 FROM action`)
+		_, err := t.exec(
+			`INSERT INTO cache_entry (key, scope, name, version, action_id, created_at) SELECT id, 'payload', 'p', 1, id, 1 FROM action`)
 		if err == nil {
 			_, err = t.exec(`INSERT INTO dismissal SELECT id, 1, 'ana' FROM action`)
 		}

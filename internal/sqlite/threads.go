@@ -125,7 +125,8 @@ func (t *tx) claimLane(owner action.ID, w queue.Want, bytes int) ([]queue.Claime
 				ORDER BY rank, id LIMIT ?4) AS p
 			CROSS JOIN action a ON a.id = p.id) WHERE before < ?6)
 		RETURNING id, rank, status, seq, attempt, spent, lost, throttled, run_at, claimed_by, lease,
-			started_at, cancel_at, draining, deadline, progress`, id(owner), micros(t.now), w.Lane, w.N, w.HandOff, bytes, action.HandlerKey(action.HandlerOf(w.Lane)), w.Metered)
+			started_at, cancel_at, draining, deadline, progress`, id(owner), micros(t.now), w.Lane, w.N, w.HandOff, bytes,
+		action.HandlerKey(action.HandlerOf(w.Lane)), w.Metered)
 	if err != nil || len(claims) == 0 {
 		return nil, err
 	}
@@ -301,38 +302,11 @@ func scanState(s scanner) (queue.ActionState, error) {
 		code, errorText, ref, output sql.NullString
 		outputRef                    sql.NullString
 	)
-	to := append(
-		r.to(),
-		&status,
-		&seq,
-		&attempt,
-		&spent,
-		&lost,
-		&throttled,
-		moment{&runAt},
-		ident{&claimedBy},
-		moment{&lease},
-		moment{&started},
-		moment{&cancelAt},
-		&draining,
-		moment{&deadline},
-		&progress,
-		&doneStatus,
-		&doneSeq,
-		&doneAttempt,
-		&doneSpent,
-		&doneLost,
-		moment{&doneStarted},
-		moment{&state.FinishedAt},
-		&code,
-		&errorText,
-		&ref,
-		&output,
-		&outputRef,
-		moment{&state.Dismissed},
-		moment{&state.UpdatedAt},
-		moment{&state.EnqueuedAt},
-	)
+	to := append(r.to(), &status, &seq, &attempt, &spent, &lost, &throttled, moment{&runAt}, ident{&claimedBy}, moment{&lease},
+		moment{&started}, moment{&cancelAt}, &draining, moment{&deadline}, &progress,
+		&doneStatus, &doneSeq, &doneAttempt, &doneSpent, &doneLost, moment{&doneStarted}, moment{&state.FinishedAt}, &code,
+		&errorText, &ref, &output, &outputRef,
+		moment{&state.Dismissed}, moment{&state.UpdatedAt}, moment{&state.EnqueuedAt})
 	if err := s.Scan(to...); err != nil {
 		return state, err
 	}

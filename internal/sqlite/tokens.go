@@ -51,13 +51,8 @@ func (t *tx) RevokeToken(name string) (int, error) {
 
 // InsertSession stores a browser's session.
 func (t *tx) InsertSession(s token.Session) error {
-	_, err := t.exec(
-		`INSERT INTO session (hash, started_by, token, expires_at) VALUES (?, ?, ?, ?)`,
-		s.Hash[:],
-		s.By,
-		s.Token,
-		micros(s.ExpiresAt),
-	)
+	_, err := t.exec(`INSERT INTO session (hash, started_by, token, expires_at) VALUES (?, ?, ?, ?)`, s.Hash[:], s.By,
+		s.Token, micros(s.ExpiresAt))
 	return err
 }
 

@@ -30,7 +30,8 @@ func (d *Driver) openToRead(ctx context.Context, refusal error) error {
 	failed := d.readWith(ctx, readOnly)
 	if refusesWrites(failed) {
 		if !d.isSettled() {
-			return fault.New(fault.Unavailable, "the newest entries of %s are in %s-wal, which cannot be read where nothing can be written", d.path, d.path).
+			return fault.New(fault.Unavailable,
+				"the newest entries of %s are in %s-wal, which cannot be read where nothing can be written", d.path, d.path).
 				WithHint("copy %s to a disk that has room, and name the copy with --home", filepath.Dir(d.path))
 		}
 		failed = d.readWith(ctx, immutable)
@@ -65,7 +66,8 @@ func (d *Driver) readWith(ctx context.Context, way string) error {
 	case have > newest:
 		return d.tooNew(have, newest)
 	case have < newest:
-		return fault.New(fault.Unavailable, "%s was written by an older Waybill, and cannot be brought up to date where it cannot be written", d.path).
+		return fault.New(fault.Unavailable,
+			"%s was written by an older Waybill, and cannot be brought up to date where it cannot be written", d.path).
 			WithHint("read it with the older version, or give it a disk that has room and takes writes")
 	}
 	return d.openReaders(ctx)
@@ -74,8 +76,8 @@ func (d *Driver) readWith(ctx context.Context, way string) error {
 // refusesWrites reports whether an error of Open may be about writes alone.
 func refusesWrites(err error) bool {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
-		return errors.Is(path.Err, syscall.EROFS) || errors.Is(path.Err, syscall.ENOSPC) || errors.Is(path.Err, syscall.EDQUOT) ||
-			errors.Is(path.Err, fs.ErrPermission)
+		return errors.Is(path.Err, syscall.EROFS) || errors.Is(path.Err, syscall.ENOSPC) ||
+			errors.Is(path.Err, syscall.EDQUOT) || errors.Is(path.Err, fs.ErrPermission)
 	}
 	coded, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {

@@ -49,7 +49,8 @@ func TestAFingerprintIsOfAnyKeyOfTheHost(t *testing.T) {
 		}
 	}
 	p, target := reach(t, s, func(_ *ssh.Config, target *ssh.Target) { target.HostKey = bastion.Fingerprint() })
-	if _, err := p.Host(t.Context(), target); !fault.IsPermanent(err) || !strings.Contains(err.Error(), "has changed: it shows "+prints["ed25519"]) {
+	if _, err := p.Host(t.Context(), target); !fault.IsPermanent(err) ||
+		!strings.Contains(err.Error(), "has changed: it shows "+prints["ed25519"]) {
 		t.Errorf("a fingerprint of no key: %v", err)
 	}
 }
@@ -65,7 +66,8 @@ func TestTheKeyThatIsShownIsTheOneThatPeopleCompare(t *testing.T) {
 	} {
 		p, target := reach(t, s, func(_ *ssh.Config, target *ssh.Target) { target.HostKey, target.KnownHosts = pin, t.TempDir()+"/none" })
 		got, err := p.Show(t.Context(), target)
-		if err != nil || got.Fingerprint != want.Fingerprint || got.Known != want.Known || !strings.Contains(got.Problem, want.Problem) || got.Problem != "" && want.Problem == "" {
+		if err != nil || got.Fingerprint != want.Fingerprint || got.Known != want.Known ||
+			!strings.Contains(got.Problem, want.Problem) || got.Problem != "" && want.Problem == "" {
 			t.Errorf("%q: %+v, %v", pin, got, err)
 		}
 	}
@@ -145,17 +147,20 @@ func TestHostCertificates(t *testing.T) {
 		pin    string
 		want   string // "": it is accepted
 	}{
-		"by its authority":            {s, writeKnown(t, authority, "@cert-authority *,!10.* AUTHORITY"), "", ""},
-		"another host's authority":    {s, writeKnown(t, authority, "@cert-authority *.example.net AUTHORITY"), "", "is not known (it shows " + s.Fingerprint()},
-		"another authority":           {s, writeKnown(t, elsewhereBy, "@cert-authority * AUTHORITY"), "", "is not known (it shows " + s.Fingerprint()},
+		"by its authority": {s, writeKnown(t, authority, "@cert-authority *,!10.* AUTHORITY"), "", ""},
+		"another host's authority": {s, writeKnown(t, authority, "@cert-authority *.example.net AUTHORITY"), "",
+			"is not known (it shows " + s.Fingerprint()},
+		"another authority": {s, writeKnown(t, elsewhereBy, "@cert-authority * AUTHORITY"), "",
+			"is not known (it shows " + s.Fingerprint()},
 		"the key inside":              {s, s.KnownHosts(), "", ""},
 		"key inside, other authority": {s, writeKnown(t, elsewhereBy, string(own), "@cert-authority * AUTHORITY"), "", ""},
 		"a fingerprint":               {s, "", s.Fingerprint(), ""},
 		"a revoked authority":         {s, writeKnown(t, authority, "@cert-authority * AUTHORITY", "@revoked * AUTHORITY"), "", "revoked"},
 		"a revoked key":               {s, writeKnown(t, authority, "@cert-authority * AUTHORITY", "@revoked "+string(own)), "", "revoked"},
-		"another principal":           {elsewhere, writeKnown(t, elsewhereBy, "@cert-authority * AUTHORITY"), "", "its certificate does not count"},
-		"expired":                     {expired, writeKnown(t, expiredBy, "@cert-authority * AUTHORITY"), "", "expired"},
-		"of a user":                   {user, writeKnown(t, userBy, "@cert-authority * AUTHORITY"), "", "is not known"},
+		"another principal": {elsewhere, writeKnown(t, elsewhereBy, "@cert-authority * AUTHORITY"), "",
+			"its certificate does not count"},
+		"expired":   {expired, writeKnown(t, expiredBy, "@cert-authority * AUTHORITY"), "", "expired"},
+		"of a user": {user, writeKnown(t, userBy, "@cert-authority * AUTHORITY"), "", "is not known"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -234,7 +239,8 @@ func TestAnAgentWithManyKeys(t *testing.T) {
 	socket := startAgent(t, append(keys, s.Key)...)
 	p, target := reach(t, s, func(c *ssh.Config, target *ssh.Target) { target.Identity, c.Agent = "", socket })
 	_, err := p.Host(t.Context(), target)
-	if !fault.IsPermanent(err) || !strings.Contains(err.Error(), "takes no more keys") || !strings.Contains(fault.HintOf(err), "ssh.identity") {
+	if !fault.IsPermanent(err) || !strings.Contains(err.Error(), "takes no more keys") ||
+		!strings.Contains(fault.HintOf(err), "ssh.identity") {
 		t.Errorf("%v (%s)", err, fault.HintOf(err))
 	}
 	target.Identity = s.Key + ".pub"
@@ -249,7 +255,8 @@ func TestAnAgentWithManyKeys(t *testing.T) {
 	stranger := filepath.Join(t.TempDir(), "stranger")
 	sshtest.Keygen(t, stranger)
 	target.Identity = stranger + ".pub"
-	if _, err := p.Host(t.Context(), target); !fault.IsPermanent(err) || !strings.Contains(err.Error(), "the ssh-agent does not have the key") {
+	if _, err := p.Host(t.Context(), target); !fault.IsPermanent(err) ||
+		!strings.Contains(err.Error(), "the ssh-agent does not have the key") {
 		t.Errorf("%v", err)
 	}
 }

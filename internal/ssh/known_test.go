@@ -98,7 +98,8 @@ func TestADamagedLineIsNamed(t *testing.T) {
 		"|1|x|y " + text:                 "hashed host",
 		"@revoked elm ssh-ed25519 AAAA=": "not valid",
 	} {
-		if _, err := parseKnownHosts([]byte("# first\n" + line + "\n")); err == nil || !strings.Contains(err.Error(), "line 2: ") || !strings.Contains(err.Error(), want) {
+		if _, err := parseKnownHosts([]byte("# first\n" + line + "\n")); err == nil ||
+			!strings.Contains(err.Error(), "line 2: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", line, err, want)
 		}
 	}
@@ -135,8 +136,10 @@ func TestTheHostIsAskedForWhatIsKnown(t *testing.T) {
 func FuzzKnownHosts(f *testing.F) {
 	a, textA := newKey(f)
 	_, textB := newKey(f)
-	for _, seed := range []string{"elm A", "*,!elm A", "@revoked elm A\nelm B", "@cert-authority *.net A", "|1|AAAA|AAAA A", "[elm]:2222,[::1] A # x",
-		"elm ssh-rsa AAAA", knownhosts.HashHostname("elm") + " A", "a*b*c*d*e*f*g A", "@", "@revoked", "\x00 A", "elm A B\r\n\nelm", "!!! A", "[]:22 A"} {
+	for _, seed := range []string{"elm A", "*,!elm A", "@revoked elm A\nelm B", "@cert-authority *.net A",
+		"|1|AAAA|AAAA A", "[elm]:2222,[::1] A # x",
+		"elm ssh-rsa AAAA", knownhosts.HashHostname("elm") + " A", "a*b*c*d*e*f*g A", "@", "@revoked", "\x00 A",
+		"elm A B\r\n\nelm", "!!! A", "[]:22 A"} {
 		f.Add([]byte(strings.NewReplacer(" A", " "+textA, " B", " "+textB).Replace(seed)), "elm:22")
 	}
 	f.Add([]byte("[elm]:22 "+textA), "[::1]:2222")
@@ -191,7 +194,8 @@ func FuzzCertificate(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	certificate := &ssh.Certificate{Key: signer.PublicKey(), CertType: ssh.HostCert, ValidPrincipals: []string{"elm"}, ValidBefore: ssh.CertTimeInfinity}
+	certificate := &ssh.Certificate{Key: signer.PublicKey(), CertType: ssh.HostCert, ValidPrincipals: []string{"elm"},
+		ValidBefore: ssh.CertTimeInfinity}
 	if err := certificate.SignCert(rand.Reader, signer); err != nil {
 		f.Fatal(err)
 	}
@@ -208,7 +212,8 @@ func FuzzCertificate(f *testing.F) {
 		if !ok || !same(read.Key, signer.PublicKey()) {
 			t.Errorf("%v is not a certificate of the key", got.PublicKey())
 		}
-		if err := checkCertificate(Target{Address: "elm:22"}, read); err == nil && !same(read.SignatureKey, signer.PublicKey()) && len(read.ValidPrincipals) > 0 && read.ValidPrincipals[0] != "elm" {
+		if err := checkCertificate(Target{Address: "elm:22"},
+			read); err == nil && !same(read.SignatureKey, signer.PublicKey()) && len(read.ValidPrincipals) > 0 && read.ValidPrincipals[0] != "elm" {
 			t.Errorf("a certificate of %v counts for elm", read.ValidPrincipals)
 		}
 	})

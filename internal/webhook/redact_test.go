@@ -13,7 +13,8 @@ import (
 // writers are the ways in which a template can write a text; %s is what they write.
 var writers = []string{
 	"json (%s)", "urlquery (%s)", "html (%s)", "js (%s)", "shq (%s)", "lower (%s)", "upper (%s)", "b64 (%s)", "print (%s)", `default "-" (%s)`,
-	`printf "%%x" (%s)`, `printf "%%X" (%s)`, `printf "%% x" (%s)`, `printf "%%q" (%s)`, `printf "%%+q" (%s)`, `printf "%%s" (%s)`, `printf "%%v" (%s)`,
+	`printf "%%x" (%s)`, `printf "%%X" (%s)`, `printf "%% x" (%s)`, `printf "%%q" (%s)`, `printf "%%+q" (%s)`,
+	`printf "%%s" (%s)`, `printf "%%v" (%s)`,
 }
 
 // TestWhatTemplatesWriteOfSecretsIsRedacted writes a secret among other text by one or two

@@ -95,7 +95,8 @@ func TestRulesCostLittle(t *testing.T) {
 			t.Errorf("%s: the next rule: %+v", path, got)
 		}
 	}
-	if got := Judge([]Rule{rule(t, Fatal, "", "$[?search(@.x, 'y')]")}, Breaker{}, Answer{Status: 200, Body: []byte(`[{}]`)}); got.Verdict != Success {
+	if got := Judge([]Rule{rule(t, Fatal, "", "$[?search(@.x, 'y')]")}, Breaker{},
+		Answer{Status: 200, Body: []byte(`[{}]`)}); got.Verdict != Success {
 		t.Errorf("a member that is not there: %+v", got)
 	}
 }

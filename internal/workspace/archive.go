@@ -127,7 +127,8 @@ func (a *Archived) addFile(archive *tar.Writer, name string) error {
 }
 
 func addLink(archive *tar.Writer, name, target string) error {
-	return archive.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: filepath.ToSlash(target), Mode: 0o777, Format: tar.FormatPAX})
+	return archive.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: filepath.ToSlash(target),
+		Mode: 0o777, Format: tar.FormatPAX})
 }
 
 // linkInside returns the slash-separated path to which a link leads, if that is inside without regard to other links: of a target such as

@@ -73,8 +73,9 @@ func TestWhatASnapshotUnpacksToIsBounded(t *testing.T) {
 		snapshot *bytes.Reader
 		want     string // "": it is extracted
 	}{
-		"fits":              {snapshotOf(t, 0, folder, file("a/b/c", 1000), file("a/b/d", 1000), file("e", 0)), ""},
-		"files":             {snapshotOf(t, 0, file("1", 0), file("2", 0), file("3", 0), file("4", 0), file("5", 0), file("6", 0), file("7", 0)), "more than 2000000 files and folders"},
+		"fits": {snapshotOf(t, 0, folder, file("a/b/c", 1000), file("a/b/d", 1000), file("e", 0)), ""},
+		"files": {snapshotOf(t, 0, file("1", 0), file("2", 0), file("3", 0), file("4", 0), file("5", 0),
+			file("6", 0), file("7", 0)), "more than 2000000 files and folders"},
 		"unlisted folders":  {snapshotOf(t, 0, file("a/b/c/d/e/f/g", 0)), "more than 2000000 files and folders"},
 		"names":             {snapshotOf(t, 0, file(strings.Repeat("n", 41), 0)), "the paths in the snapshot have more than"},
 		"a long path":       {snapshotOf(t, 0, file(strings.Repeat("n/", 2047)+"nn", 0)), "its path has 4096 bytes"},

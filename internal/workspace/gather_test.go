@@ -86,7 +86,8 @@ func TestGatherTakesWhatIsKeptAndWhatLinksLeadTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = Remove(dir) })
-	want := map[string]string{"out/a": "out/a", "out/sub/b": "out/sub/b", "out/near": "out/a", "out/link": "far/away", "out/hard": "other", "out/same": "out/a",
+	want := map[string]string{"out/a": "out/a", "out/sub/b": "out/sub/b", "out/near": "out/a", "out/link": "far/away",
+		"out/hard": "other", "out/same": "out/a",
 		"far/away": "far/away", "other": "other", "unkept": "other", "out/pipe": "out/pipe"}
 	if diff := cmp.Diff(want, gathered(t, dir)); diff != "" {
 		t.Error(diff)
@@ -124,7 +125,8 @@ func TestGatherFailsWithATornArchive(t *testing.T) {
 func TestGatherRefusesPathsThatNothingCouldRemove(t *testing.T) {
 	t.Parallel()
 	archive := tarOf(t, "", strings.Repeat("n/", 2048)+"a")
-	err := Gather(t.Context(), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive)), nil }, t.TempDir(), func(string) bool { return true })
+	err := Gather(t.Context(), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive)), nil },
+		t.TempDir(), func(string) bool { return true })
 	if err == nil || !strings.Contains(err.Error(), "its path has 4097 bytes") {
 		t.Errorf("%.300v", err)
 	}
@@ -134,16 +136,18 @@ func TestGatherRefusesPathsThatNothingCouldRemove(t *testing.T) {
 func TestWhatIsGatheredIsBounded(t *testing.T) {
 	t.Parallel()
 	for want, archive := range map[string][]byte{
-		"":                                tarOf(t, "", "kept/123456", "other/1234567890"),
-		"the files that are kept have":    tarOf(t, "kept/1234567890", "kept/1234567891"),
-		"the paths of the files that are": tarOf(t, "kept/ -> x", "a/1 -> x", "a/2 -> x", "a/3 -> x", "a/4 -> x", "a/5 -> x", "a/6 -> x", "a/7 -> x", "a/8 -> x", "a/9 -> x", "b/1 -> x"),
+		"":                             tarOf(t, "", "kept/123456", "other/1234567890"),
+		"the files that are kept have": tarOf(t, "kept/1234567890", "kept/1234567891"),
+		"the paths of the files that are": tarOf(t, "kept/ -> x", "a/1 -> x", "a/2 -> x", "a/3 -> x", "a/4 -> x", "a/5 -> x",
+			"a/6 -> x", "a/7 -> x", "a/8 -> x", "a/9 -> x", "b/1 -> x"),
 	} {
 		root, err := os.OpenRoot(t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer root.Close()
-		g := &gathering{extraction: extraction{root: root}, keep: func(path string) bool { return strings.HasPrefix(path, "kept/") }, room: 20, names: 31, same: map[string]string{}}
+		g := &gathering{extraction: extraction{root: root},
+			keep: func(path string) bool { return strings.HasPrefix(path, "kept/") }, room: 20, names: 31, same: map[string]string{}}
 		err = g.pass(t.Context(), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive)), nil })
 		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
@@ -165,7 +169,8 @@ func TestWriteTarKeepsWhatAStepNeeds(t *testing.T) {
 	}
 	var out bytes.Buffer
 	archive := tar.NewWriter(&out)
-	if err := errors.Join(WriteTar(t.Context(), archive, dir, func(h *tar.Header) { h.Name, h.Mode = "repo/"+h.Name, h.Mode|0o002 }), archive.Close()); err != nil {
+	if err := errors.Join(WriteTar(t.Context(), archive, dir,
+		func(h *tar.Header) { h.Name, h.Mode = "repo/"+h.Name, h.Mode|0o002 }), archive.Close()); err != nil {
 		t.Fatal(err)
 	}
 	type entry struct {

@@ -141,13 +141,16 @@ func (f failing) Write([]byte) (int, error) { return 0, f.err }
 func TestSelectionsLeaveFilesOut(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	write(t, root, map[string]string{".git/HEAD": "ref", "a/b/tracked": "", "a/other": "", "node/x/y": "", "top": "", "in/.git/HEAD": "ref", "in/f": ""})
+	write(t, root, map[string]string{".git/HEAD": "ref", "a/b/tracked": "", "a/other": "", "node/x/y": "", "top": "",
+		"in/.git/HEAD": "ref", "in/f": ""})
 	for name, c := range map[string]struct {
 		selected workspace.Selection
 		want     []string
 	}{
-		"only":  {workspace.Selection{Only: map[string]bool{"a/b/tracked": true, "in/f": true}}, []string{".git", ".git/HEAD", "a", "a/b", "a/b/tracked", "in", "in/.git", "in/.git/HEAD", "in/f"}},
-		"leave": {workspace.Selection{Leave: map[string]bool{"node": true, "top": true, "in": true}}, []string{".git", ".git/HEAD", "a", "a/b", "a/b/tracked", "a/other"}},
+		"only": {workspace.Selection{Only: map[string]bool{"a/b/tracked": true, "in/f": true}},
+			[]string{".git", ".git/HEAD", "a", "a/b", "a/b/tracked", "in", "in/.git", "in/.git/HEAD", "in/f"}},
+		"leave": {workspace.Selection{Leave: map[string]bool{"node": true, "top": true, "in": true}},
+			[]string{".git", ".git/HEAD", "a", "a/b", "a/b/tracked", "a/other"}},
 	} {
 		to := filepath.Join(t.TempDir(), "copy")
 		if _, err := workspace.Copy(t.Context(), root, to, c.selected); err != nil {
@@ -166,8 +169,10 @@ func TestSelectionsLeaveFilesOut(t *testing.T) {
 // git runs git in a folder, without the configuration of the user.
 func git(t *testing.T, dir string, arguments ...string) string {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir, "-c", "user.name=Ana", "-c", "user.email=ana@example.net", "-c", "protocol.file.allow=always"}, arguments...)...)
-	c.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*")
+	c := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir, "-c", "user.name=Ana", "-c",
+		"user.email=ana@example.net", "-c", "protocol.file.allow=always"}, arguments...)...)
+	c.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_CONFIG_COUNT=1",
+		"GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*")
 	out, err := c.CombinedOutput()
 	if err != nil {
 		t.Fatalf("git %q: %v\n%s", arguments, err, out)
@@ -203,7 +208,8 @@ func TestAGitFileBecomesARepository(t *testing.T) {
 	if _, err := workspace.Copy(t.Context(), tree, copied, workspace.Selection{}); err != nil {
 		t.Fatal(err)
 	}
-	ask := [][]string{{"status", "--porcelain", "--branch"}, {"rev-parse", "HEAD"}, {"log", "--oneline"}, {"ls-files", "--stage"}, {"symbolic-ref", "-q", "HEAD"}}
+	ask := [][]string{{"status", "--porcelain", "--branch"}, {"rev-parse", "HEAD"}, {"log", "--oneline"},
+		{"ls-files", "--stage"}, {"symbolic-ref", "-q", "HEAD"}}
 	want := make([]string, len(ask))
 	for i, question := range ask {
 		want[i] = git(t, tree, question...)
@@ -240,7 +246,8 @@ func TestAGitFileTakesNoOtherRepository(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(warnings) != 4 || !strings.Contains(strings.Join(warnings, "\n"), ".git stays a file, and git will not work there: "+filepath.Join(private, ".git")+" is not the repository of this folder") {
+	if len(warnings) != 4 || !strings.Contains(strings.Join(warnings, "\n"),
+		".git stays a file, and git will not work there: "+filepath.Join(private, ".git")+" is not the repository of this folder") {
 		t.Errorf("%q, want a warning for each .git file", warnings)
 	}
 	if info, err := os.Lstat(filepath.Join(to, ".git")); err != nil || !info.Mode().IsRegular() {

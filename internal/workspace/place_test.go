@@ -75,9 +75,10 @@ func TestPlaceStaysInside(t *testing.T) {
 		"a link through a link":   {workspace.Placed{Name: "a", Archive: true}, link("l", "out/x"), "leads to nothing"},
 		"a link to nothing":       {workspace.Placed{Name: "a", Archive: true}, link("l", "nothing"), "leads to nothing"},
 		"a link by way of a link": {workspace.Placed{Name: "a", Archive: true}, link("l", "out/../w"), "which is outside"},
-		"a device":                {workspace.Placed{Name: "a", Archive: true}, packed(t, &tar.Header{Name: "d", Typeflag: tar.TypeChar}, ""), "neither a file nor a link"},
-		"a torn archive":          {workspace.Placed{Name: "a", Archive: true}, file("x")[:20], "EOF"},
-		"no archive":              {workspace.Placed{Name: "a", Archive: true}, []byte("no archive at all"), "gzip"},
+		"a device": {workspace.Placed{Name: "a", Archive: true},
+			packed(t, &tar.Header{Name: "d", Typeflag: tar.TypeChar}, ""), "neither a file nor a link"},
+		"a torn archive": {workspace.Placed{Name: "a", Archive: true}, file("x")[:20], "EOF"},
+		"no archive":     {workspace.Placed{Name: "a", Archive: true}, []byte("no archive at all"), "gzip"},
 	} {
 		if c.placed.SHA256 == "" {
 			sum := sha256.Sum256(c.text)
@@ -89,7 +90,8 @@ func TestPlaceStaysInside(t *testing.T) {
 	}
 	canceled, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("canceled"))
-	if err := workspace.Place(canceled, dir, workspace.Placed{Name: "x"}, strings.NewReader("x")); err == nil || !strings.Contains(err.Error(), "canceled") {
+	if err := workspace.Place(canceled, dir, workspace.Placed{Name: "x"}, strings.NewReader("x")); err == nil ||
+		!strings.Contains(err.Error(), "canceled") {
 		t.Errorf("after a cancel: %v", err)
 	}
 	if left, err := os.ReadDir(outside); err != nil || len(left) != 1 {

@@ -16,32 +16,33 @@ import (
 func TestProblemsNameTheirPlace(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ file, want string }{
-		"empty":                   {"", "f:1:1: the file is empty"},
-		"comment only":            {"# hi\n", "f:1:1: the file is empty"},
-		"null":                    {"---\n", "f:1:1: the file is empty"},
-		"two documents":           {"a: b\n---\nc: d\n", "f:2:1: a second document starts here; the file may have one only"},
-		"tab below a key":         {"a:\n\tb: 1\n", "f:2:1: a tab cannot indent; use spaces"},
-		"tab after spaces":        {"a:\n  \tb: 1\n", "f:2:3: a tab cannot indent; use spaces"},
-		"at sign":                 {"a:\n  b: @x\n", "f:2:6: found character that cannot start any token"},
-		"list at the root":        {"- a\n", "f:1:1: want a mapping, found a list"},
-		"unclosed list":           {"a: [1,\n\n", "f:1:6: did not find expected node content"},
-		"dedent":                  {"x:\n  a:\n    - b\n   c: d\n", "f:4:4: did not find expected key"},
-		"tab":                     {"a: b\n\tc: d\n", "f:2:1: a tab cannot indent; use spaces"},
-		"colon in a value":        {"z: y\na: b: c\n", "f:2:5: mapping values are not allowed in this context"},
-		"unknown escape":          {"a: \"\\q\"\n", "f:1:5: found unknown escape character"},
-		"unknown anchor":          {"a: 1\nx: [b, *nope]\n", "f:2:8: the alias *nope names no anchor above it"},
-		"cycle":                   {"a: &x [*x]\n", "f:1:8: the alias *x is inside the node that it names"},
-		"no UTF-8":                {"a: b\nc: \xff\n", "f:2:4: byte 0xff is not UTF-8"},
-		"control character":       {"a: \x01b\n", "f:1:4: the control character 0x01 is not allowed"},
-		"repeated key":            {"a: 1\nb: 2\na: 3\n", "f:3:1: the key \"a\" is already at 1:1"},
-		"repeated merge":          {"x: &x {q: 1}\ny:\n  <<: *x\n  <<: *x\n", "f:4:3: the key \"<<\" is already at 3:3"},
-		"merge of a string":       {"x:\n  <<: b\n", "f:2:7: << wants a mapping or a list of mappings, found a string"},
-		"key that is a boolean":   {"true: 1\n", "f:1:1: the key true is a boolean; put it in quotes"},
-		"key that is a list":      {"? [a]\n: c\n", "f:1:3: a key must be a string"},
-		"empty key":               {"\"\": c\n", "f:1:1: a key must not be empty"},
-		"tag that does not fit":   {"a: !!int foo\n", "f:1:4: \"foo\" is not what its tag !!int says"},
-		"tag that is not known":   {"a: !foo b\n", "f:1:4: the tag !foo is not known"},
-		"two faults":              {"true: 1\na: 1\na: 1\n", "f:1:1: the key true is a boolean; put it in quotes\nf:3:1: the key \"a\" is already at 2:1"},
+		"empty":                 {"", "f:1:1: the file is empty"},
+		"comment only":          {"# hi\n", "f:1:1: the file is empty"},
+		"null":                  {"---\n", "f:1:1: the file is empty"},
+		"two documents":         {"a: b\n---\nc: d\n", "f:2:1: a second document starts here; the file may have one only"},
+		"tab below a key":       {"a:\n\tb: 1\n", "f:2:1: a tab cannot indent; use spaces"},
+		"tab after spaces":      {"a:\n  \tb: 1\n", "f:2:3: a tab cannot indent; use spaces"},
+		"at sign":               {"a:\n  b: @x\n", "f:2:6: found character that cannot start any token"},
+		"list at the root":      {"- a\n", "f:1:1: want a mapping, found a list"},
+		"unclosed list":         {"a: [1,\n\n", "f:1:6: did not find expected node content"},
+		"dedent":                {"x:\n  a:\n    - b\n   c: d\n", "f:4:4: did not find expected key"},
+		"tab":                   {"a: b\n\tc: d\n", "f:2:1: a tab cannot indent; use spaces"},
+		"colon in a value":      {"z: y\na: b: c\n", "f:2:5: mapping values are not allowed in this context"},
+		"unknown escape":        {"a: \"\\q\"\n", "f:1:5: found unknown escape character"},
+		"unknown anchor":        {"a: 1\nx: [b, *nope]\n", "f:2:8: the alias *nope names no anchor above it"},
+		"cycle":                 {"a: &x [*x]\n", "f:1:8: the alias *x is inside the node that it names"},
+		"no UTF-8":              {"a: b\nc: \xff\n", "f:2:4: byte 0xff is not UTF-8"},
+		"control character":     {"a: \x01b\n", "f:1:4: the control character 0x01 is not allowed"},
+		"repeated key":          {"a: 1\nb: 2\na: 3\n", "f:3:1: the key \"a\" is already at 1:1"},
+		"repeated merge":        {"x: &x {q: 1}\ny:\n  <<: *x\n  <<: *x\n", "f:4:3: the key \"<<\" is already at 3:3"},
+		"merge of a string":     {"x:\n  <<: b\n", "f:2:7: << wants a mapping or a list of mappings, found a string"},
+		"key that is a boolean": {"true: 1\n", "f:1:1: the key true is a boolean; put it in quotes"},
+		"key that is a list":    {"? [a]\n: c\n", "f:1:3: a key must be a string"},
+		"empty key":             {"\"\": c\n", "f:1:1: a key must not be empty"},
+		"tag that does not fit": {"a: !!int foo\n", "f:1:4: \"foo\" is not what its tag !!int says"},
+		"tag that is not known": {"a: !foo b\n", "f:1:4: the tag !foo is not known"},
+		"two faults": {"true: 1\na: 1\na: 1\n",
+			"f:1:1: the key true is a boolean; put it in quotes\nf:3:1: the key \"a\" is already at 2:1"},
 		"too large":               {strings.Repeat("#", 300), "f:1:1: the file has more than 256 bytes"},
 		"column counts letters":   {"ü: {é: 1, é: 2}\n", "f:1:11: the key \"é\" is already at 1:5"},
 		"too deep":                {"a: " + strings.Repeat("[", 110) + strings.Repeat("]", 110), "f:1:103: there are more than 100 levels"},
@@ -76,11 +77,12 @@ func TestParseAllReadsEveryDocument(t *testing.T) {
 		keys []string // the first of each document
 		want string
 	}{
-		"none":             {"", nil, ""},
-		"only comments":    {"# nothing yet\n", nil, ""},
-		"two":              {"a: 1\n---\nb: 2\n", []string{"a", "b"}, ""},
-		"an empty one":     {"---\n---\nb: 2\n---\n", []string{"b"}, ""},
-		"faults of each":   {"a: 1\na: 2\n---\n- x\n---\nc: 1", nil, "f:2:1: the key \"a\" is already at 1:1\nf:4:1: want a mapping, found a list"},
+		"none":          {"", nil, ""},
+		"only comments": {"# nothing yet\n", nil, ""},
+		"two":           {"a: 1\n---\nb: 2\n", []string{"a", "b"}, ""},
+		"an empty one":  {"---\n---\nb: 2\n---\n", []string{"b"}, ""},
+		"faults of each": {"a: 1\na: 2\n---\n- x\n---\nc: 1", nil,
+			"f:2:1: the key \"a\" is already at 1:1\nf:4:1: want a mapping, found a list"},
 		"a broken one":     {"a: 1\n---\nb: [\n", nil, "f:3:4: did not find expected node content"},
 		"too large in all": {bomb + bomb, nil, "f:5:52: there are more than 100000 keys and values once aliases are expanded"},
 		"not UTF-8":        {"a: \xff", nil, "f:1:4: byte 0xff is not UTF-8"},
@@ -254,7 +256,8 @@ func TestFurtherProblemsAreCounted(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"a: &x {b: 1}\nc: *x\n", "a: [1,\n", "<<: {a: b}\n", "a: !!int x", "? a\n: b", "a: |\n  b\n c", "--- a\n...\n---\n"} {
+	for _, seed := range []string{"a: &x {b: 1}\nc: *x\n", "a: [1,\n", "<<: {a: b}\n", "a: !!int x", "? a\n: b",
+		"a: |\n  b\n c", "--- a\n...\n---\n"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

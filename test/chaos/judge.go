@@ -78,8 +78,9 @@ func (w *World) Judge(ctx context.Context) (Verdict, error) {
 // everything is more events than a test makes.
 const everything = 1_000_000
 
-// recorded reads the events of all actions. While fewer are there than the actions' last states say, transactions of other tests on the same
-// server may delay some, so it fails until ctx is nearly over; then it returns what there is, for the judge.
+// recorded reads the events of all actions. While fewer are there than the actions' last states say, transactions of
+// other tests on the same server may delay some, so it fails until ctx is nearly over; then it returns what there is,
+// for the judge.
 func (w *World) recorded(ctx context.Context, states []queue.ActionState) ([]action.Event, error) {
 	want := 0
 	for _, a := range states {
@@ -133,7 +134,8 @@ func (v *Verdict) history(a queue.ActionState, events []action.Event) {
 			v.fault(a, "ended %s with seq %d, and has later events", e.Status, e.Seq)
 		}
 		if i > 0 && (e.Attempt < events[i-1].Attempt || e.Spent < events[i-1].Spent || e.Spent > events[i-1].Spent+1) {
-			v.fault(a, "seq %d goes from attempt %d, spent %d to attempt %d, spent %d", e.Seq, events[i-1].Attempt, events[i-1].Spent, e.Attempt, e.Spent)
+			v.fault(a, "seq %d goes from attempt %d, spent %d to attempt %d, spent %d", e.Seq, events[i-1].Attempt,
+				events[i-1].Spent, e.Attempt, e.Spent)
 		}
 		switch {
 		case e.Status == action.Backoff && e.Until.IsZero():

@@ -110,7 +110,8 @@ func (w *World) Ended(ctx context.Context, limit time.Duration) error {
 	})
 	if err != nil && len(left) > 0 {
 		a := left[0]
-		err = fmt.Errorf("%w; live is %s %s %s attempt %d, run at %s: %s", err, a.Name, a.ID, a.Thread.Status, a.Thread.Attempt, a.Thread.RunAt, a.Error)
+		err = fmt.Errorf("%w; live is %s %s %s attempt %d, run at %s: %s", err, a.Name, a.ID, a.Thread.Status,
+			a.Thread.Attempt, a.Thread.RunAt, a.Error)
 	}
 	return err
 }

@@ -121,7 +121,8 @@ func TestMissingPostgreSQLIsNamed(t *testing.T) {
 	t.Parallel()
 	p := newProject(t)
 	p.commit(t, 1)
-	said := refused(t, fault.ExitUnavailable, p, filepath.Join(p.dir, ".waybill"), "ship", "--store", "postgres://waybill:secret@127.0.0.1:1/waybill")
+	said := refused(t, fault.ExitUnavailable, p, filepath.Join(p.dir, ".waybill"), "ship", "--store",
+		"postgres://waybill:secret@127.0.0.1:1/waybill")
 	wantText(t, said, "no PostgreSQL answers on 127.0.0.1:1")
 	if strings.Contains(said, "secret") {
 		t.Errorf("the password shows: %s", said)

@@ -64,7 +64,8 @@ func TestEngineAndItsImportsAreTakenFromTheCommit(t *testing.T) {
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(files))); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
-	if text := string(files["internal/former/pipeline/engine.go"]); !strings.Contains(text, `"github.com/waybill-dev/waybill/internal/former/cron"`) {
+	if text := string(files["internal/former/pipeline/engine.go"]); !strings.Contains(text,
+		`"github.com/waybill-dev/waybill/internal/former/cron"`) {
 		t.Errorf("the engine imports today's packages: %s", text)
 	}
 }
@@ -85,7 +86,8 @@ func TestRulesAreChangedInTheCommitsEngine(t *testing.T) {
 	if got, want := string(files["internal/former/pipeline/flight.go"]), "two, two and two"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	for _, c := range []change{{"two is one", "flight.go", "two", "one"}, {"three is one", "flight.go", "three", "one"}, {"there is a file", "fold.go", "one", "two"}} {
+	for _, c := range []change{{"two is one", "flight.go", "two", "one"}, {"three is one", "flight.go", "three", "one"},
+		{"there is a file", "fold.go", "one", "two"}} {
 		if err := files.change([]change{c}); err == nil || !strings.Contains(err.Error(), c.rule) {
 			t.Errorf("%s: got %v, want an error that names the rule", c.rule, err)
 		}

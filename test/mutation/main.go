@@ -30,7 +30,8 @@ const limit = 10 * time.Minute
 
 func main() {
 	only := flag.String("only", "", "run the mutations whose rule contains this text")
-	tests := flag.String("run", "", "run the engine's tests that match this pattern, as go test does; a mutation that survives may be caught by others")
+	tests := flag.String("run", "",
+		"run the engine's tests that match this pattern, as go test does; a mutation that survives may be caught by others")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		flag.Usage()
@@ -84,7 +85,8 @@ func (m mutation) test(ctx context.Context, tests string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit+time.Minute, errors.New("the test run does not end"))
 	defer cancel()
-	command := exec.CommandContext(ctx, "go", "test", "-vet=off", "-overlay", overlay, "-failfast", "-timeout", limit.String(), "-run", tests, "./"+engine,
+	command := exec.CommandContext(ctx, "go", "test", "-vet=off", "-overlay", overlay, "-failfast", "-timeout",
+		limit.String(), "-run", tests, "./"+engine,
 		"-rapid.nofailfile", "-rapid.shrinktime=1ms")
 	out, err := command.CombinedOutput()
 	switch {

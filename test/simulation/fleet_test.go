@@ -156,7 +156,8 @@ func cutOff(ctx context.Context) action.Outcome {
 
 // build registers the artifact, and is then complete.
 func (f *fleet) build(ctx context.Context, step *action.StepRef) error {
-	artifact := pipeline.RevisionArtifact{Label: "any", Name: "app", Digest: fmt.Sprintf("%064d", step.Revision), Size: 1, Blob: fmt.Sprint(step.Revision)}
+	artifact := pipeline.RevisionArtifact{Label: "any", Name: "app", Digest: fmt.Sprintf("%064d", step.Revision), Size: 1,
+		Blob: fmt.Sprint(step.Revision)}
 	if err := f.log.RegisterArtifact(ctx, step.Pipeline, step.Revision, artifact); err != nil {
 		return err
 	}

@@ -113,7 +113,8 @@ func call(do func(context.Context) error) func(context.Context) (struct{}, error
 	return func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx) }
 }
 
-func (l *line) CompleteAndClaim(ctx context.Context, owner queue.Instance, completions []queue.Completion, wants []queue.Want) (queue.Turned, error) {
+func (l *line) CompleteAndClaim(ctx context.Context, owner queue.Instance, completions []queue.Completion,
+	wants []queue.Want) (queue.Turned, error) {
 	return write(ctx, l, "CompleteAndClaim", func(ctx context.Context) (queue.Turned, error) {
 		return l.log.CompleteAndClaim(ctx, owner, completions, wants)
 	})

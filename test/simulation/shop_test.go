@@ -16,7 +16,8 @@ const shops = 8
 // shop returns a version of the pipeline shop: a build, two hosts in lab, and in parallel behind it
 // three hosts in east and one in west. Every other version is one edit away from version 0.
 func shop(version int) pipeline.Definition {
-	d := pipeline.Definition{Pipeline: "shop", Order: pipeline.Runnable, Service: pipeline.Service{Name: "shop", Manager: "none"}, Stages: []pipeline.Stage{
+	d := pipeline.Definition{Pipeline: "shop", Order: pipeline.Runnable, Service: pipeline.Service{Name: "shop",
+		Manager: "none"}, Stages: []pipeline.Stage{
 		{Name: "build", Kind: pipeline.BuildStage, Queue: pipeline.FIFO, OnFailure: pipeline.Release,
 			Build: &pipeline.Build{File: ".wharf-ci.yml", Policy: policy, Artifacts: []pipeline.Artifact{{Label: "any", Path: "out/app"}}}},
 		stage("lab", "build", 2, "ash", "birch"),
@@ -30,7 +31,8 @@ func shop(version int) pipeline.Definition {
 		d.Stages[2] = stage("east", "lab", 2, "elm", "gum")
 	case 3: // a step is introduced
 		for i := range d.Stages[1:] {
-			d.Stages[1+i].Chain = slices.Insert(slices.Clone(d.Stages[1+i].Chain), 2, pipeline.Step{Name: "warmed", Event: "host-warmed", Run: []string{"./warm"}, Policy: policy})
+			d.Stages[1+i].Chain = slices.Insert(slices.Clone(d.Stages[1+i].Chain), 2,
+				pipeline.Step{Name: "warmed", Event: "host-warmed", Run: []string{"./warm"}, Policy: policy})
 		}
 	case 4: // a stage is inserted
 		d.Stages[2].After, d.Stages[3].After = []string{"mid"}, []string{"mid"}
@@ -39,7 +41,8 @@ func shop(version int) pipeline.Definition {
 		d.Stages[3].After = []string{"east"}
 	case 6: // a batch, another queue, other limits
 		d.Batches = []pipeline.Batch{{Name: "live", Stages: []string{"lab"}, Queue: pipeline.FIFO}}
-		d.Stages[2].Queue, d.Stages[2].Groups[0].MaxParallel, d.Stages[2].Groups[0].MaxFailed = pipeline.Latest, pipeline.Limit{N: 1}, pipeline.Limit{N: 1}
+		d.Stages[2].Queue, d.Stages[2].Groups[0].MaxParallel, d.Stages[2].Groups[0].MaxFailed = pipeline.Latest, pipeline.Limit{
+			N: 1}, pipeline.Limit{N: 1}
 	case 7: // deployments side by side in each stage
 		for i := range d.Stages[1:] {
 			d.Stages[1+i].Queue = pipeline.NoQueue
@@ -55,7 +58,8 @@ func stage(name, after string, parallel int, hosts ...string) pipeline.Stage {
 	for _, h := range hosts {
 		g.Hosts = append(g.Hosts, pipeline.Host{Name: h, URL: "local://" + h, Arch: "any"})
 	}
-	return pipeline.Stage{Name: name, Kind: pipeline.HostStage, After: []string{after}, Queue: pipeline.FIFO, OnFailure: pipeline.Release, Groups: []pipeline.Group{g},
+	return pipeline.Stage{Name: name, Kind: pipeline.HostStage, After: []string{after}, Queue: pipeline.FIFO,
+		OnFailure: pipeline.Release, Groups: []pipeline.Group{g},
 		Chain: []pipeline.Step{
 			{Name: pipeline.Replicate, Event: pipeline.HostReplicated, Policy: policy},
 			{Name: pipeline.Deploy, Event: pipeline.HostDeployed, Policy: policy},

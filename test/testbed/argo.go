@@ -44,7 +44,8 @@ func Argo(t testing.TB, cluster *Cluster) *Controller {
 	cluster.Apply(t, settings)
 	run := &service{
 		name: "argo", dir: t.TempDir(),
-		argv: []string{controller, "--kubeconfig", cluster.Kubeconfig, "--namespace", "argo", "--executor-image", "none", "--qps", "1000", "--burst", "1000"},
+		argv: []string{controller, "--kubeconfig", cluster.Kubeconfig, "--namespace", "argo", "--executor-image", "none",
+			"--qps", "1000", "--burst", "1000"},
 		died: cluster.fail,
 		env:  []string{"LEADER_ELECTION_DISABLE=true", "DEFAULT_REQUEUE_TIME=100ms"},
 	}

@@ -44,7 +44,8 @@ func workerImage(t testing.TB, waybill string, files map[string][]byte) []byte {
 	}
 	git := systemProgram(t, "git", "git")
 	added := map[string]bool{}
-	for name, path := range map[string]string{"usr/local/bin/waybill": waybill, "usr/bin/git": git, "usr/bin/git-upload-pack": git, "bin/sh": systemProgram(t, "busybox", "busybox-static")} {
+	for name, path := range map[string]string{"usr/local/bin/waybill": waybill, "usr/bin/git": git,
+		"usr/bin/git-upload-pack": git, "bin/sh": systemProgram(t, "busybox", "busybox-static")} {
 		add(name, read(path))
 		for _, library := range libraries(t, path) {
 			if !added[library] {

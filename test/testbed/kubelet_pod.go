@@ -94,7 +94,8 @@ func (p *podRun) run() {
 }
 
 func waitingStatus(c corev1.Container, reason, message string) corev1.ContainerStatus {
-	return corev1.ContainerStatus{Name: c.Name, Image: c.Image, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}
+	return corev1.ContainerStatus{Name: c.Name, Image: c.Image,
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}
 }
 
 // set changes the status and reports it, as often as it takes.
@@ -218,7 +219,8 @@ func (p *podRun) container(c corev1.Container, init bool) int {
 		reason = "OOMKilled"
 	}
 	p.mutex.Unlock()
-	p.setContainer(c.Name, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: int32(code), Reason: reason, FinishedAt: metav1.Now()}})
+	p.setContainer(c.Name,
+		corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: int32(code), Reason: reason, FinishedAt: metav1.Now()}})
 	return code
 }
 
@@ -241,7 +243,8 @@ const mountAccount = `mount -t tmpfs tmpfs /run && mkdir -p /var/run/secrets/kub
 
 // account writes the files of the pod's account, and returns the variables by which its cluster is found.
 func (p *podRun) account() ([]string, error) {
-	token, err := p.k.client.CoreV1().ServiceAccounts(p.pod.Namespace).CreateToken(p.ctx, p.pod.Spec.ServiceAccountName, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := p.k.client.CoreV1().ServiceAccounts(p.pod.Namespace).
+		CreateToken(p.ctx, p.pod.Spec.ServiceAccountName, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -356,7 +359,8 @@ func (p *podRun) remove(grace time.Duration) {
 	}
 	now, uid := int64(0), p.pod.UID
 	for p.ctx.Err() == nil {
-		err := p.k.client.CoreV1().Pods(p.pod.Namespace).Delete(p.ctx, p.pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &uid}})
+		err := p.k.client.CoreV1().Pods(p.pod.Namespace).
+			Delete(p.ctx, p.pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &uid}})
 		if err == nil || strings.Contains(err.Error(), "not found") {
 			return
 		}

@@ -41,7 +41,8 @@ func Node(t testing.TB) *Cluster {
 	if os.Geteuid() != 0 {
 		t.Fatal("testbed: a node needs root: it makes namespaces and control groups")
 	}
-	for name, pkg := range map[string]string{"containerd": "containerd", "ctr": "containerd", "runc": "runc", "iptables": "iptables", "ip": "iproute2"} {
+	for name, pkg := range map[string]string{"containerd": "containerd", "ctr": "containerd", "runc": "runc",
+		"iptables": "iptables", "ip": "iproute2"} {
 		systemProgram(t, name, pkg)
 	}
 	if _, err := os.Stat(pluginFolder); err != nil {
@@ -62,7 +63,8 @@ func Node(t testing.TB) *Cluster {
 	c.startNetwork(t, busybox)
 	c.startServer(t, kube, "http://127.0.0.1:2379", "http://127.0.0.1:2380", nodeAddress+":6443")
 	for _, component := range [][]string{
-		{"kube-controller-manager", "--use-service-account-credentials", "--service-account-private-key-file=" + filepath.Join(folder, "accounts.key"),
+		{"kube-controller-manager", "--use-service-account-credentials",
+			"--service-account-private-key-file=" + filepath.Join(folder, "accounts.key"),
 			"--root-ca-file=" + c.Config.CAFile, "--controllers=*,-nodeipam"},
 		{"kube-scheduler"},
 	} {
@@ -85,7 +87,8 @@ const (
 func (c *Cluster) startNetwork(t testing.TB, busybox string) {
 	t.Helper()
 	done := filepath.Join(c.folder, "network-is-up")
-	script := "set -e; ip link set lo up; ip address add " + nodeAddress + "/32 dev lo; ip route add 10.96.0.0/16 dev lo; echo 1 > /proc/sys/net/ipv4/ip_forward; " +
+	script := "set -e; ip link set lo up; ip address add " + nodeAddress +
+		"/32 dev lo; ip route add 10.96.0.0/16 dev lo; echo 1 > /proc/sys/net/ipv4/ip_forward; " +
 		": > " + done + "; exec " + busybox + " sleep 2147483647"
 	network := &service{
 		name: "network", dir: c.folder, died: c.fail,
@@ -190,7 +193,8 @@ imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
 `
 
-// ImportBusybox makes an image on the node that has busybox under the names of its programs, which run as a user: ana, who has no rights, or as root if it is "".
+// ImportBusybox makes an image on the node that has busybox under the names of its programs, which run as a user: ana,
+// who has no rights, or as root if it is "".
 func (c *Cluster) ImportBusybox(t testing.TB, name, user string) {
 	t.Helper()
 	c.load(t, name, user, busyboxImage(t, systemProgram(t, "busybox", "busybox-static")), "/bin/sh")
@@ -219,7 +223,8 @@ func (c *Cluster) load(t testing.TB, name, user string, layer []byte, command ..
 // OnNode returns the arguments with which a program runs on the node, with its files, processes and network.
 func (c *Cluster) OnNode(argv ...string) []string {
 	namespaces := fmt.Sprintf("/proc/%d/ns/", c.machine.processID())
-	return append([]string{"nsenter", "--net=" + namespaces + "net", "--mount=" + namespaces + "mnt", "--pid=" + namespaces + "pid_for_children", "--"}, argv...)
+	return append([]string{"nsenter", "--net=" + namespaces + "net", "--mount=" + namespaces + "mnt",
+		"--pid=" + namespaces + "pid_for_children", "--"}, argv...)
 }
 
 // imageArchive returns an image of one layer, as docker save writes it.

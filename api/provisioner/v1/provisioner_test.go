@@ -14,9 +14,11 @@ import (
 )
 
 func sound() provisionerv1.CreateWorker {
-	return provisionerv1.CreateWorker{BuildID: 41, Project: "shop / web", Instance: "shop", Nonce: strings.Repeat("n", 20), File: "ci/.wharf-ci.yml",
-		Inputs:     map[string]string{"log-level": "debug"},
-		Repository: &provisionerv1.Repository{URL: "https://example.org/shop.git", Commit: strings.Repeat("a", 40), Subdirectory: "web", Credential: "github"}}
+	return provisionerv1.CreateWorker{BuildID: 41, Project: "shop / web", Instance: "shop",
+		Nonce: strings.Repeat("n", 20), File: "ci/.wharf-ci.yml",
+		Inputs: map[string]string{"log-level": "debug"},
+		Repository: &provisionerv1.Repository{URL: "https://example.org/shop.git", Commit: strings.Repeat("a", 40),
+			Subdirectory: "web", Credential: "github"}}
 }
 
 func TestEveryFieldHasABound(t *testing.T) {
@@ -29,29 +31,35 @@ func TestEveryFieldHasABound(t *testing.T) {
 		many[fmt.Sprint("v", i)] = "x"
 	}
 	for want, edit := range map[string]func(*provisionerv1.CreateWorker){
-		"buildId: want a number above zero":        func(c *provisionerv1.CreateWorker) { c.BuildID = -1 },
-		"project: want at most 100 bytes":          func(c *provisionerv1.CreateWorker) { c.Project = "a\x1b[2J" },
-		"project: want a name, not a path":         func(c *provisionerv1.CreateWorker) { c.Project = "../../x" },
-		"projectId: want at most 100 digits":       func(c *provisionerv1.CreateWorker) { c.ProjectID = "4-secretname-x" },
-		"instance: want at most 100 letters":       func(c *provisionerv1.CreateWorker) { c.Instance = "../shop" },
-		"nonce: want 16 to 100":                    func(c *provisionerv1.CreateWorker) { c.Nonce = "short" },
-		"repository: want either":                  func(c *provisionerv1.CreateWorker) { c.Snapshot = "sha256/x" },
-		"file: want a path inside the workspace":   func(c *provisionerv1.CreateWorker) { c.File = "../.wharf-ci.yml" },
-		"environment: want at most 4096 bytes":     func(c *provisionerv1.CreateWorker) { c.Environment = strings.Repeat("x", 5000) },
-		"repository.subdirectory: want a path":     func(c *provisionerv1.CreateWorker) { c.Repository.Subdirectory = "a/../../b" },
-		"repository.credential: want the name":     func(c *provisionerv1.CreateWorker) { c.Repository.Credential = "../key" },
-		"stages: want at most 500":                 func(c *provisionerv1.CreateWorker) { c.Stages = make([]string, 501) },
-		"stages[0]: want at most 4096 bytes":       func(c *provisionerv1.CreateWorker) { c.Stages = []string{"a\n"} },
-		"inputs: want names of 1 to 100 bytes":     func(c *provisionerv1.CreateWorker) { c.Inputs = map[string]string{"a=b": "x"} },
-		"inputs: want values of at most":           func(c *provisionerv1.CreateWorker) { c.Inputs = map[string]string{"a": strings.Repeat("x", 300<<10)} },
+		"buildId: want a number above zero":      func(c *provisionerv1.CreateWorker) { c.BuildID = -1 },
+		"project: want at most 100 bytes":        func(c *provisionerv1.CreateWorker) { c.Project = "a\x1b[2J" },
+		"project: want a name, not a path":       func(c *provisionerv1.CreateWorker) { c.Project = "../../x" },
+		"projectId: want at most 100 digits":     func(c *provisionerv1.CreateWorker) { c.ProjectID = "4-secretname-x" },
+		"instance: want at most 100 letters":     func(c *provisionerv1.CreateWorker) { c.Instance = "../shop" },
+		"nonce: want 16 to 100":                  func(c *provisionerv1.CreateWorker) { c.Nonce = "short" },
+		"repository: want either":                func(c *provisionerv1.CreateWorker) { c.Snapshot = "sha256/x" },
+		"file: want a path inside the workspace": func(c *provisionerv1.CreateWorker) { c.File = "../.wharf-ci.yml" },
+		"environment: want at most 4096 bytes":   func(c *provisionerv1.CreateWorker) { c.Environment = strings.Repeat("x", 5000) },
+		"repository.subdirectory: want a path":   func(c *provisionerv1.CreateWorker) { c.Repository.Subdirectory = "a/../../b" },
+		"repository.credential: want the name":   func(c *provisionerv1.CreateWorker) { c.Repository.Credential = "../key" },
+		"stages: want at most 500":               func(c *provisionerv1.CreateWorker) { c.Stages = make([]string, 501) },
+		"stages[0]: want at most 4096 bytes":     func(c *provisionerv1.CreateWorker) { c.Stages = []string{"a\n"} },
+		"inputs: want names of 1 to 100 bytes":   func(c *provisionerv1.CreateWorker) { c.Inputs = map[string]string{"a=b": "x"} },
+		"inputs: want values of at most": func(c *provisionerv1.CreateWorker) {
+			c.Inputs = map[string]string{"a": strings.Repeat("x", 300<<10)}
+		},
 		"variables: want at most 500":              func(c *provisionerv1.CreateWorker) { c.Variables = many },
 		"variables: want values of at most 262144": func(c *provisionerv1.CreateWorker) { c.Variables = map[string]string{"a": "x\x00"} },
 		"earlier: want it with a repository": func(c *provisionerv1.CreateWorker) {
 			c.Repository, c.Snapshot, c.Earlier = nil, "sha256/x", &provisionerv1.Earlier{BuildID: 40, Bundle: "x"}
 		},
-		"earlier.buildId: want the number of":       func(c *provisionerv1.CreateWorker) { c.Earlier = &provisionerv1.Earlier{BuildID: 41, Bundle: "x"} },
-		"earlier.bundle: want a key":                func(c *provisionerv1.CreateWorker) { c.Earlier = &provisionerv1.Earlier{BuildID: 40} },
-		"earlier.bundle: want at most 4096 bytes":   func(c *provisionerv1.CreateWorker) { c.Earlier = &provisionerv1.Earlier{BuildID: 40, Bundle: "a\n"} },
+		"earlier.buildId: want the number of": func(c *provisionerv1.CreateWorker) {
+			c.Earlier = &provisionerv1.Earlier{BuildID: 41, Bundle: "x"}
+		},
+		"earlier.bundle: want a key": func(c *provisionerv1.CreateWorker) { c.Earlier = &provisionerv1.Earlier{BuildID: 40} },
+		"earlier.bundle: want at most 4096 bytes": func(c *provisionerv1.CreateWorker) {
+			c.Earlier = &provisionerv1.Earlier{BuildID: 40, Bundle: "a\n"}
+		},
 		"revision: want at most 4096 bytes without": func(c *provisionerv1.CreateWorker) { c.Revision = "\x07" },
 	} {
 		c := sound()
@@ -72,8 +80,10 @@ func TestTheDigestIsOfAllThatIsAskedFor(t *testing.T) {
 		t.Errorf("%s, then %s", first, again)
 	}
 	for name, edit := range map[string]func(*provisionerv1.CreateWorker){
-		"input": func(c *provisionerv1.CreateWorker) { c.Inputs["log-level"] = "info" }, "commit": func(c *provisionerv1.CreateWorker) { c.Repository.Commit = "b" },
-		"nonce": func(c *provisionerv1.CreateWorker) { c.Nonce = "b" }, "stages": func(c *provisionerv1.CreateWorker) { c.Stages = []string{"a"} },
+		"input":  func(c *provisionerv1.CreateWorker) { c.Inputs["log-level"] = "info" },
+		"commit": func(c *provisionerv1.CreateWorker) { c.Repository.Commit = "b" },
+		"nonce":  func(c *provisionerv1.CreateWorker) { c.Nonce = "b" },
+		"stages": func(c *provisionerv1.CreateWorker) { c.Stages = []string{"a"} },
 	} {
 		c := sound()
 		edit(&c)
@@ -107,7 +117,8 @@ func TestAPauseHasBounds(t *testing.T) {
 	}))
 	defer server.Close()
 	client := &provisionerv1.Client{URL: server.URL, Token: func() (string, error) { return "token", nil }}
-	for given, want := range map[string]time.Duration{"": 0, "7": 7 * time.Second, "-7": 0, "soon": 0, "2000000000": 10 * time.Minute, "99999999999999999999": 0} {
+	for given, want := range map[string]time.Duration{"": 0, "7": 7 * time.Second, "-7": 0, "soon": 0,
+		"2000000000": 10 * time.Minute, "99999999999999999999": 0} {
 		after = given
 		made, err := client.Create(t.Context(), sound())
 		if err != nil || made.Waiting == nil || made.Retry != want {

@@ -27,7 +27,8 @@ func StatusOf(name string) Status {
 	return Status_STATUS_UNSPECIFIED
 }
 
-// Name returns the name of a status, such as TimedOut. That of one that this program does not know is its String, which is the name of none.
+// Name returns the name of a status, such as TimedOut. That of one that this program does not know is its String, which
+// is the name of none.
 func (x Status) Name() string {
 	for _, s := range statusNames() {
 		if s.status == x {

@@ -84,7 +84,8 @@ func (s *Server) describeExecution(r *http.Request) (any, *refusal) {
 	if e == nil {
 		return nil, &refusal{code: "ExecutionDoesNotExist"}
 	}
-	answer := map[string]any{"executionArn": e.ARN, "stateMachineArn": "", "status": e.Status, "startDate": seconds(e.StartedAt), "input": e.Input}
+	answer := map[string]any{"executionArn": e.ARN, "stateMachineArn": "", "status": e.Status,
+		"startDate": seconds(e.StartedAt), "input": e.Input}
 	if !e.EndedAt.IsZero() {
 		answer["stopDate"] = seconds(e.EndedAt)
 	}

@@ -44,7 +44,8 @@ func clocksDiffer(t *testing.T, url string) {
 	w.must(err)
 	now, err := store.Now(t.Context(), w.db)
 	w.must(err)
-	for name, at := range map[string]time.Time{"creation": b.CreatedAt, "progress": b.LastProgressAt, "lease": b.LeaseUntil, "acknowledgement": b.AcknowledgedAt} {
+	for name, at := range map[string]time.Time{"creation": b.CreatedAt, "progress": b.LastProgressAt,
+		"lease": b.LeaseUntil, "acknowledgement": b.AcknowledgedAt} {
 		if now.Sub(at).Abs() > time.Hour {
 			t.Errorf("the %s is at %s; the database has %s", name, at, now)
 		}

@@ -59,16 +59,19 @@ func TestWorkersThatServeNothingAreJudged(t *testing.T) {
 		"waits for too long without a reason": {build.Scheduling, 11 * time.Minute, 0, Worker{Status: build.WorkerPending, Age: 11 * time.Minute},
 			build.Failed, "WorkerNotStarted", "the worker has not started within 10m0s"},
 		"the build was queued before": {build.Scheduling, time.Hour, 0, Worker{Status: build.WorkerPending, Age: 9 * time.Minute}, "", "", ""},
-		"clones":                      {build.Scheduling, 30 * time.Minute, 0, Worker{Status: build.WorkerPending, Began: true, Age: 30 * time.Minute}, "", "", ""},
+		"clones": {build.Scheduling, 30 * time.Minute, 0,
+			Worker{Status: build.WorkerPending, Began: true, Age: 30 * time.Minute}, "", "", ""},
 		"clones for too long": {build.Scheduling, time.Hour, 0, Worker{Status: build.WorkerPending, Began: true, Age: time.Hour},
 			build.Failed, "WorkerNotStarted", "the worker has not started within 40m0s"},
-		"ended":                     {build.Running, time.Hour, 59 * time.Minute, Worker{Status: build.WorkerEnded, Reason: "Evicted: low"}, build.Lost, "WorkerLost", "Evicted: low"},
+		"ended": {build.Running, time.Hour, 59 * time.Minute,
+			Worker{Status: build.WorkerEnded, Reason: "Evicted: low"}, build.Lost, "WorkerLost", "Evicted: low"},
 		"ended, and was heard from": {build.Running, time.Hour, time.Hour + time.Second, Worker{Status: build.WorkerEnded}, "", "", ""},
 		"ended at once":             {build.Scheduling, 29 * time.Second, 0, Worker{Status: build.WorkerEnded}, "", "", ""},
 		"ended before":              {build.Completed, time.Hour, 0, Worker{Status: build.WorkerEnded}, "", "", ""},
 		"unknown":                   {build.Running, time.Hour, 0, Worker{Status: build.WorkerUnknown, Reason: "NodeLost: gone"}, "", "", ""},
 	} {
-		store := &ends{build: builds.Build{ID: 1, Status: c.status, CreatedAt: created, LeaseUntil: created.Add(c.heard)}, now: created.Add(c.after)}
+		store := &ends{build: builds.Build{ID: 1, Status: c.status, CreatedAt: created, LeaseUntil: created.Add(c.heard)},
+			now: created.Add(c.after)}
 		c.worker.Build = 1
 		if err := New(Config{Ends: store}).judgeOne(t.Context(), c.worker); err != nil {
 			t.Fatal(err)
@@ -77,7 +80,8 @@ func TestWorkersThatServeNothingAreJudged(t *testing.T) {
 		case c.want == "" && len(store.events) > 0:
 			t.Errorf("%s: %+v", name, store.events)
 		case c.want == "":
-		case len(store.events) != 1 || store.events[0].Status != c.want || store.events[0].Reason != c.reason || store.events[0].Message != c.message ||
+		case len(store.events) != 1 || store.events[0].Status != c.want || store.events[0].Reason != c.reason ||
+			store.events[0].Message != c.message ||
 			store.events[0].Source != builds.Aggregator || store.events[0].EventID == "":
 			t.Errorf("%s: %+v", name, store.events)
 		}
@@ -117,7 +121,8 @@ func TestALostBuildHasWhatItsWorkerPrinted(t *testing.T) {
 		"Evicted: low\nwhat it printed cannot be read: gone": func(context.Context) (string, error) { return "", errors.New("gone") },
 	} {
 		store := &ends{build: builds.Build{ID: 1, Status: build.Running}, now: time.Now()}
-		err := New(Config{Ends: store}).judgeOne(t.Context(), Worker{Build: 1, Status: build.WorkerEnded, Reason: "Evicted: low", LastLines: read})
+		err := New(Config{Ends: store}).judgeOne(t.Context(),
+			Worker{Build: 1, Status: build.WorkerEnded, Reason: "Evicted: low", LastLines: read})
 		if err != nil || len(store.events) != 1 || store.events[0].Message != want {
 			t.Errorf("%+v, %v", store.events, err)
 		}

@@ -57,7 +57,8 @@ func aggregateAndDie(ctx context.Context) error {
 	workers := &list{}
 	workers.set(aggregator.Worker{Build: builds.ID(id), Address: given[3], Token: token})
 	random := rand.New(rand.NewPCG(seed, 0))
-	store := &killing{Store: b, left: random.IntN(12), within: time.Duration(random.IntN(5_000)) * time.Microsecond, whole: make(chan struct{})}
+	store := &killing{Store: b, left: random.IntN(12), within: time.Duration(random.IntN(5_000)) * time.Microsecond,
+		whole: make(chan struct{})}
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		<-store.whole

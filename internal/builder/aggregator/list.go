@@ -8,7 +8,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// mostItems is the most elements of a list of JSON, and the most tests of a step. One of three bytes may take a hundred times as much memory.
+// mostItems is the most elements of a list of JSON, and the most tests of a step. One of three bytes may take a hundred
+// times as much memory.
 const mostItems = 50_000
 
 // list is a list of JSON that has at most mostItems elements.

@@ -26,8 +26,8 @@ func (b *Builder) buildCache(j job) *buildcache.Shelf {
 	return buildcache.Open(dir, j.flags.CacheSize).Of(j.cacheOwner(b.Environment("WHARF_VAR_REPO_NAME")))
 }
 
-// cacheOwner names the builds that share files. Those of a server share them by their project or pipeline: the URL of origin is in the files that
-// are built, which may name the repository of another project.
+// cacheOwner names the builds that share files. Those of a server share them by their project or pipeline: the URL of
+// origin is in the files that are built, which may name the repository of another project.
 func (j job) cacheOwner(pipeline string) string {
 	switch launch := j.flags.Launch; {
 	case launch.On() && launch.Repository != nil:

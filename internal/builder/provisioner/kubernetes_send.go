@@ -51,8 +51,8 @@ func (k *Kubernetes) Run(ctx context.Context) error {
 	}
 }
 
-// send begins to send snapshots to all workers that serve. known has the targets of earlier calls, by the UIDs of their pods; waiting reports that a
-// worker which needs a snapshot has not begun.
+// send begins to send snapshots to all workers that serve. known has the targets of earlier calls, by the UIDs of their
+// pods; waiting reports that a worker which needs a snapshot has not begun.
 func (k *Kubernetes) send(ctx context.Context, known map[types.UID]Target) (waiting bool, err error) {
 	asked, cancel := asking(ctx)
 	defer cancel()

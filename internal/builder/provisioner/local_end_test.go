@@ -74,7 +74,8 @@ func TestAWorkerIsAskedToEndOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	record := fmt.Sprintf(`{"buildId": 41, "instance": "shop", "process": {"pid": %d, "start": %q}}`, process.PID, process.Start)
-	if err := errors.Join(os.Mkdir(filepath.Join(s.dir, "41"), 0o700), os.WriteFile(filepath.Join(s.dir, "41", "worker.json"), []byte(record), 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(s.dir, "41"), 0o700),
+		os.WriteFile(filepath.Join(s.dir, "41", "worker.json"), []byte(record), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -168,7 +169,8 @@ func TestAProcessWithTheSameNumberIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	record := fmt.Sprintf(`{"buildId": 41, "instance": "shop", "process": {"pid": %d, "start": "long ago"}}`, other.Process.Pid)
-	if err := errors.Join(os.Mkdir(filepath.Join(s.dir, "41"), 0o700), os.WriteFile(filepath.Join(s.dir, "41", "worker.json"), []byte(record), 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(s.dir, "41"), 0o700),
+		os.WriteFile(filepath.Join(s.dir, "41", "worker.json"), []byte(record), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if w := s.until("Ended"); w.WorkerID != "local-41" {

@@ -99,7 +99,8 @@ func localConfig(dir, program string) provisioner.LocalConfig {
 var keys = build.BuilderKeys{{Number: 1, Secret: []byte("0123456789abcdef")}} //nolint:gochecknoglobals // a constant
 
 func newServer(backend provisioner.Backend) *provisioner.Server {
-	return provisioner.New(provisioner.Config{Backend: backend, Name: "local", Keys: keys, Concurrent: 8, PerProject: 4, Log: slog.New(slog.DiscardHandler),
+	return provisioner.New(provisioner.Config{Backend: backend, Name: "local", Keys: keys, Concurrent: 8, PerProject: 4,
+		Log: slog.New(slog.DiscardHandler),
 		Access: func(_ context.Context, given string) error {
 			if given != token {
 				return fault.New(fault.Unauthorized, "this token is not known")
@@ -276,7 +277,8 @@ func (s *site) take(w provisionerv1.Worker) (workerv1.Status, string) {
 	for logs.Receive() {
 		m := logs.Msg()
 		text.Write(m.GetData())
-		at[m.GetStepId()] = &workerv1.Position{StepId: m.GetStepId(), LogId: m.GetFirstLogId() + int64(m.GetEntries()) - 1, Offset: m.GetOffset() + int64(len(m.GetData()))}
+		at[m.GetStepId()] = &workerv1.Position{StepId: m.GetStepId(), LogId: m.GetFirstLogId() + int64(m.GetEntries()) - 1,
+			Offset: m.GetOffset() + int64(len(m.GetData()))}
 	}
 	for _, p := range at {
 		if p.GetLogId() > 0 {

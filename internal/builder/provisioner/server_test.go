@@ -43,10 +43,12 @@ func (p *platform) Create(ctx context.Context, l provisioner.Launch) (provisione
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if i := slices.IndexFunc(p.workers, func(w provisionerv1.Worker) bool { return w.BuildID == l.BuildID && w.Instance == l.Instance }); i >= 0 {
+	if i := slices.IndexFunc(p.workers,
+		func(w provisionerv1.Worker) bool { return w.BuildID == l.BuildID && w.Instance == l.Instance }); i >= 0 {
 		return p.workers[i], false, p.broken
 	}
-	w := provisionerv1.Worker{WorkerID: fmt.Sprint("w", l.BuildID), BuildID: l.BuildID, Project: l.Project, Instance: l.Instance, Status: "Running"}
+	w := provisionerv1.Worker{WorkerID: fmt.Sprint("w", l.BuildID), BuildID: l.BuildID, Project: l.Project,
+		Instance: l.Instance, Status: "Running"}
 	p.workers, p.tokens = append(p.workers, w), append(p.tokens, l.Token)
 	p.traces = append(p.traces, l.Trace)
 	return w, true, p.broken
@@ -93,7 +95,8 @@ func TestWaitingForRoomIsAnAnswer(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	for deleted, want := range map[time.Time]time.Duration{time.Now().Add(time.Hour): time.Second, time.Now().Add(-time.Hour): 5 * time.Second} {
+	for deleted, want := range map[time.Time]time.Duration{time.Now().Add(time.Hour): time.Second,
+		time.Now().Add(-time.Hour): 5 * time.Second} {
 		for i, status := range []string{"Ended", "Running"} {
 			p.workers[i].DeletedAt, p.workers[i].Status = deleted, status
 		}
@@ -144,7 +147,8 @@ func TestListsHavePagesAndFilters(t *testing.T) {
 	t.Parallel()
 	p := &platform{}
 	for i := range 2500 {
-		p.workers = append(p.workers, provisionerv1.Worker{WorkerID: fmt.Sprint("w", i), BuildID: int64(2500 - i), Instance: []string{"shop", "other"}[i%2], Status: []string{"Running", "Ended", "Unknown"}[i%3]})
+		p.workers = append(p.workers, provisionerv1.Worker{WorkerID: fmt.Sprint("w", i), BuildID: int64(2500 - i),
+			Instance: []string{"shop", "other"}[i%2], Status: []string{"Running", "Ended", "Unknown"}[i%3]})
 	}
 	client, address := serving(t, p)
 	list := func(f provisionerv1.Filter) provisionerv1.WorkerList {
@@ -170,7 +174,8 @@ func TestListsHavePagesAndFilters(t *testing.T) {
 	if got := list(provisionerv1.Filter{}); got.Complete || len(got.Workers) != 2500 {
 		t.Errorf("complete %v, %d workers", got.Complete, len(got.Workers))
 	}
-	for _, bad := range []string{"limit=0", "limit=1001", "limit=x", "cursor=x", "buildId=x", "colour=red", "buildId=1&buildId=2", "limit=1&limit=1"} {
+	for _, bad := range []string{"limit=0", "limit=1001", "limit=x", "cursor=x", "buildId=x", "colour=red",
+		"buildId=1&buildId=2", "limit=1&limit=1"} {
 		if status, problem := ask(t, http.MethodGet, address+"/api/worker?"+bad, token, ""); status != 400 || problem.Type != "waybill:invalid" {
 			t.Errorf("%s: %d %+v", bad, status, problem)
 		}
@@ -214,18 +219,26 @@ func TestBadRequestsAreProblems(t *testing.T) {
 		status                    int
 		detail                    string
 	}{
-		"no token":       {http.MethodGet, "/api/worker", "", "", 401, "a token with the scope worker is needed"},
-		"another token":  {http.MethodGet, "/api/worker", "x", "", 401, "this token is not known"},
-		"not JSON":       {http.MethodPost, "/api/worker", token, `{"inputs": {"password": "swordfish"`, 400, "want one object of JSON that this version of Waybill knows"},
-		"unknown field":  {http.MethodPost, "/api/worker", token, `{"swordfish": 1}`, 400, "want one object of JSON that this version of Waybill knows"},
-		"too large":      {http.MethodPost, "/api/worker", token, strings.Repeat(" ", provisionerv1.MostBody+1), 413, "want a body of at most 1048576 bytes"},
-		"path":           {http.MethodGet, "/api/workers", token, "", 404, `GET "/api/workers" not found`},
-		"long id":        {http.MethodDelete, "/api/worker/" + strings.Repeat("a", 300), token, "", 400, "want a worker's id, and force=true or nothing"},
-		"status":         {http.MethodGet, "/api/worker?status=Running&status=ended", token, "", 400, `no worker has the status "ended": want Pending, Running, Ended or Unknown`},
-		"force twice":    {http.MethodDelete, "/api/worker/a?force=false&force=true", token, "", 400, `parameter "force" is given 2 times, and may be given once`},
-		"no such query":  {http.MethodPost, "/api/worker?force=true", token, "{}", 400, `parameter "force" not found: want none`},
-		"force":          {http.MethodDelete, "/api/worker/a?force=yes", token, "", 400, "want a worker's id, and force=true or nothing"},
-		"nothing wanted": {http.MethodPost, "/api/worker", token, `{}`, 400, "nonce: want 16 to 100 letters and digits\nbuildId: want a number above zero\ninstance: want at most 100 letters, digits, dots, hyphens and underscores\nrepository: want either repository or snapshot"},
+		"no token":      {http.MethodGet, "/api/worker", "", "", 401, "a token with the scope worker is needed"},
+		"another token": {http.MethodGet, "/api/worker", "x", "", 401, "this token is not known"},
+		"not JSON": {http.MethodPost, "/api/worker", token, `{"inputs": {"password": "swordfish"`, 400,
+			"want one object of JSON that this version of Waybill knows"},
+		"unknown field": {http.MethodPost, "/api/worker", token, `{"swordfish": 1}`, 400,
+			"want one object of JSON that this version of Waybill knows"},
+		"too large": {http.MethodPost, "/api/worker", token, strings.Repeat(" ", provisionerv1.MostBody+1), 413,
+			"want a body of at most 1048576 bytes"},
+		"path": {http.MethodGet, "/api/workers", token, "", 404, `GET "/api/workers" not found`},
+		"long id": {http.MethodDelete, "/api/worker/" + strings.Repeat("a", 300), token, "", 400,
+			"want a worker's id, and force=true or nothing"},
+		"status": {http.MethodGet, "/api/worker?status=Running&status=ended", token, "", 400,
+			`no worker has the status "ended": want Pending, Running, Ended or Unknown`},
+		"force twice": {http.MethodDelete, "/api/worker/a?force=false&force=true", token, "", 400,
+			`parameter "force" is given 2 times, and may be given once`},
+		"no such query": {http.MethodPost, "/api/worker?force=true", token, "{}", 400, `parameter "force" not found: want none`},
+		"force":         {http.MethodDelete, "/api/worker/a?force=yes", token, "", 400, "want a worker's id, and force=true or nothing"},
+		"nothing wanted": {http.MethodPost, "/api/worker", token, `{}`, 400,
+			"nonce: want 16 to 100 letters and digits\nbuildId: want a number above zero\n" +
+				"instance: want at most 100 letters, digits, dots, hyphens and underscores\nrepository: want either repository or snapshot"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -258,7 +271,8 @@ func TestTheClientSaysWhatHappened(t *testing.T) {
 		t.Error(diff)
 	}
 	p.broken = fault.New(fault.Unavailable, "the platform is away")
-	if err := client.Delete(t.Context(), "w1", false); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "delete worker w1: the platform is away") {
+	if err := client.Delete(t.Context(), "w1", false); !fault.Is(err, fault.Unavailable) ||
+		!strings.Contains(err.Error(), "delete worker w1: the platform is away") {
 		t.Error(err)
 	}
 	away := clientOf("http://127.0.0.1:1")
@@ -273,9 +287,11 @@ func TestTheClientSaysWhatHappened(t *testing.T) {
 	if _, err := clientOf(elsewhere.URL).List(t.Context(), provisionerv1.Filter{}); !fault.Is(err, fault.Unavailable) || seen != "" {
 		t.Errorf("a redirect: %v; its target was shown %q", err, seen)
 	}
-	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", http.StatusBadGateway) }))
+	gateway := httptest.NewServer(http.HandlerFunc(
+		func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", http.StatusBadGateway) }))
 	defer gateway.Close()
-	if err := clientOf(gateway.URL).Delete(t.Context(), "w1", false); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "502 Bad Gateway") {
+	if err := clientOf(gateway.URL).Delete(t.Context(), "w1", false); !fault.Is(err, fault.Unavailable) ||
+		!strings.Contains(err.Error(), "502 Bad Gateway") {
 		t.Errorf("a gateway's answer: %v", err)
 	}
 }

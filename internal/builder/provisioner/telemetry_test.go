@@ -10,8 +10,10 @@ import (
 )
 
 // collector is an environment whose collector wants a key.
-var collector = map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "https://collector.example.org:4318", "OTEL_EXPORTER_OTLP_HEADERS": "api-key=swordfish",
-	"OTEL_SERVICE_NAME": "builds$(HOME)", "OTEL_EXPORTER_OTLP_CERTIFICATE": "/etc/ca.pem", "OTEL_RESOURCE_ATTRIBUTES": "k8s.pod.name=provisioner", "HOME": "/root"}
+var collector = map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "https://collector.example.org:4318",
+	"OTEL_EXPORTER_OTLP_HEADERS": "api-key=swordfish",
+	"OTEL_SERVICE_NAME":          "builds$(HOME)", "OTEL_EXPORTER_OTLP_CERTIFICATE": "/etc/ca.pem",
+	"OTEL_RESOURCE_ATTRIBUTES": "k8s.pod.name=provisioner", "HOME": "/root"}
 
 func telemetryOf(environment map[string]string) provisioner.Telemetry {
 	return provisioner.TelemetryFrom(func(name string) string { return environment[name] })
@@ -19,7 +21,8 @@ func telemetryOf(environment map[string]string) provisioner.Telemetry {
 
 func TestTelemetryOfAnEnvironment(t *testing.T) {
 	t.Parallel()
-	want := provisioner.Telemetry{"OTEL_SERVICE_NAME=builds$(HOME)", "OTEL_EXPORTER_OTLP_ENDPOINT=https://collector.example.org:4318", "OTEL_EXPORTER_OTLP_HEADERS=api-key=swordfish"}
+	want := provisioner.Telemetry{"OTEL_SERVICE_NAME=builds$(HOME)",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=https://collector.example.org:4318", "OTEL_EXPORTER_OTLP_HEADERS=api-key=swordfish"}
 	if diff := cmp.Diff(want, telemetryOf(collector)); diff != "" {
 		t.Error(diff)
 	}

@@ -29,7 +29,8 @@ func TestACloneOrItsReasonIsLeft(t *testing.T) {
 	git("commit", "--quiet", "--allow-empty", "-m", "one")
 	commit := git("rev-parse", "HEAD")
 	folder := filepath.Join(t.TempDir(), "clone")
-	environment := map[string]string{shimv1.EnvCloneFolder: folder, shimv1.EnvCloneURL: "file://" + origin, shimv1.EnvCloneCommit: commit, shimv1.EnvCloneBranch: "main"}
+	environment := map[string]string{shimv1.EnvCloneFolder: folder, shimv1.EnvCloneURL: "file://" + origin,
+		shimv1.EnvCloneCommit: commit, shimv1.EnvCloneBranch: "main"}
 	get := func(name string) string { return environment[name] }
 	for range 2 { // the container may be started again
 		if err := shim.Clone(t.Context(), get); err != nil {

@@ -10,7 +10,8 @@ import (
 func TestARemarkForgesNoEntry(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
-	_, r := s.run(t.Context(), "s: {a: {artifacts: [\"a\\n2026-01-01T00:00:00.000000000Z forged\"], container: {image: none, cmds: [\"true\"]}}}\n")
+	_, r := s.run(t.Context(),
+		"s: {a: {artifacts: [\"a\\n2026-01-01T00:00:00.000000000Z forged\"], container: {image: none, cmds: [\"true\"]}}}\n")
 	if err := r.Verify(); err != nil {
 		t.Error(err)
 	}

@@ -22,7 +22,8 @@ func TestEveryStepHasItsOwnCopy(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
 	file := script("a", "echo changed > hello.txt; echo new > new.txt") +
-		"t: {b: {container: {image: i, cmds: ['cat hello.txt; test ! -e new.txt && test \"$PWD\" = \"$WAYBILL_WORKSPACE\" && echo $CI $WAYBILL_STAGE/$WAYBILL_STEP $WAYBILL_BUILD_ID']}}}"
+		"t: {b: {container: {image: i, cmds: ['cat hello.txt; test ! -e new.txt && test \"$PWD\" = \"$WAYBILL_WORKSPACE\" && " +
+		"echo $CI $WAYBILL_STAGE/$WAYBILL_STEP $WAYBILL_BUILD_ID']}}}"
 	got, r := s.run(t.Context(), file)
 	if got != build.Completed {
 		t.Errorf("%s: %v", got, steps(t, r))
@@ -84,7 +85,8 @@ func TestTheWorkspaceIsPackedIntoTheResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	runner := &sender{}
-	got, err := s.runWith(t.Context(), worker.Config{Workspace: worker.Taken{}, Packer: worker.Folder{Root: s.dir}, Runner: runner, Remarks: []string{"lib is missing"}}, build.PlanStep{})
+	got, err := s.runWith(t.Context(), worker.Config{Workspace: worker.Taken{}, Packer: worker.Folder{Root: s.dir},
+		Runner: runner, Remarks: []string{"lib is missing"}}, build.PlanStep{})
 	if err != nil || got != build.Completed {
 		t.Fatal(got, err)
 	}
@@ -93,7 +95,8 @@ func TestTheWorkspaceIsPackedIntoTheResults(t *testing.T) {
 	if err != nil || b.ID != "7" || len(b.Workspace) != 64 || b.Workspace != runner.got.SHA256 {
 		t.Errorf("%q %q %v, want the digest that the runner got, %q", b.ID, b.Workspace, err, runner.got.SHA256)
 	}
-	if _, err := (worker.Snapshot{Path: runner.got.Path, Digest: b.Workspace}).Take(t.Context(), filepath.Join(t.TempDir(), "tree")); err != nil {
+	if _, err := (worker.Snapshot{Path: runner.got.Path, Digest: b.Workspace}).Take(t.Context(),
+		filepath.Join(t.TempDir(), "tree")); err != nil {
 		t.Error(err)
 	}
 	if diff := cmp.Diff([]string{"lib is missing", "pipe is left out: it is a pipe"}, s.watch.remarks); diff != "" {

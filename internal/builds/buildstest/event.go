@@ -167,10 +167,13 @@ func eventsAreStoredOnce(t *testing.T, s setup) {
 		t.Errorf("an event of the far future is %+v, %v", all, err)
 	}
 	for name, b := range map[string]builds.Batch{
-		"a digest of 5 bytes": {Events: []builds.Event{{Source: builds.Worker, EventID: "5", Step: 2, Status: build.Failed, Trailer: &build.Trailer{SHA256: strings.Repeat("00", 5)}}}},
-		"a negative size":     {Artifacts: []builds.Artifact{{Artifact: build.Artifact{ID: 1, Step: 1, Size: -1, SHA256: strings.Repeat("00", 32)}, State: builds.Stored}}},
-		"too many events":     {Events: []builds.Event{event(1_000_001, 1, build.Running)}},
-		"too many artifacts":  {Artifacts: []builds.Artifact{{Artifact: build.Artifact{ID: 10_001, Step: 1, SHA256: strings.Repeat("00", 32)}, State: builds.Stored}}},
+		"a digest of 5 bytes": {Events: []builds.Event{{Source: builds.Worker, EventID: "5", Step: 2, Status: build.Failed,
+			Trailer: &build.Trailer{SHA256: strings.Repeat("00", 5)}}}},
+		"a negative size": {Artifacts: []builds.Artifact{
+			{Artifact: build.Artifact{ID: 1, Step: 1, Size: -1, SHA256: strings.Repeat("00", 32)}, State: builds.Stored}}},
+		"too many events": {Events: []builds.Event{event(1_000_001, 1, build.Running)}},
+		"too many artifacts": {Artifacts: []builds.Artifact{
+			{Artifact: build.Artifact{ID: 10_001, Step: 1, SHA256: strings.Repeat("00", 32)}, State: builds.Stored}}},
 		"too many reports":    {Tests: []build.TestFile{{Artifact: 10_001, Step: 1}}},
 		"no artifact":         {Tests: []build.TestFile{{Artifact: 0, Step: 1}}},
 		"a step that is none": {Tests: []build.TestFile{{Artifact: 1, Step: -1}}},
@@ -179,7 +182,8 @@ func eventsAreStoredOnce(t *testing.T, s setup) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if _, err := s.Ingest(s.ctx, id, builds.Batch{Events: []builds.Event{{Source: builds.Watchdog, EventID: "4", Status: build.Lost}}}); !fault.Is(
+	if _, err := s.Ingest(s.ctx, id,
+		builds.Batch{Events: []builds.Event{{Source: builds.Watchdog, EventID: "4", Status: build.Lost}}}); !fault.Is(
 		err,
 		fault.Invalid,
 	) {
@@ -433,7 +437,8 @@ func artifactsHaveTestResults(t *testing.T, s setup) {
 		part builds.Part
 		text string
 		want bool
-	}{{builds.PartStage, "test", true}, {builds.PartStage, "tes", false}, {builds.PartArtifact, "UNIT.x", true}, {builds.PartArtifact, "%", false},
+	}{{builds.PartStage, "test", true}, {builds.PartStage, "tes", false}, {builds.PartArtifact, "UNIT.x", true},
+		{builds.PartArtifact, "%", false},
 		{builds.PartTest, "CART tot", true}, {builds.PartTest, "total cart", false}} {
 		if got, err := s.Having(s.ctx, []builds.ID{id, 999}, c.part, c.text); err != nil || (len(got) == 1) != c.want {
 			t.Errorf("%s %q: %v, %v", c.part, c.text, got, err)

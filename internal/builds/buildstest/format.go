@@ -43,9 +43,11 @@ func rowsKeepTheirFormat(t *testing.T, s setup) {
 		Events: []builds.Event{{Source: builds.Worker, EventID: "1", Step: 1, Status: build.Running, At: at},
 			{Source: builds.Worker, EventID: "2", Step: 1, Status: build.Failed, At: at, Trailer: file.trailer()}}})
 	for _, row := range []struct{ table, is string }{
-		{"build_artifact", "length(sha256) = 32 AND name = 'out/unit.xml' AND size = 7 AND kind = 'junit' AND state = 'Stored' AND blob_key = 'build/1/1'"},
+		{"build_artifact",
+			"length(sha256) = 32 AND name = 'out/unit.xml' AND size = 7 AND kind = 'junit' AND state = 'Stored' AND blob_key = 'build/1/1'"},
 		{"build_step", "step_id <> 1 OR (length(trailer_sha256) = 32 AND trailer_entries = 2 AND trailer_bytes = log_bytes)"},
-		{"test_report", `CAST(report AS text) = '{"tests":3,"failed":1,"skipped":0,"flaky":0,"duration":1000000000,"omitted":1,"problem":{"line":3,"text":"cut off"}}'`},
+		{"test_report",
+			`CAST(report AS text) = '{"tests":3,"failed":1,"skipped":0,"flaky":0,"duration":1000000000,"omitted":1,"problem":{"line":3,"text":"cut off"}}'`},
 	} {
 		if err := s.database.Exec("UPDATE " + row.table + " SET name = NULL WHERE " + row.is); err == nil {
 			t.Errorf("no row of %s is as expected", row.table)

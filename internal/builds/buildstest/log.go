@@ -153,7 +153,8 @@ func logsAreReadFromAnywhere(t *testing.T, s setup) {
 	for from := 0; from < 400; from += 50 {
 		s.ingest(t, id, builds.Batch{Logs: []*builds.LogBatch{file.batch(2, from, from+50)}})
 	}
-	for _, offset := range []int64{0, 1, file.start(50) - 1, file.start(50), file.start(50) + 1, file.start(399), file.start(400), file.start(400) + 7} {
+	for _, offset := range []int64{0, 1, file.start(50) - 1, file.start(50), file.start(50) + 1, file.start(399),
+		file.start(400), file.start(400) + 7} {
 		if got := s.raw(t, id, 2, offset); !bytes.Equal(got, file.data[min(offset, int64(len(file.data))):]) {
 			t.Errorf("from byte %d: %d bytes, want %d", offset, len(got), int64(len(file.data))-offset)
 		}
@@ -213,7 +214,8 @@ func logsAreReadFromAnywhere(t *testing.T, s setup) {
 func damagedBlocksAreReported(t *testing.T, s setup) {
 	id, file := s.create(t), print(20)
 	s.ingest(t, id, builds.Batch{Logs: []*builds.LogBatch{file.batch(1, 0, 20)}})
-	for _, damage := range []string{`UPDATE log_line SET bytes = bytes - 1`, `UPDATE log_line SET bytes = bytes + 1, byte_offset = byte_offset + 100`} {
+	for _, damage := range []string{`UPDATE log_line SET bytes = bytes - 1`,
+		`UPDATE log_line SET bytes = bytes + 1, byte_offset = byte_offset + 100`} {
 		storetest.Check(t, s.database.Exec(damage))
 		if _, err := s.OpenLog(s.ctx, id, 1, 0).Read(make([]byte, 10)); !fault.Is(err, fault.Corrupt) {
 			t.Errorf("%s: got %v", damage, err)

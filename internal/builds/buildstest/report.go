@@ -122,7 +122,8 @@ func anotherEngineChangesStatusesThatMay(t *testing.T, s setup) {
 	if _, err := s.ReportLog(s.ctx, id, reported(1, 1)); !fault.Is(err, fault.Conflict) {
 		t.Errorf("a late log: %v", err)
 	}
-	if _, err := s.ReportArtifact(s.ctx, id, builds.Artifact{Artifact: build.Artifact{Step: 1, Name: "late", SHA256: strings.Repeat("00", 32)}}, nil); !fault.Is(
+	if _, err := s.ReportArtifact(s.ctx, id,
+		builds.Artifact{Artifact: build.Artifact{Step: 1, Name: "late", SHA256: strings.Repeat("00", 32)}}, nil); !fault.Is(
 		err,
 		fault.Conflict,
 	) {
@@ -158,7 +159,8 @@ func anotherEngineReportsArtifactsAndTests(t *testing.T, s setup) {
 			t.Errorf("%+v, %v", a, err)
 		}
 	}
-	if a, err := s.ReportArtifact(s.ctx, id, builds.Artifact{Artifact: build.Artifact{Step: 1, Name: "shop", SHA256: sum, Kind: "file", Path: "build/1/2"}}, nil); err != nil ||
+	if a, err := s.ReportArtifact(s.ctx, id,
+		builds.Artifact{Artifact: build.Artifact{Step: 1, Name: "shop", SHA256: sum, Kind: "file", Path: "build/1/2"}}, nil); err != nil ||
 		a.ID != 2 {
 		t.Errorf("%+v, %v", a, err)
 	}

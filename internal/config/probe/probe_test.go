@@ -27,7 +27,8 @@ func cluster(t *testing.T) (kubeconfig string) {
 		case "workflowtemplates/mirror":
 		default:
 			w.WriteHeader(http.StatusNotFound)
-			fmt.Fprintf(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404, "message": "%s not found"}`, path)
+			fmt.Fprintf(w,
+				`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404, "message": "%s not found"}`, path)
 			return
 		}
 		fmt.Fprintf(w, `{"apiVersion": "argoproj.io/v1alpha1", "kind": %q, "metadata": {}, "items": []}`, kind)

@@ -48,7 +48,8 @@ func Define(t *testing.T, j *journal.Journal) journal.Head {
 // Register makes a revision with its forward deployment.
 func Register(t *testing.T, j *journal.Journal, label string) journal.Registered {
 	t.Helper()
-	done, err := j.Register(t.Context(), pipeline.RegisteredRevision{Pipeline: Pipeline, Label: label, Snapshot: "snapshot-" + label, By: "ana"}, true, "")
+	done, err := j.Register(t.Context(), pipeline.RegisteredRevision{Pipeline: Pipeline, Label: label,
+		Snapshot: "snapshot-" + label, By: "ana"}, true, "")
 	storetest.Check(t, err)
 	return done
 }

@@ -125,7 +125,8 @@ func runsAreReadByTheirEnds(t *testing.T, s setup) {
 		return runs
 	}
 	all := read("", time.Unix(1, 0))
-	if len(all) != 2 || all[0].Stage != "beta" || all[1].Stage != "prod" || !all[1].CommittedAt.Equal(committed) || all[1].Outcome != "finished" {
+	if len(all) != 2 || all[0].Stage != "beta" || all[1].Stage != "prod" || !all[1].CommittedAt.Equal(committed) ||
+		all[1].Outcome != "finished" {
 		t.Fatalf("all ended runs: %+v", all)
 	}
 	if diff := cmp.Diff(all[:1], read("beta", all[0].EndedAt)); diff != "" {

@@ -82,7 +82,8 @@ func definitionsTakeTurns(t *testing.T, s setup) {
 				if _, owned := owners[onOak]; owned {
 					return journal.Change{}, errOwned
 				}
-				return journal.Change{Definition: d, Entries: []pipeline.Entry{{Event: pipeline.PipelineDefined, Class: pipeline.Change, Version: 1}}}, nil
+				return journal.Change{Definition: d,
+					Entries: []pipeline.Entry{{Event: pipeline.PipelineDefined, Class: pipeline.Change, Version: 1}}}, nil
 			})
 			if err == nil {
 				stored.Add(1)

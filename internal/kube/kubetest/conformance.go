@@ -431,7 +431,8 @@ func nodeHoldsItsPods(t *testing.T, o objects) {
 		}
 	}
 	now := int64(0)
-	if err := o.Delete(t.Context(), "a", metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &uid}}); err != nil {
+	if err := o.Delete(t.Context(), "a", metav1.DeleteOptions{GracePeriodSeconds: &now,
+		Preconditions: &metav1.Preconditions{UID: &uid}}); err != nil {
 		t.Fatal(err)
 	}
 	o.wantGone(t)
@@ -460,7 +461,8 @@ func listsAreSelected(t *testing.T, o objects) {
 		options metav1.ListOptions
 		want    int
 	}{
-		"all": {metav1.ListOptions{}, 2}, "label": {metav1.ListOptions{LabelSelector: "test=1"}, 1}, "no label": {metav1.ListOptions{LabelSelector: "!test"}, 0},
+		"all": {metav1.ListOptions{}, 2}, "label": {metav1.ListOptions{LabelSelector: "test=1"}, 1},
+		"no label":      {metav1.ListOptions{LabelSelector: "!test"}, 0},
 		"another label": {metav1.ListOptions{LabelSelector: "test!=1"}, 1}, "name": {metav1.ListOptions{FieldSelector: "metadata.name=b"}, 1},
 		"name and label": {metav1.ListOptions{FieldSelector: "metadata.name=b", LabelSelector: "test=1"}, 0},
 	} {

@@ -15,14 +15,18 @@ import (
 
 // fullStep has all that a step can have.
 func fullStep() build.Run {
-	return build.Run{Build: "7/é", Attempt: 2, Trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", Environ: []string{"TOKEN=hunter22"}, Step: build.PlanStep{
+	return build.Run{Build: "7/é", Attempt: 2, Trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", Environ: []string{
+		"TOKEN=hunter22"}, Step: build.PlanStep{
 		ID: 3, Stage: "test", Name: "Unit (go=1.26)", Type: "container", Timeout: time.Minute,
-		Spec: build.Spec{Step: "test/unit", Image: "golang:1.26", OS: "linux", Argv: []string{"/bin/sh", "-c", "echo hunter22 $(pwd)"}, Secret: true,
-			Environ:        []string{"PLAIN=$(x)"},
-			Services:       []build.Service{{Name: "db", Image: "postgres@sha256:00", Argv: []string{"postgres", "-c", "fsync=off"}, Environ: []string{"A=b"}, Ports: []int{5432}, Ready: time.Minute}},
-			Limits:         build.Resources{CPU: 50, Memory: 1 << 30},
-			Requests:       build.Resources{Memory: 64 << 20, Storage: 1 << 30},
-			Mounts:         []build.Mount{{Path: "/certs", Kind: build.MountConfigMap, Object: "ca"}, {Path: "/root/.docker", Kind: build.MountSecret, Object: "registry", Key: ".dockerconfigjson", Name: "config.json"}},
+		Spec: build.Spec{Step: "test/unit", Image: "golang:1.26", OS: "linux",
+			Argv: []string{"/bin/sh", "-c", "echo hunter22 $(pwd)"}, Secret: true,
+			Environ: []string{"PLAIN=$(x)"},
+			Services: []build.Service{{Name: "db", Image: "postgres@sha256:00",
+				Argv: []string{"postgres", "-c", "fsync=off"}, Environ: []string{"A=b"}, Ports: []int{5432}, Ready: time.Minute}},
+			Limits:   build.Resources{CPU: 50, Memory: 1 << 30},
+			Requests: build.Resources{Memory: 64 << 20, Storage: 1 << 30},
+			Mounts: []build.Mount{{Path: "/certs", Kind: build.MountConfigMap, Object: "ca"},
+				{Path: "/root/.docker", Kind: build.MountSecret, Object: "registry", Key: ".dockerconfigjson", Name: "config.json"}},
 			Secrets:        []build.SecretKeys{{Object: "project"}, {Object: "nuget", Key: "token", Name: "NUGET"}},
 			ServiceAccount: "deployer", Token: true,
 		},
@@ -31,7 +35,8 @@ func fullStep() build.Run {
 
 func fullManifest() manifest {
 	run := fullStep()
-	return manifest{Config: Config{ShimImage: "waybill:1", Grace: 10 * time.Second, Silence: 10 * time.Minute, Owner: &Owner{"worker", "uid-1"}},
+	return manifest{Config: Config{ShimImage: "waybill:1", Grace: 10 * time.Second, Silence: 10 * time.Minute,
+		Owner: &Owner{"worker", "uid-1"}},
 		run: run, name: podName(run.Step, "x"), namespace: "builds", runs: "abc"}
 }
 
@@ -109,7 +114,8 @@ func TestPodsHaveNamesOfTheirOwn(t *testing.T) {
 
 func TestLabelsAreValid(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{"7": "7", "a/b é.": "a-b", "": "", "--x--": "x", strings.Repeat("y", 90): strings.Repeat("y", 63)} {
+	for text, want := range map[string]string{"7": "7", "a/b é.": "a-b", "": "", "--x--": "x",
+		strings.Repeat("y", 90): strings.Repeat("y", 63)} {
 		if got := label(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}

@@ -50,10 +50,13 @@ func TestTheRightsOfBuilds(t *testing.T) {
 	}
 	pods := []string{"create", "get", "list", "watch", "delete"}
 	want := map[string]map[string][]string{
-		"waybill-worker":      {"pods": pods, "pods/finalizers": {"update"}, "events": {"list", "watch"}, "pods/log": {"get"}, "secrets": {"create", "delete"}},
-		"waybill-user":        {"pods": pods, "events": {"list", "watch"}, "pods/log": {"get"}, "secrets": {"create", "delete"}, "pods/portforward": {"create"}},
-		"waybill-provisioner": {"pods": {"create", "get", "list", "delete"}, "secrets": {"create", "get", "delete"}, "pods/portforward": {"create"}},
-		"waybill-aggregator":  {"pods": {"get", "list", "watch"}, "pods/log": {"get"}, "pods/portforward": {"create"}},
+		"waybill-worker": {"pods": pods, "pods/finalizers": {"update"}, "events": {"list", "watch"},
+			"pods/log": {"get"}, "secrets": {"create", "delete"}},
+		"waybill-user": {"pods": pods, "events": {"list", "watch"}, "pods/log": {"get"},
+			"secrets": {"create", "delete"}, "pods/portforward": {"create"}},
+		"waybill-provisioner": {"pods": {"create", "get", "list", "delete"}, "secrets": {"create", "get", "delete"},
+			"pods/portforward": {"create"}},
+		"waybill-aggregator": {"pods": {"get", "list", "watch"}, "pods/log": {"get"}, "pods/portforward": {"create"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -44,7 +44,8 @@ func Open(ctx context.Context, environment func(string) string, version string, 
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "send spans as the OTEL_ variables say: %w", err)
 	}
-	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", "waybill"), attribute.String("service.version", version)),
+	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", "waybill"),
+		attribute.String("service.version", version)),
 		resource.WithHost(), resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "describe this process to the collector as the OTEL_ variables say: %w", err)

@@ -112,7 +112,8 @@ func illegalTransitionsAreRefused(t *testing.T, s setup) {
 	err := s.write(func(tx rows) error {
 		th := c.Thread
 		th.Status = action.Failed
-		_, err := tx.EndThreads(action.ID{}, []queue.Ending{{Thread: th, Event: action.Event{ActionID: c.ID, Seq: th.Seq + 1, Status: th.Status, At: tx.Now()}}})
+		_, err := tx.EndThreads(action.ID{},
+			[]queue.Ending{{Thread: th, Event: action.Event{ActionID: c.ID, Seq: th.Seq + 1, Status: th.Status, At: tx.Now()}}})
 		return err
 	})
 	if err == nil {
@@ -243,7 +244,8 @@ func deepDocumentsAreTexts(t *testing.T, s setup) {
 	for levels, whole := range map[int]bool{500: true, 501: false, 1_100: false, 9_000: false} {
 		a := job("deep")
 		a.Parameters = json.RawMessage(nested(levels))
-		if _, err := s.Enqueue(s.ctx, a); whole && err != nil || !whole && (!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "500 levels")) {
+		if _, err := s.Enqueue(s.ctx, a); whole && err != nil ||
+			!whole && (!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "500 levels")) {
 			t.Errorf("parameters of %d levels: %v", levels, err)
 		}
 		if !whole {

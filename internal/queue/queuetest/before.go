@@ -82,7 +82,8 @@ func severalActionsHaveOneBefore(t *testing.T, s setup) {
 func severalActionsConflictWithNone(t *testing.T, s setup) {
 	keyed := job("a")
 	keyed.UniqueKey = "key"
-	for _, o := range []queue.EnqueueOptions{{OnConflict: queue.RejectNew}, {OnConflict: queue.ReplaceWaiting}, {Idempotency: once("ana", "k", "x")}} {
+	for _, o := range []queue.EnqueueOptions{{OnConflict: queue.RejectNew}, {OnConflict: queue.ReplaceWaiting},
+		{Idempotency: once("ana", "k", "x")}} {
 		_, err := s.EnqueueWith(s.ctx, o, keyed, job("b"))
 		storetest.WantCode(t, err, fault.Internal)
 	}
@@ -156,7 +157,8 @@ func (s setup) sharedAtOnce() int {
 // fails no other.
 func beforesShareTransactions(t *testing.T, s setup) {
 	var want []string
-	for round, refusal := range []error{nil, fault.New(fault.Refused, "not this one"), fault.New(fault.Unavailable, "not now"), errors.New("no")} {
+	for round, refusal := range []error{nil, fault.New(fault.Refused, "not this one"),
+		fault.New(fault.Unavailable, "not now"), errors.New("no")} {
 		joiners := make([]*joiner, 4)
 		transactions := make([]*store.Tx, len(joiners)) // the first of each
 		for i := range joiners {

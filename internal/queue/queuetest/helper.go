@@ -29,7 +29,8 @@ func Policy() action.Policy {
 // Join makes an instance that serves the handler noop.
 func Join(t *testing.T, q *queue.Queue, name string) queue.Instance {
 	t.Helper()
-	i := queue.Instance{ID: action.DerivedID(time.Now(), t.Name(), name), Name: name, Version: "test", Handlers: []string{"noop"}, Heartbeat: Unhurried}
+	i := queue.Instance{ID: action.DerivedID(time.Now(), t.Name(), name), Name: name, Version: "test",
+		Handlers: []string{"noop"}, Heartbeat: Unhurried}
 	storetest.Check(t, q.Join(t.Context(), i))
 	return i
 }
@@ -83,7 +84,8 @@ func HandOff(t *testing.T, q *queue.Queue, i queue.Instance, lane string) queue.
 // Settle completes the claim of a hand-off.
 func Settle(t *testing.T, q *queue.Queue, i queue.Instance, c queue.Claimed, o action.Outcome) queue.Turned {
 	t.Helper()
-	turned, err := q.CompleteAndClaim(t.Context(), i, []queue.Completion{{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: o, HandOff: true}}, nil)
+	turned, err := q.CompleteAndClaim(t.Context(), i,
+		[]queue.Completion{{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: o, HandOff: true}}, nil)
 	storetest.Check(t, err)
 	return turned
 }

@@ -179,7 +179,8 @@ func policy() action.Policy { return Policy() }
 func stepOf(deployment int64, target, event string) action.Action {
 	return action.Action{Kind: "step", Name: event + " " + target, Handler: "step", Lane: "step/" + target, Policy: policy(),
 		UniqueKey: target + event,
-		Step:      &action.StepRef{Pipeline: testPipeline, Deployment: deployment, Target: target, Event: event, Revision: deployment, Version: 1}}
+		Step: &action.StepRef{Pipeline: testPipeline, Deployment: deployment, Target: target, Event: event,
+			Revision: deployment, Version: 1}}
 }
 
 // The pipeline of steps, and one of its hosts.

@@ -209,7 +209,8 @@ func (r drawer) service() *pipeline.Service {
 		return nil
 	}
 	return &pipeline.Service{Name: pick(r.dice, name, "till"), Manager: pick(r.dice, "process", "systemd"), Restart: "restart",
-		Confirm: action.Duration(time.Duration(r.between(0, 1)) * time.Second), Env: pick(r.dice, nil, map[string]string{"PORT": "80"}, map[string]string{"PORT": "81", "HOST": "::"})}
+		Confirm: action.Duration(time.Duration(r.between(0, 1)) * time.Second),
+		Env:     pick(r.dice, nil, map[string]string{"PORT": "80"}, map[string]string{"PORT": "81", "HOST": "::"})}
 }
 
 func (r drawer) changeHost(h *pipeline.Host) {

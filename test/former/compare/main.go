@@ -54,7 +54,8 @@ func run(first uint64, programs, workers int, verbose bool) int {
 			close(stop)
 		}
 	}
-	fmt.Printf("%d programs of %d things and %d rows: %d differ (%s)\n", sum.count, sum.things, sum.rows, sum.fail, time.Since(began).Round(time.Second))
+	fmt.Printf("%d programs of %d things and %d rows: %d differ (%s)\n", sum.count, sum.things, sum.rows, sum.fail,
+		time.Since(began).Round(time.Second))
 	if sum.fail > 0 {
 		return 1
 	}

@@ -148,7 +148,8 @@ func (p *player) end(k pipeline.StepKey, row pipeline.Entry) {
 
 // endWith ends an action with a note.
 func (p *player) endWith(k pipeline.StepKey, event string) {
-	p.end(k, pipeline.Entry{Event: event, Class: pipeline.Note, Detail: raw(pipeline.StepDetail{Event: k.Event, Status: pick(p.dice, "", "FAILED"), Error: "exit 1"})})
+	p.end(k, pipeline.Entry{Event: event, Class: pipeline.Note,
+		Detail: raw(pipeline.StepDetail{Event: k.Event, Status: pick(p.dice, "", "FAILED"), Error: "exit 1"})})
 }
 
 func (p *player) fail() { p.some(func(l pipeline.Work) { p.endWith(l.StepKey, pipeline.StepFailed) }) }
@@ -192,7 +193,8 @@ func (p *player) clock() {
 func (p *player) note() {
 	switch p.IntN(3) {
 	case 0:
-		p.row(pipeline.Entry{Target: p.target(), Event: pick(p.dice, pipeline.ServiceStopped, pipeline.ServiceRestarted, pipeline.ServiceTakenOver), Class: pipeline.Change})
+		p.row(pipeline.Entry{Target: p.target(), Event: pick(p.dice, pipeline.ServiceStopped, pipeline.ServiceRestarted,
+			pipeline.ServiceTakenOver), Class: pipeline.Change})
 	default:
 		p.some(func(l pipeline.Work) {
 			p.row(pipeline.Entry{Deployment: l.Deployment, Target: l.Target, Event: pipeline.StepReported, Class: pipeline.Note,
@@ -208,10 +210,13 @@ func (p *player) wish(c pipeline.Command) {
 }
 
 var (
-	kinds = []string{pipeline.RetryRequested, pipeline.RetryRequested, pipeline.StepSkipped, pipeline.StepSkipped, pipeline.HoldSet, pipeline.HoldCleared,
+	kinds = []string{pipeline.RetryRequested, pipeline.RetryRequested, pipeline.StepSkipped, pipeline.StepSkipped,
+		pipeline.HoldSet, pipeline.HoldCleared,
 		pipeline.HoldCleared, pipeline.UntilSet, pipeline.AlarmRaised, pipeline.PipelineCanceled, pipeline.ApprovalGiven, "dance"}
-	events = []string{pipeline.HostReplicated, pipeline.HostDeployed, pipeline.HostTested, pipeline.BuildCompleted, pipeline.WaveBaked, pipeline.StageBaked,
-		pipeline.HostStarted, pipeline.StageStarted, pipeline.GateEvent("x"), pipeline.GateEvent("y"), "x", "replicate", "deploy", "test", "bake", "warmed", "build", "host-finished", "pipeline-start", "host-tested"}
+	events = []string{pipeline.HostReplicated, pipeline.HostDeployed, pipeline.HostTested, pipeline.BuildCompleted,
+		pipeline.WaveBaked, pipeline.StageBaked,
+		pipeline.HostStarted, pipeline.StageStarted, pipeline.GateEvent("x"), pipeline.GateEvent("y"), "x", "replicate",
+		"deploy", "test", "bake", "warmed", "build", "host-finished", "pipeline-start", "host-tested"}
 )
 
 func (p *player) command() {
@@ -237,7 +242,8 @@ func (p *player) answerFailure() {
 		return
 	}
 	k := p.failed[len(p.failed)-1-p.IntN(min(4, len(p.failed)))]
-	c := pipeline.Command{Kind: pick(p.dice, pipeline.RetryRequested, pipeline.RetryRequested, pipeline.RetryRequested, pipeline.StepSkipped, pipeline.HoldSet),
+	c := pipeline.Command{Kind: pick(p.dice, pipeline.RetryRequested, pipeline.RetryRequested, pipeline.RetryRequested,
+		pipeline.StepSkipped, pipeline.HoldSet),
 		Deployment: k.Deployment, Target: k.Target}
 	if p.once(2) {
 		c.Event = k.Event
@@ -283,7 +289,8 @@ func (p *player) alarm() {
 func (p *player) approve() {
 	for _, s := range p.states() {
 		if len(s.Approvals) > 0 && !p.once(3) {
-			p.wish(pipeline.Command{Kind: pick(p.dice, pipeline.ApprovalGiven, pipeline.ApprovalGiven, pipeline.ApprovalGiven, pipeline.ApprovalRejected),
+			p.wish(pipeline.Command{Kind: pick(p.dice, pipeline.ApprovalGiven, pipeline.ApprovalGiven, pipeline.ApprovalGiven,
+				pipeline.ApprovalRejected),
 				Deployment: s.Deployment, Target: pipeline.Path(name, pick(p.dice, s.Approvals...).Stage)})
 			return
 		}
@@ -379,7 +386,8 @@ func (p *player) admit() bool {
 			continue
 		}
 		for _, by := range people {
-			p.try(op{Do: doCommand, Wish: raw(pipeline.Command{Kind: pipeline.ApprovalGiven, Deployment: s.Deployment, Target: pipeline.Path(name, s.Approvals[0].Stage), By: by})})
+			p.try(op{Do: doCommand, Wish: raw(pipeline.Command{Kind: pipeline.ApprovalGiven, Deployment: s.Deployment,
+				Target: pipeline.Path(name, s.Approvals[0].Stage), By: by})})
 		}
 		return !p.over()
 	}
@@ -433,7 +441,8 @@ func (p *player) crash() { p.try(op{Do: doRefold, Part: pick(p.dice, 1000, 1000,
 // later time lists rollbacks and catch-ups that end before it, which the earlier engine left out.
 func (p *player) simulate() {
 	for _, o := range p.ops { // deployments keep versions of before
-		if o.Edit != nil && slices.ContainsFunc(o.Edit.Stages, func(s pipeline.Stage) bool { return s.Approval != nil && len(s.Approval.By) > 0 }) {
+		if o.Edit != nil && slices.ContainsFunc(o.Edit.Stages,
+			func(s pipeline.Stage) bool { return s.Approval != nil && len(s.Approval.By) > 0 }) {
 			return
 		}
 	}

@@ -131,7 +131,8 @@ func (c *comparer) structs(what string, today, then reflect.Value) (difference, 
 		return difference{what + " has " + err.Error(), today.Type().String(), then.Type().String()}, true
 	}
 	for _, f := range fields {
-		if d, differs := c.values("", today.Field(f.in[0]), then.Field(f.in[1]), f.strict); differs && !isKnown(today.Type().Name()+"."+f.name, d) {
+		if d, differs := c.values("", today.Field(f.in[0]), then.Field(f.in[1]), f.strict); differs &&
+			!isKnown(today.Type().Name()+"."+f.name, d) {
 			d.what = what + "." + f.name + d.what
 			return d, true
 		}
@@ -248,7 +249,8 @@ func (c *comparer) properties(what string, today, then reflect.Value) (differenc
 		if today.Field(f.in[0]).Kind() == reflect.Interface {
 			continue
 		}
-		if d, differs := c.values(what+"."+f.name, today.Field(f.in[0]), then.Field(f.in[1]), false); differs && !isKnown(today.Type().Name()+"."+f.name, d) {
+		if d, differs := c.values(what+"."+f.name, today.Field(f.in[0]), then.Field(f.in[1]), false); differs &&
+			!isKnown(today.Type().Name()+"."+f.name, d) {
 			return d, true
 		}
 	}

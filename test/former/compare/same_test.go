@@ -27,7 +27,8 @@ func TestDifferencesAreNamedByTheirPlace(t *testing.T) {
 	}{
 		{"numbers of two types", pipeline.Fact, uint8(1), ""},
 		{"texts", pipeline.StatusActive, "failed", "x"},
-		{"an inner field", []pipeline.StepState{{}, {StepKey: pipeline.StepKey{Target: "shop"}}}, []pipeline.StepState{{}, {}}, "x[1].StepKey.Target"},
+		{"an inner field", []pipeline.StepState{{}, {StepKey: pipeline.StepKey{Target: "shop"}}},
+			[]pipeline.StepState{{}, {}}, "x[1].StepKey.Target"},
 		{"a longer list", []int{1, 2, 3}, []int{1, 2}, "x, of 3 and 2"},
 		{"a shorter list", []int{1}, []int{1, 2}, "x, of 1 and 2"},
 		{"nil that JSON shows", detail{}, detail{Given: []string{}}, "x.Given"},

@@ -87,7 +87,8 @@ func (p *player) any() pipeline.Entry {
 		return row
 	}
 	row.Class, row.Detail = pipeline.Note, raw(pipeline.StepDetail{Event: s.Event})
-	row.Event = pick(p.dice, pipeline.StepClaimed, pipeline.StepClaimed, pipeline.StepClaimed, pipeline.StepClaimed, pipeline.StepFailed, pipeline.StepCanceled,
+	row.Event = pick(p.dice, pipeline.StepClaimed, pipeline.StepClaimed, pipeline.StepClaimed, pipeline.StepClaimed,
+		pipeline.StepFailed, pipeline.StepCanceled,
 		pipeline.StepExcluded, pipeline.StepSkipped, pipeline.RetryRequested, pipeline.HostFailureTolerated, pipeline.StageFailed)
 	if p.once(5) {
 		row.Target, row.Detail = name, nil

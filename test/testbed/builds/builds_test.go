@@ -1,7 +1,7 @@
 //go:build services
 
-// Package builds_test runs builds on a real Kubernetes API server. Its node is a real one, or the testbed's own, which has the faults that a
-// real one does not have when a test asks.
+// Package builds_test runs builds on a real Kubernetes API server. Its node is a real one, or the testbed's own, which
+// has the faults that a real one does not have when a test asks.
 package builds_test
 
 import (
@@ -48,9 +48,11 @@ const junit = `<testsuite name="shop" tests="2"><testcase classname="shop" name=
 func TestBuildsOnKubernetes(t *testing.T) {
 	w := newWorld(t)
 	for name, test := range map[string]func(*testing.T, *world){
-		"six steps": testSixSteps, "same results": testSameResults, "missing image": testMissingImage, "evicted before it begins": testEvictedBefore, "evicted": testEvicted,
+		"six steps": testSixSteps, "same results": testSameResults, "missing image": testMissingImage,
+		"evicted before it begins": testEvictedBefore, "evicted": testEvicted,
 		"evicted and repeated": testRepeated, "out of memory": testOutOfMemory, "port-forward cut": testForwardCut, "canceled": testCanceled,
-		"canceled early": testCanceledEarly, "secrets": testSecrets, "secrets of the cluster": testClusterSecrets, "rights": testRights, "warning": testWarning, "leftovers": testLeftovers, "slow removal": testSlowRemoval,
+		"canceled early": testCanceledEarly, "secrets": testSecrets, "secrets of the cluster": testClusterSecrets,
+		"rights": testRights, "warning": testWarning, "leftovers": testLeftovers, "slow removal": testSlowRemoval,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, w) })
 	}
@@ -88,13 +90,15 @@ func (r *run) wantSixSteps() {
 	r.t.Helper()
 	r.end(0)
 	for step, want := range map[string]string{
-		"1": "unit 1\n", "2": "vet\n", "3": "attempt 1\nexit status 1; attempt 2 of 2 begins in 1ms\nattempt 2\n", "4": "fine\n", "5": longLog(), "6": "a\nb\n",
+		"1": "unit 1\n", "2": "vet\n", "3": "attempt 1\nexit status 1; attempt 2 of 2 begins in 1ms\nattempt 2\n",
+		"4": "fine\n", "5": longLog(), "6": "a\nb\n",
 	} {
 		if got := r.log(step); got != want && (step != "2" || got != "warning\nvet\n" && got != "vet\nwarning\n") {
 			r.t.Errorf("the log of step %s has %d bytes, want %d: %.200s", step, len(got), len(want), got)
 		}
 	}
-	if got, reason := r.statuses("3"); !slices.Equal(got, []string{"Scheduling", "Initializing", "Running", "Backoff", "Scheduling", "Initializing", "Running", "Completed"}) {
+	if got, reason := r.statuses("3"); !slices.Equal(got,
+		[]string{"Scheduling", "Initializing", "Running", "Backoff", "Scheduling", "Initializing", "Running", "Completed"}) {
 		r.t.Errorf("the repeated step was %q, %s", got, reason)
 	}
 	var artifacts []string
@@ -146,7 +150,8 @@ func testWarning(t *testing.T, w *world) {
 	r := w.start(t, oneStep("missing/image", "true", ""), "--pull-deadline", "1h")
 	pod := r.awaitPod(func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodPending })
 	event := &corev1.Event{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-", Namespace: r.namespace}, Type: corev1.EventTypeWarning,
-		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: r.namespace, Name: pod.Name, UID: pod.UID}, Reason: "FailedCreatePodSandBox", Message: "no address left"}
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: r.namespace, Name: pod.Name, UID: pod.UID},
+		Reason:         "FailedCreatePodSandBox", Message: "no address left"}
 	if _, err := w.client.CoreV1().Events(r.namespace).Create(t.Context(), event, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +164,8 @@ func testWarning(t *testing.T, w *world) {
 func testSlowRemoval(t *testing.T, w *world) {
 	script, let := w.waiting(t)
 	second, letSecond := w.waiting(t)
-	r := w.start(t, map[string]string{".wharf-ci.yml": "one:\n  first: {container: {image: golang, cmds: ['" + script + "']}}\ntwo:\n  second: {container: {image: golang, cmds: ['" + second + "']}}\n"})
+	r := w.start(t, map[string]string{".wharf-ci.yml": "one:\n  first: {container: {image: golang, cmds: ['" + script +
+		"']}}\ntwo:\n  second: {container: {image: golang, cmds: ['" + second + "']}}\n"})
 	pods := w.client.CoreV1().Pods(r.namespace)
 	hold := func(pod, finalizers string) {
 		t.Helper()
@@ -210,7 +216,8 @@ func testEvictedBefore(t *testing.T, w *world) {
 		w.kubelet.Evict(t, pod.Name)
 	}
 	r.end(1)
-	if got, reason := r.statuses("1"); !slices.Equal(got, []string{"Scheduling", "Initializing", "Failed"}) || !strings.HasPrefix(reason, "Evicted: ") {
+	if got, reason := r.statuses("1"); !slices.Equal(got, []string{"Scheduling", "Initializing", "Failed"}) ||
+		!strings.HasPrefix(reason, "Evicted: ") {
 		t.Errorf("%q, %q", got, reason)
 	}
 	if got := r.log("1"); strings.Count(got, "Evicted: The node was low on resource: ephemeral-storage.; pod ") != 3 {
@@ -231,12 +238,14 @@ func testEvicted(t *testing.T, w *world) {
 }
 
 func testRepeated(t *testing.T, w *world) {
-	r := w.start(t, oneStep("golang", "echo attempt $WAYBILL_ATTEMPT; test $WAYBILL_ATTEMPT = 2 || exec sleep 1000", "    retry: {attempts: 2, on: [infrastructure], backoff: 1ms}\n"))
+	r := w.start(t, oneStep("golang", "echo attempt $WAYBILL_ATTEMPT; test $WAYBILL_ATTEMPT = 2 || exec sleep 1000",
+		"    retry: {attempts: 2, on: [infrastructure], backoff: 1ms}\n"))
 	pod := r.awaitPod(runs)
 	r.awaitLog("1", "attempt 1\n")
 	w.kubelet.Evict(t, pod.Name)
 	r.end(0)
-	if got := r.log("1"); !strings.HasPrefix(got, "attempt 1\n") || !strings.HasSuffix(got, "attempt 2\n") || !strings.Contains(got, "Evicted: ") {
+	if got := r.log("1"); !strings.HasPrefix(got, "attempt 1\n") || !strings.HasSuffix(got, "attempt 2\n") ||
+		!strings.Contains(got, "Evicted: ") {
 		t.Errorf("the log is %q", got)
 	}
 }
@@ -251,7 +260,8 @@ func testOutOfMemory(t *testing.T, w *world) {
 	if got := r.log("1"); !strings.HasPrefix(got, "begun\n") {
 		t.Errorf("the log is %q", got)
 	}
-	if got, reason := r.statuses("1"); !slices.Equal(got, []string{"Scheduling", "Initializing", "Running", "Failed"}) || reason != "exit status 137: OOMKilled, the node was out of memory; give the step resources with a request for memory" {
+	if got, reason := r.statuses("1"); !slices.Equal(got, []string{"Scheduling", "Initializing", "Running", "Failed"}) ||
+		reason != "exit status 137: OOMKilled, the node was out of memory; give the step resources with a request for memory" {
 		t.Errorf("%q, %q", got, reason)
 	}
 }

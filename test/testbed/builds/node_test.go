@@ -31,8 +31,10 @@ func TestBuildsOnANode(t *testing.T) {
 	w := newNode(t)
 	t.Run("together", func(t *testing.T) { // they mostly wait
 		for name, test := range map[string]func(*testing.T, *world){
-			"same results": testSameResultsOnANode, "six steps": testSixSteps, "canceled": testCanceled, "rights": testRights, "images": testImages, "out of memory": testMemory,
-			"evicted by kubelet": testEvictedByKubelet, "evicted by a client": testEvictedByClient, "in the cluster": testInTheCluster, "user of the image": testUser, "quota": testQuota,
+			"same results": testSameResultsOnANode, "six steps": testSixSteps, "canceled": testCanceled, "rights": testRights,
+			"images": testImages, "out of memory": testMemory,
+			"evicted by kubelet": testEvictedByKubelet, "evicted by a client": testEvictedByClient,
+			"in the cluster": testInTheCluster, "user of the image": testUser, "quota": testQuota,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -63,10 +65,12 @@ func testImages(t *testing.T, w *world) {
 	if got := r.log("1"); got != "pulled\n" {
 		t.Errorf("the log is %q", got)
 	}
-	for image, want := range map[string]string{strings.Replace(image, "/app", "/absent", 1): "not found", "Bad/image": "invalid reference format: repository name must be lowercase"} {
+	for image, want := range map[string]string{strings.Replace(image, "/app", "/absent", 1): "not found",
+		"Bad/image": "invalid reference format: repository name must be lowercase"} {
 		r := w.start(t, oneStep(image, "true", "    retry: {attempts: 2, on: [infrastructure]}\n"), "--pull-deadline", "1s")
 		r.end(1)
-		if got, reason := r.statuses("1"); !slices.Equal(got, []string{"Scheduling", "Initializing", "Failed"}) || !strings.HasPrefix(reason, "ImagePull: ") || !strings.Contains(reason, want) {
+		if got, reason := r.statuses("1"); !slices.Equal(got, []string{"Scheduling", "Initializing", "Failed"}) ||
+			!strings.HasPrefix(reason, "ImagePull: ") || !strings.Contains(reason, want) {
 			t.Errorf("%s: %q, %q", image, got, reason)
 		}
 	}
@@ -81,10 +85,12 @@ func testUser(t *testing.T, w *world) {
 	}
 }
 
-// testQuota: of two steps side by side one waits until the namespace has room for its Secret. A LimitRange gives the pods the limits that the quota wants.
+// testQuota: of two steps side by side one waits until the namespace has room for its Secret. A LimitRange gives the
+// pods the limits that the quota wants.
 func testQuota(t *testing.T, w *world) {
 	namespace := w.cluster.Namespace(t)
-	w.apply(t, namespace, "apiVersion: v1\nkind: LimitRange\nmetadata: {name: test}\nspec: {limits: [{type: Container, default: {memory: 256Mi}}]}\n---\n"+
+	w.apply(t, namespace, "apiVersion: v1\nkind: LimitRange\nmetadata: {name: test}\n"+
+		"spec: {limits: [{type: Container, default: {memory: 256Mi}}]}\n---\n"+
 		"apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: test}\nspec: {hard: {secrets: 1, limits.memory: 2Gi}}\n")
 	quotas := w.cluster.Dynamic.Resource(corev1.SchemeGroupVersion.WithResource("resourcequotas")).Namespace(namespace)
 	w.cluster.Await(t, quotas, "test", func(quota *unstructured.Unstructured) bool {
@@ -92,7 +98,8 @@ func testQuota(t *testing.T, w *world) {
 		return counted
 	})
 	script, let := w.waiting(t)
-	r := w.startAs(t, w.cluster.Kubeconfig, namespace, map[string]string{".wharf-ci.yml": "stage:\n  one: {container: {image: golang, cmds: ['" + script +
+	r := w.startAs(t, w.cluster.Kubeconfig, namespace, map[string]string{".wharf-ci.yml": "stage:\n  one: {container: " +
+		"{image: golang, cmds: ['" + script +
 		"']}}\n  two: {container: {image: golang, cmds: ['" + script + "']}}\n"})
 	waits := map[string]string{"one": "2", "two": "1"}[r.awaitPod(runs).Labels["wharf.iver.com/step"]]
 	r.awaitLog(waits, "Quota: secrets ")
@@ -110,26 +117,31 @@ func testMemory(t *testing.T, w *world) {
 	if got := r.log("1"); !strings.HasPrefix(got, "begun\n") {
 		t.Errorf("the log is %q", got)
 	}
-	if got, reason := r.statuses("1"); !slices.Equal(got, []string{"Scheduling", "Initializing", "Running", "Failed"}) || !strings.HasPrefix(reason, "exit status 137: OOMKilled") {
+	if got, reason := r.statuses("1"); !slices.Equal(got, []string{"Scheduling", "Initializing", "Running", "Failed"}) ||
+		!strings.HasPrefix(reason, "exit status 137: OOMKilled") {
 		t.Errorf("%q, %q", got, reason)
 	}
 }
 
 // testEvictedByKubelet: a container has written more than it may.
 func testEvictedByKubelet(t *testing.T, w *world) {
-	r := w.start(t, oneStep("golang", "dd if=/dev/zero of=/tmp/large bs=1M count=8 2> /dev/null; echo written; sleep 1000", "    resources: {limits: {ephemeral-storage: 1Mi}}\n"))
+	r := w.start(t,
+		oneStep("golang", "dd if=/dev/zero of=/tmp/large bs=1M count=8 2> /dev/null; echo written; sleep 1000",
+			"    resources: {limits: {ephemeral-storage: 1Mi}}\n"))
 	r.end(1)
 	if got := r.log("1"); !strings.HasPrefix(got, "written\n") {
 		t.Errorf("the log is %q", got)
 	}
-	if got, reason := r.statuses("1"); !slices.Equal(got, []string{"Scheduling", "Initializing", "Running", "Failed"}) || !strings.HasPrefix(reason, "Evicted: ") {
+	if got, reason := r.statuses("1"); !slices.Equal(got, []string{"Scheduling", "Initializing", "Running", "Failed"}) ||
+		!strings.HasPrefix(reason, "Evicted: ") {
 		t.Errorf("%q, %q", got, reason)
 	}
 }
 
 // testEvictedByClient, as when a node is drained: the step is repeated.
 func testEvictedByClient(t *testing.T, w *world) {
-	r := w.start(t, oneStep("golang", "echo attempt $WAYBILL_ATTEMPT; test $WAYBILL_ATTEMPT = 2 || exec sleep 1000", "    retry: {attempts: 2, on: [infrastructure], backoff: 1ms}\n"))
+	r := w.start(t, oneStep("golang", "echo attempt $WAYBILL_ATTEMPT; test $WAYBILL_ATTEMPT = 2 || exec sleep 1000",
+		"    retry: {attempts: 2, on: [infrastructure], backoff: 1ms}\n"))
 	pod := r.awaitPod(runs)
 	r.awaitLog("1", "attempt 1\n")
 	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}}
@@ -137,7 +149,8 @@ func testEvictedByClient(t *testing.T, w *world) {
 		t.Fatal(err)
 	}
 	r.end(0)
-	if got := r.log("1"); !strings.HasPrefix(got, "attempt 1\n") || !strings.HasSuffix(got, "attempt 2\n") || !strings.Contains(got, "Evicted: ") {
+	if got := r.log("1"); !strings.HasPrefix(got, "attempt 1\n") || !strings.HasSuffix(got, "attempt 2\n") ||
+		!strings.Contains(got, "Evicted: ") {
 		t.Errorf("the log is %q", got)
 	}
 }
@@ -168,7 +181,8 @@ func testNodeKilled(t *testing.T, w *world) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute})
+	node.Spec.Taints = append(node.Spec.Taints,
+		corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute})
 	if _, err := nodes.Update(t.Context(), node, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// BenchmarkStepOverhead measures an empty step of a worker in the cluster beside a bare pod with as many containers; see cmd/stepoverhead. The figures are
-// medians.
+// BenchmarkStepOverhead measures an empty step of a worker in the cluster beside a bare pod with as many containers;
+// see cmd/stepoverhead. The figures are medians.
 func BenchmarkStepOverhead(b *testing.B) {
 	w := newNode(b)
 	measure := filepath.Join(b.TempDir(), "stepoverhead")
@@ -35,8 +35,10 @@ func BenchmarkStepOverhead(b *testing.B) {
 	w.cluster.ImportWorkers(b, "measure", w.program, map[string][]byte{"usr/bin/stepoverhead": program})
 	namespace := w.cluster.Namespace(b)
 	w.applyRights(b, namespace)
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "measure"}, Spec: corev1.PodSpec{ServiceAccountName: "waybill-worker", RestartPolicy: corev1.RestartPolicyNever,
-		Containers: []corev1.Container{{Name: "measure", Image: "measure", ImagePullPolicy: corev1.PullNever, Command: []string{"stepoverhead", strconv.Itoa(b.N), "golang", "waybill"},
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "measure"}, Spec: corev1.PodSpec{
+		ServiceAccountName: "waybill-worker", RestartPolicy: corev1.RestartPolicyNever,
+		Containers: []corev1.Container{{Name: "measure", Image: "measure", ImagePullPolicy: corev1.PullNever,
+			Command:      []string{"stepoverhead", strconv.Itoa(b.N), "golang", "waybill"},
 			Env:          []corev1.EnvVar{{Name: "TMPDIR", Value: "/tmp"}},
 			VolumeMounts: []corev1.VolumeMount{{Name: "tmp", MountPath: "/tmp"}}}},
 		Volumes: []corev1.Volume{{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},

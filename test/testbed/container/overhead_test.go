@@ -17,8 +17,9 @@ import (
 	"github.com/waybill-dev/waybill/test/testbed"
 )
 
-// BenchmarkStepOverhead measures an empty step on a small workspace beside a bare `docker run --rm`, in turn. The figures are medians. A build does not
-// wait for the removal of a step's container before it begins the next one, so the overhead is without it.
+// BenchmarkStepOverhead measures an empty step on a small workspace beside a bare `docker run --rm`, in turn. The
+// figures are medians. A build does not wait for the removal of a step's container before it begins the next one, so
+// the overhead is without it.
 func BenchmarkStepOverhead(b *testing.B) {
 	engine := testbed.Docker(b)
 	connected, err := docker.ConnectTo(b.Context(), engine.Host)
@@ -33,7 +34,8 @@ func BenchmarkStepOverhead(b *testing.B) {
 		}
 	}
 	scratch := b.TempDir()
-	run := build.Run{Build: "bench", Step: build.PlanStep{ID: 1, Stage: "s", Name: "a", Spec: build.Spec{Image: testbed.Busybox, Argv: shell("true")}},
+	run := build.Run{Build: "bench", Step: build.PlanStep{ID: 1, Stage: "s", Name: "a",
+		Spec: build.Spec{Image: testbed.Busybox, Argv: shell("true")}},
 		Attempt: 1, Tree: tree, Scratch: scratch}
 	workers := b.TempDir()
 	var steps, removed, bare []time.Duration

@@ -63,7 +63,8 @@ workflows:
 	w.buckets, w.output = map[string]caboose.Bucket{"argo": {Name: at.Bucket(), Store: store}}, cfg.ArgoOutput
 	put := func(key string, content []byte) {
 		t.Helper()
-		if _, err := bucket.Client().PutObject(t.Context(), &s3.PutObjectInput{Bucket: &bucket.Name, Key: &key, Body: bytes.NewReader(content)}); err != nil {
+		if _, err := bucket.Client().PutObject(t.Context(),
+			&s3.PutObjectInput{Bucket: &bucket.Name, Key: &key, Body: bytes.NewReader(content)}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -32,7 +32,8 @@ func TestKilledProgramGoesOn(t *testing.T) {
 	}
 	w := newWorldOn(t, cluster, filepath.Join(home, "blobs"), driver)
 	cluster.Apply(t, fmt.Sprintf(templates, w.cluster.Namespace))
-	config := fmt.Sprintf(`handlers: {argo: {type: argo, argoConf: {k8sOptions: {kubeconfig: %q, configOverrides: {context: {namespace: %s}}}}}}`,
+	config := fmt.Sprintf(
+		`handlers: {argo: {type: argo, argoConf: {k8sOptions: {kubeconfig: %q, configOverrides: {context: {namespace: %s}}}}}}`,
 		cluster.Kubeconfig, w.cluster.Namespace)
 	if err := os.WriteFile(filepath.Join(home, "server.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)

@@ -133,7 +133,8 @@ func (w *world) observeAs(name string, f *faults) (stop func()) {
 // enqueue makes an action for the handler "argo".
 func (w *world) enqueue(parameters string) action.ID {
 	w.t.Helper()
-	return w.add(action.Action{Kind: config.KindAction, Name: "argo", Handler: "argo", Policy: action.DefaultPolicy(), Parameters: []byte(parameters)})
+	return w.add(action.Action{Kind: config.KindAction, Name: "argo", Handler: "argo", Policy: action.DefaultPolicy(),
+		Parameters: []byte(parameters)})
 }
 
 // add stores an action.
@@ -390,7 +391,8 @@ func (c cutNamespaced) Delete(ctx context.Context, name string, o metav1.DeleteO
 	return c.f.through("delete", func() error { return c.ResourceInterface.Delete(ctx, name, o, sub...) })
 }
 
-func (c cutNamespaced) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, o metav1.PatchOptions, sub ...string) (made *unstructured.Unstructured, err error) {
+func (c cutNamespaced) Patch(ctx context.Context, name string, kind types.PatchType, data []byte,
+	o metav1.PatchOptions, sub ...string) (made *unstructured.Unstructured, err error) {
 	err = c.f.through("patch", func() error {
 		made, err = c.ResourceInterface.Patch(ctx, name, kind, data, o, sub...)
 		return err

@@ -136,7 +136,8 @@ func (s *Server) artifacts(after int) ([]build.Artifact, error) {
 
 // statusEvent returns an event as the protocol has it.
 func statusEvent(e build.Update) *workerv1.StatusEvent {
-	out := &workerv1.StatusEvent{EventId: e.ID, StepId: int32(e.Step), Status: workerv1.StatusOf(string(e.Status)), At: timestamppb.New(e.Timestamp),
+	out := &workerv1.StatusEvent{EventId: e.ID, StepId: int32(e.Step), Status: workerv1.StatusOf(string(e.Status)),
+		At:      timestamppb.New(e.Timestamp),
 		Attempt: int32(e.Attempt), Reason: e.Reason}
 	if e.ExitCode != nil {
 		code := int32(*e.ExitCode)

@@ -42,7 +42,8 @@ func (h *Handler) parameters(a conductor.Attempt) (parameters, error) {
 	arguments, err := o.Arguments(a.Action.Parameters, webhook.Data{ID: a.Action.ID.String(), Attempt: a.Number,
 		Action: map[string]any{"name": a.Action.Name, "kind": a.Action.Kind, "handler": a.Action.Handler, "version": a.Action.Version,
 			"createdAt": a.Action.CreatedAt.UTC().Format(time.RFC3339), "createdBy": a.Action.CreatedBy}})
-	return parameters{Template: o.Template, Parameters: arguments, ServiceAccount: o.ServiceAccount, Labels: o.Labels, Annotations: o.Annotations}, err
+	return parameters{Template: o.Template, Parameters: arguments, ServiceAccount: o.ServiceAccount, Labels: o.Labels,
+		Annotations: o.Annotations}, err
 }
 
 func read(raw json.RawMessage) (parameters, error) {

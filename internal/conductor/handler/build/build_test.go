@@ -113,10 +113,12 @@ func fresh(t *testing.T, file string, artifacts ...pipeline.Artifact) *setup {
 		revision: pipeline.RegisteredRevision{Pipeline: "shop", Seq: 3, Label: "3f9c2ab", Branch: "topic/a", Commit: "3f9c2ab0123456789"},
 	}}
 	s.log.revision.Snapshot = s.snapshot(file)
-	s.handler = build.New(build.Config{Builds: s.builds, Program: []string{program}, Ledger: s.log, Blobs: blobs, Workers: &build.Workers{}, Log: slog.New(slog.DiscardHandler)})
+	s.handler = build.New(build.Config{Builds: s.builds, Program: []string{program}, Ledger: s.log, Blobs: blobs,
+		Workers: &build.Workers{}, Log: slog.New(slog.DiscardHandler)})
 	s.action = action.Action{ID: action.DerivedID(time.Unix(1, 0), t.Name()), Kind: "build", Handler: build.Name,
 		Parameters: json.RawMessage(`{"stage":"build"}`),
-		Step:       &action.StepRef{Pipeline: "shop", Deployment: 1, Target: "shop/build", Event: pipeline.BuildCompleted, Revision: 3, Version: 1}}
+		Step: &action.StepRef{Pipeline: "shop", Deployment: 1, Target: "shop/build", Event: pipeline.BuildCompleted,
+			Revision: 3, Version: 1}}
 	return s
 }
 
@@ -180,7 +182,8 @@ func TestABuildRegistersItsArtifacts(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, err := io.ReadAll(r)
-		if err := errors.Join(err, r.Close()); err != nil || size != a.Size || !strings.HasPrefix(a.Blob, "upload/") || path.Base(a.Blob) != a.Digest {
+		if err := errors.Join(err, r.Close()); err != nil || size != a.Size || !strings.HasPrefix(a.Blob, "upload/") ||
+			path.Base(a.Blob) != a.Digest {
 			t.Errorf("%+v: %d bytes, %v", a, size, err)
 		}
 		got = append(got, a.Label+" "+a.Name+" "+string(text))
@@ -204,17 +207,27 @@ func TestWhatGoesWrongIsToldAndClassed(t *testing.T) {
 		code string
 		text []string
 	}{
-		"a failing step": {"build:\n  app: {container: {image: i, cmds: ['echo compiling; echo broken >&2; exit 3']}}", nil, action.Retry, "build_failed",
-			[]string{"build step build/app failed: exit status 3 (.wharf-ci.yml:2:3)\nwhole log: waybill build log ", "its last lines:", "\n  compiling", "\n  broken"}},
-		"failed tests": {"build:\n  app:\n    test-results: {junit: [a.xml]}\n    container: {image: i, cmds: ['for t in a b c d e f g; do echo \"<testcase name=\\\"$t\\\"><failure/></testcase>\"; done >b; echo \"<testsuite><testcase name=\\\"ok\\\"/>$(cat b)</testsuite>\" >a.xml; exit 1']}", nil, action.Retry, "build_failed",
+		"a failing step": {"build:\n  app: {container: {image: i, cmds: ['echo compiling; echo broken >&2; exit 3']}}", nil,
+			action.Retry, "build_failed",
+			[]string{"build step build/app failed: exit status 3 (.wharf-ci.yml:2:3)\nwhole log: waybill build log ",
+				"its last lines:", "\n  compiling", "\n  broken"}},
+		"failed tests": {
+			"build:\n  app:\n    test-results: {junit: [a.xml]}\n" +
+				"    container: {image: i, cmds: ['for t in a b c d e f g; do echo \"<testcase " +
+				"name=\\\"$t\\\"><failure/></testcase>\"; done >b; echo \"<testsuite><testcase name=\\\"ok\\\"/>$(cat " +
+				"b)</testsuite>\" >a.xml; exit 1']}", nil, action.Retry, "build_failed",
 			[]string{"\n7 of its 8 tests failed: a, b, c, d, e and 2 more"}},
-		"a step that takes too long": {"build: {app: {timeout: 50ms, container: {image: i, cmds: [exec sleep 60]}}}", nil, action.Retry, "build_failed",
+		"a step that takes too long": {"build: {app: {timeout: 50ms, container: {image: i, cmds: [exec sleep 60]}}}", nil,
+			action.Retry, "build_failed",
 			[]string{"build step build/app timed out: it took longer than 50ms"}},
 		"a file with faults": {"build: {app: {container: {imag: i}}}\nx: 5", nil, action.BadInput, "build_file",
 			[]string{`.wharf-ci.yml:1:15: build/app/container: the field "image" is missing`, ".wharf-ci.yml:2:4: x: want a mapping of steps"}},
-		"an artifact that is missing": {"build: {app: {container: {image: i, cmds: ['true']}}}", []pipeline.Artifact{wanted}, action.Fatal, "artifact_missing",
+		"an artifact that is missing": {"build: {app: {container: {image: i, cmds: ['true']}}}", []pipeline.Artifact{wanted},
+			action.Fatal, "artifact_missing",
 			[]string{"artifact amd64: the build yields no dist/shop-amd64; it yields none (a step keeps files by its key artifacts)"}},
-		"an artifact that is not unpacked": {"build: {app: {artifacts: [a.TAR.XZ], container: {image: i, cmds: ['echo a > a.TAR.XZ']}}}", []pipeline.Artifact{{Label: "any", Path: "a.*"}},
+		"an artifact that is not unpacked": {
+			"build: {app: {artifacts: [a.TAR.XZ], container: {image: i, cmds: ['echo a > a.TAR.XZ']}}}",
+			[]pipeline.Artifact{{Label: "any", Path: "a.*"}},
 			action.Fatal, "artifact_unpackable", []string{`artifact "a.TAR.XZ": archives of the kind .tar.xz are not unpacked`}},
 		"an artifact that is ambiguous": {shop, []pipeline.Artifact{{Label: "any", Path: "dist/shop-*"}}, action.Fatal, "artifact_missing",
 			[]string{"artifact any: dist/shop-* fits several of the build's artifacts: dist/shop-amd64, dist/shop-arm64"}},
@@ -271,7 +284,8 @@ func TestAnAttemptWithoutResultsLeavesNothing(t *testing.T) {
 	}
 	check("after a file with faults")
 	killed := filepath.Join(s.builds, s.action.ID.String()+".1")
-	if err := errors.Join(os.MkdirAll(killed, 0o700), os.WriteFile(filepath.Join(killed, "workspace.tar.zst"), []byte("begun"), 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(killed, 0o700),
+		os.WriteFile(filepath.Join(killed, "workspace.tar.zst"), []byte("begun"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	s.log.revision.Snapshot = "other/" + strings.Repeat("0", 64)

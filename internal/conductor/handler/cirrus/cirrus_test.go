@@ -59,7 +59,8 @@ func setup(t *testing.T) *world {
 var testID = action.NewID(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), [10]byte{1})
 
 func attempt(kind, name, parameters string) conductor.Attempt {
-	return conductor.Attempt{Action: action.Action{ID: testID, Kind: kind, Name: name, Handler: "cirrus", Parameters: json.RawMessage(parameters)}, Number: 1}
+	return conductor.Attempt{Action: action.Action{ID: testID, Kind: kind, Name: name, Handler: "cirrus",
+		Parameters: json.RawMessage(parameters)}, Number: 1}
 }
 
 func TestStateMachinesAreStartedOnce(t *testing.T) {
@@ -86,10 +87,14 @@ func TestQueueGetsAProcessPayload(t *testing.T) {
 	t.Parallel()
 	id := testID.String()
 	for name, c := range map[string]struct{ kind, process, parameters, want string }{
-		"a job's payload": {config.KindJob, "mirror", `{"payload": {"features": [{"id": "a", "collection": "s2"}, {"collection": "l8"}, {"collection": "s2"}]}, "mode": 1}`,
-			`{"features":[{"collection":"s2","id":"a"},{"collection":"l8"},{"collection":"s2"}],"id":"l8/s2/workflow-mirror/` + id + `","process":[{"workflow":"mirror"}]}`},
-		"a job's inputs": {config.KindJob, "mirror", `{"n": 1.50}`, `{"id":"none/workflow-mirror/` + id + `","n":1.50,"process":[{"workflow":"mirror"}]}`},
-		"a process definition": {config.KindAction, "cirrus", `{"payload": {"id": "x", "process": [{"workflow": "cog", "collections": "a/b"}, {"workflow": "next"}]}}`,
+		"a job's payload": {config.KindJob, "mirror",
+			`{"payload": {"features": [{"id": "a", "collection": "s2"}, {"collection": "l8"}, {"collection": "s2"}]}, "mode": 1}`,
+			`{"features":[{"collection":"s2","id":"a"},{"collection":"l8"},{"collection":"s2"}],"id":"l8/s2/workflow-mirror/` +
+				id + `","process":[{"workflow":"mirror"}]}`},
+		"a job's inputs": {config.KindJob, "mirror", `{"n": 1.50}`,
+			`{"id":"none/workflow-mirror/` + id + `","n":1.50,"process":[{"workflow":"mirror"}]}`},
+		"a process definition": {config.KindAction, "cirrus",
+			`{"payload": {"id": "x", "process": [{"workflow": "cog", "collections": "a/b"}, {"workflow": "next"}]}}`,
 			`{"id":"a/b/workflow-cog/` + id + `","process":[{"collections":"a/b","workflow":"cog"},{"workflow":"next"}]}`},
 	} {
 		w := setup(t)
@@ -139,7 +144,8 @@ func TestBigPayloadsAreUploaded(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	big := fmt.Sprintf(`{"payload": {"text": %q}}`, strings.Repeat("x", aws.MaxMessage))
-	if o := cirrus.New(w.cfg).Do(t.Context(), attempt(config.KindJob, "mirror", big)); o.Kind != action.Fatal || !strings.Contains(o.Error, "blob.url") {
+	if o := cirrus.New(w.cfg).Do(t.Context(), attempt(config.KindJob, "mirror", big)); o.Kind != action.Fatal ||
+		!strings.Contains(o.Error, "blob.url") {
 		t.Errorf("without a shared store: %s %s", o.Kind, o.Error)
 	}
 	store := &shared{kept: map[string]string{}, fails: true}
@@ -149,7 +155,8 @@ func TestBigPayloadsAreUploaded(t *testing.T) {
 		t.Errorf("while the store is away: %s %s", o.Kind, o.Error)
 	}
 	store.fails = false
-	for process, want := range map[string]string{"mirror": "none/workflow-mirror/" + testID.String(), "direct": aws.ExecutionARN(w.machine, testID.String())} {
+	for process, want := range map[string]string{"mirror": "none/workflow-mirror/" + testID.String(),
+		"direct": aws.ExecutionARN(w.machine, testID.String())} {
 		if o := h.Do(t.Context(), attempt(config.KindJob, process, big)); o.Kind != action.Done || o.Ref != want {
 			t.Errorf("%s: %+v", process, o)
 		}
@@ -198,7 +205,8 @@ func TestWrongParametersAreTheInputsFault(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	h := cirrus.New(w.cfg)
-	for _, bad := range []string{``, `{}`, `{"payload": 1}`, `{"payload": null}`, `{"payload": {}, "sfn": "x"}`, `{"payload": {"process": []}}`,
+	for _, bad := range []string{``, `{}`, `{"payload": 1}`, `{"payload": null}`, `{"payload": {}, "sfn": "x"}`,
+		`{"payload": {"process": []}}`,
 		`{"payload": {"process": [{}]}}`, `{"payload": {"process": [{"workflow": "a/b"}]}}`} {
 		if len(cirrus.Check(json.RawMessage(bad))) == 0 {
 			t.Errorf("%s: nothing is found wrong", bad)
@@ -210,7 +218,8 @@ func TestWrongParametersAreTheInputsFault(t *testing.T) {
 	if problems := cirrus.Check(json.RawMessage(`{"payload": {}}`)); len(problems) > 0 {
 		t.Error(problems)
 	}
-	if o := h.Do(t.Context(), attempt(config.KindJob, "gone", `{}`)); o.Kind != action.BadInput || !strings.Contains(o.Error, `process "gone" was removed`) {
+	if o := h.Do(t.Context(), attempt(config.KindJob, "gone", `{}`)); o.Kind != action.BadInput ||
+		!strings.Contains(o.Error, `process "gone" was removed`) {
 		t.Errorf("a job without its process: %+v", o)
 	}
 	w.cfg.Queue = ""
@@ -242,7 +251,8 @@ func (w *world) enqueue(t *testing.T, process, parameters string) action.ID {
 	t.Helper()
 	policy := action.DefaultPolicy()
 	policy.Initial, policy.Max = action.Duration(time.Millisecond), action.Duration(10*time.Millisecond)
-	made, err := w.Enqueue(t.Context(), action.Action{Kind: config.KindJob, Name: process, Handler: "cirrus", Policy: policy, Parameters: []byte(parameters)})
+	made, err := w.Enqueue(t.Context(), action.Action{Kind: config.KindJob, Name: process, Handler: "cirrus",
+		Policy: policy, Parameters: []byte(parameters)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,8 @@ func TestAStoreThatIsDownHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
 	archive := evidence.Archive{Blobs: broken{}, Log: slog.New(slog.NewTextHandler(&log, nil))}
-	if key := archive.Exchange(t.Context(), id(), 1, 1); key != evidence.Missing+"action/2026w47/"+id().String()+"/exchange-1.json" || !strings.Contains(log.String(), "disk full") {
+	if key := archive.Exchange(t.Context(), id(), 1,
+		1); key != evidence.Missing+"action/2026w47/"+id().String()+"/exchange-1.json" || !strings.Contains(log.String(), "disk full") {
 		t.Errorf("key %q, log %q", key, log.String())
 	}
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // auditLine has a time, a verb, an action, a rank, a release, what happened and the deployment.
-var auditLine = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{3})?Z ([a-z]+) \S+ \d+ \S+ (began|status (\d+)(?:: .*)?) \(.*\)$`)
+var auditLine = regexp.MustCompile(
+	`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{3})?Z ([a-z]+) \S+ \d+ \S+ (began|status (\d+)(?:: .*)?) \(.*\)$`)
 
 // A verb that changes something has a line when it begins and one when it ends, also one that is refused.
 func TestAuditHasBothEndsOfAVerb(t *testing.T) {

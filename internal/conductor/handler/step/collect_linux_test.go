@@ -40,7 +40,8 @@ func TestSIGTERMEndsACollectWithoutAService(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = c.Wait() // its status is that of the signal
-			if status := c.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGTERM && status.ExitStatus() != 128+int(syscall.SIGTERM) {
+			if status := c.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGTERM &&
+				status.ExitStatus() != 128+int(syscall.SIGTERM) {
 				t.Errorf("it ended with %s", c.ProcessState)
 			}
 

@@ -46,7 +46,8 @@ func TestFullDiskIsFatalAndTheCurrentReleaseRunsOn(t *testing.T) {
 		w.ship(1)
 		noise := bytes.Repeat([]byte("0123456789abcdef"), 40_000) // needs twice 640 kB
 		w.register(2, "greeter.tar.gz", pack(t, map[string]string{"greeter*": "x", "large": string(noise), "other": string(noise[1:])}))
-		w.wantOutcome(w.do(t.Context(), 2, pipeline.HostReplicated), action.Fatal, "free, and release r2-", "needs twice 1.3 MB", "make room on the disk of")
+		w.wantOutcome(w.do(t.Context(), 2, pipeline.HostReplicated), action.Fatal, "free, and release r2-",
+			"needs twice 1.3 MB", "make room on the disk of")
 		fill := filepath.Join(w.dir, "shared", "fill")
 		_ = os.WriteFile(fill, bytes.Repeat([]byte("x"), 4<<20), 0o600) // as far as it goes
 		w.revise(3, forever+"; # three")
@@ -72,6 +73,7 @@ func TestReadOnlyHostIsFatal(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		small(t, w, "")
 		w.revise(1, forever)
-		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostReplicated), action.Fatal, "Read-only file system", "let the user that runs Waybill there write to")
+		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostReplicated), action.Fatal, "Read-only file system",
+			"let the user that runs Waybill there write to")
 	})
 }

@@ -52,8 +52,9 @@ func TestEachRequestIsAClientSpan(t *testing.T) {
 		if want := fmt.Sprintf("00-%s-%s-01", span.SpanContext.TraceID(), span.SpanContext.SpanID()); want != <-received {
 			t.Errorf("%d: the target did not receive %s", status, want)
 		}
-		want := map[string]string{"http.request.method": "POST", "url.scheme": "http", "server.address": "127.0.0.1", "server.port": target.Port(),
-			"url.full": address + "/teams/[secret:token]"}
+		want := map[string]string{"http.request.method": "POST", "url.scheme": "http", "server.address": "127.0.0.1",
+			"server.port": target.Port(),
+			"url.full":    address + "/teams/[secret:token]"}
 		if status != 0 {
 			want["http.response.status_code"] = fmt.Sprint(status)
 		}

@@ -79,7 +79,8 @@ func emptyStep(image string) (build.Run, error) {
 	}
 	scratch, err := os.MkdirTemp("", "scratch")
 	spec := build.Spec{Image: image, Argv: []string{"/bin/sh", "-c", "true"}}
-	return build.Run{Build: "bench", Step: build.PlanStep{ID: 1, Stage: "s", Name: "a", Spec: spec}, Attempt: 1, Tree: tree, Scratch: scratch}, err
+	return build.Run{Build: "bench", Step: build.PlanStep{ID: 1, Stage: "s", Name: "a", Spec: spec}, Attempt: 1,
+		Tree: tree, Scratch: scratch}, err
 }
 
 // barePod runs a pod of an init container and two containers, which end at once.
@@ -90,8 +91,10 @@ func barePod(ctx context.Context, cluster *kube.Cluster, image, shim string) (en
 			"resources": map[string]any{"requests": map[string]any{"cpu": "10m", "memory": "32Mi"}}}
 	}
 	pod := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": name},
-		"spec": map[string]any{"restartPolicy": "Never", "automountServiceAccountToken": false, "enableServiceLinks": false, "terminationGracePeriodSeconds": int64(1),
-			"initContainers": []any{container("init", shim)}, "containers": []any{container("step", image), container("results", shim)}}}}
+		"spec": map[string]any{"restartPolicy": "Never", "automountServiceAccountToken": false, "enableServiceLinks": false,
+			"terminationGracePeriodSeconds": int64(1),
+			"initContainers":                []any{container("init", shim)},
+			"containers":                    []any{container("step", image), container("results", shim)}}}}
 	changes, err := cluster.Pods().Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	if err != nil {
 		return 0, 0, err
