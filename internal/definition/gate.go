@@ -62,7 +62,7 @@ func (r *reader) gate(n *document.Node, at, name string) pipeline.Gate {
 			ways++
 		}
 	}
-	if ways != 1 {
+	if ways != 1 && n.Kind == document.Map {
 		r.Add(n, "several-kinds", at, "gate %q needs exactly one of http, job, handler", name)
 	}
 	if request := n.Get("http"); request != nil {

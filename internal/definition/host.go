@@ -65,6 +65,9 @@ func (r *reader) host(n *document.Node, at string, names names, base scope) pipe
 // an ssh host has its user and port.
 func (r *reader) hostURL(n *document.Node, text, at string) (name, stored string) {
 	u, err := url.Parse(text)
+	if err != nil && !strings.Contains(text, "://") {
+		u, err = &url.URL{}, nil // such as user@host:22 and 10.0.0.1:22, which sshURL reads
+	}
 	if err == nil && !hasControl(text) {
 		switch {
 		case u.Scheme == "local":

@@ -30,17 +30,15 @@ const (
 )
 
 // Read turns a document into a definition. It returns all problems, sorted, warnings included; the
-// definition may be used when problems.Err() is nil. A nil node yields nothing: its parser has said
-// why.
+// definition may be used when problems.Err() is nil. A node that is nil or not a mapping yields nothing: its
+// parser has said why.
 func Read(node *document.Node) (pipeline.Definition, fault.Problems) {
-	if node == nil {
+	if node == nil || node.Kind != document.Map {
 		return pipeline.Definition{}, nil
 	}
 	node = document.WithoutShared(node)
 	r := newReader()
-	if !r.Check(node, document.Place{At: node.At}, file) {
-		return pipeline.Definition{}, r.sorted()
-	}
+	r.Check(node, document.Place{At: node.At}, file)
 	d := r.definition(node)
 	r.checkVars(node, &d)
 	r.warn(node, &d)
@@ -70,6 +68,7 @@ func newReader() *reader {
 			p.Text = strings.Replace(p.Text, fmt.Sprintf("unknown key %q", key), fmt.Sprintf("unknown key %q in %s", key, path), 1)
 		}
 		if ofGroup[key] && stagePath.MatchString(path) {
+			p.Suggestion = ""
 			p.Text = fmt.Sprintf("%q belongs to a group: write groups: [{name: all, hosts: […], %s: …}] in place of hosts", key, key)
 		}
 		return p
@@ -230,7 +229,7 @@ func items(n *document.Node) []*document.Node {
 		if item.Kind == document.Map {
 			maps = append(maps, item)
 		} else {
-			maps = append(maps, &document.Node{Kind: document.Map, At: item.At}) // reported; keeps the indexes
+			maps = append(maps, &document.Node{At: item.At}) // reported; keeps the indexes
 		}
 	}
 	return maps

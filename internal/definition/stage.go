@@ -132,9 +132,6 @@ func (r *reader) build(n *document.Node, at string) *pipeline.Build {
 	if !b.External && (path.IsAbs(b.File) || !inside(path.Clean(b.File)) || hasControl(b.File)) {
 		r.Add(n.Get("build"), "bad-path", at, "build file %q leaves the folder of waybill.yaml", b.File)
 	}
-	if b.External && n.Get("artifacts") == nil {
-		r.Add(n, "field-missing", at, "%s is external and needs artifacts", at)
-	}
 	b.Artifacts = append(b.Artifacts, r.artifacts(n.Get("artifacts"), at)...)
 	return b
 }

@@ -99,6 +99,7 @@ func (c *chain) own(n *document.Node, name, at string, policy action.Policy) {
 		c.r.Add(n.Get("name"), "bad-name", at, "step name %q is reserved: %s is an event of Waybill", name, event)
 	case twice:
 		c.r.Add(n.Get("name"), "name-repeated", at, "step %q is already defined on line %d", name, first.At.Line)
+		return // else the chain is reported too
 	case n.Get("run") == nil && n.Get("request") == nil && n.Get("handler") == nil:
 		c.r.Add(n, "field-missing", at, "step %q needs exactly one of run, request, handler", name)
 	case n.Get("run") != nil && (n.Get("request") != nil || n.Get("handler") != nil):
@@ -138,7 +139,7 @@ func (r *reader) check(n *document.Node, at string, timeout action.Duration) pip
 			ways++
 		}
 	}
-	if ways != 1 {
+	if ways != 1 && n.Kind == document.Map {
 		r.Add(n, "several-kinds", at, "%s needs exactly one of http, tcp, run", at)
 	}
 	if n.Get("run") != nil {

@@ -129,12 +129,13 @@ func (r *reader) policy(n *document.Node, path string, p action.Policy) action.P
 }
 
 func (r *reader) positive(n *document.Node, path string, standard action.Duration) action.Duration {
-	d := r.duration(n, path, standard)
-	if d == 0 && n != nil && n.Kind == document.String { // anything else is reported as another kind
-		r.Add(n, "out-of-range", path, "%s must be above 0s", path)
-		return standard
+	if n != nil && n.Kind == document.String { // anything else is reported as another kind
+		if d, err := ParseDuration(n.Text); err == nil && d == 0 {
+			r.Add(n, "out-of-range", path, "%s must be above 0s", path)
+			return standard
+		}
 	}
-	return d
+	return r.duration(n, path, standard)
 }
 
 func (r *reader) factor(n *document.Node, path string, standard float64) float64 {

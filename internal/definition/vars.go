@@ -218,10 +218,13 @@ func texts(n *document.Node) []*document.Node {
 	return out
 }
 
+// unclosed is the name that varCheck gives a ${ without its }. No variable has it.
+const unclosed = "}"
+
 type varCheck struct {
 	r       *reader
 	order   []*unset
-	missing map[*document.Node]map[string]*unset // "" is an unclosed ${
+	missing map[*document.Node]map[string]*unset
 }
 
 func (c *varCheck) check(nodes []*document.Node, vars map[string]string, user string) {
@@ -233,7 +236,7 @@ func (c *varCheck) check(nodes []*document.Node, vars map[string]string, user st
 			return nil
 		})
 		if err != nil {
-			c.add(n, "", user)
+			c.add(n, unclosed, user)
 		}
 	}
 }
@@ -254,7 +257,7 @@ func (c *varCheck) add(n *document.Node, name, user string) {
 func (c *varCheck) report() {
 	for _, u := range c.order {
 		switch more := len(u.users) - 1; {
-		case u.name == "":
+		case u.name == unclosed:
 			c.r.Add(u.node, "unclosed", "", "%s in %q", errUnclosed, u.node.Text)
 		case more == 0:
 			c.r.Add(u.node, "not-set", "", "${%s} is not set for %s", u.name, u.users[0])
