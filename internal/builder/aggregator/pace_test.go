@@ -10,27 +10,37 @@ import (
 	"github.com/waybill-dev/waybill/internal/builds"
 )
 
-// starting lists a worker that starts as old as it is, and counts.
+// starting lists a worker that starts as old as it is, and ends the aggregator with the last of so many lists.
 type starting struct {
 	since time.Time
-	asked int
+	asked []time.Time
+	last  int
+	end   func()
 }
 
 func (s *starting) Workers(context.Context) ([]Worker, error) {
-	s.asked++
+	if s.asked = append(s.asked, time.Now()); len(s.asked) == s.last {
+		s.end()
+	}
 	return []Worker{{Build: 1, Status: build.WorkerPending, Age: time.Since(s.since)}}, nil
 }
 
 // TestAWorkerThatStartsIsListedOften while it is young.
 func TestAWorkerThatStartsIsListedOften(t *testing.T) {
 	t.Parallel()
-	for age, want := range map[time.Duration][2]int{0: {10, 20}, time.Hour: {1, 1}} {
+	for _, c := range []struct {
+		age         time.Duration
+		lists       int
+		least, most time.Duration // from the first to the last list
+	}{{0, 11, 500 * time.Millisecond, time.Second}, {time.Hour, 2, 8 * time.Second, 10 * time.Second}} {
 		bubbletest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			list := &starting{since: time.Now().Add(-age)}
-			if err := New(Config{Workers: list, Every: 10 * time.Second}).Run(ctx); err != nil || list.asked < want[0] || list.asked > want[1] {
-				t.Errorf("a worker of the age %s is listed %d times a second, want %v; %v", age, list.asked, want, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			list := &starting{since: time.Now().Add(-c.age), last: c.lists, end: cancel}
+			if err := New(Config{Workers: list, Every: 10 * time.Second}).Run(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if took := list.asked[c.lists-1].Sub(list.asked[0]); took < c.least || took > c.most {
+				t.Errorf("a worker of the age %s is listed %d times in %s, want %s to %s", c.age, c.lists, took, c.least, c.most)
 			}
 		})
 	}
