@@ -23,7 +23,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/sqlite"
+	"github.com/waybill-dev/waybill/internal/sqlite/sqlitetest"
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
@@ -42,10 +42,7 @@ type world struct {
 
 func setup(t *testing.T) *world {
 	t.Helper()
-	driver, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "waybill.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	driver := sqlitetest.Open(t, filepath.Join(t.TempDir(), "waybill.db"))
 	l := ledger.New(driver, ledger.Options{})
 	t.Cleanup(func() { l.Close() })
 	blobs, err := blob.OpenDir(t.TempDir())

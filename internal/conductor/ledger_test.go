@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor/handler/noop"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/sqlite"
+	"github.com/waybill-dev/waybill/internal/sqlite/sqlitetest"
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
@@ -22,7 +22,7 @@ func onBoth(t *testing.T, test func(t *testing.T, l *ledger.Ledger)) {
 	t.Parallel()
 	open := map[string]func(t *testing.T) (ledger.Driver, error){
 		"sqlite": func(t *testing.T) (ledger.Driver, error) {
-			return sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "waybill.db"))
+			return sqlitetest.Open(t, filepath.Join(t.TempDir(), "waybill.db")), nil
 		},
 	}
 	maps.Copy(open, sharedDrivers)

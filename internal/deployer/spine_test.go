@@ -19,7 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/sqlite"
+	"github.com/waybill-dev/waybill/internal/sqlite/sqlitetest"
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
@@ -380,10 +380,7 @@ func (tr trial) judgeFacts(t *testing.T, l *ledger.Ledger, w *world, n int64) {
 // open opens a ledger file as a new process would.
 func open(t *testing.T, path string) *ledger.Ledger {
 	t.Helper()
-	driver, err := sqlite.Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	driver := sqlitetest.Open(t, path)
 	return ledger.New(driver, ledger.Options{})
 }
 

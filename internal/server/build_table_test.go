@@ -20,7 +20,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/server"
-	"github.com/waybill-dev/waybill/internal/sqlite"
+	"github.com/waybill-dev/waybill/internal/sqlite/sqlitetest"
 	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
@@ -31,10 +31,7 @@ const workerLog = "2026-11-26T05:00:01.000000000Z o one\n2026-11-26T05:00:03.000
 // fromWorkers returns builds in a database: 1, which failed in step 1 of 1, and 2, which waits. A folder has build OLD.
 func fromWorkers(t *testing.T) *server.BuildTables {
 	t.Helper()
-	driver, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "waybill.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	driver := sqlitetest.Open(t, filepath.Join(t.TempDir(), "waybill.db"))
 	db := store.New(driver)
 	t.Cleanup(func() { _ = db.Close() })
 	dir := t.TempDir()

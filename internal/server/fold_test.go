@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/sqlite"
+	"github.com/waybill-dev/waybill/internal/sqlite/sqlitetest"
 )
 
 // definedMeanwhile returns what a decider gets if a definition was applied between the last look at the log and the lock.
@@ -120,10 +120,7 @@ func TestRowsThatWereArchivedBeforeTheLockAreNotFolded(t *testing.T) {
 // TestADecisionIsMadeOnceMoreWhenRowsWereArchived: once, since the log may change again under every decision.
 func TestADecisionIsMadeOnceMoreWhenRowsWereArchived(t *testing.T) {
 	t.Parallel()
-	driver, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "waybill.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	driver := sqlitetest.Open(t, filepath.Join(t.TempDir(), "waybill.db"))
 	l := ledger.New(driver, ledger.Options{})
 	defer func() {
 		if err := l.Close(); err != nil {

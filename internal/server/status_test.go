@@ -18,7 +18,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
-	"github.com/waybill-dev/waybill/internal/sqlite"
+	"github.com/waybill-dev/waybill/internal/sqlite/sqlitetest"
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
@@ -150,10 +150,7 @@ func TestStatusKnowsThatNoProcessRuns(t *testing.T) {
 // The attempts of an ended process, as after a restore, do not run anywhere. The status does not show them as waiting.
 func TestStatusKnowsAttemptsOfEndedProcesses(t *testing.T) {
 	t.Parallel()
-	driver, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "waybill.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	driver := sqlitetest.Open(t, filepath.Join(t.TempDir(), "waybill.db"))
 	l := ledger.New(driver, ledger.Options{}) // without a conductor, which would take the attempt over
 	defer func() { _ = l.Close() }()
 	host := queue.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-a", Roles: []string{"conductor"}, Handlers: []string{"mail"}}

@@ -9,17 +9,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/servertest"
-	"github.com/waybill-dev/waybill/internal/sqlite"
+	"github.com/waybill-dev/waybill/internal/sqlite/sqlitetest"
 )
 
 // alone returns a world without a conductor or a deployer.
 func alone(t *testing.T) *servertest.World {
 	t.Helper()
 	dir := t.TempDir()
-	driver, err := sqlite.Open(t.Context(), filepath.Join(dir, "waybill.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	driver := sqlitetest.Open(t, filepath.Join(dir, "waybill.db"))
 	l := ledger.New(driver, ledger.Options{})
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {

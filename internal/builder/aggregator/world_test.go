@@ -26,6 +26,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/postgres"
 	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/sqlite"
+	"github.com/waybill-dev/waybill/internal/sqlite/sqlitetest"
 	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
@@ -81,6 +82,9 @@ type world struct {
 func newWorld(t *testing.T, url string) *world {
 	t.Helper()
 	w := &world{t: t, url: url, folder: t.TempDir()}
+	if !strings.HasPrefix(url, "postgres://") {
+		sqlitetest.Create(t, url)
+	}
 	b, db, err := openBuilds(t.Context(), url)
 	w.must(err)
 	t.Cleanup(func() { _ = db.Close() })

@@ -25,7 +25,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/server/ogc"
-	"github.com/waybill-dev/waybill/internal/sqlite"
+	"github.com/waybill-dev/waybill/internal/sqlite/sqlitetest"
 	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/web"
 	"github.com/waybill-dev/waybill/internal/webhook"
@@ -116,10 +116,7 @@ func (h *held) letGo() { close(h.release) }
 func start(t testing.TB, guard webhook.Guard) *world {
 	t.Helper()
 	dir := t.TempDir()
-	driver, err := sqlite.Open(t.Context(), filepath.Join(dir, "waybill.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	driver := sqlitetest.Open(t, filepath.Join(dir, "waybill.db"))
 	return serve(t, ledger.New(driver, ledger.Options{}), dir, guard)
 }
 

@@ -37,16 +37,23 @@ var migrated = sync.OnceValues(func() ([]byte, error) { //nolint:gochecknoglobal
 // Open opens a database as sqlite.Open does. A file that is missing begins as a copy of a new database, with an identity of its own.
 func Open(t testing.TB, path string, options ...sqlite.Option) *sqlite.Driver {
 	t.Helper()
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		if err := create(t.Context(), path); err != nil {
-			t.Fatalf("copy a new database: %v", err)
-		}
-	}
+	Create(t, path)
 	driver, err := sqlite.Open(t.Context(), path, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return driver
+}
+
+// Create makes such a file where it is missing.
+func Create(t testing.TB, path string) {
+	t.Helper()
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err := create(t.Context(), path); err != nil {
+		t.Fatalf("copy a new database: %v", err)
+	}
 }
 
 func create(ctx context.Context, path string) error {
