@@ -36,7 +36,10 @@ type Config struct {
 	IdleTime    time.Duration // between two requests of a connection
 	BodyTime    time.Duration // for a whole request; 0: handlers bound it
 	AnswerTime  time.Duration // for an answer, from the end of the request's header; 0: handlers bound it
-	Drain       time.Duration // for requests in flight once the server is to end
+
+	// Drain bounds the requests in flight once the server is to end. Package http counts a new
+	// connection that has sent nothing as one for up to six seconds, so at least seven.
+	Drain time.Duration
 
 	// HTTP2 makes connections without TLS speak HTTP/2 too, as gRPC needs. nil: HTTP/1 only.
 	HTTP2 *http.HTTP2Config

@@ -37,10 +37,10 @@ func TestBounds(t *testing.T) {
 					listener.GiveUp(w)
 				}
 			})
-			c.BodyTime = 20 * time.Second
+			c.BodyTime, c.Drain = 20*time.Second, 7*time.Second
 			return listener.Serve(ctx, l, c)
 		},
-		Connections: 3, Header: 16 << 10, HeaderTime: 10 * time.Second, IdleTime: time.Minute, Drain: 5 * time.Second,
+		Connections: 3, Header: 16 << 10, HeaderTime: 10 * time.Second, IdleTime: time.Minute, Drain: 7 * time.Second,
 		Answered: "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
 		Bodies: map[string]time.Duration{
 			"POST /read HTTP/1.1\r\nHost: a\r\n":    21 * time.Second, // package http closes after half a second

@@ -46,6 +46,7 @@ func Run(t *testing.T, b Bounds) {
 		"bodies that do not come":        b.bodies,
 		"more connections than may be":   b.crowd,
 		"a header at the end":            b.end,
+		"a silent connection at the end": b.quiet,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -174,6 +175,19 @@ func (b Bounds) end(t *testing.T, s *served) {
 	err := s.stop()
 	if most := min(b.Drain, b.HeaderTime); time.Since(began) > most+time.Second { // the end is looked for twice a second
 		t.Errorf("the server ended after %s, want %s: %v", time.Since(began), most, err)
+	}
+	if lives(conn) != 0 {
+		t.Error("the connection outlived the server")
+	}
+}
+
+// quiet stops the server while a new connection has sent nothing: no request is in flight, so the end is
+// a good one.
+func (b Bounds) quiet(t *testing.T, s *served) {
+	conn := s.dial()
+	synctest.Wait()
+	if err := s.stop(); err != nil && b.Drain > 0 {
+		t.Errorf("a connection without a request kept the server from its end: %v", err)
 	}
 	if lives(conn) != 0 {
 		t.Error("the connection outlived the server")
