@@ -119,8 +119,8 @@ func (a *api) entries(ctx context.Context, in *LogInput) ([]pipeline.Entry, erro
 // wholeLog answers with all entries that a query selects, of which it has one page in memory at a time.
 func (a *api) wholeLog(ctx context.Context, q journal.EntryQuery) (*huma.StreamResponse, error) {
 	page := q
-	page.Limit, page.Newest = entriesPage, false
-	if first, err := a.service.Entries(ctx, page); err != nil || len(first) < entriesPage {
+	page.Limit, page.Newest = EntriesPage, false
+	if first, err := a.service.Entries(ctx, page); err != nil || len(first) < EntriesPage {
 		return jsonResponse(nonNil(first), err)
 	}
 	return &huma.StreamResponse{Body: func(to huma.Context) {

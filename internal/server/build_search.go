@@ -22,11 +22,15 @@ import (
 // Bounds of a search.
 const (
 	longestSearch  = 10 * time.Second // of one request
-	mostSearches   = 8                // at a time: each keeps a processor or the database busy
-	matchPatience  = 2 * time.Minute  // for a client to read what was found, in which other searches wait for its place
 	longestNeedle  = 200              // bytes of the text that is searched for
 	matchText      = 500              // bytes of an entry that are returned
 	defaultMatches = 1000             // of one answer, unless the request names a number
+)
+
+// Bounds of answers to searches.
+const (
+	mostSearches  = 8               // at a time: each keeps a processor or the database busy
+	matchPatience = 2 * time.Minute // for a client to read what was found, in which other searches wait for its place
 )
 
 // BuildMatches holds the matches of a search, newest first.

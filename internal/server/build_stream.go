@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -134,37 +135,11 @@ func (c buildCursor) parseBegun(text string, highest int) bool {
 
 // streamBuild sends what is stored of a build, and then what is added until the build ends.
 func (s *Server) streamBuild(w http.ResponseWriter, r *http.Request, b BuildReader, state BuildState) error {
-	steps, err := stepIDs(state, r.URL.Query())
+	f, err := newBuildFollower(b, state, r.URL.Query(), r.Header.Get("Last-Event-ID"))
 	if err != nil {
 		return err
 	}
-	cursor, err := parseBuildCursor(r.Header.Get("Last-Event-ID"), lastStep(state))
-	if err != nil {
-		return err
-	}
-	ServeEvents(w, r, func(ctx context.Context, events *EventStream) error {
-		f := buildFollower{reader: b, write: events.JSON, wanted: steps, cursor: cursor, places: map[int]build.Position{}}
-		wait := b.Follow()
-		for {
-			state, err := b.State(ctx)
-			if err != nil {
-				return err
-			}
-			over, more, err := f.round(ctx, state)
-			if err != nil {
-				return err
-			}
-			if over {
-				return f.send("end", endOf(state))
-			}
-			if more {
-				continue
-			}
-			if err := wait(ctx); err != nil {
-				return err
-			}
-		}
-	})
+	ServeEvents(w, r, func(ctx context.Context, events *EventStream) error { return f.Follow(ctx, events.JSON) })
 	return nil
 }
 
@@ -189,6 +164,41 @@ type buildFollower struct {
 	cursor buildCursor
 	places map[int]build.Position // of begun logs, once they are located
 	begin  int                    // number of the step with which the next round begins: those before had their turn
+}
+
+// newBuildFollower returns a follower of the steps that a query names, which begins after the event last; "" is the start.
+func newBuildFollower(b BuildReader, state BuildState, query url.Values, last string) (*buildFollower, error) {
+	steps, err := stepIDs(state, query)
+	if err != nil {
+		return nil, err
+	}
+	cursor, err := parseBuildCursor(last, lastStep(state))
+	return &buildFollower{reader: b, wanted: steps, cursor: cursor, places: map[int]build.Position{}}, err
+}
+
+// Follow writes what is stored of the build, and then what is added until the build ends.
+func (f *buildFollower) Follow(ctx context.Context, write func(id, kind string, value any) error) error {
+	f.write = write
+	wait := f.reader.Follow()
+	for {
+		state, err := f.reader.State(ctx)
+		if err != nil {
+			return err
+		}
+		over, more, err := f.round(ctx, state)
+		if err != nil {
+			return err
+		}
+		if over {
+			return f.send("end", endOf(state))
+		}
+		if more {
+			continue
+		}
+		if err := wait(ctx); err != nil {
+			return err
+		}
+	}
 }
 
 // round sends what the state has beyond the cursor: entries first, so that the end of a step comes after its log. over says that

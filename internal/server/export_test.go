@@ -10,9 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// EntriesPage and EachPage read a log in pages.
-const EntriesPage = entriesPage
-
+// EachPage reads a log in pages.
 func EachPage(q journal.EntryQuery, read func(journal.EntryQuery) ([]pipeline.Entry, error), each func(pipeline.Entry) error) (int64, error) {
 	return eachPage(q, read, each)
 }

@@ -61,7 +61,7 @@ func (s *Service) Follow(ctx context.Context, q journal.EntryQuery, each func(pi
 // How many entries are read at a time of a log that is read whole, which may have more than fits into memory. The database sorts all
 // entries of a deployment or a target for each page.
 const (
-	entriesPage = 1000
+	EntriesPage = 1000
 	sortedPage  = 20_000
 )
 
@@ -93,7 +93,7 @@ func (s *Service) eachEntry(ctx context.Context, q journal.EntryQuery, each func
 func eachPage(q journal.EntryQuery, read func(journal.EntryQuery) ([]pipeline.Entry, error), each func(pipeline.Entry) error) (last int64, err error) {
 	whole := q.Limit == 0
 	if whole {
-		q.Limit, q.Newest = entriesPage, false
+		q.Limit, q.Newest = EntriesPage, false
 		if q.Deployment != 0 || q.Target != "" {
 			q.Limit = sortedPage
 		}

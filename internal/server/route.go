@@ -28,7 +28,7 @@ func handleAs[In, Out, Answer any](a *api, op Operation[In, Out], perform func(c
 	if a.huma == nil {
 		return
 	}
-	described := op.describe()
+	described := describeOperation(Description(op))
 	for _, add := range describe {
 		add(&described)
 	}
@@ -55,7 +55,7 @@ func handleStream[In, Out any](a *api, op Operation[In, Out], perform func(conte
 	if a.huma == nil {
 		return
 	}
-	described := op.describe()
+	described := describeOperation(Description(op))
 	content := map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}
 	if perform != nil {
 		schemas := a.huma.OpenAPI().Components.Schemas
@@ -65,8 +65,8 @@ func handleStream[In, Out any](a *api, op Operation[In, Out], perform func(conte
 	huma.Register(a.huma, described, respond)
 }
 
-// describe returns the operation in huma's form.
-func (op Operation[In, Out]) describe() huma.Operation {
+// describeOperation returns an operation in huma's form.
+func describeOperation(op Description) huma.Operation {
 	described := huma.Operation{OperationID: op.ID, Method: op.Method, Path: op.Path, Summary: op.Summary, DefaultStatus: op.Status}
 	if op.Scope != "" {
 		described.Security = []map[string][]string{{tokenScheme: {string(op.Scope)}}}
