@@ -59,16 +59,16 @@ func TestACutLogIsResumed(t *testing.T) {
 		api.ServeHTTP(&cut{ResponseWriter: rw, left: 2}, r)
 	}))
 	defer cutting.Close()
-	client := server.NewClient(cutting.URL, "", "ana")
+	reader := server.NewClient(cutting.URL, "", "ana")
 	for _, follow := range []bool{false, true} {
 		var got []string
 		each := func(l server.BuildLine) error {
 			got = append(got, fmt.Sprintf("%s %d %s", l.Step, l.ID, l.Text))
 			return nil
 		}
-		read := func() error { return client.BuildLines(t.Context(), "7.1", server.BuildLogRange{}, each) }
+		read := func() error { return reader.BuildLines(t.Context(), "7.1", server.BuildLogRange{}, each) }
 		if follow {
-			read = func() error { return client.FollowBuild(t.Context(), "7.1", "", each) }
+			read = func() error { return reader.FollowBuild(t.Context(), "7.1", "", each) }
 		}
 		if err := read(); err != nil {
 			t.Fatal(err)
@@ -80,7 +80,7 @@ func TestACutLogIsResumed(t *testing.T) {
 	if n := connections.Load(); n < 10 {
 		t.Errorf("%d connections: the stream was not cut", n)
 	}
-	if err := client.BuildLines(t.Context(), "7.1", server.BuildLogRange{Step: "s/c"}, nil); err == nil || !strings.Contains(err.Error(), `has no step "s/c"`) {
+	if err := reader.BuildLines(t.Context(), "7.1", server.BuildLogRange{Step: "s/c"}, nil); err == nil || !strings.Contains(err.Error(), `has no step "s/c"`) {
 		t.Errorf("an unknown step: %v", err)
 	}
 }

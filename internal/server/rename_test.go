@@ -24,9 +24,9 @@ func TestARenamedHostRunsWhatItRan(t *testing.T) {
 	w := servertest.Start(t)
 	w.Apply(t, servertest.Definition)
 	w.Until(t, w.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
-	service := 8
+	running := 8
 	w.Service.Inspect = func(context.Context, pipeline.Place, string) (step.State, bool, error) {
-		return step.State{Supervisor: 7, Service: service, Running: "3f2c9a1-aaaaaaaaaaaa"}, true, nil
+		return step.State{Supervisor: 7, Service: running, Running: "3f2c9a1-aaaaaaaaaaaa"}, true, nil
 	}
 	for _, renamed := range []struct{ from, to, target, was string }{
 		{"name: prod", "name: live", "greeter/live/east/elm", "greeter/prod/east/elm"},
@@ -50,7 +50,7 @@ func TestARenamedHostRunsWhatItRan(t *testing.T) {
 			t.Errorf("%s: drift %+v, left %+v, %v", renamed.to, all.Drift, all.Left, err)
 		}
 	}
-	service = 0
+	running = 0
 	if _, _, err := w.Service.ObserveOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func New(c Config) *API {
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
 
 // endpoint returns the handler of one operation, which answers in the form that the client wants.
-func (a *API) endpoint(o operation) http.Handler {
+func (a *API) endpoint(o endpoint) http.Handler {
 	query := o.queryNames()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Add("Vary", "Accept")
@@ -103,7 +103,7 @@ func (a *API) endpoint(o operation) http.Handler {
 
 // callEndpoint returns the answer of an operation, after checking the request's scope and query
 // parameters.
-func (a *API) callEndpoint(o operation, r *http.Request, query []string) (reply, error) {
+func (a *API) callEndpoint(o endpoint, r *http.Request, query []string) (reply, error) {
 	if o.scope != "" {
 		if _, err := server.Require(r.Context(), o.scope); err != nil {
 			return reply{}, err

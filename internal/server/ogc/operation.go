@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// operation is one operation of the API: its handler and its entry in the document.
-type operation struct {
+// endpoint is one operation of the API: its handler and its entry in the document.
+type endpoint struct {
 	pattern, id, summary string
 	scope                server.Scope
 	serve                func(*API, *http.Request) (reply, error)
@@ -24,7 +24,7 @@ type operation struct {
 }
 
 // parameters returns the parameters of an operation in the path, the query and headers.
-func (o operation) parameters() []object {
+func (o endpoint) parameters() []object {
 	all := []object{}
 	for part := range strings.SplitSeq(o.pattern, "/") {
 		if name, ok := strings.CutPrefix(part, "{"); ok && name != "$}" {
@@ -37,7 +37,7 @@ func (o operation) parameters() []object {
 }
 
 // queryNames returns the names of an operation's query parameters.
-func (o operation) queryNames() (names []string) {
+func (o endpoint) queryNames() (names []string) {
 	for _, p := range o.parameters() {
 		if p["in"] == "query" {
 			names = append(names, p["name"].(string))
@@ -47,13 +47,13 @@ func (o operation) queryNames() (names []string) {
 }
 
 // path returns the path of an operation in the form of http.ServeMux.
-func (o operation) path() string {
+func (o endpoint) path() string {
 	_, path, _ := strings.Cut(o.pattern, " ")
 	return path
 }
 
 // describe returns the entry of an operation in the document.
-func (o operation) describe() object {
+func (o endpoint) describe() object {
 	responses := maps.Clone(o.answers)
 	known := []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusInternalServerError, http.StatusServiceUnavailable}
 	if o.body != "" {
@@ -74,11 +74,11 @@ func (o operation) describe() object {
 }
 
 // operations returns the operations of the API, in the order of the standard.
-func operations() []operation {
+func operations() []endpoint {
 	missing := []int{http.StatusNotFound}
 	limit := parameter("limit", "largest number of entries; a number above "+strconv.Itoa(mostListed)+" means that", object{"type": "integer", "minimum": 1, "default": defaultLimit})
 	after := parameter("after", "the last entry of the previous page", object{"type": "string"})
-	return []operation{
+	return []endpoint{
 		{pattern: "GET /{$}", id: "getLandingPage", serve: (*API).landingPage, summary: "The landing page", answers: found("landingPage")},
 		{pattern: "GET /conformance", id: "getConformanceClasses", serve: (*API).conformance, summary: "What the API conforms to", answers: found("confClasses")},
 		{pattern: "GET /api", id: "getApi", serve: (*API).definition, summary: "This document", answers: foundAs(typeOpenAPI, object{"type": "object"})},
@@ -106,7 +106,7 @@ func operations() []operation {
 }
 
 // execution returns the operation that creates jobs.
-func execution() operation {
+func execution() endpoint {
 	location := object{"Location": header("the job")}
 	started := answer("A job was created, and has not ended.", typeJSON, ref("statusInfo"))
 	started["headers"] = location
@@ -116,7 +116,7 @@ func execution() operation {
 	for _, response := range done {
 		response.(object)["headers"] = object{"Link": header("the job, as rel=monitor; outputs by reference, as rel=item")}
 	}
-	return operation{pattern: "POST /processes/{processID}/execution", id: "execute", serve: (*API).execute, summary: "Execute a process", scope: server.ScopeExecute, body: "execute",
+	return endpoint{pattern: "POST /processes/{processID}/execution", id: "execute", serve: (*API).execute, summary: "Execute a process", scope: server.ScopeExecute, body: "execute",
 		headers: []object{
 			{"name": "Prefer", "in": "header", "schema": object{"type": "string"}, "description": "respond-async, or wait=SECONDS (RFC 7240)"},
 			{"name": "Idempotency-Key", "in": "header", "schema": object{"type": "string", "maxLength": 255}, "description": "repeating the same request with this key within 24 hours returns the same job"},
