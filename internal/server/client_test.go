@@ -61,7 +61,7 @@ func TestTheAnswerToTheQuestionForAProofIsBounded(t *testing.T) {
 		}
 		sent <- total
 	}()
-	err := requireProof(ours, &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, homesToken)
+	err := requireProof(ours, &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, "wb_the-token-of-the-home")
 	_ = ours.Close()
 	if got := <-sent; !errors.Is(err, errUnproven) || got > mostAnswerHeader {
 		t.Errorf("read %d bytes, %v", got, err)
