@@ -38,6 +38,23 @@ func (p Proposal) PlanInput() PlanInput {
 	return PlanInput{PipelinePath: PipelinePath{Pipeline: p.Definition.Pipeline}, File: p.File, Source: []byte(p.Source), Simulate: true}
 }
 
+// DefinitionInputOf returns the input of ApplyDefinition for a proposal. Of the definition it has the Source.
+func DefinitionInputOf(p Proposal) DefinitionInput {
+	in := DefinitionInput{PipelinePath: PipelinePath{Pipeline: p.Definition.Pipeline}, Yes: p.Yes, File: p.File, RawBody: []byte(p.Source)}
+	if p.IfVersion != nil {
+		in.IfMatch = strconv.Quote(strconv.Itoa(*p.IfVersion))
+	}
+	return in
+}
+
+// PlanInputOf returns the input of PlanDeployment for one more deployment with the proposed definition.
+func PlanInputOf(p Proposal) PlanInput {
+	return PlanInput{PipelinePath: PipelinePath{Pipeline: p.Definition.Pipeline}, File: p.File, Source: []byte(p.Source), Simulate: true}
+}
+
+// PathOf returns the part of an input that names a deployment.
+func PathOf(ref Ref) DeploymentPath { return DeploymentPath{ID: ref.String()} }
+
 // PlanEdit performs PlanDeployment for the effects of a proposal alone.
 func PlanEdit(ctx context.Context, to Caller, p Proposal) (EditView, error) {
 	in := p.PlanInput()
