@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 const (
@@ -70,8 +70,8 @@ func ask(ctx context.Context, o Options) ([]Result, error) {
 
 // questionsTo returns the questions to a log whose newest deployment waits for the one before it.
 func questionsTo(l *ledger.Ledger, last int64) []question {
-	service := server.NewService(l, nil, server.ServiceOptions{})
-	waiting := server.Ref{Pipeline: "fleet", Number: last}
+	waybill := service.New(l, nil, service.Options{})
+	waiting := service.Ref{Pipeline: "fleet", Number: last}
 	history := func(target string, before int64) func(context.Context) error {
 		return func(ctx context.Context) error {
 			found, err := l.History(ctx, journal.HistoryQuery{Pipeline: "fleet", Target: target, Before: before, Limit: askPage})
@@ -80,7 +80,7 @@ func questionsTo(l *ledger.Ledger, last int64) []question {
 	}
 	return []question{
 		{"why a deployment waits", 1, func(ctx context.Context) error {
-			steps, err := service.Why(ctx, waiting, "prod")
+			steps, err := waybill.Why(ctx, waiting, "prod")
 			reasons := 0
 			for _, step := range steps {
 				if step.Reason != "" {
@@ -105,7 +105,7 @@ func questionsTo(l *ledger.Ledger, last int64) []question {
 			return answered(len(found), err)
 		}},
 		{"50 targets, each with its revisions and why", 0, func(ctx context.Context) error {
-			found, err := service.Targets(ctx, server.TargetQuery{Pipeline: "fleet", Limit: askPage})
+			found, err := waybill.Targets(ctx, service.TargetQuery{Pipeline: "fleet", Limit: askPage})
 			return answered(len(found), err)
 		}},
 		{"runs that ended, for metrics", 0, func(ctx context.Context) error {

@@ -27,6 +27,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // mostKeys bounds a file of builder keys, in bytes.
@@ -214,8 +215,8 @@ func (s *Session) workerAccess() (func(ctx context.Context, token string) error,
 			return err
 		case !stored.Valid(time.Now()):
 			return fault.New(fault.Unauthorized, "the token is not valid")
-		case !slices.Contains(stored.Scopes, string(server.ScopeWorker)):
-			return fault.New(fault.Forbidden, "the token of %s lacks the scope %q", stored.Name, server.ScopeWorker)
+		case !slices.Contains(stored.Scopes, string(service.ScopeWorker)):
+			return fault.New(fault.Forbidden, "the token of %s lacks the scope %q", stored.Name, service.ScopeWorker)
 		}
 		return nil
 	}, nil

@@ -34,7 +34,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/yamltree"
 )
@@ -125,8 +125,8 @@ func (s *Session) project(name string) (handler.Project, error) {
 }
 
 // projects returns what can be built without a deployment.
-func (s *Session) projects() server.Projects {
-	return server.Projects{
+func (s *Session) projects() service.Projects {
+	return service.Projects{
 		All:       func() map[string]config.Project { return s.Live.Now().Builds.Projects },
 		Engine:    func(project, asked string) (string, error) { return s.Live.Now().Builds.EngineOf(project, asked) },
 		MayReport: func(engine, token string) bool { return s.Live.Now().Builds.MayReport(engine, token) },

@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
 )
 
 // TestAHomeOnAReadOnlyDiskIsRead: what writes says what is wrong, and with which folder.
@@ -53,8 +53,8 @@ func TestAHomeOnAReadOnlyDiskIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	_, statusErr := server.GetStatus.Call(t.Context(), s, server.Nothing{})
-	pipelines, pipelinesErr := server.ListPipelines.Call(t.Context(), s, server.Nothing{})
+	_, statusErr := operation.GetStatus.Call(t.Context(), s, operation.Nothing{})
+	pipelines, pipelinesErr := operation.ListPipelines.Call(t.Context(), s, operation.Nothing{})
 	if err := errors.Join(statusErr, pipelinesErr); err != nil || len(pipelines) != 0 || !s.IsIdle(t.Context()) {
 		t.Errorf("pipelines %v, %v", pipelines, err)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/config/probe"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // handlerSet holds the parts of a configuration that roles need, made before it is in force.
@@ -102,15 +102,15 @@ func (s *Session) buildHandlers(ctx context.Context, cfg *config.Config, d dutie
 }
 
 // offers returns what people can add: handlers, processes and schedules of the configuration in force.
-func (s *Session) offers() server.Offers {
-	return server.Offers{Handlers: s.orderable, Processes: func() map[string]config.Process { return s.Live.Now().Processes },
+func (s *Session) offers() service.Offers {
+	return service.Offers{Handlers: s.orderable, Processes: func() map[string]config.Process { return s.Live.Now().Processes },
 		Schedules: func() map[string]config.Schedule { return s.Live.Now().Schedules }, Groups: func() map[string][]string { return s.Live.Now().Groups }}
 }
 
 // orderable returns the handlers that people may add actions for now: the configured ones, and noop.
-func (s *Session) orderable() server.Handlers {
+func (s *Session) orderable() service.Handlers {
 	c := s.Live.Now()
-	table := server.Handlers{config.TypeNoop: prepared(config.Handler{
+	table := service.Handlers{config.TypeNoop: prepared(config.Handler{
 		Name: config.TypeNoop, Type: config.TypeNoop, Policy: c.Defaults, Delivery: action.AtLeastOnce})}
 	for name, h := range c.Handlers {
 		table[name] = prepared(h)

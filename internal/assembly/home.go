@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // ProjectFile describes a project's pipeline.
@@ -158,15 +158,15 @@ func (h Home) exists() bool {
 func (h Home) held() bool { return lifecycle.IsHeld(h.Dir) }
 
 // holder returns the process that runs the embedded log, or nil.
-func (h Home) holder() *server.Holder {
+func (h Home) holder() *service.Holder {
 	held := lifecycle.Holder(h.Dir)
 	switch {
 	case held == nil:
 		return nil
 	case held.Heard.IsZero():
-		return &server.Holder{PID: held.PID}
+		return &service.Holder{PID: held.PID}
 	}
-	return &server.Holder{PID: held.PID, Heard: held.Heard, LeaseEnd: held.Heard.Add(lifecycle.HomeLease)}
+	return &service.Holder{PID: held.PID, Heard: held.Heard, LeaseEnd: held.Heard.Add(lifecycle.HomeLease)}
 }
 
 // needLog returns an error when the log does not exist: a command that reads does not create one.

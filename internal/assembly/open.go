@@ -14,6 +14,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/callback"
+	"github.com/waybill-dev/waybill/internal/client"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/config"
@@ -22,31 +23,34 @@ import (
 	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/postgres"
 	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
+	"github.com/waybill-dev/waybill/internal/service/buildview"
 	"github.com/waybill-dev/waybill/internal/sqlite"
 )
 
 // Session is an open log, of this machine or a shared one, or a server.
 type Session struct {
-	server.Caller // performs operations on the log, or on the server
+	operation.Caller // performs operations on the log, or on the server
 	Streams
 	Processes
 	place   Place
 	Home    Home
 	dir     string // of the project, or where it would be
 	Kind    Kind
-	Ledger  *ledger.Ledger  // nil with --server
-	metrics *obs.Ledger     // of the log; nil with --server
-	blobs   blob.Store      // nil with --server
-	service *server.Service // on the log; nil with --server
-	hosts   *step.Hosts     // nil with --server
-	Live    *config.Live    // the configuration in force; nil with --server
-	source  []byte          // the configuration file as read at startup; nil if there was none
-	serving string          // which of the configuration's conductors this process is
-	URL     string          // of the ledger or the server, for messages
-	log     *slog.Logger    // what this process logs; nil: nothing
-	API     *server.Server  // once the role api was made
+	Ledger  *ledger.Ledger   // nil with --server
+	metrics *obs.Ledger      // of the log; nil with --server
+	blobs   blob.Store       // nil with --server
+	service *service.Service // on the log; nil with --server
+	hosts   *step.Hosts      // nil with --server
+	Live    *config.Live     // the configuration in force; nil with --server
+	source  []byte           // the configuration file as read at startup; nil if there was none
+	serving string           // which of the configuration's conductors this process is
+	URL     string           // of the ledger or the server, for messages
+	log     *slog.Logger     // what this process logs; nil: nothing
+	API     *server.Server   // once the role api was made
 
 	// The fields below are those of a process that runs roles. The roles continue through reloads of the configuration.
 	ledgerID        string
@@ -171,7 +175,7 @@ func (s *Session) connect(ctx context.Context, m Mode) error {
 	if s.hosts, err = s.place.Hosts(s.Home, s.dir); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	options := server.ServiceOptions{
+	options := service.Options{
 		Offers: s.offers(), Retention: s.Live.Now().Ledger.Retention, LargestUpload: s.Live.Now().Server.LargestUpload,
 		Projects: s.projects(), Inspect: s.hosts.Look, Verify: s.hosts.Verify, Current: s.hosts.Current, ReadLog: s.hosts.ReadLog,
 	}
@@ -182,8 +186,8 @@ func (s *Session) connect(ctx context.Context, m Mode) error {
 	if m == Serve {
 		reads = l.ForReaders()
 	}
-	options.Builds = &server.BuildTables{Rows: reads.Builds, Folders: server.NewBuildFolders(s.Home.Builds(), server.OriginOf(reads)), Blobs: store, Waiter: s.buildWaiter}
-	s.service = server.NewService(reads, store, options)
+	options.Builds = &buildview.Tables{Rows: reads.Builds, Folders: buildview.NewFolders(s.Home.Builds(), buildview.OriginOf(reads)), Blobs: store, Waiter: s.buildWaiter}
+	s.service = service.New(reads, store, options)
 	local := server.NewLocal(s.service, s.place.User())
 	s.Ledger, s.blobs, s.Caller, s.Streams, s.Processes = l, store, local, local, local
 	return nil
@@ -234,11 +238,11 @@ func (s *Session) Close() {
 
 // Client returns a client of a server. It has WAYBILL_TOKEN, else the home's token when the server is the home's own: to another
 // one it would give every right over this home.
-func (p Place) Client(h Home, address string) *server.Client {
+func (p Place) Client(h Home, address string) *client.Client {
 	if token := p.Environment("WAYBILL_TOKEN"); token != "" {
-		return server.NewClient(address, token, p.User())
+		return client.New(address, token, p.User())
 	}
-	return server.NewHomeClient(address, p.homeToken(h, address), p.User())
+	return client.NewHome(address, p.homeToken(h, address), p.User())
 }
 
 // homeToken returns the home's token if an address is that of the home's own server, else "".
@@ -295,7 +299,7 @@ func (s *Session) IsIdle(ctx context.Context) bool {
 	if s.Kind == Embedded && !s.Home.held() {
 		return true
 	}
-	processes, err := server.ListInstances.Call(ctx, s, server.Nothing{})
+	processes, err := operation.ListInstances.Call(ctx, s, operation.Nothing{})
 	if err != nil {
 		return false // the command's own question reports it
 	}

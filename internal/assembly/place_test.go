@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
 )
 
 // placeIn returns the place of a command line in a folder, with some variables of the environment.
@@ -203,7 +203,7 @@ func TestOpenCreatesTheHome(t *testing.T) {
 		if s.Kind != Embedded || s.Ledger == nil || s.URL != filepath.Join(dir, HomeName, "waybill.db") || s.PrivateBlobs() != "" {
 			t.Errorf("session %+v", s)
 		}
-		if found, err := server.ListPipelines.Call(t.Context(), s, server.Nothing{}); err != nil || len(found) != 0 {
+		if found, err := operation.ListPipelines.Call(t.Context(), s, operation.Nothing{}); err != nil || len(found) != 0 {
 			t.Errorf("pipelines %v, %v", found, err)
 		}
 		if !s.IsIdle(t.Context()) {
@@ -271,7 +271,7 @@ func TestAStatusOfAHomeWithoutALockShowsNoProcess(t *testing.T) {
 	if err := s.Ledger.Join(t.Context(), left); err != nil { // the row of a process that was killed
 		t.Fatal(err)
 	}
-	instances, err := server.ListInstances.Call(t.Context(), s, server.Nothing{})
+	instances, err := operation.ListInstances.Call(t.Context(), s, operation.Nothing{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +280,7 @@ func TestAStatusOfAHomeWithoutALockShowsNoProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = lock.Unlock() }()
-	locked, err := server.ListInstances.Call(t.Context(), s, server.Nothing{})
+	locked, err := operation.ListInstances.Call(t.Context(), s, operation.Nothing{})
 	if err != nil || len(instances) != 0 || len(locked) != 1 {
 		t.Errorf("without a lock %v, with one %v, %v", instances, locked, err)
 	}
@@ -314,7 +314,7 @@ func TestAStatusShowsASilentHolder(t *testing.T) {
 		if err := os.Chtimes(file, time.Time{}, c.heard); err != nil {
 			t.Fatal(err)
 		}
-		v, err := server.GetStatus.Call(t.Context(), s, server.Nothing{})
+		v, err := operation.GetStatus.Call(t.Context(), s, operation.Nothing{})
 		if err != nil || len(v.Processes) != 1 || v.Processes[0].State != c.state || v.KeepsUp != (c.state == "alive") {
 			t.Fatalf("heard at %s: %+v, %v", c.heard, v, err)
 		}

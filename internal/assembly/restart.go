@@ -5,14 +5,14 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
 )
 
 // Restart restarts the service on a host and returns once it is ready. Where no process works on the log of a home, this one
 // does it; on a shared log a conductor does, which has the keys and the folders of the hosts.
-func (s *Session) Restart(ctx context.Context, in server.ServiceRestartInput) (id action.ID, err error) {
+func (s *Session) Restart(ctx context.Context, in operation.ServiceRestartInput) (id action.ID, err error) {
 	follow := func(ctx context.Context) error {
-		added, err := server.RestartService.Call(ctx, s, in)
+		added, err := operation.RestartService.Call(ctx, s, in)
 		if err != nil {
 			return err
 		}

@@ -15,14 +15,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/loop"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // Stop ends the services of a pipeline's local hosts: those of the definition in force, and those that earlier ones left
 // running.
 func (s *Session) Stop(ctx context.Context, name string) (Stopped, error) {
-	v, err := server.GetVersion.Call(ctx, s, server.VersionPath{PipelinePath: server.PipelinePath{Pipeline: name}})
+	v, err := operation.GetVersion.Call(ctx, s, operation.VersionPath{PipelinePath: operation.PipelinePath{Pipeline: name}})
 	if err != nil {
 		return Stopped{}, err
 	}

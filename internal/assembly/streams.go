@@ -7,7 +7,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // Streams follows entries and events as they are recorded.
@@ -18,7 +18,7 @@ type Streams interface {
 
 // Processes offers the operations of OGC API – Processes that commands use.
 type Processes interface {
-	ListProcesses(ctx context.Context) ([]server.ProcessOffering, error)
-	ShowProcess(ctx context.Context, id string) (server.ProcessOffering, error)
-	RunProcess(ctx context.Context, id string, inputs json.RawMessage, by string) (server.AddedAction, error)
+	ListProcesses(ctx context.Context) ([]service.ProcessOffering, error)
+	ShowProcess(ctx context.Context, id string) (service.ProcessOffering, error)
+	RunProcess(ctx context.Context, id string, inputs json.RawMessage, by string) (service.AddedAction, error)
 }

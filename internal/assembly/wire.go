@@ -30,6 +30,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/server/ogc"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/web"
 )
 
@@ -213,7 +214,7 @@ func (s *Session) present(log *slog.Logger, roles ...string) func(context.Contex
 
 // observe returns a function that observes the services of hosts for the views of this process.
 func (s *Session) observe(o RoleOptions) func(context.Context) error {
-	metrics := obs.NewObserver(o.registerer(), server.ServiceStates()...)
+	metrics := obs.NewObserver(o.registerer(), service.ServiceStates()...)
 	return func(ctx context.Context) error { return s.service.Observe(ctx, metrics, o.Log) }
 }
 

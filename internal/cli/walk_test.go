@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/childtest"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // walkFile is the pipeline of the walk; each step edits it.
@@ -288,16 +288,16 @@ func (w *walk) disagreements(target string, is truth) (wrong []string) {
 	say := func(view, format string, args ...any) {
 		wrong = append(wrong, fmt.Sprintf("%s: %s; the host has %+v", view, fmt.Sprintf(format, args...), is))
 	}
-	check := func(view, name string, runs *server.Running, found *server.Found, state *server.Services) {
-		known := state != nil && state.State != server.ServiceUnknown
+	check := func(view, name string, runs *service.Running, found *service.Found, state *service.Services) {
+		known := state != nil && state.State != service.ServiceUnknown
 		switch {
 		case name != target:
 			say(view, "the host is called %s", name)
 		case is.release != "" && runs == nil && found == nil && (state == nil || known):
 			say(view, "nothing runs")
-		case is.up && (state == nil || known && state.State != server.ServiceUp):
+		case is.up && (state == nil || known && state.State != service.ServiceUp):
 			say(view, "its service is %+v", state)
-		case !is.up && known && state.State == server.ServiceUp:
+		case !is.up && known && state.State == service.ServiceUp:
 			say(view, "its service is up")
 		case is.release != "" && found != nil && found.Release != is.release:
 			say(view, "it has %s", found)
@@ -307,13 +307,13 @@ func (w *walk) disagreements(target string, is truth) (wrong []string) {
 			say(view, "its service is known")
 		}
 	}
-	var services []server.ServiceView
+	var services []service.ServiceView
 	w.read(&services, "service", "list")
 	if len(services) != 1 {
 		return append(wrong, fmt.Sprintf("service list has %d hosts", len(services)))
 	}
 	check("service list", services[0].Target, services[0].Runs, services[0].Found, services[0].State)
-	var view server.PipelineView
+	var view service.PipelineView
 	w.read(&view, "pipeline", "show")
 	check("pipeline show", view.Hosts[0].Target, view.Hosts[0].Runs, view.Hosts[0].Found, view.Hosts[0].Service)
 	for _, claim := range runsClaim.FindAllStringSubmatch(w.run("pipeline", "show"), -1) {
@@ -321,7 +321,7 @@ func (w *walk) disagreements(target string, is truth) (wrong []string) {
 			say("pipeline show", "it says %q", claim[0])
 		}
 	}
-	var status server.StatusView
+	var status service.StatusView
 	w.read(&status, "status")
 	troubled := false
 	for _, trouble := range status.Troubles {
@@ -336,7 +336,7 @@ func (w *walk) disagreements(target string, is truth) (wrong []string) {
 		say("metrics", "%d services are up and %d are unknown", up, unknown)
 	case w.lost && !strings.Contains(page, "by the log"):
 		say("page", "the release is known")
-	case is.release != "" && strings.Contains(page, `<span class="none">nothing</span>`) && services[0].State.State != server.ServiceUnknown:
+	case is.release != "" && strings.Contains(page, `<span class="none">nothing</span>`) && services[0].State.State != service.ServiceUnknown:
 		say("page", "nothing runs")
 	case is.up != (up == 1) && unknown == 0 && (is.release != "" || is.up):
 		say("metrics", "%d services are up", up)

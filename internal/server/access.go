@@ -10,12 +10,10 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/token"
 )
-
-// userHeader carries the user's name, since all users of a machine share the home's token.
-const userHeader = "Waybill-User"
 
 // access enforces the access rules. Requests from this machine may read, and all other requests need a token. Every change
 // needs a token with the right scope. Requests from another site's page are refused.
@@ -93,8 +91,8 @@ const (
 var errAccessEnded = fault.New(fault.Unauthorized, "the token was revoked or has expired, or the session has ended")
 
 // serveAs serves a request with its identity, and watches its credentials if it lasts.
-func (a *access) serveAs(w http.ResponseWriter, r *http.Request, identity Identity) {
-	ctx, cancel := context.WithCancelCause(context.WithValue(withIdentity(r.Context(), identity), streamsKey{}, a.streams))
+func (a *access) serveAs(w http.ResponseWriter, r *http.Request, identity service.Identity) {
+	ctx, cancel := context.WithCancelCause(context.WithValue(service.WithIdentity(r.Context(), identity), streamsKey{}, a.streams))
 	defer cancel(nil)
 	if identity.Known() {
 		credentials := &http.Request{Host: r.Host, Header: http.Header{"Authorization": r.Header["Authorization"], "Cookie": r.Header["Cookie"]}}
@@ -106,7 +104,7 @@ func (a *access) serveAs(w http.ResponseWriter, r *http.Request, identity Identi
 
 // watchCredentials cancels a request when its credentials become invalid. A ledger that does not answer cancels nothing.
 func (a *access) watchCredentials(ctx context.Context, cancel context.CancelCauseFunc, credentials *http.Request) {
-	waiter := newWaiter(a.stored)
+	waiter := service.NewWaiter(a.stored)
 	for {
 		if err := waiter.Wait(ctx, accessAge, store.TopicAccess); err != nil {
 			return

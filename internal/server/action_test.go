@@ -11,30 +11,32 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // serveWork starts a server with the handler "work", which no conductor serves.
 func serveWork(t *testing.T) *testServer {
 	t.Helper()
-	handlers := server.Handlers{"work": func(raw json.RawMessage) (action.Action, error) {
+	handlers := service.Handlers{"work": func(raw json.RawMessage) (action.Action, error) {
 		if strings.Contains(string(raw), "bad") {
 			return action.Action{}, fault.Problems{{Code: "parameter-invalid", Scope: "n", Text: "it is bad"}}
 		}
 		return action.Action{Kind: "action", Name: "work", Handler: "work", Parameters: raw, Policy: action.DefaultPolicy()}, nil
 	}}
-	return serveOffers(t, server.Offers{Handlers: func() server.Handlers { return handlers }})
+	return serveOffers(t, service.Offers{Handlers: func() service.Handlers { return handlers }})
 }
 
 // serveOffers starts a server with a configuration.
-func serveOffers(t *testing.T, offers server.Offers) *testServer {
+func serveOffers(t *testing.T, offers service.Offers) *testServer {
 	t.Helper()
 	w := servertest.Start(t)
-	w.Service = server.NewService(w.Ledger, w.Blobs, server.ServiceOptions{Offers: offers})
+	w.Service = service.New(w.Ledger, w.Blobs, service.Options{Offers: offers})
 	api := server.New(w.Service, server.Options{Listen: "127.0.0.1:7070", Token: homeToken, Version: "1.2.3"})
 	s := httptest.NewServer(api.Handler())
 	t.Cleanup(func() {
@@ -48,7 +50,7 @@ const actionsPath = "/api/v1/actions"
 
 // postAction sends a request with the home's token. It returns the action of a successful answer, and the answer or, if that has
 // one, its Location.
-func (s *testServer) postAction(t *testing.T, path, body string, headers ...string) (status int, made server.AddedAction, answer string) {
+func (s *testServer) postAction(t *testing.T, path, body string, headers ...string) (status int, made service.AddedAction, answer string) {
 	t.Helper()
 	headers = append(headers, "Authorization", bearer, "Content-Type", "application/json")
 	status, answer, header := s.ask(t, "POST", actionsPath+path, body, headers...)
@@ -170,14 +172,14 @@ func TestServicesAreNotEndedByOldActions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := server.CancelAction.Call(ctx, s.client(), server.ActionPath{ID: old[0].ID.String()}); err != nil {
+		if _, err := operation.CancelAction.Call(ctx, s.client(), operation.ActionPath{ID: old[0].ID.String()}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := server.RetryAction.Call(ctx, s.client(), server.ActionPath{ID: old[0].ID.String()}); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "its service may have changed since") {
+		if _, err := operation.RetryAction.Call(ctx, s.client(), operation.ActionPath{ID: old[0].ID.String()}); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "its service may have changed since") {
 			t.Errorf("retry of %s: %v", handler, err)
 		}
 		for _, only := range []string{"", handler} {
-			if done, err := server.ReplayActions.Call(ctx, s.client(), server.ReplayInput{Body: server.ReplayOrder{Handler: only, Status: []string{"canceled"}}}); !fault.Is(err, fault.Refused) {
+			if done, err := operation.ReplayActions.Call(ctx, s.client(), operation.ReplayInput{Body: service.ReplayOrder{Handler: only, Status: []string{"canceled"}}}); !fault.Is(err, fault.Refused) {
 				t.Errorf("replay of %s: %+v, %v", handler, done, err)
 			}
 		}
@@ -204,24 +206,24 @@ func TestClientAddsCancelsAndReplaysLikeAService(t *testing.T) {
 	t.Parallel()
 	s := serveWork(t)
 	c := s.client()
-	made, err := server.AddAction.Call(t.Context(), c, server.AddActionInput{Body: server.AddActionBody{Handler: "work", Parameters: server.Parameters{RawMessage: json.RawMessage(`{"a": 1}`)}}})
+	made, err := operation.AddAction.Call(t.Context(), c, operation.AddActionInput{Body: operation.AddActionBody{Handler: "work", Parameters: operation.Parameters{RawMessage: json.RawMessage(`{"a": 1}`)}}})
 	if err != nil || made.CreatedBy != "ana" {
 		t.Fatalf("%+v %v", made, err)
 	}
-	_, err = server.AddAction.Call(t.Context(), c, server.AddActionInput{Body: server.AddActionBody{Handler: "work", Parameters: server.Parameters{RawMessage: json.RawMessage(`{"bad": 1}`)}}})
+	_, err = operation.AddAction.Call(t.Context(), c, operation.AddActionInput{Body: operation.AddActionBody{Handler: "work", Parameters: operation.Parameters{RawMessage: json.RawMessage(`{"bad": 1}`)}}})
 	if problems, ok := errors.AsType[fault.Problems](err); !ok || problems[0].Scope != "n" || !fault.Is(err, fault.InvalidParameters) {
 		t.Error(err)
 	}
 	for range 2 { // canceling is idempotent
-		if state, err := server.CancelAction.Call(t.Context(), c, server.ActionPath{ID: made.ID.String()}); err != nil || state.Thread.Status != action.Canceled || state.Thread.Seq != 1 {
+		if state, err := operation.CancelAction.Call(t.Context(), c, operation.ActionPath{ID: made.ID.String()}); err != nil || state.Thread.Status != action.Canceled || state.Thread.Seq != 1 {
 			t.Errorf("%+v %v", state, err)
 		}
 	}
 	since := made.CreatedAt
-	if done, err := server.ReplayActions.Call(t.Context(), c, server.ReplayInput{Body: server.ReplayOrder{Status: []string{"canceled"}, Since: since}}); err != nil || done.Created != 1 || !done.Next.IsZero() {
+	if done, err := operation.ReplayActions.Call(t.Context(), c, operation.ReplayInput{Body: service.ReplayOrder{Status: []string{"canceled"}, Since: since}}); err != nil || done.Created != 1 || !done.Next.IsZero() {
 		t.Errorf("replay: %+v %v", done, err)
 	}
-	if _, err := server.SnoozeAction.Call(t.Context(), c, server.SnoozeInput{ActionPath: server.ActionPath{ID: made.ID.String()}, Body: server.SnoozeBody{Until: time.Now().Add(time.Hour)}}); !fault.Is(err, fault.Terminal) {
+	if _, err := operation.SnoozeAction.Call(t.Context(), c, operation.SnoozeInput{ActionPath: operation.ActionPath{ID: made.ID.String()}, Body: operation.SnoozeBody{Until: time.Now().Add(time.Hour)}}); !fault.Is(err, fault.Terminal) {
 		t.Errorf("snooze: %v", err)
 	}
 }
@@ -230,7 +232,7 @@ func TestClientFollowsAnActionToItsEnd(t *testing.T) {
 	t.Parallel()
 	s := serveWork(t)
 	c := s.client()
-	made, err := server.AddAction.Call(t.Context(), c, server.AddActionInput{Body: server.AddActionBody{Handler: "work"}})
+	made, err := operation.AddAction.Call(t.Context(), c, operation.AddActionInput{Body: operation.AddActionBody{Handler: "work"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +244,7 @@ func TestClientFollowsAnActionToItsEnd(t *testing.T) {
 	if got := <-seen; got != action.Pending {
 		t.Errorf("first %s", got)
 	}
-	if _, err := server.CancelAction.Call(t.Context(), c, server.ActionPath{ID: made.ID.String()}); err != nil {
+	if _, err := operation.CancelAction.Call(t.Context(), c, operation.ActionPath{ID: made.ID.String()}); err != nil {
 		t.Error(err)
 	}
 	if err := <-followed; err != nil {
@@ -273,9 +275,9 @@ func TestStepsAreNotRetriedOrCanceledAlone(t *testing.T) {
 			}
 			continue
 		}
-		_, err = server.RetryAction.Call(t.Context(), s.client(), server.ActionPath{ID: actions[0].ID.String()})
-		_, canceled := server.CancelAction.Call(t.Context(), s.client(), server.ActionPath{ID: actions[0].ID.String()})
-		_, snoozed := server.SnoozeAction.Call(t.Context(), s.client(), server.SnoozeInput{ActionPath: server.ActionPath{ID: actions[0].ID.String()}, Body: server.SnoozeBody{Until: time.Now().Add(time.Hour)}})
+		_, err = operation.RetryAction.Call(t.Context(), s.client(), operation.ActionPath{ID: actions[0].ID.String()})
+		_, canceled := operation.CancelAction.Call(t.Context(), s.client(), operation.ActionPath{ID: actions[0].ID.String()})
+		_, snoozed := operation.SnoozeAction.Call(t.Context(), s.client(), operation.SnoozeInput{ActionPath: operation.ActionPath{ID: actions[0].ID.String()}, Body: operation.SnoozeBody{Until: time.Now().Add(time.Hour)}})
 		if !fault.Is(err, fault.OwnedByDeployment) || !fault.Is(canceled, fault.OwnedByDeployment) || !fault.Is(snoozed, fault.OwnedByDeployment) {
 			t.Errorf("retry: %v; cancel: %v; snooze: %v", err, canceled, snoozed)
 		}

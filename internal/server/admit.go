@@ -7,13 +7,14 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // admit refuses requests without the scope of their operation, or with query parameters that are unknown or wrongly repeated.
 func (a *api) admit(ctx huma.Context, next func(huma.Context)) {
 	op := ctx.Operation()
 	for _, scope := range scopesOf(op) {
-		if _, err := Require(ctx.Context(), scope); err != nil {
+		if _, err := service.Require(ctx.Context(), scope); err != nil {
 			a.refuse(ctx, err)
 			return
 		}
@@ -49,11 +50,11 @@ func checkQuery(query url.Values, parameters []*huma.Param) error {
 }
 
 // scopesOf returns the scopes that an operation needs.
-func scopesOf(op *huma.Operation) []Scope {
-	var scopes []Scope
+func scopesOf(op *huma.Operation) []service.Scope {
+	var scopes []service.Scope
 	for _, requirement := range op.Security {
 		for _, scope := range requirement[tokenScheme] {
-			scopes = append(scopes, Scope(scope))
+			scopes = append(scopes, service.Scope(scope))
 		}
 	}
 	return scopes

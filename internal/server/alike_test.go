@@ -11,20 +11,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // alike compares the answers of two callers, and notes which operations it has compared.
 type alike struct {
 	*testing.T
-	here, there server.Caller
+	here, there operation.Caller
 	compared    map[string]bool
 }
 
 // same compares the answer of an operation in this process with that of a server. Answers that fail
 // have the same code and text.
-func same[In, Out any](a alike, op server.Operation[In, Out], in In) {
+func same[In, Out any](a alike, op operation.Operation[In, Out], in In) {
 	a.Helper()
 	a.compared[op.ID] = true
 	want, wantErr := op.Call(a.Context(), a.here, in)
@@ -52,45 +54,45 @@ func TestEveryQuestionIsAnsweredAlike(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "")
 	proposal, _, first := s.shipByClient(t)
-	ref := server.Ref{Pipeline: "greeter", Number: first.Deployment.Number}
+	ref := service.Ref{Pipeline: "greeter", Number: first.Deployment.Number}
 	s.Until(t, ref, "ends", servertest.Ended)
 	a := alike{t, server.NewLocal(s.Service, "ana"), s.client(), map[string]bool{}}
-	of, deployment := server.PipelinePath{Pipeline: "greeter"}, server.DeploymentPath{ID: ref.String()}
-	label := server.LabelPath{PipelinePath: of, Label: "3f2c9a1"}
+	of, deployment := operation.PipelinePath{Pipeline: "greeter"}, operation.DeploymentPath{ID: ref.String()}
+	label := operation.LabelPath{PipelinePath: of, Label: "3f2c9a1"}
 
-	same(a, server.ListPipelines, server.Nothing{})
-	same(a, server.GetPipeline, of)
-	same(a, server.ListVersions, of)
-	same(a, server.GetVersion, server.VersionPath{PipelinePath: of})
-	same(a, server.PlanDeployment, server.PlanInput{PipelinePath: of, Simulate: true, Revision: "3f2c9a1", From: "1h", Fail: []string{"prod/east/elm:test", "beta"}})
-	same(a, server.ListRevisions, server.RevisionsInput{PipelinePath: of, Limit: 5})
-	same(a, server.GetRevision, label)
-	same(a, server.GetSnapshot, label)
-	same(a, server.ListDeployments, server.DeploymentsInput{Pipeline: "greeter", Status: "finished", Limit: 5})
-	same(a, server.GetDeployment, deployment)
-	same(a, server.GetDeployment, server.DeploymentPath{ID: first.Deployment.ID.String()})
-	same(a, server.GetDeployment, server.DeploymentPath{ID: "greeter#9"})
-	same(a, server.ListSteps, deployment)
-	same(a, server.ExplainDeployment, server.WhyInput{DeploymentPath: deployment, Target: "prod/east"})
-	same(a, server.ListTargets, server.TargetsInput{PipelinePath: of, Target: "prod", After: "prod/east", Limit: 2})
-	same(a, server.GetTarget, server.TargetInput{PipelinePath: of, Target: "prod/east"})
-	same(a, server.ListResources, server.ResourcesInput{Pipeline: "greeter", After: "local://elm greeter", Limit: 2})
-	same(a, server.ListHistory, server.HistoryInput{PipelinePath: of, Target: "prod", Limit: 3})
-	same(a, server.GetMetrics, server.MetricsInput{PipelinePath: of, Stage: "prod", Weeks: 2})
-	same(a, server.GetDifference, server.DifferenceInput{PipelinePath: of, From: "beta", To: "prod"})
-	same(a, server.ReadLog, server.LogInput{PipelinePath: of, Target: "prod", Class: "fact", After: 3, Limit: 4})
-	same(a, server.ListServices, of)
-	same(a, server.GetServiceStatus, server.ServiceStatusInput{ServiceHost: server.ServiceHost{PipelinePath: of, Target: "greeter/beta/all/oak"}})
-	same(a, server.ReadServiceLog, server.ServiceLogInput{ServiceHost: server.ServiceHost{PipelinePath: of, Target: "greeter/beta/all/oak"}})
-	same(a, server.GetStatus, server.Nothing{})
-	same(a, server.ListInstances, server.Nothing{})
-	same(a, server.ListLimits, server.Nothing{})
-	same(a, server.ListSchedules, server.Nothing{})
+	same(a, operation.ListPipelines, operation.Nothing{})
+	same(a, operation.GetPipeline, of)
+	same(a, operation.ListVersions, of)
+	same(a, operation.GetVersion, operation.VersionPath{PipelinePath: of})
+	same(a, operation.PlanDeployment, operation.PlanInput{PipelinePath: of, Simulate: true, Revision: "3f2c9a1", From: "1h", Fail: []string{"prod/east/elm:test", "beta"}})
+	same(a, operation.ListRevisions, operation.RevisionsInput{PipelinePath: of, Limit: 5})
+	same(a, operation.GetRevision, label)
+	same(a, operation.GetSnapshot, label)
+	same(a, operation.ListDeployments, operation.DeploymentsInput{Pipeline: "greeter", Status: "finished", Limit: 5})
+	same(a, operation.GetDeployment, deployment)
+	same(a, operation.GetDeployment, operation.DeploymentPath{ID: first.Deployment.ID.String()})
+	same(a, operation.GetDeployment, operation.DeploymentPath{ID: "greeter#9"})
+	same(a, operation.ListSteps, deployment)
+	same(a, operation.ExplainDeployment, operation.WhyInput{DeploymentPath: deployment, Target: "prod/east"})
+	same(a, operation.ListTargets, operation.TargetsInput{PipelinePath: of, Target: "prod", After: "prod/east", Limit: 2})
+	same(a, operation.GetTarget, operation.TargetInput{PipelinePath: of, Target: "prod/east"})
+	same(a, operation.ListResources, operation.ResourcesInput{Pipeline: "greeter", After: "local://elm greeter", Limit: 2})
+	same(a, operation.ListHistory, operation.HistoryInput{PipelinePath: of, Target: "prod", Limit: 3})
+	same(a, operation.GetMetrics, operation.MetricsInput{PipelinePath: of, Stage: "prod", Weeks: 2})
+	same(a, operation.GetDifference, operation.DifferenceInput{PipelinePath: of, From: "beta", To: "prod"})
+	same(a, operation.ReadLog, operation.LogInput{PipelinePath: of, Target: "prod", Class: "fact", After: 3, Limit: 4})
+	same(a, operation.ListServices, of)
+	same(a, operation.GetServiceStatus, operation.ServiceStatusInput{ServiceHost: operation.ServiceHost{PipelinePath: of, Target: "greeter/beta/all/oak"}})
+	same(a, operation.ReadServiceLog, operation.ServiceLogInput{ServiceHost: operation.ServiceHost{PipelinePath: of, Target: "greeter/beta/all/oak"}})
+	same(a, operation.GetStatus, operation.Nothing{})
+	same(a, operation.ListInstances, operation.Nothing{})
+	same(a, operation.ListLimits, operation.Nothing{})
+	same(a, operation.ListSchedules, operation.Nothing{})
 	a.actions()
 	a.builds()
 	a.wantAll(s)
-	want, wantErr := server.PlanEdit(t.Context(), a.here, proposal)
-	got, gotErr := server.PlanEdit(t.Context(), a.there, proposal)
+	want, wantErr := operation.PlanEdit(t.Context(), a.here, proposal)
+	got, gotErr := operation.PlanEdit(t.Context(), a.there, proposal)
 	if a.wantSame("plan of an edit", want, got); wantErr != nil || gotErr != nil {
 		t.Errorf("plan of an edit: %v, %v", wantErr, gotErr)
 	}
@@ -99,31 +101,31 @@ func TestEveryQuestionIsAnsweredAlike(t *testing.T) {
 // actions compares what is read of actions.
 func (a alike) actions() {
 	a.Helper()
-	list := server.ActionsInput{Pipeline: "greeter", Status: []string{"successful"}, Since: time.Now().Add(-time.Hour), Limit: 3}
-	same(a, server.ListActions, list)
-	found, err := server.ListActions.Call(a.Context(), a.there, list)
+	list := operation.ActionsInput{Pipeline: "greeter", Status: []string{"successful"}, Since: time.Now().Add(-time.Hour), Limit: 3}
+	same(a, operation.ListActions, list)
+	found, err := operation.ListActions.Call(a.Context(), a.there, list)
 	if err != nil || len(found) == 0 {
 		a.Fatalf("got %d actions, %v", len(found), err)
 	}
-	path := server.ActionPath{ID: found[0].ID.String()}
-	same(a, server.GetAction, path)
-	same(a, server.ReadEvents, server.EventsInput{ActionPath: path})
-	same(a, server.ReadExchange, server.ExchangeInput{ActionPath: path, Attempt: 1})
+	path := operation.ActionPath{ID: found[0].ID.String()}
+	same(a, operation.GetAction, path)
+	same(a, operation.ReadEvents, operation.EventsInput{ActionPath: path})
+	same(a, operation.ReadExchange, operation.ExchangeInput{ActionPath: path, Attempt: 1})
 }
 
 // builds compares what is read of builds, of which there is none.
 func (a alike) builds() {
 	a.Helper()
-	path := server.BuildPath{ID: "7"}
-	same(a, server.ListProjects, server.Nothing{})
-	same(a, server.ListBuilds, server.BuildsInput{Project: "greeter", Limit: 2})
-	same(a, server.GetBuild, path)
-	same(a, server.ListBuildSteps, path)
-	same(a, server.ListBuildArtifacts, server.BuildStepInput{BuildPath: path})
-	same(a, server.ListBuildTests, path)
-	same(a, server.SumBuildTests, path)
-	same(a, server.SummarizeBuildTests, path)
-	same(a, server.DetailBuildTests, server.BuildTestInput{BuildPath: path})
+	path := operation.BuildPath{ID: "7"}
+	same(a, operation.ListProjects, operation.Nothing{})
+	same(a, operation.ListBuilds, operation.BuildsInput{Project: "greeter", Limit: 2})
+	same(a, operation.GetBuild, path)
+	same(a, operation.ListBuildSteps, path)
+	same(a, operation.ListBuildArtifacts, operation.BuildStepInput{BuildPath: path})
+	same(a, operation.ListBuildTests, path)
+	same(a, operation.SumBuildTests, path)
+	same(a, operation.SummarizeBuildTests, path)
+	same(a, operation.DetailBuildTests, operation.BuildTestInput{BuildPath: path})
 }
 
 // wantAll fails the test for an operation that reads and was not compared.

@@ -8,37 +8,36 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/semaphore"
+	"github.com/waybill-dev/waybill/internal/service"
 )
-
-// prefix begins the path of every operation of Waybill's own API.
-const prefix = "/api/v1"
 
 // tokenScheme is the name of the only security scheme in the API's description.
 const tokenScheme = "token"
 
 // api performs operations with a Service, over HTTP and within this process.
 type api struct {
-	service     *Service
-	calls       Calls
+	service     *service.Service
+	calls       operation.Calls
 	huma        huma.API             // nil: within this process only
 	definitions *semaphore.Semaphore // bounds how many definitions are read at a time
 }
 
-func newAPI(s *Service) *api {
+func newAPI(s *service.Service) *api {
 	return &api{
 		service:     s,
-		calls:       Calls{},
+		calls:       operation.Calls{},
 		definitions: semaphore.New(mostDefinitions, definitionPatience, "too many definitions are being read"),
 	}
 }
 
 // registerAPI adds the API to a mux. Its description is at /api/v1/openapi.json and .yaml (OpenAPI 3.1).
-func registerAPI(mux *http.ServeMux, s *Service, version string) huma.API {
+func registerAPI(mux *http.ServeMux, s *service.Service, version string) huma.API {
 	config := huma.DefaultConfig("Waybill", version)
 	config.CreateHooks = nil // no $schema in answers: they equal the output of the commands with -o json
 	config.Formats = map[string]huma.Format{"application/json": safeJSON(), "json": safeJSON()}
-	config.OpenAPIPath = prefix + "/openapi"
+	config.OpenAPIPath = operation.Prefix + "/openapi"
 	config.DocsPath, config.SchemasPath = "", ""
 	config.Transformers = append(config.Transformers, transformErrors)
 	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", namer())

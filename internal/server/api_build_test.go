@@ -13,9 +13,12 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/client"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/results"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
+	"github.com/waybill-dev/waybill/internal/service/buildview"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
@@ -59,29 +62,29 @@ func TestABuildIsServedWithItsStepsAndTests(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
 	failed(t, s.Builds, "7")
-	view := get[server.BuildView](t, s, "/api/build/7")
+	view := get[operation.BuildView](t, s, "/api/build/7")
 	if view.Status != build.Failed || view.StatusID != 3 || view.Reason != "test/unit failed" || view.Tests != nil || len(view.Steps) != 3 {
 		t.Errorf("%+v", view)
 	}
-	if diff := cmp.Diff([]server.BuildParam{{Name: "level", Value: "debug"}, {Name: "token", Value: "***"}}, view.Params); diff != "" {
+	if diff := cmp.Diff([]buildview.Param{{Name: "level", Value: "debug"}, {Name: "token", Value: "***"}}, view.Params); diff != "" {
 		t.Error(diff)
 	}
-	steps := get[[]server.BuildStepView](t, s, "/api/build/7/step")
+	steps := get[[]buildview.StepView](t, s, "/api/build/7/step")
 	unit := steps[1]
 	if unit.Path() != "test/unit" || *unit.ExitCode != 1 || unit.LogEntries != 5 || unit.Tests.Failed != 1 || unit.FinishedOn.Sub(unit.StartedOn) != 12*time.Second {
 		t.Errorf("%+v", unit)
 	}
-	tests := get[[]server.BuildTest](t, s, "/api/build/7/test-result/detail?outcome=failed")
+	tests := get[[]buildview.Test](t, s, "/api/build/7/test-result/detail?outcome=failed")
 	if len(tests) != 1 || tests[0].StepID != 2 || tests[0].File != "cart_test.go" || tests[0].Line != 41 {
 		t.Errorf("%+v", tests)
 	}
 	if counts := get[testresult.Counts](t, s, "/api/build/7/test-result/list-summary"); counts.Tests != 2 || counts.Failed != 1 {
 		t.Errorf("%+v", counts)
 	}
-	if files := get[[]server.BuildTests](t, s, "/api/build/7/test-result/summary"); len(files) != 1 || files[0].Name != "out/unit.xml" || files[0].Failed != 1 {
+	if files := get[[]buildview.TestSummary](t, s, "/api/build/7/test-result/summary"); len(files) != 1 || files[0].Name != "out/unit.xml" || files[0].Failed != 1 {
 		t.Errorf("%+v", files)
 	}
-	if artifacts := get[[]server.BuildArtifact](t, s, "/api/build/7/artifact?step=test/unit"); len(artifacts) != 1 || artifacts[0].StepID != 2 {
+	if artifacts := get[[]buildview.Artifact](t, s, "/api/build/7/artifact?step=test/unit"); len(artifacts) != 1 || artifacts[0].StepID != 2 {
 		t.Errorf("%+v", artifacts)
 	}
 }
@@ -93,16 +96,16 @@ func TestAStepThatWaitsSaysForWhat(t *testing.T) {
 	b.Status(0, build.Running, "")
 	b.Status(1, build.Running, "")
 	b.Run(2, build.Completed)
-	steps := get[[]server.BuildStepView](t, s, "/api/build/8/step")
+	steps := get[[]buildview.StepView](t, s, "/api/build/8/step")
 	if got := steps[2].Waits; got != "waits for a/one" {
 		t.Errorf("b/three %q", got)
 	}
 	b.Status(1, build.Completed, "")
-	if got := get[[]server.BuildStepView](t, s, "/api/build/8/step")[2].Waits; got != "waits for its turn" {
+	if got := get[[]buildview.StepView](t, s, "/api/build/8/step")[2].Waits; got != "waits for its turn" {
 		t.Errorf("b/three %q", got)
 	}
 	b.Kill()
-	view := get[server.BuildView](t, s, "/api/build/8")
+	view := get[operation.BuildView](t, s, "/api/build/8")
 	if view.Status != build.Lost || view.StatusID != 3 || view.Steps[2].Waits != "" {
 		t.Errorf("after its worker died: %s, %q", view.Status, view.Steps[2].Waits)
 	}
@@ -117,7 +120,7 @@ func TestBuildsAreListedInPagesAndFiltered(t *testing.T) {
 	servertest.NewBuild(t, s.Builds, "running", servertest.BuildPlan("a/one")).Status(0, build.Running, "")
 	var seen []string
 	for after := ""; ; {
-		page := get[server.BuildList](t, s, "/api/build?limit=3&status=Failed&after="+after)
+		page := get[buildview.List](t, s, "/api/build?limit=3&status=Failed&after="+after)
 		for _, b := range page.Builds {
 			seen = append(seen, b.ID)
 		}
@@ -129,7 +132,7 @@ func TestBuildsAreListedInPagesAndFiltered(t *testing.T) {
 		t.Errorf("pages have %v", seen)
 	}
 	for query, want := range map[string]int{"status=Running": 1, "status=running": 1, "q=RUNNING": 1, "commit=3f9c": 8, "commit=9": 0, "stage=image": 7, "q=debug": 8, "q=***": 0, "pipeline=none": 0} {
-		if page := get[server.BuildList](t, s, "/api/build?"+query); len(page.Builds) != want {
+		if page := get[buildview.List](t, s, "/api/build?"+query); len(page.Builds) != want {
 			t.Errorf("%s: %d builds, want %d", query, len(page.Builds), want)
 		}
 	}
@@ -141,19 +144,19 @@ func TestABuildOfADeploymentNamesIt(t *testing.T) {
 	s.Apply(t, servertest.Definition)
 	s.Script.Hold("build build-completed")
 	ref := s.Ship(t, "greeter", "3f2c9a1")
-	view := s.Until(t, ref, "builds", func(v server.DeploymentView) bool { return v.State.Live == 1 })
+	view := s.Until(t, ref, "builds", func(v service.DeploymentView) bool { return v.State.Live == 1 })
 	id := view.Stages[0].Steps[0].Action
 	failed(t, s.Builds, id.String()+".1")
 	failed(t, s.Builds, action.DerivedID(time.Unix(1, 0), "another").String()+".1")
-	page := get[server.BuildList](t, s, "/api/build?pipeline=greeter")
+	page := get[buildview.List](t, s, "/api/build?pipeline=greeter")
 	if len(page.Builds) != 1 || page.Builds[0].Deployment != ref.Number || page.Builds[0].Action != id.String() ||
 		page.Builds[0].Subject != "Greet the world, part 3f2c9a1" {
 		t.Errorf("%+v", page)
 	}
-	if page := get[server.BuildList](t, s, "/api/build?branch=topic/greet"); len(page.Builds) != 1 || page.Builds[0].Branch != "topic/greet" {
+	if page := get[buildview.List](t, s, "/api/build?branch=topic/greet"); len(page.Builds) != 1 || page.Builds[0].Branch != "topic/greet" {
 		t.Errorf("%+v", page)
 	}
-	if page := get[server.BuildList](t, s, "/api/build?action="+id.String()); len(page.Builds) != 1 {
+	if page := get[buildview.List](t, s, "/api/build?action="+id.String()); len(page.Builds) != 1 {
 		t.Errorf("%+v", page)
 	}
 	s.Script.Release("build build-completed")
@@ -190,7 +193,7 @@ func TestALogIsReadInRangesOfEntriesAndTimes(t *testing.T) {
 		{"step=1&before=2026-01-02T00:50:00Z&tail=2", "1:2998", "1:2999"},
 		{"step=2&after=7000", "", ""},
 	} {
-		entries := get[[]server.BuildLogEntry](t, s, "/api/build/7/log?"+c.query)
+		entries := get[[]buildview.LogEntry](t, s, "/api/build/7/log?"+c.query)
 		first, last := "", ""
 		if n := len(entries); n > 0 {
 			first, last = fmt.Sprintf("%d:%d", entries[0].StepID, entries[0].ID), fmt.Sprintf("%d:%d", entries[n-1].StepID, entries[n-1].ID)
@@ -224,7 +227,7 @@ func TestForeignTextNeverControls(t *testing.T) {
 	if strings.ContainsAny(text, "\x1b\u009b\u202e\x07") || !strings.Contains(text, `\u009b5n\u202e`) {
 		t.Errorf("JSON has what a terminal obeys: %q", text)
 	}
-	var entries []server.BuildLogEntry
+	var entries []buildview.LogEntry
 	if err := json.Unmarshal([]byte(text), &entries); err != nil || entries[1].Message != strings.ToValidUTF8(hostile, "\ufffd") || entries[2].LineEnding != "" || entries[4].Stream != "waybill" {
 		t.Errorf("%v: %+v", err, entries)
 	}
@@ -295,7 +298,7 @@ func TestALogIsSearchedFromItsEnd(t *testing.T) {
 	}
 	var got []string
 	for after := ""; ; {
-		found := get[server.BuildMatches](t, s, "/api/build/7/log/search?q=ErrOr&limit=4&after="+after)
+		found := get[buildview.Matches](t, s, "/api/build/7/log/search?q=ErrOr&limit=4&after="+after)
 		for _, m := range found.Matches {
 			got = append(got, fmt.Sprintf("%d:%d", m.StepID, m.ID))
 			if !strings.HasSuffix(m.Message, "an ERRor") {
@@ -361,13 +364,13 @@ func TestLogsOfManyBuildsAreSearched(t *testing.T) {
 		b.Status(1, build.Running, "")
 		b.Print(1, "a needle", "hay", "the needle \u202e again")
 	}
-	for _, b := range get[server.BuildList](t, s, "/api/build").Builds {
+	for _, b := range get[buildview.List](t, s, "/api/build").Builds {
 		want = append(want, b.ID+" 3", b.ID+" 1")
 	}
 	const all = "/api/log/search?q=NEEDLE&since=2020-01-01T00:00:00Z"
 	var got []string
 	for after := ""; ; {
-		found := get[server.BuildMatches](t, s, all+"&limit=3&after="+url.QueryEscape(after))
+		found := get[buildview.Matches](t, s, all+"&limit=3&after="+url.QueryEscape(after))
 		if len(found.Matches) > 3 {
 			t.Errorf("%d matches", len(found.Matches))
 		}
@@ -381,10 +384,10 @@ func TestLogsOfManyBuildsAreSearched(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if found := get[server.BuildMatches](t, s, all+"&project=none"); len(found.Matches) != 0 {
+	if found := get[buildview.Matches](t, s, all+"&project=none"); len(found.Matches) != 0 {
 		t.Errorf("%+v", found)
 	}
-	if found := get[server.BuildMatches](t, s, all+"&after="+url.QueryEscape("~99~1:2")); len(found.Matches) != 8 {
+	if found := get[buildview.Matches](t, s, all+"&after="+url.QueryEscape("~99~1:2")); len(found.Matches) != 8 {
 		t.Errorf("after a build that was removed: %+v", found)
 	}
 	_, text, header := s.ask(t, http.MethodGet, all, "", "Authorization", bearer, "Accept", "text/event-stream")
@@ -396,15 +399,15 @@ func TestLogsOfManyBuildsAreSearched(t *testing.T) {
 			t.Errorf("%s: %d %s", query, status, text)
 		}
 	}
-	client := server.NewClient(s.URL, homeToken, "ana")
+	client := client.New(s.URL, homeToken, "ana")
 	for limit, n := range map[int]int{0: 8, 3: 3} {
 		count := 0
-		err := client.SearchLogs(t.Context(), "", "needle", server.BuildQuery{Since: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)}, limit, func(server.BuildLogEntry) error { count++; return nil })
+		err := client.SearchLogs(t.Context(), "", "needle", buildview.Query{Since: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)}, limit, func(buildview.LogEntry) error { count++; return nil })
 		if err != nil || count != n {
 			t.Errorf("limit %d: %d matches, %v", limit, count, err)
 		}
 	}
-	list, err := client.AllBuilds(t.Context(), server.BuildQuery{Limit: 3, Input: "level=debug", Since: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)})
+	list, err := client.AllBuilds(t.Context(), buildview.Query{Limit: 3, Input: "level=debug", Since: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)})
 	if err != nil || len(list) != 3 {
 		t.Errorf("%d builds, %v", len(list), err)
 	}

@@ -13,13 +13,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waybill-dev/waybill/internal/client"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/token"
 )
 
@@ -44,7 +47,7 @@ func serve(t *testing.T, listen string) *testServer {
 	return &testServer{w, s, api}
 }
 
-func (s *testServer) client() *server.Client { return server.NewClient(s.URL, homeToken, "ana") }
+func (s *testServer) client() *client.Client { return client.New(s.URL, homeToken, "ana") }
 
 // ask sends a request with headers in pairs of name and value.
 func (s *testServer) ask(t *testing.T, method, path, body string, headers ...string) (status int, answer string, header http.Header) {
@@ -157,7 +160,7 @@ func TestErrorsAreProblems(t *testing.T) {
 			t.Parallel()
 			status, body, header := s.ask(t, test.method, test.path, test.body,
 				"Authorization", bearer, "If-Match", `"new"`)
-			var got server.Problem
+			var got operation.Problem
 			if err := json.Unmarshal([]byte(body), &got); err != nil {
 				t.Fatalf("%v: %s", err, body)
 			}
@@ -175,7 +178,7 @@ func TestFaultyDefinitionComesBackWithPlaces(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "")
 	source := strings.Replace(servertest.Definition, "- name: beta", "- name: beta\n  after: [bild]", 1)
-	proposal := server.Proposal{Definition: pipeline.Definition{Pipeline: "greeter"}, Source: source, File: "waybill.yaml"}
+	proposal := service.Proposal{Definition: pipeline.Definition{Pipeline: "greeter"}, Source: source, File: "waybill.yaml"}
 	_, err := applyDefinition(t.Context(), s.client(), proposal)
 	problems, ok := errors.AsType[fault.Problems](err)
 	if !ok || len(problems) != 1 || problems[0].Line != 10 || problems[0].Suggestion != "build" {
@@ -202,13 +205,13 @@ func TestClientShipsLikeAService(t *testing.T) {
 	if _, err := putSnapshot(ctx, c, "greeter", "3f2c9a1", strings.NewReader("other files")); !fault.Is(err, fault.Conflict) {
 		t.Errorf("other content under the same label: %v, want a conflict", err)
 	}
-	ref := server.Ref{Pipeline: "greeter", Number: first.Deployment.Number}
+	ref := service.Ref{Pipeline: "greeter", Number: first.Deployment.Number}
 	s.Until(t, ref, "ends", servertest.Ended)
-	made, err := deploy(ctx, c, server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1"})
+	made, err := deploy(ctx, c, service.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1"})
 	if err != nil || made.Number != 2 || made.By != "ana" {
 		t.Errorf("deploy again: %+v, %v", made, err)
 	}
-	keyed := server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1", Until: "beta", Key: "k1"}
+	keyed := service.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1", Until: "beta", Key: "k1"}
 	if made, err = deploy(ctx, c, keyed); err != nil || made.Number != 3 {
 		t.Errorf("deploy with a key: %+v, %v", made, err)
 	}
@@ -219,17 +222,17 @@ func TestClientShipsLikeAService(t *testing.T) {
 	if _, err = deploy(ctx, c, keyed); !fault.Is(err, fault.IdempotencyKeyReused) {
 		t.Errorf("another request with the key: %v", err)
 	}
-	view, err := server.GetDeployment.Call(ctx, c, ref.Path())
+	view, err := operation.GetDeployment.Call(ctx, c, operation.PathOf(ref))
 	if err != nil || view.State.Done != 36 || len(view.Stages) != 3 {
 		t.Errorf("deployment: %d facts, %d stages, %v", view.State.Done, len(view.Stages), err)
 	}
 }
 
 // shipByClient applies a definition and registers a revision with its deployment, over HTTP.
-func (s *testServer) shipByClient(t *testing.T) (server.Proposal, pipeline.RegisteredRevision, journal.Registered) {
+func (s *testServer) shipByClient(t *testing.T) (service.Proposal, pipeline.RegisteredRevision, journal.Registered) {
 	t.Helper()
 	c := s.client()
-	proposal, err := server.ReadProposal("waybill.yaml", []byte(servertest.Definition))
+	proposal, err := service.ReadProposal("waybill.yaml", []byte(servertest.Definition))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,24 +267,24 @@ func TestCommandsOverHTTP(t *testing.T) {
 	s.Apply(t, servertest.Definition)
 	s.Script.Hold("beta/all/oak host-deployed")
 	ref := s.Ship(t, "greeter", "3f2c9a1")
-	s.Until(t, ref, "reaches oak", func(v server.DeploymentView) bool { return v.State.Done >= 9 })
-	if err := command(ctx, c, ref, server.Command{Kind: "hold", Reason: "checking dashboards"}); err != nil {
+	s.Until(t, ref, "reaches oak", func(v service.DeploymentView) bool { return v.State.Done >= 9 })
+	if err := command(ctx, c, ref, service.Command{Kind: "hold", Reason: "checking dashboards"}); err != nil {
 		t.Fatal(err)
 	}
-	if view, err := server.GetDeployment.Call(ctx, c, ref.Path()); err != nil || !strings.Contains(view.State.Held, "ana") {
+	if view, err := operation.GetDeployment.Call(ctx, c, operation.PathOf(ref)); err != nil || !strings.Contains(view.State.Held, "ana") {
 		t.Errorf("held %q, %v; want by ana", view.State.Held, err)
 	}
-	if err := command(ctx, c, ref, server.Command{Kind: "alarm", Target: "beta"}); err == nil || !strings.Contains(err.Error(), "nothing bakes in beta") {
+	if err := command(ctx, c, ref, service.Command{Kind: "alarm", Target: "beta"}); err == nil || !strings.Contains(err.Error(), "nothing bakes in beta") {
 		t.Errorf("an alarm where nothing bakes: %v", err)
 	}
 	for _, kind := range []string{"resume", "cancel"} {
-		if err := command(ctx, c, ref, server.Command{Kind: kind}); err != nil {
+		if err := command(ctx, c, ref, service.Command{Kind: kind}); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
 	s.Script.Release("beta/all/oak host-deployed")
-	s.Until(t, ref, "is canceled", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusCanceled })
-	if err := command(ctx, c, ref, server.Command{Kind: "retry"}); fault.CodeOf(err).Exit() != fault.ExitRefused {
+	s.Until(t, ref, "is canceled", func(v service.DeploymentView) bool { return v.Status == pipeline.StatusCanceled })
+	if err := command(ctx, c, ref, service.Command{Kind: "retry"}); fault.CodeOf(err).Exit() != fault.ExitRefused {
 		t.Errorf("retry of a canceled one: %v, want a refusal", err)
 	}
 }

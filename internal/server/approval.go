@@ -2,224 +2,36 @@ package server
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/operation"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
-// Approval is a person's approval or rejection of a stage.
-type Approval struct {
-	Pipeline   string `json:"pipeline"`
-	Stage      string `json:"stage"`      // by name
-	Revision   string `json:"revision"`   // label; "": of the one deployment that waits
-	Deployment int64  `json:"deployment"` // 0: the one of the revision that waits
-	Reject     bool   `json:"reject"`
-	Reason     string `json:"reason"`
-	By         string `json:"by"`
-}
-
-// ApprovalView is a recorded approval or rejection.
-type ApprovalView struct {
-	Pipeline   string                   `json:"pipeline"`
-	Deployment int64                    `json:"deployment"`
-	Revision   string                   `json:"revision"` // label
-	Stage      string                   `json:"stage"`
-	Rejected   bool                     `json:"rejected"`
-	Pending    *admission.ApprovalState `json:"pending,omitempty"` // what the stage still needs; left out: nothing
-}
-
-// Approve records an approval or a rejection. To say the same again changes nothing. The error is fault.Refused if the stage
-// does not wait, or several deployments do and none is named, and fault.Forbidden if the person may not approve it.
-func (s *Service) Approve(ctx context.Context, a Approval) (view ApprovalView, err error) {
-	if err := checkReason(a.Reason); err != nil {
-		return view, err
-	}
-	if _, err := s.readHead(ctx, a.Pipeline); err != nil {
-		return view, err
-	}
-	if a.Deployment != 0 {
-		if err := s.checkLive(ctx, Ref{a.Pipeline, a.Deployment}); err != nil {
-			return view, err
-		}
-	}
-	err = s.appendDecided(ctx, a.Pipeline, a.By, func(e *pipeline.Engine, _ time.Time) ([]pipeline.Entry, error) {
-		d, err := waitingAt(e, a)
-		if err != nil {
-			return nil, err
-		}
-		view = ApprovalView{Pipeline: a.Pipeline, Deployment: d.Deployment, Revision: d.Label, Stage: a.Stage, Rejected: a.Reject}
-		intent := pipeline.Command{Kind: pipeline.ApprovalGiven, Deployment: d.Deployment, Target: pipeline.Path(a.Pipeline, a.Stage), By: a.By, Groups: s.groupsOf(a.By), Reason: a.Reason}
-		if a.Reject {
-			intent.Kind = pipeline.ApprovalRejected
-		}
-		return e.Command(intent)
-	})
-	if err != nil {
-		return view, err
-	}
-	return view, s.withFold(ctx, a.Pipeline, func(f *fold) error {
-		d, _ := f.engine.Deployment(view.Deployment)
-		view.Pending = pendingAt(d, a.Stage)
-		return nil
-	})
-}
-
-// groupsOf lists the groups that a person is in now, in alphabetical order.
-func (s *Service) groupsOf(person string) (names []string) {
-	if s.offers.Groups == nil {
-		return nil
-	}
-	for name, people := range s.offers.Groups() {
-		if slices.Contains(people, person) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// unknownGroups reports groups in approval.by that the configuration does not have, and counts of approvals that are larger than
-// the number of people in these groups and beside them.
-func (s *Service) unknownGroups(d pipeline.Definition) (problems fault.Problems) {
-	groups := map[string][]string{}
-	if s.offers.Groups != nil {
-		groups = s.offers.Groups()
-	}
-	for i := range d.Stages {
-		want := d.Stages[i].Approval
-		if want == nil || !slices.ContainsFunc(want.By, isGroup) {
-			continue
-		}
-		people := map[string]bool{}
-		before := len(problems)
-		for k, name := range want.By {
-			group, is := admission.GroupOf(name)
-			members, known := groups[group]
-			if is && !known {
-				problems = append(problems, fault.Problem{Scope: fmt.Sprintf("stages[%d].approval.by[%d]", i, k), Code: "value-unknown",
-					Suggestion: fault.Nearest(group, slices.Sorted(maps.Keys(groups))), Text: fmt.Sprintf("group %q not found: groups of people are described in server.yaml", group)})
+func (a *api) registerApprovals() {
+	handle(a, operation.ApproveStage,
+		func(ctx context.Context, in *operation.ApprovalInput) (service.ApprovalView, error) {
+			if d := in.Body.Decision; d != "approve" && d != "reject" { // nothing has validated the input of a caller in this process
+				return service.ApprovalView{}, fault.New(fault.Invalid, "decision %q: want approve or reject", d)
 			}
-			if !is {
-				members = []string{name}
+			return a.service.Approve(ctx, service.Approval{Pipeline: in.Pipeline, Stage: in.Stage, Revision: in.Body.Revision, Deployment: in.Body.Deployment,
+				Reject: in.Body.Decision == "reject", Reason: in.Body.Reason, By: service.IdentityOf(ctx).Name})
+		})
+	handle(a, operation.FreezePipeline,
+		func(ctx context.Context, in *operation.FreezeInput) (service.FreezeView, error) {
+			freeze := admission.Freeze{By: service.IdentityOf(ctx).Name}
+			if b := in.Body; b != nil {
+				freeze.Until, freeze.Reason = b.Until, b.Reason
 			}
-			for _, member := range members {
-				people[member] = true
+			return a.service.Freeze(ctx, in.Pipeline, freeze)
+		})
+	handle(a, operation.ThawPipeline,
+		func(ctx context.Context, in *operation.ThawInput) (service.FreezeView, error) {
+			reason := ""
+			if in.Body != nil {
+				reason = in.Body.Reason
 			}
-		}
-		if len(problems) == before && want.Count > len(people) {
-			problems = append(problems, fault.Problem{Scope: fmt.Sprintf("stages[%d].approval.count", i), Code: "approvals-missing",
-				Text: fmt.Sprintf("%d approvals wanted, %d people may give them", want.Count, len(people))})
-		}
-	}
-	return problems
-}
-
-func isGroup(name string) bool {
-	_, is := admission.GroupOf(name)
-	return is
-}
-
-// waitingAt returns the deployment that an approval is for.
-func waitingAt(e *pipeline.Engine, a Approval) (pipeline.DeploymentState, error) {
-	active := e.Deployments(true)
-	named := slices.DeleteFunc(slices.Clone(active), func(d pipeline.DeploymentState) bool {
-		return a.Revision != "" && d.Label != a.Revision || a.Deployment != 0 && d.Deployment != a.Deployment
-	})
-	waiting := slices.DeleteFunc(slices.Clone(named), func(d pipeline.DeploymentState) bool { return pendingAt(d, a.Stage) == nil })
-	switch {
-	case len(waiting) == 1 || len(waiting) > 1 && a.Revision != "": // several of one revision: the oldest first
-		return waiting[0], nil
-	case len(waiting) > 1:
-		return pipeline.DeploymentState{}, fault.New(fault.Refused, "several deployments wait for approval of %s", a.Stage).
-			WithHint("name the revision: %s", strings.Join(waitingWords(a.Pipeline, waiting), "; "))
-	case len(named) > 0 && (a.Revision != "" || a.Deployment != 0): // the engine knows why it does not wait
-		return named[len(named)-1], nil
-	case a.Deployment != 0:
-		return pipeline.DeploymentState{Deployment: a.Deployment}, nil // likewise
-	}
-	return pipeline.DeploymentState{}, refuseApproval(e, a, active)
-}
-
-// refuseApproval says why no deployment waits for an approval.
-func refuseApproval(e *pipeline.Engine, a Approval, active []pipeline.DeploymentState) error {
-	if _, plan := e.Current(); plan != nil {
-		if _, _, _, known := plan.Definition().Find(pipeline.Path(a.Pipeline, a.Stage)); !known {
-			var names []string
-			for _, stage := range plan.Definition().Stages {
-				names = append(names, stage.Name)
-			}
-			return fault.New(fault.NotFound, "pipeline %s has no stage %q", a.Pipeline, a.Stage).WithNearest(a.Stage, names)
-		}
-	}
-	err := fault.New(fault.Refused, "nothing waits for approval of %s in %s", a.Stage, a.Pipeline)
-	if words := waitingWords(a.Pipeline, active); len(words) > 0 {
-		return err.WithHint("what waits: %s", strings.Join(words, "; "))
-	}
-	return err.WithHint("waybill pipeline show %s shows where its deployments are", a.Pipeline)
-}
-
-// waitingWords returns the stages that wait for approval, such as "greeter#4 (3f2c9a1) at prod".
-func waitingWords(name string, list []pipeline.DeploymentState) (words []string) {
-	for _, d := range list {
-		for _, a := range d.Approvals {
-			words = append(words, Ref{name, d.Deployment}.String()+" ("+d.Label+") at "+a.Stage)
-		}
-	}
-	return words
-}
-
-// pendingAt returns what a deployment still needs at a stage; nil if it does not wait for people there.
-func pendingAt(d pipeline.DeploymentState, stage string) *admission.ApprovalState {
-	for i := range d.Approvals {
-		if d.Approvals[i].Stage == stage {
-			return &d.Approvals[i]
-		}
-	}
-	return nil
-}
-
-// FreezeView is whether a pipeline is frozen.
-type FreezeView struct {
-	Pipeline string            `json:"pipeline"`
-	Freeze   *admission.Freeze `json:"freeze,omitempty"` // left out: it is not
-}
-
-// Freeze records that nothing starts in a pipeline from now on. The error is fault.Refused if it is frozen already.
-func (s *Service) Freeze(ctx context.Context, name string, freeze admission.Freeze) (FreezeView, error) {
-	return s.changeFreeze(ctx, name, freeze.By, freeze.Reason, func(e *pipeline.Engine, now time.Time) (pipeline.Entry, error) { return e.SetFreeze(freeze, now) })
-}
-
-// Thaw ends a freeze. The error is fault.Refused if there is none.
-func (s *Service) Thaw(ctx context.Context, name, by, reason string) (FreezeView, error) {
-	return s.changeFreeze(ctx, name, by, reason, func(e *pipeline.Engine, now time.Time) (pipeline.Entry, error) { return e.ClearFreeze(by, reason, now) })
-}
-
-// changeFreeze appends a change that the engine has checked, and returns the state after it.
-func (s *Service) changeFreeze(ctx context.Context, name, by, reason string, change func(*pipeline.Engine, time.Time) (pipeline.Entry, error)) (FreezeView, error) {
-	view := FreezeView{Pipeline: name}
-	if err := checkReason(reason); err != nil {
-		return view, err
-	}
-	if _, err := s.readHead(ctx, name); err != nil {
-		return view, err
-	}
-	var now time.Time
-	err := s.appendDecided(ctx, name, by, func(e *pipeline.Engine, at time.Time) ([]pipeline.Entry, error) {
-		now = at
-		entry, err := change(e, now)
-		return []pipeline.Entry{entry}, err
-	})
-	if err != nil {
-		return view, err
-	}
-	return view, s.withFold(ctx, name, func(f *fold) error {
-		view.Freeze = f.engine.Frozen(now)
-		return nil
-	})
+			return a.service.Thaw(ctx, in.Pipeline, service.IdentityOf(ctx).Name, reason)
+		})
 }

@@ -6,11 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/client"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // withProd returns the world's definition with a key of the stage prod.
@@ -19,8 +21,8 @@ func withProd(key string) string {
 }
 
 // waitsAt reports whether a deployment waits for approval of a stage.
-func waitsAt(stage string) func(server.DeploymentView) bool {
-	return func(v server.DeploymentView) bool {
+func waitsAt(stage string) func(service.DeploymentView) bool {
+	return func(v service.DeploymentView) bool {
 		return len(v.State.Approvals) == 1 && v.State.Approvals[0].Stage == stage
 	}
 }
@@ -30,9 +32,9 @@ func waitsAt(stage string) func(server.DeploymentView) bool {
 func TestApprovalsOfGroups(t *testing.T) {
 	t.Parallel()
 	groups := map[string][]string{"ops": {"bob", "cyd"}, "qa": {"dan"}}
-	s := serveOffers(t, server.Offers{Groups: func() map[string][]string { return groups }})
+	s := serveOffers(t, service.Offers{Groups: func() map[string][]string { return groups }})
 	apply := func(key string) error {
-		proposal, err := server.ReadProposal("waybill.yaml", []byte(withProd(key)))
+		proposal, err := service.ReadProposal("waybill.yaml", []byte(withProd(key)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,8 +56,8 @@ func TestApprovalsOfGroups(t *testing.T) {
 	}
 	ref := s.Ship(t, "greeter", "3f2c9a1")
 	s.Until(t, ref, "waits", waitsAt("prod"))
-	approve := func(by string) (server.ApprovalView, error) {
-		return server.ApproveStage.Call(t.Context(), server.NewClient(s.URL, homeToken, by), server.ApprovalInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Stage: "prod", Body: server.ApprovalBody{Decision: "approve"}})
+	approve := func(by string) (service.ApprovalView, error) {
+		return operation.ApproveStage.Call(t.Context(), client.New(s.URL, homeToken, by), operation.ApprovalInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Stage: "prod", Body: operation.ApprovalBody{Decision: "approve"}})
 	}
 	if _, err := approve("dan"); !fault.Is(err, fault.Forbidden) || fault.HintOf(err) != "one of these may: group:ops" {
 		t.Errorf("approved by dan: %v, hint %q", err, fault.HintOf(err))
@@ -72,15 +74,15 @@ func TestApprovalsOfGroups(t *testing.T) {
 func TestApprovalsOverHTTP(t *testing.T) {
 	t.Parallel()
 	s, ctx := serve(t, ""), t.Context()
-	ana, bob := s.client(), server.NewClient(s.URL, homeToken, "bob")
+	ana, bob := s.client(), client.New(s.URL, homeToken, "bob")
 	s.Apply(t, withProd("approval: {count: 2, by: [bob, cyd, ana]}"))
-	approve := func(c *server.Client, revision string, reject bool) (server.ApprovalView, error) {
+	approve := func(c *client.Client, revision string, reject bool) (service.ApprovalView, error) {
 		decision := "approve"
 		if reject {
 			decision = "reject"
 		}
-		return server.ApproveStage.Call(ctx, c, server.ApprovalInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Stage: "prod",
-			Body: server.ApprovalBody{Decision: decision, Revision: revision, Reason: "looks good"}})
+		return operation.ApproveStage.Call(ctx, c, operation.ApprovalInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Stage: "prod",
+			Body: operation.ApprovalBody{Decision: decision, Revision: revision, Reason: "looks good"}})
 	}
 	if _, err := approve(bob, "", false); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "nothing waits for approval of prod in greeter") {
 		t.Errorf("before anything waits: %v", err)
@@ -116,22 +118,22 @@ func TestApprovalsOverHTTP(t *testing.T) {
 	// The scope approve is needed, and no other one suffices; the token's name is recorded.
 	storeToken(t, s.Ledger, "operator", "an-operating-token", "operate", "execute", "define")
 	storeToken(t, s.Ledger, "cyd", "an-approving-token", "approve")
-	if _, err := approve(server.NewClient(s.URL, "an-operating-token", ""), "", false); !fault.Is(err, fault.Forbidden) {
+	if _, err := approve(client.New(s.URL, "an-operating-token", ""), "", false); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("with the scope operate: %v, want forbidden", err)
 	}
-	cyd := server.NewClient(s.URL, "an-approving-token", "ana")
+	cyd := client.New(s.URL, "an-approving-token", "ana")
 	if view, err := approve(cyd, "3f2c9a1", true); err != nil || view.Pending == nil || view.Pending.Rejected != "by cyd: looks good" {
 		t.Errorf("rejected by cyd: %+v, %v", view, err)
 	}
 	view, err := s.Service.Deployment(ctx, ref)
-	if stage := view.Stages[2]; err != nil || stage.State != server.RunWaiting || stage.Reason != "rejected by cyd: looks good" ||
+	if stage := view.Stages[2]; err != nil || stage.State != service.RunWaiting || stage.Reason != "rejected by cyd: looks good" ||
 		stage.Who != "waybill approve greeter prod --revision 3f2c9a1" {
 		t.Errorf("rejected: %+v, %v", stage.Run, err)
 	}
 	if view, err := approve(cyd, "", false); err != nil || view.Pending != nil {
 		t.Errorf("approved by cyd: %+v, %v", view, err)
 	}
-	s.Until(t, ref, "ends", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
+	s.Until(t, ref, "ends", func(v service.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
 	if _, err := approve(cyd, "3f2c9a1", false); !fault.Is(err, fault.Refused) {
 		t.Errorf("after its end: %v, want a refusal", err)
 	}
@@ -145,16 +147,16 @@ func TestApprovalNamesTheRevisionWhenSeveralWait(t *testing.T) {
 	s.Until(t, first, "waits", waitsAt("prod")) // or the second may start beta before it
 	second := s.Ship(t, "greeter", "88d0e17")
 	s.Until(t, second, "waits", waitsAt("prod"))
-	_, err := server.ApproveStage.Call(ctx, s.client(), server.ApprovalInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Stage: "prod", Body: server.ApprovalBody{Decision: "approve"}})
+	_, err := operation.ApproveStage.Call(ctx, s.client(), operation.ApprovalInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Stage: "prod", Body: operation.ApprovalBody{Decision: "approve"}})
 	if want := "name the revision: greeter#1 (3f2c9a1) at prod; greeter#2 (88d0e17) at prod"; !fault.Is(err, fault.Refused) || fault.HintOf(err) != want {
 		t.Errorf("got %v (%s), want %s", err, fault.HintOf(err), want)
 	}
-	if _, err := server.ApproveStage.Call(ctx, s.client(), server.ApprovalInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Stage: "prod", Body: server.ApprovalBody{Decision: "approve", Revision: "88d0e17"}}); err != nil {
+	if _, err := operation.ApproveStage.Call(ctx, s.client(), operation.ApprovalInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Stage: "prod", Body: operation.ApprovalBody{Decision: "approve", Revision: "88d0e17"}}); err != nil {
 		t.Fatal(err)
 	}
 	// R19: what waits for people keeps no other deployment out.
-	s.Until(t, second, "ends", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
-	s.Until(t, first, "is superseded", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusSuperseded })
+	s.Until(t, second, "ends", func(v service.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
+	s.Until(t, first, "is superseded", func(v service.DeploymentView) bool { return v.Status == pipeline.StatusSuperseded })
 }
 
 // TestApprovalByTheOneWhoDeploys: who registered a revision may not approve it, also in a deployment that another person made;
@@ -164,12 +166,12 @@ func TestApprovalByTheOneWhoDeploys(t *testing.T) {
 	s, ctx := serve(t, ""), t.Context()
 	s.Apply(t, withProd("approval: {}"))
 	s.Ship(t, "greeter", "3f2c9a1") // by ana
-	again, err := s.Service.Deploy(ctx, server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1", By: "bob"})
+	again, err := s.Service.Deploy(ctx, service.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1", By: "bob"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Until(t, server.Ref{Pipeline: "greeter", Number: again.Number}, "waits", waitsAt("prod"))
-	want := server.Approval{Pipeline: "greeter", Stage: "prod", Deployment: again.Number, By: "ana"}
+	s.Until(t, service.Ref{Pipeline: "greeter", Number: again.Number}, "waits", waitsAt("prod"))
+	want := service.Approval{Pipeline: "greeter", Stage: "prod", Deployment: again.Number, By: "ana"}
 	if _, err := s.Service.Approve(ctx, want); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("approved by ana: %v, want forbidden", err)
 	}
@@ -198,17 +200,17 @@ func TestApprovalByTheOneWhoUploads(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ref := server.Ref{Pipeline: "greeter", Number: registered.Deployment.Number}
+	ref := service.Ref{Pipeline: "greeter", Number: registered.Deployment.Number}
 	s.Until(t, ref, "waits", waitsAt("prod"))
 	for by, want := range map[string]string{"ana": "ana registered revision v1 and may not approve it", "bob": "bob uploaded an artifact of revision v1 and may not approve it"} {
-		if _, err := s.Service.Approve(ctx, server.Approval{Pipeline: "greeter", Stage: "prod", By: by}); !fault.Is(err, fault.Forbidden) || !strings.Contains(err.Error(), want) {
+		if _, err := s.Service.Approve(ctx, service.Approval{Pipeline: "greeter", Stage: "prod", By: by}); !fault.Is(err, fault.Forbidden) || !strings.Contains(err.Error(), want) {
 			t.Errorf("approved by %s: %v", by, err)
 		}
 	}
 	if r, err := s.Service.Revision(ctx, "greeter", "v1"); err != nil || r.Artifacts[0].By != "bob" {
 		t.Errorf("the revision is %+v, %v", r, err)
 	}
-	if _, err := s.Service.Approve(ctx, server.Approval{Pipeline: "greeter", Stage: "prod", By: "carl"}); err != nil {
+	if _, err := s.Service.Approve(ctx, service.Approval{Pipeline: "greeter", Stage: "prod", By: "carl"}); err != nil {
 		t.Errorf("approved by carl: %v", err)
 	}
 }
@@ -218,32 +220,32 @@ func TestFreezeOverHTTP(t *testing.T) {
 	s, ctx := serve(t, ""), t.Context()
 	c := s.client()
 	s.Apply(t, servertest.Definition)
-	if _, err := server.ThawPipeline.Call(ctx, c, server.ThawInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Body: &server.ThawBody{Reason: ""}}); !fault.Is(err, fault.Refused) {
+	if _, err := operation.ThawPipeline.Call(ctx, c, operation.ThawInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: &operation.ThawBody{Reason: ""}}); !fault.Is(err, fault.Refused) {
 		t.Errorf("thaw of what is not frozen: %v, want a refusal", err)
 	}
-	if _, err := server.FreezePipeline.Call(ctx, c, server.FreezeInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Body: &server.FreezeBody{Until: time.Now().Add(-time.Hour)}}); !fault.Is(err, fault.Invalid) {
+	if _, err := operation.FreezePipeline.Call(ctx, c, operation.FreezeInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: &operation.FreezeBody{Until: time.Now().Add(-time.Hour)}}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a freeze that has ended: %v, want invalid", err)
 	}
-	view, err := server.FreezePipeline.Call(ctx, c, server.FreezeInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Body: &server.FreezeBody{Reason: "holidays"}})
+	view, err := operation.FreezePipeline.Call(ctx, c, operation.FreezeInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: &operation.FreezeBody{Reason: "holidays"}})
 	if err != nil || view.Freeze == nil || view.Freeze.By != "ana" || view.Freeze.Reason != "holidays" {
 		t.Fatalf("frozen: %+v, %v", view, err)
 	}
 	storeToken(t, s.Ledger, "approver", "an-approving-token", "approve", "execute")
-	if _, err := server.ThawPipeline.Call(ctx, server.NewClient(s.URL, "an-approving-token", ""), server.ThawInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Body: &server.ThawBody{Reason: ""}}); !fault.Is(err, fault.Forbidden) {
+	if _, err := operation.ThawPipeline.Call(ctx, client.New(s.URL, "an-approving-token", ""), operation.ThawInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: &operation.ThawBody{Reason: ""}}); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("thaw without the scope operate: %v, want forbidden", err)
 	}
 	ref := s.Ship(t, "greeter", "3f2c9a1")
-	v := s.Until(t, ref, "is frozen", func(v server.DeploymentView) bool { return strings.HasPrefix(v.Stages[0].Reason, "frozen") })
+	v := s.Until(t, ref, "is frozen", func(v service.DeploymentView) bool { return strings.HasPrefix(v.Stages[0].Reason, "frozen") })
 	if stage := v.Stages[0]; stage.Reason != `frozen by ana: "holidays"` || stage.Who != "waybill pipeline thaw greeter" {
 		t.Errorf("the reason is %q, %q", stage.Reason, stage.Who)
 	}
-	if p, err := server.GetPipeline.Call(ctx, c, server.PipelinePath{Pipeline: "greeter"}); err != nil || p.Freeze == nil || p.Freeze.By != "ana" {
+	if p, err := operation.GetPipeline.Call(ctx, c, operation.PipelinePath{Pipeline: "greeter"}); err != nil || p.Freeze == nil || p.Freeze.By != "ana" {
 		t.Errorf("the pipeline shows the freeze %+v, %v", p.Freeze, err)
 	}
-	if view, err := server.ThawPipeline.Call(ctx, c, server.ThawInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Body: &server.ThawBody{Reason: "back"}}); err != nil || view.Freeze != nil {
+	if view, err := operation.ThawPipeline.Call(ctx, c, operation.ThawInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: &operation.ThawBody{Reason: "back"}}); err != nil || view.Freeze != nil {
 		t.Errorf("thawed: %+v, %v", view, err)
 	}
-	s.Until(t, ref, "ends", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
+	s.Until(t, ref, "ends", func(v service.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
 }
 
 // TestFreezeEndsByItself: the deployer wakes at the time that its pass has named.
@@ -252,11 +254,11 @@ func TestFreezeEndsByItself(t *testing.T) {
 	s := serve(t, "")
 	s.Apply(t, servertest.Definition)
 	until := time.Now().Add(10 * time.Second) // on a busy machine the request takes a while
-	if _, err := server.FreezePipeline.Call(t.Context(), s.client(), server.FreezeInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Body: &server.FreezeBody{Until: until}}); err != nil {
+	if _, err := operation.FreezePipeline.Call(t.Context(), s.client(), operation.FreezeInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: &operation.FreezeBody{Until: until}}); err != nil {
 		t.Fatal(err)
 	}
 	ref := s.Ship(t, "greeter", "3f2c9a1")
-	s.Until(t, ref, "ends", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
+	s.Until(t, ref, "ends", func(v service.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
 	rows, err := s.Service.Entries(t.Context(), entriesOf(ref))
 	if err != nil {
 		t.Fatal(err)
@@ -268,6 +270,6 @@ func TestFreezeEndsByItself(t *testing.T) {
 	}
 }
 
-func entriesOf(ref server.Ref) journal.EntryQuery {
+func entriesOf(ref service.Ref) journal.EntryQuery {
 	return journal.EntryQuery{Pipeline: ref.Pipeline, Deployment: ref.Number, Limit: 1000}
 }

@@ -11,17 +11,17 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
-func finished(v server.DeploymentView) bool { return v.Status == pipeline.StatusFinished }
+func finished(v service.DeploymentView) bool { return v.Status == pipeline.StatusFinished }
 
 func TestArchivedDeploymentsCanStillBeRead(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {
 		w, ctx := servertest.StartAging(t, t.TempDir()), t.Context()
-		first := server.Ref{Pipeline: "greeter", Number: 1}
+		first := service.Ref{Pipeline: "greeter", Number: 1}
 		var log []pipeline.Entry
 		var history []journal.Passage
 		w.Until(t, w.Ship(t, "greeter", "r1"), "ends", finished)
@@ -75,7 +75,7 @@ func TestArchivedDeploymentsCanStillBeRead(t *testing.T) {
 		if err != nil || len(listed) != 7 || listed[6].Status != pipeline.StatusFinished || listed[6].Archive == "" {
 			t.Errorf("%+v, %v", listed, err)
 		}
-		metrics, err := w.Service.Metrics(ctx, server.MetricsQuery{Pipeline: "greeter", Weeks: 2})
+		metrics, err := w.Service.Metrics(ctx, service.MetricsQuery{Pipeline: "greeter", Weeks: 2})
 		if err != nil || metrics[2].All.Deployments != 7 {
 			t.Errorf("metrics %+v, %v", metrics, err)
 		}
@@ -88,9 +88,9 @@ func TestNothingIsDoneToArchivedDeployments(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		w, ctx := servertest.StartAging(t, t.TempDir()), t.Context()
 		w.Grow(t, "r1", "r2", "r3", "r4", "r5", "r6")
-		first := server.Ref{Pipeline: "greeter", Number: 1}
+		first := service.Ref{Pipeline: "greeter", Number: 1}
 		for _, kind := range []string{"retry", "skip", "hold", "resume", "until", "alarm", "cancel"} {
-			c := server.Command{Kind: kind, By: "ana", Reason: "to see"}
+			c := service.Command{Kind: kind, By: "ana", Reason: "to see"}
 			err := w.Service.Command(ctx, first, c)
 			if !fault.Is(err, fault.Refused) || err.Error() != "greeter#1 is archived: it has ended, and only its log can be read" {
 				t.Errorf("%s: %v", kind, err)
@@ -99,18 +99,18 @@ func TestNothingIsDoneToArchivedDeployments(t *testing.T) {
 				t.Errorf("preview of %s: %v", kind, preview)
 			}
 		}
-		if _, err := w.Service.Approve(ctx, server.Approval{Pipeline: "greeter", Deployment: 1, Stage: "prod", By: "ana"}); !fault.Is(err, fault.Refused) ||
+		if _, err := w.Service.Approve(ctx, service.Approval{Pipeline: "greeter", Deployment: 1, Stage: "prod", By: "ana"}); !fault.Is(err, fault.Refused) ||
 			!strings.HasPrefix(err.Error(), "greeter#1 is archived") {
 			t.Errorf("approve: %v", err)
 		}
 		if _, err := w.Service.Why(ctx, first, ""); !fault.Is(err, fault.Refused) {
 			t.Errorf("why: %v", err)
 		}
-		again, err := w.Service.Deploy(ctx, server.NewDeployment{Pipeline: "greeter", Revision: "r1", By: "ana"})
+		again, err := w.Service.Deploy(ctx, service.NewDeployment{Pipeline: "greeter", Revision: "r1", By: "ana"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Until(t, server.Ref{Pipeline: "greeter", Number: again.Number}, "ends", finished)
+		w.Until(t, service.Ref{Pipeline: "greeter", Number: again.Number}, "ends", finished)
 		at, err := w.Service.Target(ctx, "greeter", "prod")
 		if err != nil || at.Current == nil || at.Current.Label != "r1" || at.Highest.Label != "r6" {
 			t.Errorf("prod: %+v, %v", at, err)
@@ -152,7 +152,7 @@ func TestADamagedArchiveIsNamed(t *testing.T) {
 					t.Errorf("the page after it: %+v", rest)
 				}
 			}
-			if view, err := w.Service.Deployment(ctx, server.Ref{Pipeline: "greeter", Number: 1}); err != nil || len(view.Stages) != 3 {
+			if view, err := w.Service.Deployment(ctx, service.Ref{Pipeline: "greeter", Number: 1}); err != nil || len(view.Stages) != 3 {
 				t.Errorf("the view needs no archive: %+v, %v", view.Stages, err)
 			}
 		}
@@ -164,12 +164,12 @@ func TestAServerThatLagsFoldsAgain(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {
 		w, ctx := servertest.StartAging(t, t.TempDir()), t.Context()
-		asking := server.NewService(w.Ledger.NewWaiter(), w.Blobs, server.ServiceOptions{})
-		deciding := server.NewService(w.Ledger.NewWaiter(), w.Blobs, server.ServiceOptions{})
-		w.Until(t, w.Ship(t, "greeter", "r1"), "has finished beta", func(v server.DeploymentView) bool {
-			return len(v.Stages) > 1 && v.Stages[1].State == server.RunFinished
+		asking := service.New(w.Ledger.NewWaiter(), w.Blobs, service.Options{})
+		deciding := service.New(w.Ledger.NewWaiter(), w.Blobs, service.Options{})
+		w.Until(t, w.Ship(t, "greeter", "r1"), "has finished beta", func(v service.DeploymentView) bool {
+			return len(v.Stages) > 1 && v.Stages[1].State == service.RunFinished
 		})
-		for _, s := range []*server.Service{asking, deciding} {
+		for _, s := range []*service.Service{asking, deciding} {
 			if _, err := s.Pipeline(ctx, "greeter"); err != nil {
 				t.Fatal(err)
 			}
@@ -186,8 +186,8 @@ func TestAServerThatLagsFoldsAgain(t *testing.T) {
 		if diff := cmp.Diff(standings(want), standings(got)); diff != "" || len(want.Hosts) == 0 {
 			t.Errorf("the pipeline (-one that follows +one that lagged):\n%s", diff)
 		}
-		seventh := server.Ref{Pipeline: "greeter", Number: 7}
-		if err := deciding.Command(ctx, seventh, server.Command{Kind: "alarm", By: "ana"}); err == nil || fault.Is(err, fault.Internal) {
+		seventh := service.Ref{Pipeline: "greeter", Number: 7}
+		if err := deciding.Command(ctx, seventh, service.Command{Kind: "alarm", By: "ana"}); err == nil || fault.Is(err, fault.Internal) {
 			t.Errorf("an alarm about a deployment that has ended: %v", err)
 		}
 		if _, err := deciding.Freeze(ctx, "greeter", admission.Freeze{By: "ana", Reason: "to see"}); err != nil {
@@ -197,7 +197,7 @@ func TestAServerThatLagsFoldsAgain(t *testing.T) {
 }
 
 // standings returns what a view says of stages and hosts.
-func standings(v server.PipelineView) (all []string) {
+func standings(v service.PipelineView) (all []string) {
 	for _, s := range v.Stages {
 		all = append(all, s.Name+" "+s.Current.Label)
 	}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // builtElsewhere is a pipeline whose artifacts come from outside.
@@ -199,7 +199,7 @@ func TestARegistrationIsRepeatableWithTheSameContent(t *testing.T) {
 			t.Errorf("%s: %d, want %d with %s: %s", c.body, status, c.status, c.want, answer)
 		}
 	}
-	var all []server.DeploymentView
+	var all []service.DeploymentView
 	if _, answer, _ := s.ask(t, http.MethodGet, "/api/v1/deployments?pipeline=greeter", "", "Authorization", bearer); json.Unmarshal([]byte(answer), &all) != nil || len(all) != 2 {
 		t.Errorf("want a deployment of v1 and one of v2: %s", answer)
 	}

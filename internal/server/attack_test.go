@@ -18,6 +18,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func TestAPlanOfAHostileDefinitionHasASmallAnswer(t *testing.T) {
@@ -47,17 +48,17 @@ func TestEveryReasonIsBounded(t *testing.T) {
 	longest := strings.Repeat("é", 1000)
 	commands := func(reason string) map[string]error {
 		all := map[string]error{
-			"approve":  onlyError(s.Service.Approve(t.Context(), server.Approval{Pipeline: "greeter", Stage: "prod", By: "ana", Reason: reason})),
+			"approve":  onlyError(s.Service.Approve(t.Context(), service.Approval{Pipeline: "greeter", Stage: "prod", By: "ana", Reason: reason})),
 			"freeze":   onlyError(s.Service.Freeze(t.Context(), "greeter", admission.Freeze{By: "ana", Reason: reason})),
 			"thaw":     onlyError(s.Service.Thaw(t.Context(), "greeter", "ana", reason)),
 			"reject":   onlyError(s.Service.RejectRevision(t.Context(), "greeter", "3f2c9a1", "ana", reason)),
 			"accept":   onlyError(s.Service.AcceptRevision(t.Context(), "greeter", "3f2c9a1", "ana", reason)),
-			"rollback": onlyError(s.Service.Rollback(t.Context(), server.TargetRequest{Pipeline: "greeter", Reason: reason})),
-			"catch-up": onlyError(s.Service.CatchUp(t.Context(), server.TargetRequest{Pipeline: "greeter", Reason: reason})),
+			"rollback": onlyError(s.Service.Rollback(t.Context(), service.TargetRequest{Pipeline: "greeter", Reason: reason})),
+			"catch-up": onlyError(s.Service.CatchUp(t.Context(), service.TargetRequest{Pipeline: "greeter", Reason: reason})),
 			"lane":     onlyError(s.Service.Limit(t.Context(), "step/x", queue.LimitCommand{Kind: "pause", Reason: reason})),
 		}
 		for _, kind := range []string{"retry", "skip", "hold", "resume", "until", "alarm", "cancel"} {
-			all[kind] = s.Service.Command(t.Context(), ref, server.Command{Kind: kind, By: "ana", Reason: reason})
+			all[kind] = s.Service.Command(t.Context(), ref, service.Command{Kind: kind, By: "ana", Reason: reason})
 		}
 		return all
 	}

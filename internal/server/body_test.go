@@ -13,13 +13,15 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/bubbletest"
+	"github.com/waybill-dev/waybill/internal/service"
+	"github.com/waybill-dev/waybill/internal/service/buildview"
 )
 
 // onPipes runs a server with a handler in the bubble of a test. dial opens a connection to it.
 func onPipes(t *testing.T, handler http.HandlerFunc) (dial func() net.Conn) {
 	t.Helper()
 	listener := bubbletest.Listen()
-	s := New(&Service{}, Options{Token: "wb_the-token-of-the-home"})
+	s := New(&service.Service{}, Options{Token: "wb_the-token-of-the-home"})
 	s.listener, s.access.next = listener, handler
 	ctx, stop := context.WithCancelCause(t.Context())
 	ended := make(chan error, 1)
@@ -125,14 +127,14 @@ func TestAnUploadMayTakeHoursAndAFollowerDays(t *testing.T) {
 // TestASearchThatIsNotReadGivesItsPlaceBack: the answers of clients that read nothing end after a while.
 func TestASearchThatIsNotReadGivesItsPlaceBack(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
-		s := New(&Service{}, Options{})
+		s := New(&service.Service{}, Options{})
 		dial := onPipes(t, func(w http.ResponseWriter, r *http.Request) {
-			err := s.sendMatches(w, r, func(_ context.Context, each func(BuildLogEntry) error) (string, error) {
+			err := s.sendMatches(w, r, func(_ context.Context, each func(buildview.LogEntry) error) (string, error) {
 				if r.URL.Path == "/one" {
-					return "", each(BuildLogEntry{Message: "found"})
+					return "", each(buildview.LogEntry{Message: "found"})
 				}
 				for {
-					if err := each(BuildLogEntry{Message: "found"}); err != nil {
+					if err := each(buildview.LogEntry{Message: "found"}); err != nil {
 						return "", err
 					}
 				}
@@ -164,7 +166,7 @@ func TestASearchThatIsNotReadGivesItsPlaceBack(t *testing.T) {
 		if got := status(); got != http.StatusServiceUnavailable {
 			t.Errorf("beside %d searches: %d", mostSearches, got)
 		}
-		<-time.After(longestSearch + matchPatience) // of the bubble
+		<-time.After(buildview.LongestSearch + matchPatience) // of the bubble
 		synctest.Wait()
 		if got := status(); got != http.StatusOK {
 			t.Errorf("after the patience with their clients: %d", got)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/listener/listenertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func TestBoundsOfConnections(t *testing.T) {
@@ -16,7 +17,7 @@ func TestBoundsOfConnections(t *testing.T) {
 			t.Parallel()
 			listenertest.Run(t, listenertest.Bounds{
 				Serve: func(ctx context.Context, _ *testing.T, l net.Listener) error {
-					s := New(&Service{}, Options{Token: "wb_the-token-of-the-home", OperationsOnly: operationsOnly})
+					s := New(&service.Service{}, Options{Token: "wb_the-token-of-the-home", OperationsOnly: operationsOnly})
 					s.listener = l
 					return s.Run(ctx)
 				},

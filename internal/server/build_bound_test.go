@@ -10,26 +10,28 @@ import (
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
+	"github.com/waybill-dev/waybill/internal/service/buildview"
 )
 
 // heldBuilds are builds whose list waits.
 type heldBuilds struct {
-	*server.BuildFolders
+	*buildview.Folders
 	entered, release chan struct{}
 }
 
-func (h heldBuilds) Builds(context.Context, server.BuildQuery) (server.BuildList, error) {
+func (h heldBuilds) Builds(context.Context, buildview.Query) (buildview.List, error) {
 	h.entered <- struct{}{}
 	<-h.release
-	return server.BuildList{}, nil
+	return buildview.List{}, nil
 }
 
 // TestSearchesAreFew keeps one user from taking the whole server.
 func TestSearchesAreFew(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
-	held := heldBuilds{server.NewBuildFolders(t.TempDir(), nil), make(chan struct{}), make(chan struct{})}
-	service := server.NewService(s.Ledger, s.Blobs, server.ServiceOptions{Builds: held})
+	held := heldBuilds{buildview.NewFolders(t.TempDir(), nil), make(chan struct{}), make(chan struct{})}
+	service := service.New(s.Ledger, s.Blobs, service.Options{Builds: held})
 	s.Server = httptest.NewServer(server.New(service, server.Options{Token: homeToken}).Handler())
 	defer s.Server.Close()
 	release := sync.OnceFunc(func() { close(held.release) })

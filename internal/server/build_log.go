@@ -2,133 +2,252 @@ package server
 
 import (
 	"bufio"
-	"context"
-	"errors"
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
-	"net/url"
-	"regexp"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/service"
+	"github.com/waybill-dev/waybill/internal/service/buildview"
 )
 
-// buildID matches the name of a build, which is a folder of the home's builds.
-var buildID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+// buildHandler answers a request about one build.
+type buildHandler func(w http.ResponseWriter, r *http.Request, b buildview.Reader, state buildview.State) error
 
-// BuildLine is one entry of a build's log.
-type BuildLine struct {
-	Step    string    `json:"step"`
-	ID      int64     `json:"logId"`
-	At      time.Time `json:"at"`
-	Stream  string    `json:"stream"`            // stdout, stderr, or waybill (a message of the worker)
-	Partial bool      `json:"partial,omitempty"` // the line continues in the next entry
-	Text    string    `json:"text"`              // bytes that are not UTF-8 are replaced
-}
-
-// LineOf returns an entry of a step's log in the form that is sent and printed.
-func LineOf(step *build.PlanStep, l build.Line) BuildLine {
-	return BuildLine{Step: step.Path(), ID: l.ID, At: l.At, Stream: l.Stream(), Partial: l.Partial, Text: l.ValidText()}
-}
-
-// BuildLogRange selects what BuildLines gives.
-type BuildLogRange struct {
-	Step          string    // STAGE/STEP or its number; "": all
-	Since, Before time.Time // of the entries; zero: any time
-}
-
-// BuildLines calls each for the entries of a build's steps as far as they go now, step by step.
-func (c *Client) BuildLines(ctx context.Context, id string, in BuildLogRange, each func(BuildLine) error) error {
-	view, err := c.Build(ctx, id)
-	if err != nil {
-		return err
-	}
-	query := numberQuery("limit", int64(mostEntries))
-	addTexts(query, "step", in.Step)
-	for name, at := range map[string]time.Time{"since": in.Since, "before": in.Before} {
-		if !at.IsZero() {
-			query.Set(name, at.Format(time.RFC3339Nano))
-		}
-	}
-	for {
-		var entries []BuildLogEntry
-		if err := c.getBuild(ctx, apiPath(id, "log"), query, &entries); err != nil {
-			return err
-		}
-		for _, e := range entries {
-			if e.StepID == 0 && in.Step == "" {
-				continue // Waybill's own notes are not a step's
-			}
-			if err := each(lineOf(e, view)); err != nil {
-				return err
-			}
-		}
-		if len(entries) == 0 {
-			return nil
-		}
-		last := entries[len(entries)-1]
-		query.Set("after", fmt.Sprintf("%d:%d", last.StepID, last.ID))
-	}
-}
-
-// BuildEntries calls each for the entries of a step as they are stored, with the bytes that it printed. With follow it continues until the
-// step has ended. The text of an entry is valid during the call.
-func (c *Client) BuildEntries(ctx context.Context, id, step string, follow bool, each func(build.Entry) error) error {
-	for offset := int64(0); ; {
-		ended, err := c.stepEnded(ctx, id, step) // first, so that all of its log comes after its end was seen
+// aboutBuild returns the answer to requests about one build.
+func (s *Server) aboutBuild(answer buildHandler) func(w http.ResponseWriter, r *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		b, state, err := s.service.BuildState(r.Context(), r.PathValue("build"))
 		if err != nil {
 			return err
 		}
-		read, err := c.entriesFrom(ctx, id, step, offset, each)
-		if offset += read; err != nil || ended || !follow {
-			return err
-		}
-		if err := pauseFor(ctx, followPause); err != nil {
-			return err
-		}
+		return answer(w, r, b, state)
 	}
 }
 
-// followPause is the interval at which a client polls a log of which it wants the exact bytes.
-const followPause = 500 * time.Millisecond
-
-// stepEnded reports whether a step, or its build, has ended.
-func (c *Client) stepEnded(ctx context.Context, id, name string) (bool, error) {
-	view, err := c.Build(ctx, id)
-	if err != nil {
-		return false, err
-	}
-	step, err := BuildStep(view.Plan, name)
-	if err != nil {
-		return false, err
-	}
-	updates := view.Done[step.ID]
-	return view.Ended() || len(updates) > 0 && updates[len(updates)-1].Status.Ended(), nil
+// forbidScript keeps a browser from running foreign content that is opened on this origin.
+func forbidScript(header http.Header) {
+	header.Set("Content-Security-Policy", "sandbox; default-src 'none'")
+	header.Set("X-Content-Type-Options", "nosniff")
 }
 
-// entriesFrom gives the entries from a byte on to each, and returns their size.
-func (c *Client) entriesFrom(ctx context.Context, id, step string, offset int64, each func(build.Entry) error) (read int64, err error) {
-	query := url.Values{"raw": {""}, "step": {step}}
-	response, err := c.sendRequest(ctx, request{method: http.MethodGet, root: true, path: "/api/build" + apiPath(id, "log"), query: query,
-		part: fmt.Sprintf("bytes=%d-", offset)})
+// readBuildLog answers with entries as JSON, with the text of all, or with the bytes of one step's log.
+func (s *Server) readBuildLog(w http.ResponseWriter, r *http.Request, b buildview.Reader, state buildview.State) error {
+	q, err := buildview.ReadLogQuery(state, r.URL.Query())
 	if err != nil {
-		return 0, fmt.Errorf("read the log of build %s: %w", id, err)
+		return err
 	}
-	defer response.Body.Close()
-	lines := bufio.NewReaderSize(response.Body, results.BatchSize)
-	for {
-		line, err := lines.ReadSlice('\n')
-		if errors.Is(err, io.EOF) && len(line) == 0 {
-			return read, nil
-		} else if err != nil {
-			return read, fault.New(fault.Unavailable, "read the log of build %s: %w", id, err)
-		}
-		read += int64(len(line))
-		if err := each(build.ParseEntry(line)); err != nil {
-			return read, err
+	forbidScript(w.Header())
+	if r.URL.Query().Has("raw") {
+		return sendRawLog(w, r, b, state, q)
+	}
+	if r.URL.Query().Has("text") || strings.Contains(r.Header.Get("Accept"), "text/plain") {
+		return sendTextLog(w, r, b, state, q)
+	}
+	if q.Limit == 0 {
+		q.Limit = buildview.DefaultEntries
+		if q.Tail > 0 {
+			q.Limit = buildview.MostEntries
 		}
 	}
+	return sendJSONLog(w, r, b, state, q)
+}
+
+// sendJSONLog sends a list of entries, and the address of the next ones in a header Link.
+func sendJSONLog(w http.ResponseWriter, r *http.Request, b buildview.Reader, state buildview.State, q buildview.LogQuery) error {
+	entries := []buildview.LogEntry{}
+	size := 0
+	err := buildview.EachEntry(r.Context(), b, q, func(e build.Line) error {
+		if size += len(e.Text); size > mostAnswer && len(entries) > 0 {
+			return buildview.ErrEnough
+		}
+		entries = append(entries, buildview.LogEntryOf(state.ID, e))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if n := len(entries); n == q.Limit || size > mostAnswer {
+		last := entries[n-1]
+		next := r.URL.Query()
+		next.Set("after", fmt.Sprintf("%d:%d", last.StepID, last.ID))
+		next.Del("tail")
+		w.Header().Set("Link", fmt.Sprintf("<%s?%s>; rel=\"next\"", r.URL.EscapedPath(), next.Encode()))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	answer, err := json.Marshal(entries)
+	if err != nil {
+		return fmt.Errorf("encode the log of build %s: %w", state.ID, err)
+	}
+	_, _ = w.Write(append(escapeControls(answer), '\n')) // a client that has gone needs no answer
+	return nil
+}
+
+// escapeControls escapes the characters of a JSON document that a terminal or an editor may obey and that JSON allows as they are.
+func escapeControls(document []byte) []byte {
+	if !bytes.ContainsFunc(document, service.Obeyed) {
+		return document
+	}
+	var b bytes.Buffer
+	for _, r := range string(document) {
+		if service.Obeyed(r) {
+			fmt.Fprintf(&b, "\\u%04x", r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.Bytes()
+}
+
+// mostAnswer bounds the texts of one answer in JSON, in bytes.
+const mostAnswer = 16 << 20
+
+// sendTextLog sends lines as a terminal without colours shows them. Those of several steps have the step in front.
+func sendTextLog(w http.ResponseWriter, r *http.Request, b buildview.Reader, state buildview.State, q buildview.LogQuery) error {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Content-Disposition", "inline; filename=\""+logFileName(state, q, "txt")+"\"")
+	out := bufio.NewWriterSize(w, 64<<10)
+	begins := true
+	err := buildview.EachEntry(r.Context(), b, q, func(e build.Line) error {
+		text := build.VisibleText(e.Text)
+		if begins && len(q.Steps) > 1 {
+			text = stepPath(state.Plan, e.Step) + " | " + text
+		}
+		if begins = !e.Partial; begins {
+			text += "\n"
+		}
+		_, err := out.WriteString(text)
+		return err
+	})
+	if err == nil {
+		err = out.Flush()
+	}
+	if err != nil {
+		panic(http.ErrAbortHandler) // the status is sent: breaking the connection is the only way to report the error
+	}
+	return nil
+}
+
+// stepPath returns stage/step; "build" for step 0.
+func stepPath(p *build.Plan, id int) string {
+	if step := p.Step(id); step != nil {
+		return build.Printable(step.Path(), nil)
+	}
+	return "build"
+}
+
+// logFileName returns the name under which a browser saves a log.
+func logFileName(state buildview.State, q buildview.LogQuery, ending string) string {
+	name := "build-" + state.ID
+	if len(q.Steps) == 1 {
+		name += "-" + stepPath(state.Plan, q.Steps[0])
+	}
+	return build.FileNameOf(strings.ReplaceAll(name, "/", "-") + "." + ending)
+}
+
+// sendRawLog sends the bytes of a step's log as they are stored: entries with their times and marks.
+func sendRawLog(w http.ResponseWriter, r *http.Request, b buildview.Reader, state buildview.State, q buildview.LogQuery) error {
+	if len(q.Steps) != 1 {
+		return fault.New(fault.Invalid, "raw gives the log of one step").WithHint("add step=STAGE/STEP")
+	}
+	step := q.Steps[0]
+	end, err := b.Locate(r.Context(), step, q.TailEnd())
+	if err != nil {
+		return err
+	}
+	header := w.Header()
+	header.Set("Content-Type", "application/octet-stream")
+	header.Set("Content-Disposition", "attachment; filename=\""+logFileName(state, q, "log")+"\"")
+	if last := state.Last(step); last.Trailer != nil && last.Trailer.SHA256 != "" {
+		header.Set("ETag", `"`+last.Trailer.SHA256+`"`)
+	}
+	oneRange(r)
+	http.ServeContent(w, r, "", time.Time{}, &rawLog{size: end.Offset, read: func(offset int64, buffer []byte) (int, error) {
+		return b.ReadLog(r.Context(), step, offset, buffer)
+	}})
+	return nil
+}
+
+// oneRange has a request for several ranges answered with all bytes: each range costs a read, and a request has room for thousands.
+func oneRange(r *http.Request) {
+	if strings.Contains(r.Header.Get("Range"), ",") {
+		r.Header.Del("Range")
+	}
+}
+
+// rawLog reads the bytes of a step's log up to a size.
+type rawLog struct {
+	// read fills a buffer with the rest of the entry that an offset is in, and whole entries.
+	read func(offset int64, buffer []byte) (int, error)
+	size int64
+	at   int64
+
+	buffer []byte
+	rest   []byte // of buffer, from at on
+}
+
+func (l *rawLog) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += l.at
+	case io.SeekEnd:
+		offset += l.size
+	}
+	l.at, l.rest = offset, nil
+	return offset, nil
+}
+
+func (l *rawLog) Read(p []byte) (int, error) {
+	if l.at >= l.size {
+		return 0, io.EOF
+	}
+	if len(l.rest) == 0 {
+		if l.buffer == nil {
+			l.buffer = make([]byte, results.BatchSize)
+		}
+		n, err := l.read(l.at, l.buffer)
+		if err != nil {
+			return 0, err
+		}
+		if n == 0 {
+			return 0, io.ErrUnexpectedEOF
+		}
+		l.rest = l.buffer[:min(int64(n), l.size-l.at)]
+	}
+	n := copy(p, l.rest)
+	l.rest, l.at = l.rest[n:], l.at+int64(n)
+	return n, nil
+}
+
+// sendArtifact sends the bytes of an artifact, which a browser saves and never shows.
+func (s *Server) sendArtifact(w http.ResponseWriter, r *http.Request, b buildview.Reader, state buildview.State) error {
+	id, err := strconv.Atoi(r.PathValue("artifact"))
+	if err != nil {
+		return fault.New(fault.NotFound, "artifact %q not found: want its number", fault.Clip(r.PathValue("artifact")))
+	}
+	a, err := state.Artifact(id)
+	if err != nil {
+		return err
+	}
+	content, err := b.OpenArtifact(r.Context(), a)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	header := w.Header()
+	forbidScript(header)
+	header.Set("Content-Type", "application/octet-stream")
+	header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": build.FileNameOf(a.Name)}))
+	header.Set("ETag", `"`+a.SHA256+`"`)
+	oneRange(r)
+	http.ServeContent(w, r, "", time.Time{}, content)
+	return nil
 }

@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/client"
 	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service/buildview"
 )
 
 // TestACutLogIsResumed breaks the connection after every two events of a log of two steps.
@@ -59,14 +61,14 @@ func TestACutLogIsResumed(t *testing.T) {
 		api.ServeHTTP(&cut{ResponseWriter: rw, left: 2}, r)
 	}))
 	defer cutting.Close()
-	reader := server.NewClient(cutting.URL, "", "ana")
+	reader := client.New(cutting.URL, "", "ana")
 	for _, follow := range []bool{false, true} {
 		var got []string
-		each := func(l server.BuildLine) error {
+		each := func(l buildview.Line) error {
 			got = append(got, fmt.Sprintf("%s %d %s", l.Step, l.ID, l.Text))
 			return nil
 		}
-		read := func() error { return reader.BuildLines(t.Context(), "7.1", server.BuildLogRange{}, each) }
+		read := func() error { return reader.BuildLines(t.Context(), "7.1", client.BuildLogRange{}, each) }
 		if follow {
 			read = func() error { return reader.FollowBuild(t.Context(), "7.1", "", each) }
 		}
@@ -80,7 +82,7 @@ func TestACutLogIsResumed(t *testing.T) {
 	if n := connections.Load(); n < 10 {
 		t.Errorf("%d connections: the stream was not cut", n)
 	}
-	if err := reader.BuildLines(t.Context(), "7.1", server.BuildLogRange{Step: "s/c"}, nil); err == nil || !strings.Contains(err.Error(), `has no step "s/c"`) {
+	if err := reader.BuildLines(t.Context(), "7.1", client.BuildLogRange{Step: "s/c"}, nil); err == nil || !strings.Contains(err.Error(), `has no step "s/c"`) {
 		t.Errorf("an unknown step: %v", err)
 	}
 }

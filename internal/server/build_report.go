@@ -2,108 +2,63 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
-	"fmt"
 	"io"
-	"strings"
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
-	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/loop"
-	"github.com/waybill-dev/waybill/internal/testresult"
+	"github.com/waybill-dev/waybill/internal/operation"
+	"github.com/waybill-dev/waybill/internal/service/buildview"
 )
 
-// reportedBuild returns a build that the sender of a request may report about: the home's token about all, another one about those of an engine that
-// names it. builds.Builds refuses reports about builds of Waybill's own workers.
-func (s *Service) reportedBuild(ctx context.Context, id string) (row builds.Build, err error) {
-	number, ok := numberOf(id)
-	if !ok {
-		return row, fault.New(fault.NotFound, "build %s not found in the database", fault.Clip(id))
-	}
-	if row, err = s.ledger.Builds.Build(ctx, number); err != nil || row.Engine == "" {
-		return row, err
-	}
-	mayReport := config.Builds{}.MayReport
-	if s.projects.MayReport != nil {
-		mayReport = s.projects.MayReport
-	}
-	if sender := IdentityOf(ctx); sender.Token != "" && !mayReport(row.Engine, sender.Token) {
-		return row, fault.New(fault.Forbidden, "the token of %s may not report about builds of the build engine %s", sender.Token, row.Engine).
-			WithHint("server.yaml: builds: {engines: {%s: {tokens: [%s]}}}", row.Engine, sender.Token)
-	}
-	return row, nil
-}
-
-// ReportBuildStatus stores a status that another build engine reports, see builds.ReportStatus.
-func (s *Service) ReportBuildStatus(ctx context.Context, id string, step builds.ReportedStep, e builds.Event) (builds.Event, error) {
-	row, err := s.reportedBuild(ctx, id)
-	if err != nil {
-		return e, err
-	}
-	return s.ledger.Builds.ReportStatus(ctx, row.ID, step, e)
-}
-
-// ReportBuildLog appends entries that another build engine reports, see builds.ReportLog.
-func (s *Service) ReportBuildLog(ctx context.Context, id string, entries []build.Line) (added int, err error) {
-	row, err := s.reportedBuild(ctx, id)
-	if err != nil {
-		return 0, err
-	}
-	return s.ledger.Builds.ReportLog(ctx, row.ID, entries)
-}
-
-// ReportBuildArtifact stores an artifact that another build engine reports, and of one of the kinds junit and trx what it says about tests.
-func (s *Service) ReportBuildArtifact(ctx context.Context, id string, a builds.Artifact, content io.Reader) (reported BuildArtifact, err error) {
-	row, err := s.reportedBuild(ctx, id)
-	if err != nil {
-		return reported, err
-	}
-	if row.Engine == "" || row.Status.Ended() { // before the content is read
-		a, err = s.ledger.Builds.ReportArtifact(ctx, row.ID, a, nil)
-		return BuildArtifact{a.Step, a.Artifact}, err
-	}
-	folder := builds.Folder(row.ID) + "/" + rand.Text()
-	stored, err := s.reportArtifact(ctx, row.ID, folder+"/", a, content)
-	used := err == nil && strings.HasPrefix(stored.Path, folder)
-	unknown := err != nil && (ctx.Err() != nil || loop.Passing(err)) // a row may have been stored
-	if !used && !unknown {
-		err = errors.Join(err, s.blobs.Clear(ctx, folder))
-	}
-	return BuildArtifact{stored.Step, stored.Artifact}, err
-}
-
-// reportArtifact stores the content below a folder of the blob store, unless the artifact is known: then it returns the known one.
-func (s *Service) reportArtifact(ctx context.Context, id builds.ID, folder string, a builds.Artifact, content io.Reader) (builds.Artifact, error) {
-	key, digest, size, err := s.blobs.Put(ctx, folder, s.limitUpload(content))
-	if err != nil {
-		return a, fmt.Errorf("store artifact %s of build %d: %w", a.Name, id, err)
-	}
-	a.Path, a.SHA256, a.Size = key, digest, size
-	tests, err := s.reportedTests(ctx, a)
-	if err != nil {
-		return a, err
-	}
-	return s.ledger.Builds.ReportArtifact(ctx, id, a, tests)
-}
-
-// reportedTests reads what a stored file says about tests; nil for other files. A file that cannot be read reports that.
-func (s *Service) reportedTests(ctx context.Context, a builds.Artifact) (*build.TestFile, error) {
-	format := testresult.Format(a.Kind)
-	if format != testresult.JUnit && format != testresult.TRX {
-		return nil, nil //nolint:nilnil // nil says that it reports nothing
-	}
-	content, _, err := s.blobs.Get(ctx, a.Path)
-	if err != nil {
-		return nil, err
-	}
-	defer content.Close()
-	report, err := testresult.Parse(format, content, "", testresult.NewRoom())
-	problem, unreadable := errors.AsType[*testresult.Error](err)
-	if err != nil && !unreadable {
-		return nil, err
-	}
-	return &build.TestFile{Format: format, Report: report, Problem: problem}, nil
+func (a *api) registerBuildReports() {
+	handle(a, operation.ReportBuildStatus, func(ctx context.Context, in *operation.StatusReport) (builds.Event, error) {
+		b := in.Body
+		return a.service.ReportBuildStatus(
+			ctx,
+			in.ID,
+			builds.ReportedStep{ID: b.StepID, Stage: b.Stage, Name: b.Step},
+			builds.Event{
+				EventID:  b.EventID,
+				Status:   b.Status,
+				Attempt:  b.Attempt,
+				Reason:   b.Reason,
+				Message:  b.Message,
+				ExitCode: b.ExitCode,
+				At:       b.At,
+			},
+		)
+	})
+	handle(a, operation.ReportBuildLog, func(ctx context.Context, in *operation.LogReportInput) (operation.LogReported, error) {
+		body, err := io.ReadAll(io.LimitReader(in.Content, operation.LargestLogReport+1))
+		if err != nil {
+			return operation.LogReported{}, fault.New(fault.Invalid, "read the log: %w", err)
+		}
+		if len(body) > operation.LargestLogReport {
+			return operation.LogReported{}, fault.New(fault.TooLarge, "a report of a log has at most %d bytes", operation.LargestLogReport).
+				WithHint("send fewer entries at a time")
+		}
+		entries, err := operation.ParseLogReport(body)
+		if err != nil {
+			return operation.LogReported{}, err
+		}
+		added, err := a.service.ReportBuildLog(ctx, in.ID, entries)
+		return operation.LogReported{added}, err
+	})
+	handle(a, operation.ReportBuildArtifact, func(ctx context.Context, in *operation.FileReport) (buildview.Artifact, error) {
+		return a.service.ReportBuildArtifact(
+			ctx,
+			in.ID,
+			builds.Artifact{Artifact: build.Artifact{Step: in.StepID, Name: in.Name, Kind: build.KindFile}},
+			in.Content,
+		)
+	})
+	handle(a, operation.ReportBuildTests, func(ctx context.Context, in *operation.TestReport) (buildview.Artifact, error) {
+		return a.service.ReportBuildArtifact(
+			ctx,
+			in.ID,
+			builds.Artifact{Artifact: build.Artifact{Step: in.StepID, Name: in.Name, Kind: in.Format}},
+			in.Content,
+		)
+	})
 }

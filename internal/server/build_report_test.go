@@ -10,9 +10,12 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
+	"github.com/waybill-dev/waybill/internal/client"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
+	"github.com/waybill-dev/waybill/internal/service/buildview"
 )
 
 // TestAnotherEngineReportsABuild from its beginning to its end, and is answered what it may not report.
@@ -81,11 +84,11 @@ func TestAnotherEngineReportsABuild(t *testing.T) {
 	report("PUT", "/log", `{"workerStepId":1,"workerLogId":3,"message":"late"}`, 409, "takes no more reports")
 	report("POST", "/artifact?step=1&name=late", "late", 409, "takes no more reports")
 
-	service := server.NewService(s.Ledger, s.Blobs, server.ServiceOptions{Builds: &server.BuildTables{Rows: s.Ledger.Builds, Blobs: s.Blobs,
-		Folders: server.NewBuildFolders(t.TempDir(), nil)}})
+	service := service.New(s.Ledger, s.Blobs, service.Options{Builds: &buildview.Tables{Rows: s.Ledger.Builds, Blobs: s.Blobs,
+		Folders: buildview.NewFolders(t.TempDir(), nil)}})
 	reading := httptest.NewServer(server.New(service, server.Options{Token: homeToken}).Handler())
 	defer reading.Close()
-	client := server.NewClient(reading.URL, homeToken, "ana")
+	client := client.New(reading.URL, homeToken, "ana")
 	var printed []byte
 	if err := client.BuildEntries(t.Context(), fmt.Sprint(b.ID), "test/unit", true, func(e build.Entry) error {
 		printed = e.AppendPrinted(printed)
@@ -131,7 +134,7 @@ func TestAnotherEngineReportsABuild(t *testing.T) {
 func TestATokenReportsOnlyForItsEngine(t *testing.T) {
 	t.Parallel()
 	c := config.Builds{Reporters: map[string][]string{"gitlab": {"gitlab-2"}}}
-	s := serveProjects(t, servertest.Start(t), server.Projects{MayReport: c.MayReport})
+	s := serveProjects(t, servertest.Start(t), service.Projects{MayReport: c.MayReport})
 	for _, token := range [][2]string{{"jenkins", "report"}, {"gitlab", "report"}, {"gitlab-2", "worker"}, {"reader", "read,execute,operate,define,approve"}} {
 		storeToken(t, s.Ledger, token[0], "the-secret-of-"+token[0], strings.Split(token[1], ",")...)
 	}

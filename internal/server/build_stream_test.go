@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func readFile(path string) (string, error) {
@@ -151,7 +152,7 @@ func TestTheLogsOfManyRunningStepsAreFollowed(t *testing.T) {
 // TestABuildWhoseStepsHaveGapsIsFollowed: another build engine reports the log of step 1000 before any status, and then begins step 3.
 func TestABuildWhoseStepsHaveGapsIsFollowed(t *testing.T) {
 	t.Parallel()
-	s := serveProjects(t, servertest.Start(t), server.Projects{})
+	s := serveProjects(t, servertest.Start(t), service.Projects{})
 	stored := s.Ledger.Builds
 	b, err := stored.Create(t.Context(), builds.Build{Project: "shop", Engine: "jenkins"})
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service/buildview"
 	"github.com/waybill-dev/waybill/internal/sqlite/sqlitetest"
 	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/testresult"
@@ -29,7 +29,7 @@ import (
 const workerLog = "2026-11-26T05:00:01.000000000Z o one\n2026-11-26T05:00:03.000000000Z o two\n"
 
 // fromWorkers returns builds in a database: 1, which failed in step 1 of 1, and 2, which waits. A folder has build OLD.
-func fromWorkers(t *testing.T) *server.BuildTables {
+func fromWorkers(t *testing.T) *buildview.Tables {
 	t.Helper()
 	driver := sqlitetest.Open(t, filepath.Join(t.TempDir(), "waybill.db"))
 	db := store.New(driver)
@@ -40,10 +40,10 @@ func fromWorkers(t *testing.T) *server.BuildTables {
 	if err != nil {
 		t.Fatal(err)
 	}
-	originOf := func(context.Context, action.ID) (*server.BuildOrigin, error) {
-		return &server.BuildOrigin{Pipeline: "shop", Deployment: 7, Target: "shop/build", Commit: "3f9c2ab", Subject: "Sell more"}, nil
+	originOf := func(context.Context, action.ID) (*buildview.Origin, error) {
+		return &buildview.Origin{Pipeline: "shop", Deployment: 7, Target: "shop/build", Commit: "3f9c2ab", Subject: "Sell more"}, nil
 	}
-	tables := &server.BuildTables{Rows: builds.New(db, driver, builds.Options{}), Folders: server.NewBuildFolders(dir, originOf), Blobs: blobs,
+	tables := &buildview.Tables{Rows: builds.New(db, driver, builds.Options{}), Folders: buildview.NewFolders(dir, originOf), Blobs: blobs,
 		Waiter: func() func(context.Context, time.Time) error {
 			waiter := db.Signals().Waiter()
 			return func(ctx context.Context, until time.Time) error { return waiter.Wait(ctx, store.TopicBuild, until) }
@@ -58,7 +58,7 @@ func fromWorkers(t *testing.T) *server.BuildTables {
 }
 
 // ingestFailure stores all that the worker of build 1 sends.
-func ingestFailure(t *testing.T, tables *server.BuildTables) {
+func ingestFailure(t *testing.T, tables *buildview.Tables) {
 	t.Helper()
 	key, _, size, err := tables.Blobs.Put(t.Context(), "build/1/1", strings.NewReader("<testsuite/>"))
 	if err != nil {
@@ -88,7 +88,7 @@ func TestBuildsOfWorkersAreListedBeforeThoseOfFolders(t *testing.T) {
 	tables := fromWorkers(t)
 	for limit, pages := range map[int][]string{1: {"2", "1", "OLD"}, 2: {"2 1", "OLD"}, 0: {"2 1 OLD"}} {
 		var got []string
-		for q := (server.BuildQuery{Limit: limit}); ; {
+		for q := (buildview.Query{Limit: limit}); ; {
 			list, err := tables.Builds(t.Context(), q)
 			if err != nil {
 				t.Fatal(err)
@@ -108,11 +108,11 @@ func TestBuildsOfWorkersAreListedBeforeThoseOfFolders(t *testing.T) {
 			t.Errorf("limit %d: %s", limit, diff)
 		}
 	}
-	list, err := tables.Builds(t.Context(), server.BuildQuery{Deployment: 7, Status: build.Failed})
+	list, err := tables.Builds(t.Context(), buildview.Query{Deployment: 7, Status: build.Failed})
 	if err != nil || len(list.Builds) != 1 || list.Builds[0].ID != "1" || list.Builds[0].Steps != 1 {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if _, err := tables.Builds(t.Context(), server.BuildQuery{After: "worker:x"}); !fault.Is(err, fault.Invalid) {
+	if _, err := tables.Builds(t.Context(), buildview.Query{After: "worker:x"}); !fault.Is(err, fault.Invalid) {
 		t.Error(err)
 	}
 }
@@ -173,7 +173,7 @@ func TestPlacesInTheLogOfAWorkersBuild(t *testing.T) {
 	}
 	half, whole := int64(len(workerLog)/2), int64(len(workerLog))
 	at := time.Date(2026, 11, 26, 5, 0, 2, 0, time.UTC)
-	for place, want := range map[server.LogPlace]build.Position{
+	for place, want := range map[buildview.LogPlace]build.Position{
 		{}: {}, {After: 1}: {ID: 1, Offset: half}, {After: 9}: {ID: 2, Offset: whole}, {Since: at}: {ID: 1, Offset: half}, {Since: at.Add(time.Hour)}: {ID: 2, Offset: whole},
 	} {
 		got, err := b.Locate(t.Context(), 1, place)
@@ -291,7 +291,7 @@ func TestTheBuildsOfAnActionAreFoundAmongMany(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, q := range []server.BuildQuery{{Action: action.DerivedID(time.Unix(1, 0), "a").String()}, {Pipeline: "shop", Deployment: 7}} {
+	for _, q := range []buildview.Query{{Action: action.DerivedID(time.Unix(1, 0), "a").String()}, {Pipeline: "shop", Deployment: 7}} {
 		list, err := tables.Builds(t.Context(), q)
 		if err != nil || len(list.Builds) != 2 || list.Builds[1].ID != "1" || list.Builds[1].Tests.Failed != 1 {
 			t.Errorf("%+v: %+v, %v", q, list, err)
@@ -307,7 +307,7 @@ func TestBuildsAreSearched(t *testing.T) {
 		t.Fatal(err)
 	}
 	soon := time.Now().Add(time.Hour)
-	for want, queries := range map[string][]server.BuildQuery{
+	for want, queries := range map[string][]buildview.Query{
 		"3":         {{Branch: "next"}, {Commit: "ab"}, {Text: "NEXT"}, {Input: "level=debug", Pipeline: "blog"}},
 		"3 OLD":     {{Input: "level=debug"}, {Input: "ebu"}, {Text: "debug"}},
 		"1":         {{Stage: "test", Artifact: "a.xml"}, {Test: "add", Pipeline: "shop"}, {Text: "a.xml"}},
@@ -342,7 +342,8 @@ func TestBuildsAreSearched(t *testing.T) {
 type noBlobs struct{}
 
 func (noBlobs) Folders(context.Context, string) ([]string, error) { return nil, nil }
-func (noBlobs) Clear(context.Context, string) error               { return nil }
+
+func (noBlobs) Clear(context.Context, string) error { return nil }
 
 // TestABuildWithoutItsResultsIsStillShown with its steps and how they ended.
 func TestABuildWithoutItsResultsIsStillShown(t *testing.T) {
@@ -367,7 +368,7 @@ func TestABuildWithoutItsResultsIsStillShown(t *testing.T) {
 		steps[0].Status != build.Failed || steps[0].Reason != "exit status 3" || steps[0].LogEntries != 0 || steps[0].FinishedOn.IsZero() {
 		t.Errorf("%+v\n%+v", state, steps)
 	}
-	if at, err := b.Locate(t.Context(), 1, server.LogPlace{After: 9}); err != nil || at != (build.Position{}) {
+	if at, err := b.Locate(t.Context(), 1, buildview.LogPlace{After: 9}); err != nil || at != (build.Position{}) {
 		t.Errorf("%+v, %v", at, err)
 	}
 }

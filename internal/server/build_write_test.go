@@ -22,6 +22,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
+	"github.com/waybill-dev/waybill/internal/service/buildview"
 	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
@@ -37,7 +39,7 @@ func onEachStore(t *testing.T, test func(t *testing.T, s *testServer)) {
 	for name, start := range stores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, serveProjects(t, start(t), server.Projects{
+			test(t, serveProjects(t, start(t), service.Projects{
 				All: func() map[string]config.Project {
 					return map[string]config.Project{"shop": {Repository: "https://git.example.org/shop.git"}}
 				},
@@ -48,10 +50,10 @@ func onEachStore(t *testing.T, test func(t *testing.T, s *testServer)) {
 	}
 }
 
-func serveProjects(t *testing.T, w *servertest.World, projects server.Projects) *testServer {
+func serveProjects(t *testing.T, w *servertest.World, projects service.Projects) *testServer {
 	t.Helper()
-	w.Service = server.NewService(w.Ledger, w.Blobs, server.ServiceOptions{Projects: projects, Builds: &server.BuildTables{Rows: w.Ledger.Builds,
-		Folders: server.NewBuildFolders(w.Builds, nil), Blobs: w.Blobs, Waiter: servertest.BuildWaiter(w.Ledger)}})
+	w.Service = service.New(w.Ledger, w.Blobs, service.Options{Projects: projects, Builds: &buildview.Tables{Rows: w.Ledger.Builds,
+		Folders: buildview.NewFolders(w.Builds, nil), Blobs: w.Blobs, Waiter: servertest.BuildWaiter(w.Ledger)}})
 	api := server.New(w.Service, server.Options{Listen: "127.0.0.1:7070", Token: homeToken, Version: "1.2.3"})
 	s := httptest.NewServer(api.Handler())
 	t.Cleanup(s.Close)
@@ -66,10 +68,10 @@ func (s *testServer) post(t *testing.T, path, body string, headers ...string) (s
 }
 
 // start starts a build of shop.
-func (s *testServer) start(t *testing.T, query, body string) server.BuildSummary {
+func (s *testServer) start(t *testing.T, query, body string) buildview.Summary {
 	t.Helper()
 	status, answer := s.post(t, "/api/project/shop/build"+query, body)
-	var made server.BuildSummary
+	var made buildview.Summary
 	if err := json.Unmarshal([]byte(answer), &made); status != http.StatusCreated || err != nil {
 		t.Fatalf("%d %s, %v", status, answer, err)
 	}
@@ -90,7 +92,7 @@ func TestABuildOfAProjectIsStoredWithItsAction(t *testing.T) {
 		if diff := cmp.Diff(want, row); diff != "" || row.Nonce == "" {
 			t.Error(diff)
 		}
-		if diff := cmp.Diff([]server.BuildParam{{Name: "key", Value: "***"}, {Name: "level", Value: "debug"}}, made.Params); diff != "" || made.Reason != "queued, 1st of 1" || made.Branch != "topic/a" {
+		if diff := cmp.Diff([]buildview.Param{{Name: "key", Value: "***"}, {Name: "level", Value: "debug"}}, made.Params); diff != "" || made.Reason != "queued, 1st of 1" || made.Branch != "topic/a" {
 			t.Errorf("%+v: %s", made, diff)
 		}
 		a, err := s.Ledger.Action(t.Context(), row.ActionID)
@@ -133,7 +135,7 @@ func TestARepeatedRequestIsOneBuild(t *testing.T) {
 func TestInputsCannotBeGuessedFromTheDigestOfTheirRequest(t *testing.T) {
 	t.Parallel()
 	keys, failed := builderKeys, error(nil)
-	s := serveProjects(t, servertest.Start(t), server.Projects{
+	s := serveProjects(t, servertest.Start(t), service.Projects{
 		All: func() map[string]config.Project {
 			return map[string]config.Project{"shop": {Repository: "https://git.example.org/shop.git"}}
 		},
@@ -165,7 +167,7 @@ func TestWhatABuildCannotBeIsRefused(t *testing.T) {
 	t.Parallel()
 	keyless := fault.New(fault.Unavailable, "no such file")
 	ready := error(nil)
-	s := serveProjects(t, servertest.Start(t), server.Projects{
+	s := serveProjects(t, servertest.Start(t), service.Projects{
 		All: func() map[string]config.Project {
 			return map[string]config.Project{"shop": {Repository: "https://git.example.org/shop.git"}, "cart": {}}
 		},
@@ -216,7 +218,7 @@ func TestWhatTheFileRefusesIsRefusedBeforeAnythingIsStored(t *testing.T) {
 	t.Parallel()
 	var asked []string
 	away := error(nil)
-	s := serveProjects(t, servertest.Start(t), server.Projects{
+	s := serveProjects(t, servertest.Start(t), service.Projects{
 		All: func() map[string]config.Project {
 			return map[string]config.Project{"shop": {Repository: "https://git.example.org/shop.git"}}
 		},
@@ -360,7 +362,7 @@ func TestTheEndOfAnActionEndsItsBuild(t *testing.T) {
 
 func TestABuildOfADeploymentIsNotRepeatedHere(t *testing.T) {
 	t.Parallel()
-	s := serveProjects(t, servertest.Start(t), server.Projects{})
+	s := serveProjects(t, servertest.Start(t), service.Projects{})
 	if _, err := s.Ledger.Builds.Create(t.Context(), builds.Build{Project: "shop", Revision: "3f9c2ab"}); err != nil {
 		t.Fatal(err)
 	}
@@ -405,7 +407,7 @@ func TestPasswordsAreSealedForOneAction(t *testing.T) {
 func atEngines(t *testing.T) *testServer {
 	t.Helper()
 	c := config.Builds{Engine: "jenkins", Engines: map[string]config.Handler{"jenkins": {}}, Projects: map[string]config.Project{"shop": {Repository: "https://git.example.org/shop.git"}}}
-	return serveProjects(t, servertest.Start(t), server.Projects{
+	return serveProjects(t, servertest.Start(t), service.Projects{
 		All: func() map[string]config.Project { return c.Projects }, Engine: c.EngineOf, MayReport: c.MayReport,
 		Ready: func() error { return fault.New(fault.Refused, "no provisioner") }, Keys: func() (build.BuilderKeys, error) { return builderKeys, nil },
 	})
@@ -499,7 +501,7 @@ func TestABuildIsResumed(t *testing.T) {
 
 func TestOpenAPISaysHowABuildIsResumed(t *testing.T) {
 	t.Parallel()
-	s := serveProjects(t, servertest.Start(t), server.Projects{})
+	s := serveProjects(t, servertest.Start(t), service.Projects{})
 	_, document, _ := s.ask(t, "GET", "/api/v1/openapi.json", "")
 	if !strings.Contains(document, "reuse the steps that completed and are still the same") || !strings.Contains(document, `"reusedFrom"`) {
 		t.Error("the document lacks the query parameter resume, or the field reusedFrom")
@@ -509,7 +511,7 @@ func TestOpenAPISaysHowABuildIsResumed(t *testing.T) {
 func TestAnUnknownProjectIsAnsweredWithAFewThatAreKnown(t *testing.T) {
 	t.Parallel()
 	all := map[string]config.Project{}
-	s := serveProjects(t, servertest.Start(t), server.Projects{All: func() map[string]config.Project { return all }})
+	s := serveProjects(t, servertest.Start(t), service.Projects{All: func() map[string]config.Project { return all }})
 	ask := func(want string) {
 		t.Helper()
 		if status, answer := s.post(t, "/api/project/other/build", `{}`); status != http.StatusNotFound || !strings.Contains(answer, want) {

@@ -1,23 +1,18 @@
 package server
 
 import (
-	"bufio"
-	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"github.com/waybill-dev/waybill/internal/bubbletest"
+	"github.com/waybill-dev/waybill/internal/client"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/operation"
 )
 
 const homesToken = "wb_the-token-of-the-home"
@@ -42,32 +37,6 @@ func (r *receiver) got() string {
 	return strings.Join(r.tokens, ",")
 }
 
-// TestTheAnswerToTheQuestionForAProofIsBounded: a program that has taken the port may answer with a header that does not end.
-func TestTheAnswerToTheQuestionForAProofIsBounded(t *testing.T) {
-	t.Parallel()
-	ours, theirs := net.Pipe()
-	sent := make(chan int)
-	go func() {
-		defer func() { _ = theirs.Close() }()
-		total := 0
-		_, err := http.ReadRequest(bufio.NewReader(theirs))
-		if err == nil {
-			_, err = io.WriteString(theirs, "HTTP/1.1 200 OK\r\nX: ")
-		}
-		for err == nil && total < 100*mostAnswerHeader {
-			var n int
-			n, err = theirs.Write(make([]byte, mostAnswerHeader))
-			total += n
-		}
-		sent <- total
-	}()
-	err := requireProof(ours, &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, "wb_the-token-of-the-home")
-	_ = ours.Close()
-	if got := <-sent; !errors.Is(err, errUnproven) || got > mostAnswerHeader {
-		t.Errorf("read %d bytes, %v", got, err)
-	}
-}
-
 // TestTheHomesTokenIsSentOnceTheServerHasProvedThatItHasIt: a program that has taken the port gets no token, whatever it answers, and
 // also when it passes the question on to the server. One that takes the port later gets none either.
 func TestTheHomesTokenIsSentOnceTheServerHasProvedThatItHasIt(t *testing.T) {
@@ -75,9 +44,9 @@ func TestTheHomesTokenIsSentOnceTheServerHasProvedThatItHasIt(t *testing.T) {
 	var real receiver
 	own := httptest.NewServer(newAccess(homesToken, nil, "127.0.0.1:0", nil, &real))
 	defer own.Close()
-	c := NewHomeClient(own.URL, homesToken, "ana")
+	c := client.NewHome(own.URL, homesToken, "ana")
 	for range 2 {
-		if _, err := ListPipelines.Call(t.Context(), c, Nothing{}); err != nil {
+		if _, err := operation.ListPipelines.Call(t.Context(), c, operation.Nothing{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -107,13 +76,13 @@ func TestTheHomesTokenIsSentOnceTheServerHasProvedThatItHasIt(t *testing.T) {
 					return
 				}
 				defer got.Body.Close()
-				w.Header().Set(proofHeader, got.Header.Get(proofHeader))
+				w.Header().Set(operation.ProofHeader, got.Header.Get(operation.ProofHeader))
 			})
 		},
 	} {
 		var fake receiver
 		server := httptest.NewServer(answer(&fake))
-		_, err := ListPipelines.Call(t.Context(), NewHomeClient(server.URL, homesToken, "ana"), Nothing{})
+		_, err := operation.ListPipelines.Call(t.Context(), client.NewHome(server.URL, homesToken, "ana"), operation.Nothing{})
 		server.Close()
 		if got := strings.Trim(fake.got(), ","); err != nil || got != "" {
 			t.Errorf("%s got %q, %v", name, got, err)
@@ -125,8 +94,8 @@ func TestTheHomesTokenIsSentOnceTheServerHasProvedThatItHasIt(t *testing.T) {
 func TestATokenIsNotSentToATakenPort(t *testing.T) {
 	t.Parallel()
 	own := httptest.NewServer(newAccess(homesToken, nil, "127.0.0.1:0", nil, new(receiver)))
-	c := NewHomeClient(own.URL, homesToken, "ana")
-	if _, err := ListPipelines.Call(t.Context(), c, Nothing{}); err != nil {
+	c := client.NewHome(own.URL, homesToken, "ana")
+	if _, err := operation.ListPipelines.Call(t.Context(), c, operation.Nothing{}); err != nil {
 		t.Fatal(err)
 	}
 	own.Close()
@@ -138,7 +107,7 @@ func TestATokenIsNotSentToATakenPort(t *testing.T) {
 	program := &httptest.Server{Listener: taken, Config: &http.Server{Handler: &fake}}
 	program.Start()
 	defer program.Close()
-	if _, err := ListPipelines.Call(t.Context(), c, Nothing{}); !fault.Is(err, fault.Unavailable) || !errors.Is(err, errUnproven) {
+	if _, err := operation.ListPipelines.Call(t.Context(), c, operation.Nothing{}); !fault.Is(err, fault.Unavailable) || !errors.Is(err, client.ErrUnproven) {
 		t.Errorf("got %v", err)
 	}
 	if got := strings.Trim(fake.got(), ","); got != "" {
@@ -163,76 +132,14 @@ func TestRedirectsStayAtTheServer(t *testing.T) {
 		}
 	}))
 	defer own.Close()
-	c := NewClient(own.URL, "wb_given", "ana")
-	if _, err := ListPipelines.Call(t.Context(), c, Nothing{}); err != nil {
+	c := client.New(own.URL, "wb_given", "ana")
+	if _, err := operation.ListPipelines.Call(t.Context(), c, operation.Nothing{}); err != nil {
 		t.Errorf("a redirect to the same place: %v", err)
 	}
-	if _, err := GetStatus.Call(t.Context(), c, Nothing{}); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "it redirects to http://127.0.0.1:") {
+	if _, err := operation.GetStatus.Call(t.Context(), c, operation.Nothing{}); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "it redirects to http://127.0.0.1:") {
 		t.Errorf("a redirect to another port: %v", err)
 	}
 	if got := fake.got(); got != "" {
 		t.Errorf("the other port got %q", got)
-	}
-}
-
-// TestAnswersAreBounded: a server that sends forever, or nothing, ends a command with fault.Unavailable.
-func TestAnswersAreBounded(t *testing.T) {
-	for name, test := range map[string]struct {
-		answer string // before silence
-		want   string
-	}{
-		"silence":           {"", "timeout awaiting response headers"},
-		"a header and rest": {"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n[", "read the answer"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubbletest.Test(t, func(t *testing.T) {
-				listener := bubbletest.Listen()
-				defer listener.Close()
-				go func() {
-					conn, err := listener.Accept()
-					if err != nil {
-						return
-					}
-					// A client drops a connection that answers before its request.
-					if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
-						return
-					}
-					_, _ = io.WriteString(conn, test.answer)
-				}()
-				c := NewClient("http://waybill.example", "", "ana")
-				c.open = newLine("", func(context.Context, string, string) (net.Conn, error) { return listener.Dial(), nil })
-				began := time.Now()
-				_, err := ListPipelines.Call(t.Context(), c, Nothing{})
-				if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), test.want) || time.Since(began) > 3*time.Minute {
-					t.Errorf("after %s: %v", time.Since(began), err)
-				}
-				c.open.quick.CloseIdleConnections()
-				synctest.Wait()
-			})
-		})
-	}
-}
-
-// TestALongAnswerIsCut: what a command reads whole has a bound.
-func TestALongAnswerIsCut(t *testing.T) {
-	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		kind := "["
-		if strings.HasSuffix(r.URL.Path, "/log") {
-			kind = "data: "
-		}
-		for _, err := io.WriteString(w, kind); err == nil; {
-			_, err = fmt.Fprint(w, strings.Repeat(" ", 1<<16))
-		}
-	}))
-	defer server.Close()
-	c := NewClient(server.URL, "", "ana")
-	if _, err := ListPipelines.Call(t.Context(), c, Nothing{}); !fault.Is(err, fault.Unavailable) || !errors.Is(err, errTooLong) {
-		t.Errorf("a list: %v", err)
-	}
-	ask := request{method: http.MethodGet, path: "/pipelines/a/log", query: url.Values{}, accept: "text/event-stream"}
-	err := c.followStream(t.Context(), ask, func(string, string) (bool, error) { return true, nil })
-	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "an event has more than") {
-		t.Errorf("a stream: %v", err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // conditioned is a pipeline whose stage prod has a condition of each kind. Its window is open on
@@ -40,7 +40,7 @@ func prodConditions(t *testing.T, w *servertest.World) (list []string) {
 	}
 	for _, c := range view.Stages[1].Conditions {
 		text := c.Text
-		if c.State == server.ConditionClosed {
+		if c.State == service.ConditionClosed {
 			text = text[:len("window opens")] // without the day
 		}
 		list = append(list, text+": "+string(c.State))
@@ -62,31 +62,31 @@ func TestStageViewHasItsConditions(t *testing.T) {
 	w.Apply(t, conditioned)
 	want("before any deployment", "window opens: closed", "approval of 1: waiting", "gate calm: waiting", "gate smoke: waiting", "bake 10m: waiting")
 	ref := w.Ship(t, "greeter", "3f2c9a1")
-	w.Until(t, ref, "is built", func(v server.DeploymentView) bool { return v.Stages[0].State == server.RunFinished })
+	w.Until(t, ref, "is built", func(v service.DeploymentView) bool { return v.Stages[0].State == service.RunFinished })
 	w.Apply(t, strings.Replace(conditioned, "kind: Allow", "kind: Deny", 1))
-	w.Until(t, ref, "waits for approval", func(v server.DeploymentView) bool { return len(v.State.Approvals) == 1 })
+	w.Until(t, ref, "waits for approval", func(v service.DeploymentView) bool { return len(v.State.Approvals) == 1 })
 	want("waiting for people", "window open: open", "approval 0 of 1: waiting", "gate calm: waiting", "gate smoke: waiting", "bake 10m: waiting")
 
 	w.Script.End("prod gate-passed/smoke", action.Outcome{Kind: action.Fatal, Error: "no"})
 	w.Script.Hold("prod gate-passed/calm")
-	if _, err := w.Service.Approve(t.Context(), server.Approval{Pipeline: "greeter", Stage: "prod", By: "bob"}); err != nil {
+	if _, err := w.Service.Approve(t.Context(), service.Approval{Pipeline: "greeter", Stage: "prod", By: "bob"}); err != nil {
 		t.Fatal(err)
 	}
-	w.Until(t, ref, "asks calm", func(v server.DeploymentView) bool { return v.State.Live == 1 })
+	w.Until(t, ref, "asks calm", func(v service.DeploymentView) bool { return v.State.Live == 1 })
 	want("asking", "window open: open", "approved: passed", "gate calm running: running", "gate smoke: waiting", "bake 10m: waiting")
 
 	w.Script.Release("prod gate-passed/calm")
 	w.Until(t, ref, "fails", servertest.Ended)
 	want("failed", "window open: open", "approved: passed", "gate calm passed: passed", "gate smoke failed: failed", "bake 10m: waiting")
 
-	if err := w.Service.Command(t.Context(), ref, server.Command{Kind: "skip", Target: "prod", By: "ana"}); !fault.Is(err, fault.Invalid) {
+	if err := w.Service.Command(t.Context(), ref, service.Command{Kind: "skip", Target: "prod", By: "ana"}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a skip without a reason: %v, want it refused as invalid", err)
 	}
-	if err := w.Service.Command(t.Context(), ref, server.Command{Kind: "skip", Target: "prod", Event: "gate-passed/smoke", By: "ana", Reason: "known"}); err != nil {
+	if err := w.Service.Command(t.Context(), ref, service.Command{Kind: "skip", Target: "prod", Event: "gate-passed/smoke", By: "ana", Reason: "known"}); err != nil {
 		t.Fatal(err)
 	}
 	want("skipped", "window open: open", "approved: passed", "gate calm passed: passed", "gate smoke skipped: skipped", "bake 10m: waiting")
-	if err := w.Service.Command(t.Context(), ref, server.Command{Kind: "retry", By: "ana"}); err != nil {
+	if err := w.Service.Command(t.Context(), ref, service.Command{Kind: "retry", By: "ana"}); err != nil {
 		t.Fatal(err)
 	}
 	w.Until(t, ref, "finishes", servertest.Ended)
@@ -106,7 +106,7 @@ func TestApprovalThatNobodyGaveIsNotShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	conditions := view.Stages[len(view.Stages)-1].Conditions
-	if len(conditions) != 1 || conditions[0].Text != "approval not needed" || conditions[0].State != server.ConditionPassed || conditions[0].Deployment != 1 {
+	if len(conditions) != 1 || conditions[0].Text != "approval not needed" || conditions[0].State != service.ConditionPassed || conditions[0].Deployment != 1 {
 		t.Errorf("conditions %+v", conditions)
 	}
 }
@@ -119,8 +119,8 @@ func TestFailureOfABakeIsItsAlarm(t *testing.T) {
 	s.Script.End("prod stage-baked", action.Outcome{Kind: action.Fatal, Error: "host elm: canceled"})
 	s.Script.Hold("prod stage-baked")
 	ref := s.Ship(t, "greeter", "3f2c9a1")
-	s.Until(t, ref, "bakes", func(server.DeploymentView) bool {
-		return command(t.Context(), s.client(), ref, server.Command{Kind: "alarm", Target: "prod", Reason: "p99 above 2s"}) == nil
+	s.Until(t, ref, "bakes", func(service.DeploymentView) bool {
+		return command(t.Context(), s.client(), ref, service.Command{Kind: "alarm", Target: "prod", Reason: "p99 above 2s"}) == nil
 	})
 	view := s.Until(t, ref, "fails", servertest.Ended)
 	if len(view.Failures) != 1 || view.Failures[0].Why != "alarm by ana: p99 above 2s" {

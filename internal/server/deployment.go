@@ -1,344 +1,135 @@
 package server
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
-	"time"
 
-	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
-// DeploymentView is the current state of a deployment.
-type DeploymentView struct {
-	journal.Deployment
-	State    pipeline.DeploymentState    `json:"state"`
-	Snapshot pipeline.RegisteredRevision `json:"revisionDetail"` // the revision with all of its fields
-	// OvertakenBy is the newest deployment that has started a host which this failed one has still to do: it cannot be retried.
-	OvertakenBy int64             `json:"overtakenBy,omitempty"`
-	Seq         int64             `json:"seq"`    // of the last entry in this view
-	Now         time.Time         `json:"now"`    // the ledger's time of this view
-	Stages      []StageRun        `json:"stages"` // in definition order
-	Failures    []Failure         `json:"failures"`
-	Commands    []RecordedCommand `json:"commands"` // oldest first, the newest mostCommands
-}
-
-// StageRun is a stage of a deployment.
-type StageRun struct {
-	Name string             `json:"name"`
-	Kind pipeline.StageKind `json:"kind"`
-	Run
-	Steps  []StepRun  `json:"steps,omitempty"`  // of a build; or the gates and the bake of another stage
-	Groups []GroupRun `json:"groups,omitempty"` // of a host stage
-}
-
-// GroupRun is a group of hosts in a deployment.
-type GroupRun struct {
-	Name string `json:"name"`
-	Run
-	Waves []WaveRun `json:"waves,omitempty"` // in the order in which they run
-	Hosts []HostRun `json:"hosts"`
-}
-
-// WaveRun is a part of a group's hosts in a deployment; HostRun.Wave says which ones.
-type WaveRun struct {
-	Name string `json:"name"` // such as wave-2
-	Run
-	Steps []StepRun `json:"steps,omitempty"` // its bake
-}
-
-// HostRun is a host in a deployment.
-type HostRun struct {
-	Name string `json:"name"`
-	URL  string `json:"url,omitempty"`  // "": the host is not in the definition in force
-	Wave int32  `json:"wave,omitempty"` // number of its wave; 0: its group has none
-	// Runs is set if the host still runs the release of this deployment, which ended unfinished.
-	Runs *Running `json:"runs,omitempty"`
-	Run
-	Steps []StepRun `json:"steps"` // the chain, in order
-}
-
-// Run is the progress of a stage, group, wave or host of a deployment.
-type Run struct {
-	Target    string    `json:"target"`
-	State     RunState  `json:"state"`
-	Reason    string    `json:"reason,omitempty"` // why it waits, is skipped or failed
-	Who       string    `json:"who,omitempty"`    // command or party that can change it
-	ReadyAt   time.Time `json:"readyAt,omitzero"` // when all that comes before it was done; zero: not yet
-	StartedAt time.Time `json:"startedAt,omitzero"`
-	EndedAt   time.Time `json:"endedAt,omitzero"`
-}
-
-// RunState is the state of a Run.
-type RunState string
-
-// The states of a stage, group, wave or host.
-const (
-	RunWaiting   RunState = "waiting"
-	RunRunning   RunState = "running"
-	RunFinished  RunState = "finished"
-	RunFailed    RunState = "failed"
-	RunTolerated RunState = "tolerated" // failed within maxFailed
-	RunSkipped   RunState = "skipped"   // elided or excluded
-	RunStopped   RunState = "stopped"   // begun, but its deployment ended or failed elsewhere first
-	RunUnreached RunState = "unreached" // not begun when its deployment ended; only a retry may still reach it
-)
-
-// StepRun is a step that needs an action, or an artifact's arrival.
-type StepRun struct {
-	pipeline.StepState
-	Name      string                     `json:"name"`               // deploy, build, amd64
-	Word      string                     `json:"word"`               // for people: deployed, deploying, waits, failed, …
-	Action    action.ID                  `json:"action,omitzero"`    // its newest action
-	Status    action.Status              `json:"status,omitzero"`    // of the action
-	Attempt   int                        `json:"attempt,omitempty"`  // claims so far
-	Spent     int                        `json:"spent,omitempty"`    // attempts that count
-	Attempts  int                        `json:"attempts,omitempty"` // how many the policy allows
-	RunAt     time.Time                  `json:"runAt,omitzero"`     // while backing off: earliest start of the next attempt
-	StartedAt time.Time                  `json:"startedAt,omitzero"`
-	EndedAt   time.Time                  `json:"endedAt,omitzero"`
-	Error     string                     `json:"error,omitempty"`  // of the last failed attempt
-	Output    string                     `json:"output,omitempty"` // text of its output, for people
-	Artifact  *pipeline.RevisionArtifact `json:"artifact,omitempty"`
-	Before    bool                       `json:"before,omitempty"`  // a gate before the hosts of its stage
-	Earlier   []Try                      `json:"earlier,omitempty"` // its actions before Action, oldest first
-}
-
-// Try is an action of a step that did not complete it, so that a retry made another one.
-type Try struct {
-	Action    action.ID     `json:"action"`
-	Status    action.Status `json:"status"`
-	StartedAt time.Time     `json:"startedAt,omitzero"`
-	EndedAt   time.Time     `json:"endedAt,omitzero"`
-	Error     string        `json:"error,omitempty"`
-}
-
-// Failure is a failed step, the reason, and what to do about it.
-type Failure struct {
-	Target string    `json:"target"`
-	Event  string    `json:"event"`
-	Action action.ID `json:"action,omitzero"`
-	Why    string    `json:"why"`
-	Todo   string    `json:"todo"` // such as: waybill deployment retry greeter#7
-}
-
-// Deployment returns one deployment with its stages, groups, hosts and steps.
-func (s *Service) Deployment(ctx context.Context, ref Ref) (DeploymentView, error) {
-	return s.deploymentView(ctx, ref, true)
-}
-
-// Outline returns a deployment without the actions of its steps: no attempts, no durations, no errors of attempts.
-func (s *Service) Outline(ctx context.Context, ref Ref) (DeploymentView, error) {
-	return s.deploymentView(ctx, ref, false)
-}
-
-// deploymentView returns the view of a deployment, with the actions of its steps only if actions is set.
-func (s *Service) deploymentView(ctx context.Context, ref Ref, actions bool) (DeploymentView, error) {
-	view := DeploymentView{Stages: []StageRun{}, Failures: []Failure{}}
-	var err error
-	if view.Deployment, err = s.readDeployment(ctx, ref); err != nil {
-		return view, err
-	}
-	if view.Snapshot, err = s.ledger.Revision(ctx, ref.Pipeline, "", view.Revision); err != nil {
-		return view, err
-	}
-	if view.Now, err = s.ledger.Now(ctx); err != nil {
-		return view, err
-	}
-	if view.Archive != "" {
-		return view, s.fillArchived(ctx, &view)
-	}
-	b := runBuilder{view: &view}
-	// The fold is read before the actions. A step whose action is newer than the fold is at worst shown as not yet claimed.
-	err = s.withFold(ctx, ref.Pipeline, func(f *fold) error { return b.readFold(ctx, s, f, ref.Number) })
-	if errors.Is(err, errForgotten) { // it was archived just now
-		if view.Deployment, err = s.readDeployment(ctx, ref); err == nil {
-			err = s.fillArchived(ctx, &view)
-		}
-		return view, err
-	}
-	if err != nil {
-		return view, err
-	}
-	if actions {
-		if b.actions, err = s.stepActions(ctx, ref); err != nil {
-			return view, err
-		}
-	}
-	b.buildStages()
-	return view, nil
-}
-
-// Resolve returns the deployment that a text names: greeter#7, or a deployment's id.
-func (s *Service) Resolve(ctx context.Context, text string) (Ref, error) {
-	id, err := action.ParseID(text)
-	if err != nil {
-		return ParseRef(text)
-	}
-	all, err := s.ledger.Deployments(ctx, journal.DeploymentQuery{})
-	if err != nil {
-		return Ref{}, err
-	}
-	for _, d := range all {
-		if d.ID == id {
-			return Ref{d.Pipeline, d.Number}, nil
-		}
-	}
-	return Ref{}, fault.New(fault.NotFound, "deployment %s not found", text)
-}
-
-// Steps returns every step of a deployment, breadth-first, each with its state and reason. The error is fault.Refused for an
-// archived deployment: its steps are in its log only.
-func (s *Service) Steps(ctx context.Context, ref Ref) ([]pipeline.StepState, error) {
-	var steps []pipeline.StepState
-	if err := s.checkLive(ctx, ref); err != nil {
-		return nil, err
-	}
-	err := s.withFoldAt(ctx, ref.Pipeline, func(f *fold, now time.Time) (err error) {
-		if _, ok := f.engine.Deployment(ref.Number); !ok {
-			return deploymentNotFound(ref)
-		}
-		if steps, err = s.explain(ctx, f, ref.Number, now); err != nil {
-			return err
-		}
-		for i, step := range steps {
-			if step.State == pipeline.StateClaimed {
-				steps[i].Reason = f.marks.reports[ref.Number][stepName{step.Target, step.Event}]
+func (a *api) registerDeployments() {
+	handle(a, operation.RollbackPipeline, a.rollBack)
+	handle(a, operation.CatchUpPipeline, a.catchUp)
+	handle(a, operation.ListDeployments, a.listDeployments)
+	handle(a, operation.CreateDeployment, a.deploy)
+	handle(a, operation.GetDeployment,
+		func(ctx context.Context, in *operation.DeploymentPath) (service.DeploymentView, error) {
+			ref, err := a.service.Resolve(ctx, in.ID)
+			if err != nil {
+				return service.DeploymentView{}, err
 			}
-		}
-		return nil
-	})
-	return nonNil(steps), err
-}
-
-// explain returns the steps of a deployment. The engine does not keep the times of a deployment that
-// has ended, so these are read from the log.
-func (s *Service) explain(ctx context.Context, f *fold, number int64, now time.Time) ([]pipeline.StepState, error) {
-	steps := f.engine.Explain(number, now)
-	if state, _ := f.engine.Deployment(number); state.Status == pipeline.StatusActive || state.Status == pipeline.StatusFailed {
-		return steps, nil
-	}
-	rows, err := s.ledger.Entries(ctx, journal.EntryQuery{Pipeline: f.pipeline, Deployment: number})
-	if err != nil {
-		return nil, fmt.Errorf("read the log of %s#%d: %w", f.pipeline, number, err)
-	}
-	last := map[stepName]time.Time{}
-	for _, row := range rows {
-		switch {
-		case row.Class == pipeline.Fact:
-			last[stepName{row.Target, row.Event}] = row.At
-		case row.Event == pipeline.StepClaimed || row.Event == pipeline.StepFailed || row.Event == pipeline.StepCanceled:
-			last[stepName{row.Target, detailOf(row).Event}] = row.At
-		}
-	}
-	for i, step := range steps {
-		steps[i].At = last[stepName{step.Target, step.Event}].UTC()
-	}
-	return steps, nil
-}
-
-// Why returns the open steps of a deployment, each with its reason, and when it is expected to begin where that is known. A target selects those at it and below it.
-// The error is fault.NotFound for a target that the deployment does not have.
-func (s *Service) Why(ctx context.Context, ref Ref, target string) ([]pipeline.StepState, error) {
-	steps, err := s.Steps(ctx, ref)
-	if err != nil {
-		return nil, err
-	}
-	target = strings.TrimSuffix(target, "/")
-	open, found := []pipeline.StepState{}, target == ""
-	for _, step := range steps {
-		if target != "" && !isWithin(step.Target, fullTarget(ref.Pipeline, target)) {
-			continue
-		}
-		found = true
-		if step.State != pipeline.StateComplete {
-			open = append(open, step)
-		}
-	}
-	if !found {
-		return nil, fault.New(fault.NotFound, "%s has no target %q", ref, target).WithHint("waybill deployment show %s lists what is there", ref)
-	}
-	s.expect(ctx, ref, open)
-	return open, nil
-}
-
-// readDeployment returns a deployment by its number, with hints if the pipeline or the deployment is not found.
-func (s *Service) readDeployment(ctx context.Context, ref Ref) (journal.Deployment, error) {
-	if _, err := s.readHead(ctx, ref.Pipeline); err != nil {
-		return journal.Deployment{}, err
-	}
-	d, err := s.ledger.Deployment(ctx, ref.Pipeline, ref.Number)
-	if fault.Is(err, fault.NotFound) {
-		return d, deploymentNotFound(ref)
-	}
-	return d, err
-}
-
-func deploymentNotFound(ref Ref) error {
-	return fault.New(fault.NotFound, "deployment %s not found", ref).
-		WithHint("waybill deployment list %s shows its deployments", ref.Pipeline)
-}
-
-// fullTarget returns a target with the pipeline's name in front.
-func fullTarget(name, target string) string {
-	if isWithin(target, name) {
-		return target
-	}
-	return pipeline.Path(name, target)
-}
-
-// stepAction is a step's newest action, the error of its last failed attempt, and its earlier
-// actions.
-type stepAction struct {
-	queue.ActionState
-	lastError string
-	earlier   []Try // newest first
-}
-
-// stepActions reads the actions of every step of a deployment.
-func (s *Service) stepActions(ctx context.Context, ref Ref) (map[stepName]stepAction, error) {
-	states, err := s.ledger.Actions(ctx, queue.ActionQuery{Pipeline: ref.Pipeline, Deployment: ref.Number})
-	if err != nil {
-		return nil, err
-	}
-	newest := make(map[stepName]stepAction, len(states))
-	for _, state := range states { // newest first
-		if state.Step == nil {
-			continue
-		}
-		key := stepName{state.Step.Target, state.Step.Event}
-		if last, known := newest[key]; known {
-			last.earlier = append(last.earlier, Try{state.ID, state.Thread.Status, state.Thread.StartedAt, state.FinishedAt, state.Error})
-			newest[key] = last
-			continue
-		}
-		found := stepAction{ActionState: state, lastError: state.Error}
-		if state.Thread.Status.Live() && (state.Thread.Attempt > 1 || state.Thread.Status == action.Backoff) {
-			if found.lastError, err = s.lastError(ctx, state.ID); err != nil {
+			return a.service.Deployment(ctx, ref)
+		})
+	handle(a, operation.ListSteps,
+		func(ctx context.Context, in *operation.DeploymentPath) ([]pipeline.StepState, error) {
+			ref, err := a.service.Resolve(ctx, in.ID)
+			if err != nil {
 				return nil, err
 			}
-		}
-		newest[key] = found
+			return a.service.Steps(ctx, ref)
+		})
+	handle(a, operation.ExplainDeployment,
+		func(ctx context.Context, in *operation.WhyInput) ([]pipeline.StepState, error) {
+			ref, err := a.service.Resolve(ctx, in.ID)
+			if err != nil {
+				return nil, err
+			}
+			return a.service.Why(ctx, ref, in.Target)
+		})
+	for _, kind := range []string{"retry", "skip", "hold", "resume", "until", "alarm", "cancel"} {
+		handle(a, operation.CommandDeployment(kind), a.command(kind))
 	}
-	return newest, nil
 }
 
-// lastError returns the error of the newest event that has one.
-func (s *Service) lastError(ctx context.Context, id action.ID) (string, error) {
-	events, err := s.ledger.Events(ctx, id)
-	if err != nil {
-		return "", err
+func (a *api) listDeployments(ctx context.Context, in *operation.DeploymentsInput) ([]journal.Deployment, error) {
+	if in.Before > 0 && in.Pipeline == "" {
+		return nil, fault.New(fault.Invalid, "before needs pipeline")
 	}
-	for _, event := range slices.Backward(events) {
-		if event.Error != "" {
-			return event.Error, nil
+	return a.service.Deployments(ctx, journal.DeploymentQuery{
+		Pipeline: in.Pipeline, Revision: in.Revision, Status: pipeline.Status(in.Status), Before: in.Before,
+		Limit: cmp.Or(in.Limit, service.RecentLimit),
+	})
+}
+
+// would answers a dry run of a command that would make a deployment.
+func would(d journal.Deployment, preview operation.Preview, err error) (operation.CommandAnswer, error) {
+	return operation.CommandAnswer{Deployment: d, Preview: &preview}, err
+}
+
+func (a *api) rollBack(ctx context.Context, in *operation.RollbackInput) (answer operation.CommandAnswer, err error) {
+	want := service.TargetRequest{Pipeline: in.Pipeline, By: service.IdentityOf(ctx).Name}
+	if b := in.Body; b != nil {
+		want.Target, want.Reason, want.Undoes, want.Revision = b.Target, b.Reason, b.Undoes, b.Revision
+	}
+	if in.DryRun {
+		preview, err := a.service.PreviewRollback(ctx, want)
+		return would(
+			journal.Deployment{Pipeline: in.Pipeline, Kind: journal.Rollback, Label: preview.Revision},
+			operation.Preview{Rollback: &preview},
+			err,
+		)
+	}
+	answer.Deployment, err = a.service.Rollback(ctx, want)
+	return answer, err
+}
+
+func (a *api) catchUp(ctx context.Context, in *operation.CatchUpInput) (answer operation.CommandAnswer, err error) {
+	want := service.TargetRequest{Pipeline: in.Pipeline, By: service.IdentityOf(ctx).Name}
+	if b := in.Body; b != nil {
+		want.Target, want.Reason = b.Target, b.Reason
+	}
+	if in.DryRun {
+		preview, err := a.service.PreviewCatchUp(ctx, want)
+		return would(
+			journal.Deployment{Pipeline: in.Pipeline, Kind: journal.CatchUp, Label: preview.Revision},
+			operation.Preview{CatchUp: &preview},
+			err,
+		)
+	}
+	answer.Deployment, err = a.service.CatchUp(ctx, want)
+	return answer, err
+}
+
+func (a *api) deploy(ctx context.Context, in *operation.DeployInput) (answer operation.CommandAnswer, err error) {
+	want := service.NewDeployment{Pipeline: in.Pipeline, Revision: in.Body.Revision, Target: in.Body.Target, Until: in.Body.Until,
+		By: service.IdentityOf(ctx).Name, Key: in.IdempotencyKey}
+	if in.DryRun {
+		preview, err := a.service.PreviewDeploy(ctx, want)
+		return would(
+			journal.Deployment{Pipeline: in.Pipeline, Kind: journal.Manual, Label: preview.Revision, Version: preview.Version},
+			operation.Preview{Deploy: &preview},
+			err,
+		)
+	}
+	answer.Deployment, err = a.service.Deploy(ctx, want)
+	return answer, err
+}
+
+// command returns the handler of a kind of command. It answers with the state of the deployment after the command.
+func (a *api) command(kind string) func(context.Context, *operation.CommandInput) (operation.CommandAnswer, error) {
+	return func(ctx context.Context, in *operation.CommandInput) (answer operation.CommandAnswer, err error) {
+		ref, err := a.service.Resolve(ctx, in.ID)
+		if err != nil {
+			return answer, err
 		}
+		intent := service.Command{Kind: kind, By: service.IdentityOf(ctx).Name}
+		if b := in.Body; b != nil {
+			intent.Target, intent.Event, intent.Reason, intent.Now = b.Target, b.Event, b.Reason, b.Now
+		}
+		if in.DryRun {
+			preview, err := a.service.PreviewCommand(ctx, ref, intent)
+			if err != nil {
+				return answer, err
+			}
+			answer.Preview = &operation.Preview{Command: &preview}
+		} else if err := a.service.Command(ctx, ref, intent); err != nil {
+			return answer, err
+		}
+		answer.Deployment, err = a.service.ReadDeployment(ctx, ref)
+		return answer, err
 	}
-	return "", nil
 }

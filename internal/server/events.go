@@ -9,10 +9,9 @@ import (
 	"strings"
 	"sync"
 	"time"
-)
 
-// keepAlive is the interval of comments that keep a stream's connection open.
-const keepAlive = 15 * time.Second
+	"github.com/waybill-dev/waybill/internal/service"
+)
 
 // EventStream writes server-sent events (WHATWG HTML, section 9.2). Safe for concurrent use.
 type EventStream struct {
@@ -44,7 +43,7 @@ func ServeEvents(w http.ResponseWriter, r *http.Request, send func(context.Conte
 	defer beat.Wait()
 	defer cancel(nil)
 	beat.Go(func() {
-		ticker := time.NewTicker(keepAlive)
+		ticker := time.NewTicker(service.KeepAlive)
 		defer ticker.Stop()
 		for {
 			select {

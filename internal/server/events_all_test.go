@@ -13,8 +13,10 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/client"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // seenEvent is one event of a stream.
@@ -157,12 +159,12 @@ func TestActionsAreSelectedOverHTTP(t *testing.T) {
 			t.Errorf("%s: %d %s", query, status, answer)
 		}
 	}
-	client := server.NewClient(s.URL, homeToken, "ana")
-	view, err := server.GetAction.Call(t.Context(), client, server.ActionPath{ID: parent.String()})
+	client := client.New(s.URL, homeToken, "ana")
+	view, err := operation.GetAction.Call(t.Context(), client, operation.ActionPath{ID: parent.String()})
 	if err != nil || len(view.Children) != 1 || view.Children[0].ID != child || view.Children[0].Status != action.Canceled {
 		t.Errorf("children %+v, %v", view.Children, err)
 	}
-	byClient, err := server.ListActions.Call(t.Context(), client, server.ActionsInput{Parent: parent.String(), Status: []string{"canceled"}, Kind: "callback"})
+	byClient, err := operation.ListActions.Call(t.Context(), client, operation.ActionsInput{Parent: parent.String(), Status: []string{"canceled"}, Kind: "callback"})
 	if err != nil || len(byClient) != 1 {
 		t.Errorf("the client found %d, %v", len(byClient), err)
 	}
@@ -188,7 +190,7 @@ func TestExchangesAreLinkedAndRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, answer, _ := s.ask(t, "GET", "/api/v1/actions/"+id.String(), "")
-	var view server.ActionView
+	var view service.ActionView
 	if err := json.Unmarshal([]byte(answer), &view); err != nil || len(view.Exchanges) != 1 {
 		t.Fatalf("%s: %v", answer, err)
 	}

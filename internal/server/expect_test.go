@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 const baked = `pipeline: greeter
@@ -26,7 +26,7 @@ stages:
 `
 
 // stepOf returns an open step of a deployment.
-func stepOf(t *testing.T, w *servertest.World, ref server.Ref, target, event string) pipeline.StepState {
+func stepOf(t *testing.T, w *servertest.World, ref service.Ref, target, event string) pipeline.StepState {
 	t.Helper()
 	open, err := w.Service.Why(t.Context(), ref, "")
 	if err != nil {
@@ -48,16 +48,16 @@ func TestWhySaysWhenAWaitingStepIsExpected(t *testing.T) {
 	w.Apply(t, baked)
 	w.Script.Hold("beta stage-baked")
 	first := w.Ship(t, "greeter", "3f2c9a1")
-	w.Until(t, first, "bakes", func(server.DeploymentView) bool {
+	w.Until(t, first, "bakes", func(service.DeploymentView) bool {
 		return stepOf(t, w, first, "beta", pipeline.StageBaked).State == pipeline.StateClaimed
 	})
 	second := w.Ship(t, "greeter", "88d0e17")
-	w.Until(t, second, "waits for the batch", func(server.DeploymentView) bool {
+	w.Until(t, second, "waits for the batch", func(service.DeploymentView) bool {
 		return strings.HasPrefix(stepOf(t, w, second, "beta", pipeline.StageStarted).Reason, "batch beta is held by greeter#1")
 	})
 	ends := stepOf(t, w, first, "beta", pipeline.StageBaked).At.Add(time.Hour)
 	for _, c := range []struct {
-		ref           server.Ref
+		ref           service.Ref
 		target, event string
 		known         bool
 	}{

@@ -7,9 +7,10 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func TestQuestionsAreAnsweredOverHTTP(t *testing.T) {
@@ -17,42 +18,42 @@ func TestQuestionsAreAnsweredOverHTTP(t *testing.T) {
 	s, ctx := serve(t, ""), t.Context()
 	s.Apply(t, servertest.Definition)
 	ana := s.client()
-	if _, err := server.GetDifference.Call(ctx, ana, server.DifferenceInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, From: "beta", To: "prod"}); !fault.Is(err, fault.Refused) {
+	if _, err := operation.GetDifference.Call(ctx, ana, operation.DifferenceInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, From: "beta", To: "prod"}); !fault.Is(err, fault.Refused) {
 		t.Errorf("difference before anything was deployed: %v", err)
 	}
-	finished := func(v server.DeploymentView) bool { return v.Status == pipeline.StatusFinished }
+	finished := func(v service.DeploymentView) bool { return v.Status == pipeline.StatusFinished }
 	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", finished)
 	second := s.Ship(t, "greeter", "88d0e17")
 	s.Until(t, second, "ends", finished)
 
-	passages, err := server.ListHistory.Call(ctx, ana, server.HistoryInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Target: "beta/all/oak"})
+	passages, err := operation.ListHistory.Call(ctx, ana, operation.HistoryInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Target: "beta/all/oak"})
 	if err != nil || len(passages) != 2 || passages[0].Label != "88d0e17" || passages[1].Outcome != "finished" || len(passages[1].Entries) == 0 {
 		t.Errorf("history of oak: %+v, %v", passages, err)
 	}
-	older, err := server.ListHistory.Call(ctx, ana, server.HistoryInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Target: "greeter/beta/all/oak", Before: passages[0].Seq, Limit: 5})
+	older, err := operation.ListHistory.Call(ctx, ana, operation.HistoryInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Target: "greeter/beta/all/oak", Before: passages[0].Seq, Limit: 5})
 	if err != nil || len(older) != 1 || older[0].Label != "3f2c9a1" {
 		t.Errorf("the page after it: %+v, %v", older, err)
 	}
-	if all, err := server.ListHistory.Call(ctx, ana, server.HistoryInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}}); err != nil || len(all) != 2 {
+	if all, err := operation.ListHistory.Call(ctx, ana, operation.HistoryInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}}); err != nil || len(all) != 2 {
 		t.Errorf("history of the pipeline: %+v, %v", all, err)
 	}
-	view, err := server.GetTarget.Call(ctx, ana, server.TargetInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Target: "prod"})
+	view, err := operation.GetTarget.Call(ctx, ana, operation.TargetInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Target: "prod"})
 	if err != nil || view.Current == nil || view.Current.Label != "88d0e17" || view.Current.At.IsZero() || view.Failed != nil || len(view.Open) != 0 {
 		t.Errorf("prod: %+v, %v", view, err)
 	}
-	between, err := server.GetDifference.Call(ctx, ana, server.DifferenceInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, From: "3f2c9a1", To: "prod"})
+	between, err := operation.GetDifference.Call(ctx, ana, operation.DifferenceInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, From: "3f2c9a1", To: "prod"})
 	if err != nil || between.Newer != "prod" || len(between.Revisions) != 1 || between.Revisions[0].Label != "88d0e17" || between.To.Deployment != second.Number {
 		t.Errorf("difference: %+v, %v", between, err)
 	}
 	for _, point := range []string{"prod/east", "prod/east/elm"} { // neither a stage nor a label
-		if wrong, err := server.GetDifference.Call(ctx, ana, server.DifferenceInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, From: "beta", To: point}); !fault.Is(err, fault.NotFound) {
+		if wrong, err := operation.GetDifference.Call(ctx, ana, operation.DifferenceInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, From: "beta", To: point}); !fault.Is(err, fault.NotFound) {
 			t.Errorf("difference to %s: %+v, %v", point, wrong, err)
 		}
 	}
-	if same, err := server.GetDifference.Call(ctx, ana, server.DifferenceInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, From: "beta", To: "prod"}); err != nil || same.Newer != "" || len(same.Revisions) != 0 {
+	if same, err := operation.GetDifference.Call(ctx, ana, operation.DifferenceInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, From: "beta", To: "prod"}); err != nil || same.Newer != "" || len(same.Revisions) != 0 {
 		t.Errorf("difference of two equal stages: %+v, %v", same, err)
 	}
-	stages, err := server.GetMetrics.Call(ctx, ana, server.MetricsInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Weeks: 2})
+	stages, err := operation.GetMetrics.Call(ctx, ana, operation.MetricsInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Weeks: 2})
 	if err != nil || len(stages) != 3 || stages[2].Stage != "prod" || stages[2].All.Deployments != 2 || len(stages[2].Weeks) != 2 {
 		t.Errorf("metrics: %+v, %v", stages, err)
 	}
@@ -65,19 +66,19 @@ func TestQuestionsAboutWhatIsNotThereAreRefused(t *testing.T) {
 	ana := s.client()
 	ask := map[string]func(pipeline, target string) error{
 		"history": func(name, target string) error {
-			_, err := server.ListHistory.Call(ctx, ana, server.HistoryInput{PipelinePath: server.PipelinePath{Pipeline: name}, Target: target})
+			_, err := operation.ListHistory.Call(ctx, ana, operation.HistoryInput{PipelinePath: operation.PipelinePath{Pipeline: name}, Target: target})
 			return err
 		},
 		"target": func(name, target string) error {
-			_, err := server.GetTarget.Call(ctx, ana, server.TargetInput{PipelinePath: server.PipelinePath{Pipeline: name}, Target: target})
+			_, err := operation.GetTarget.Call(ctx, ana, operation.TargetInput{PipelinePath: operation.PipelinePath{Pipeline: name}, Target: target})
 			return err
 		},
 		"difference": func(name, target string) error {
-			_, err := server.GetDifference.Call(ctx, ana, server.DifferenceInput{PipelinePath: server.PipelinePath{Pipeline: name}, From: target, To: target})
+			_, err := operation.GetDifference.Call(ctx, ana, operation.DifferenceInput{PipelinePath: operation.PipelinePath{Pipeline: name}, From: target, To: target})
 			return err
 		},
 		"metrics": func(name, target string) error {
-			_, err := server.GetMetrics.Call(ctx, ana, server.MetricsInput{PipelinePath: server.PipelinePath{Pipeline: name}, Stage: target})
+			_, err := operation.GetMetrics.Call(ctx, ana, operation.MetricsInput{PipelinePath: operation.PipelinePath{Pipeline: name}, Stage: target})
 			return err
 		},
 	}
@@ -88,10 +89,10 @@ func TestQuestionsAboutWhatIsNotThereAreRefused(t *testing.T) {
 			}
 		}
 	}
-	if _, err := server.GetMetrics.Call(ctx, ana, server.MetricsInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Weeks: 261}); !fault.Is(err, fault.Invalid) {
+	if _, err := operation.GetMetrics.Call(ctx, ana, operation.MetricsInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Weeks: 261}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("261 weeks: %v", err)
 	}
-	if _, err := s.Service.Metrics(ctx, server.MetricsQuery{Pipeline: "greeter", Weeks: -1}); !fault.Is(err, fault.Invalid) {
+	if _, err := s.Service.Metrics(ctx, service.MetricsQuery{Pipeline: "greeter", Weeks: -1}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("-1 weeks: %v", err)
 	}
 }
@@ -102,7 +103,7 @@ func TestTargetShowsTheHighestRank(t *testing.T) {
 	s, ctx := serve(t, ""), t.Context()
 	s.Apply(t, servertest.Definition)
 	ana := s.client()
-	deploy := func(label string) server.Ref {
+	deploy := func(label string) service.Ref {
 		t.Helper()
 		made, err := register(ctx, ana, pipeline.RegisteredRevision{Pipeline: "greeter", Label: label}, false, "")
 		if err != nil {
@@ -112,15 +113,15 @@ func TestTargetShowsTheHighestRank(t *testing.T) {
 		if err := s.Ledger.RegisterArtifact(ctx, "greeter", made.Revision.Seq, artifact); err != nil {
 			t.Fatal(err)
 		}
-		d, err := deploy(ctx, ana, server.NewDeployment{Pipeline: "greeter", Revision: label})
+		d, err := deploy(ctx, ana, service.NewDeployment{Pipeline: "greeter", Revision: label})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return server.Ref{Pipeline: "greeter", Number: d.Number}
+		return service.Ref{Pipeline: "greeter", Number: d.Number}
 	}
-	command := func(ref server.Ref, kind, target string) {
+	command := func(ref service.Ref, kind, target string) {
 		t.Helper()
-		if err := command(ctx, ana, ref, server.Command{Kind: kind, Target: target, Reason: "a test"}); err != nil {
+		if err := command(ctx, ana, ref, service.Command{Kind: kind, Target: target, Reason: "a test"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -130,15 +131,15 @@ func TestTargetShowsTheHighestRank(t *testing.T) {
 	third := deploy("r3")
 	command(third, "hold", "")
 	s.Script.Release("beta/all/oak host-deployed")
-	back, err := rollBack(ctx, ana, server.TargetRequest{Pipeline: "greeter", Target: "prod"})
+	back, err := rollBack(ctx, ana, service.TargetRequest{Pipeline: "greeter", Target: "prod"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Until(t, server.Ref{Pipeline: "greeter", Number: back.Number}, "ends", servertest.Ended)
+	s.Until(t, service.Ref{Pipeline: "greeter", Number: back.Number}, "ends", servertest.Ended)
 	command(third, "resume", "")
 	command(third, "resume", "prod")
 	s.Until(t, third, "ends", servertest.Ended)
-	view, err := server.GetTarget.Call(ctx, ana, server.TargetInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Target: "prod/east"})
+	view, err := operation.GetTarget.Call(ctx, ana, operation.TargetInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Target: "prod/east"})
 	if err != nil || view.Current == nil || view.Current.Deployment != third.Number || view.Current.Label != "r3" || view.Current.At.IsZero() {
 		t.Errorf("current is %+v, %v; want greeter#3 of r3", view.Current, err)
 	}
@@ -155,10 +156,10 @@ func TestTargetsAreReadInPages(t *testing.T) {
 			w.Until(t, w.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
 			w.Script.Hold("beta/all/oak host-deployed")
 			second := w.Ship(t, "greeter", "88d0e17")
-			w.Until(t, second, "reaches oak", func(v server.DeploymentView) bool { return v.State.Done >= 9 && v.State.Live == 1 })
-			var all []server.TargetView
+			w.Until(t, second, "reaches oak", func(v service.DeploymentView) bool { return v.State.Done >= 9 && v.State.Live == 1 })
+			var all []service.TargetView
 			for after := ""; ; after = all[len(all)-1].Target {
-				page, err := w.Service.Targets(ctx, server.TargetQuery{Pipeline: "greeter", After: after, Limit: 3})
+				page, err := w.Service.Targets(ctx, service.TargetQuery{Pipeline: "greeter", After: after, Limit: 3})
 				if err != nil || len(page) > 3 {
 					t.Fatalf("%d targets after %q, %v", len(page), after, err)
 				}
@@ -189,7 +190,7 @@ func TestTargetsAreReadInPages(t *testing.T) {
 			if oak := all[3]; oak.Current == nil || oak.Current.Label != "3f2c9a1" || len(oak.Open) != 1 || oak.Open[0].Deployment != second.Number || oak.Open[0].Steps[0].State != pipeline.StateClaimed {
 				t.Errorf("oak: %+v", oak)
 			}
-			below, err := w.Service.Targets(ctx, server.TargetQuery{Pipeline: "greeter", Target: "prod/east", After: "prod/east/elm"})
+			below, err := w.Service.Targets(ctx, service.TargetQuery{Pipeline: "greeter", Target: "prod/east", After: "prod/east/elm"})
 			if err != nil || len(below) != 1 || below[0].Target != "greeter/prod/east/fir" {
 				t.Errorf("below prod/east: %+v, %v", below, err)
 			}
@@ -208,11 +209,11 @@ func TestResourcesAreReadInPages(t *testing.T) {
 	ana := s.client()
 	read := func(q journal.ResourceQuery) (found []string) {
 		t.Helper()
-		in := server.ResourcesInput{Pipeline: q.Pipeline, Host: q.Address, Limit: q.Limit}
+		in := operation.ResourcesInput{Pipeline: q.Pipeline, Host: q.Address, Limit: q.Limit}
 		if q.After != (pipeline.Resource{}) {
 			in.After = q.After.String()
 		}
-		some, err := server.ListResources.Call(ctx, ana, in)
+		some, err := operation.ListResources.Call(ctx, ana, in)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/goldentest"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -131,7 +132,7 @@ func TestALocalActsAsItsUser(t *testing.T) {
 	t.Parallel()
 	s := serveWork(t)
 	local := server.NewLocal(s.Service, "bob")
-	paused, err := server.ChangeLimit.Call(t.Context(), local, server.LaneInput{Lane: "work/a", Body: server.LimitBody{Command: "pause"}})
+	paused, err := operation.ChangeLimit.Call(t.Context(), local, operation.LaneInput{Lane: "work/a", Body: operation.LimitBody{Command: "pause"}})
 	if err != nil || paused.PausedBy != "bob" {
 		t.Errorf("paused by %q, %v", paused.PausedBy, err)
 	}
@@ -140,7 +141,7 @@ func TestALocalActsAsItsUser(t *testing.T) {
 // TestAnOperationThatIsNotServed: a caller that lacks an operation refuses it.
 func TestAnOperationThatIsNotServed(t *testing.T) {
 	t.Parallel()
-	if _, err := server.GetStatus.Call(t.Context(), server.Calls{}, server.Nothing{}); err == nil || !strings.Contains(err.Error(), "status is not served") {
+	if _, err := operation.GetStatus.Call(t.Context(), operation.Calls{}, operation.Nothing{}); err == nil || !strings.Contains(err.Error(), "status is not served") {
 		t.Errorf("got %v", err)
 	}
 }

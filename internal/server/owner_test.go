@@ -7,13 +7,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
-func proposal(t *testing.T, source string) server.Proposal {
+func proposal(t *testing.T, source string) service.Proposal {
 	t.Helper()
-	p, err := server.ReadProposal("waybill.yaml", []byte(source))
+	p, err := service.ReadProposal("waybill.yaml", []byte(source))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestOneServiceOfAHostHasOnePipeline(t *testing.T) {
 		p := proposal(t, source)
 		_, applied := w.Service.Apply(t.Context(), p)
 		_, previewed := w.Service.PlanEdit(t.Context(), p)
-		_, planned := w.Service.Plan(t.Context(), server.PlanQuery{Pipeline: "other", Proposal: &p})
+		_, planned := w.Service.Plan(t.Context(), service.PlanQuery{Pipeline: "other", Proposal: &p})
 		for what, err := range map[string]error{"apply": applied, "preview": previewed, "plan": planned} {
 			if err == nil || fault.CodeOf(err) != fault.Invalid || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s answers %v, want %s", what, err, want)
@@ -48,9 +48,9 @@ func TestOneServiceOfAHostHasOnePipeline(t *testing.T) {
 	onOak := strings.Replace(same, "local://elm", "local://a", 1)
 	onOak = strings.Replace(strings.Replace(onOak, "local://fir", "local://b", 1), "local://yew", "local://c", 1)
 	refused(onOak, `local://oak runs "greeter" for greeter#1, which has failed and may be retried: cancel it, or set service.name`)
-	if err := w.Service.Command(t.Context(), ref, server.Command{Kind: "cancel", By: "ana"}); err != nil {
+	if err := w.Service.Command(t.Context(), ref, service.Command{Kind: "cancel", By: "ana"}); err != nil {
 		t.Fatal(err)
 	}
-	w.Until(t, ref, "is canceled", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusCanceled })
+	w.Until(t, ref, "is canceled", func(v service.DeploymentView) bool { return v.Status == pipeline.StatusCanceled })
 	w.Apply(t, onOak) // greeter does not use the host any longer
 }

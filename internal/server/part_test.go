@@ -8,8 +8,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // TestPartIsDeployedToItsTargetAlone brings an older revision to one host, and leaves everything else as it is.
@@ -23,25 +23,25 @@ func TestPartIsDeployedToItsTargetAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
-		want server.NewDeployment
+		want service.NewDeployment
 		code fault.Code
 		says string
 	}{
-		{server.NewDeployment{Revision: "88d0e17", Target: "prod"}, fault.Refused, "does not have all its artifacts yet"},
-		{server.NewDeployment{Revision: "3f2c9a1", Target: "build"}, fault.Refused, "stage build has no hosts"},
-		{server.NewDeployment{Revision: "3f2c9a1", Target: "prod/nowhere"}, fault.NotFound, "has no greeter/prod/nowhere"},
-		{server.NewDeployment{Revision: "3f2c9a1", Target: "prod", Until: "prod"}, fault.Invalid, "exclude each other"},
+		{service.NewDeployment{Revision: "88d0e17", Target: "prod"}, fault.Refused, "does not have all its artifacts yet"},
+		{service.NewDeployment{Revision: "3f2c9a1", Target: "build"}, fault.Refused, "stage build has no hosts"},
+		{service.NewDeployment{Revision: "3f2c9a1", Target: "prod/nowhere"}, fault.NotFound, "has no greeter/prod/nowhere"},
+		{service.NewDeployment{Revision: "3f2c9a1", Target: "prod", Until: "prod"}, fault.Invalid, "exclude each other"},
 	} {
 		test.want.Pipeline = "greeter"
 		if _, err := deploy(ctx, ana, test.want); !fault.Is(err, test.code) || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("deploy %+v: %v, want %s: %s", test.want, err, test.code, test.says)
 		}
 	}
-	d, err := deploy(ctx, ana, server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1", Target: "prod/east/elm"})
+	d, err := deploy(ctx, ana, service.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1", Target: "prod/east/elm"})
 	if err != nil || d.Number != 2 || d.Kind != journal.Part || d.Label != "3f2c9a1" || d.By != "ana" {
 		t.Fatalf("deploy: %+v, %v", d, err)
 	}
-	s.Until(t, server.Ref{Pipeline: "greeter", Number: 2}, "ends", servertest.Ended)
+	s.Until(t, service.Ref{Pipeline: "greeter", Number: 2}, "ends", servertest.Ended)
 	entries, err := s.Ledger.Entries(ctx, journal.EntryQuery{Pipeline: "greeter", Deployment: 2, Class: pipeline.Fact})
 	if err != nil {
 		t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // twoRevisions returns a world in which greeter#1 has finished with 3f2c9a1, greeter#2 with 88d0e17
@@ -31,12 +31,12 @@ func twoRevisions(t *testing.T) *servertest.World {
 	}
 	w.Script.Hold("prod/east/elm host-deployed")
 	for range 2 {
-		if _, err := w.Service.Deploy(t.Context(), server.NewDeployment{Pipeline: "greeter", Revision: "88d0e17"}); err != nil {
+		if _, err := w.Service.Deploy(t.Context(), service.NewDeployment{Pipeline: "greeter", Revision: "88d0e17"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.Until(t, server.Ref{Pipeline: "greeter", Number: 2}, "reaches elm", func(v server.DeploymentView) bool {
-		return v.State.Live == 1 && v.Stages[2].State == server.RunRunning && v.Stages[2].Groups[1].State == server.RunFinished
+	w.Until(t, service.Ref{Pipeline: "greeter", Number: 2}, "reaches elm", func(v service.DeploymentView) bool {
+		return v.State.Live == 1 && v.Stages[2].State == service.RunRunning && v.Stages[2].Groups[1].State == service.RunFinished
 	})
 	return w
 }
@@ -45,10 +45,10 @@ func twoRevisions(t *testing.T) *servertest.World {
 func TestPreviewOfARollbackSaysWhatItDoes(t *testing.T) {
 	t.Parallel()
 	w, ctx := twoRevisions(t), t.Context()
-	if _, err := w.Service.PreviewRollback(ctx, server.TargetRequest{Pipeline: "greeter", Target: "nowhere"}); !fault.Is(err, fault.NotFound) {
+	if _, err := w.Service.PreviewRollback(ctx, service.TargetRequest{Pipeline: "greeter", Target: "nowhere"}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("an unknown target: %v, want it not found", err)
 	}
-	want := server.TargetRequest{Pipeline: "greeter", Target: "prod", By: "ana"}
+	want := service.TargetRequest{Pipeline: "greeter", Target: "prod", By: "ana"}
 	got, err := w.Service.PreviewRollback(ctx, want)
 	if err != nil {
 		t.Fatal(err)
@@ -64,18 +64,18 @@ func TestPreviewOfARollbackSaysWhatItDoes(t *testing.T) {
 		t.Errorf("yew runs %+v, want 88d0e17", runs)
 	}
 	got.Hosts = nil
-	if diff := cmp.Diff(server.RollbackPreview{Target: "greeter/prod", Revision: "3f2c9a1", Undoes: 2, Undone: "88d0e17", Rejects: true, Cancels: true, Holds: []int64{3}}, got); diff != "" {
+	if diff := cmp.Diff(service.RollbackPreview{Target: "greeter/prod", Revision: "3f2c9a1", Undoes: 2, Undone: "88d0e17", Rejects: true, Cancels: true, Holds: []int64{3}}, got); diff != "" {
 		t.Error(diff)
 	}
 	made, err := w.Service.Rollback(ctx, want)
 	if err != nil || made.Label != got.Revision {
 		t.Fatalf("the rollback is of %s, %v; want %s", made.Label, err, got.Revision)
 	}
-	undone, err := w.Service.Deployment(ctx, server.Ref{Pipeline: "greeter", Number: got.Undoes})
+	undone, err := w.Service.Deployment(ctx, service.Ref{Pipeline: "greeter", Number: got.Undoes})
 	if err != nil || undone.Status != pipeline.StatusCanceled || undone.Snapshot.State != journal.RevisionRejected {
 		t.Errorf("#2 is %s, its revision %q, %v; want it canceled and rejected", undone.Status, undone.Snapshot.State, err)
 	}
-	behind, err := w.Service.Deployment(ctx, server.Ref{Pipeline: "greeter", Number: 3})
+	behind, err := w.Service.Deployment(ctx, service.Ref{Pipeline: "greeter", Number: 3})
 	if err != nil || behind.State.Held == "" {
 		t.Errorf("#3 is held %q, %v; want it held", behind.State.Held, err)
 	}
@@ -87,7 +87,7 @@ func TestPreviewOfARollbackSaysWhatItDoes(t *testing.T) {
 func TestPreviewOfADeploymentSaysWhatItReplaces(t *testing.T) {
 	t.Parallel()
 	w, ctx := twoRevisions(t), t.Context()
-	again := server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1"}
+	again := service.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1"}
 	got, err := w.Service.PreviewDeploy(ctx, again)
 	if err != nil || got.Version != 1 || len(got.Stages) != 2 {
 		t.Fatalf("%+v, %v", got, err)
@@ -135,7 +135,7 @@ func TestPreviewOfASkipSaysWhatIsLeftOut(t *testing.T) {
 		{"beta", "", 0, 0},
 		{"", "", 0, 0},
 	} {
-		got, err := w.Service.PreviewCommand(ctx, ref, server.Command{Kind: "skip", Target: c.target, Event: c.event})
+		got, err := w.Service.PreviewCommand(ctx, ref, service.Command{Kind: "skip", Target: c.target, Event: c.event})
 		if (err != nil) != (c.steps == 0) || len(got.Steps) != c.steps || got.Hosts != c.hosts {
 			t.Errorf("%s %s: %d steps of %d hosts, %v; want %d of %d", c.target, c.event, len(got.Steps), got.Hosts, err, c.steps, c.hosts)
 		}
@@ -151,7 +151,7 @@ func TestDryRunsOverHTTPChangeNothing(t *testing.T) {
 	s, ctx := serve(t, ""), t.Context()
 	s.Apply(t, servertest.Definition)
 	ana := s.client()
-	if _, err := previewRollback(ctx, ana, server.TargetRequest{Pipeline: "greeter"}); !fault.Is(err, fault.Refused) {
+	if _, err := previewRollback(ctx, ana, service.TargetRequest{Pipeline: "greeter"}); !fault.Is(err, fault.Refused) {
 		t.Errorf("a rollback of nothing: %v, want it refused", err)
 	}
 	s.Script.End("prod/east/elm host-deployed", action.Outcome{Kind: action.Fatal, Error: "no"})
@@ -161,22 +161,22 @@ func TestDryRunsOverHTTPChangeNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	retry, err := previewCommand(ctx, ana, ref, server.Command{Kind: "retry"})
+	retry, err := previewCommand(ctx, ana, ref, service.Command{Kind: "retry"})
 	if err != nil || len(retry.Steps) != 1 || retry.Steps[0].Event != pipeline.HostDeployed || retry.Hosts != 1 {
 		t.Errorf("retry: %+v, %v; want the deploy of elm", retry, err)
 	}
-	skip, err := previewCommand(ctx, ana, ref, server.Command{Kind: "skip", Target: "prod/east", Reason: "broken"})
+	skip, err := previewCommand(ctx, ana, ref, service.Command{Kind: "skip", Target: "prod/east", Reason: "broken"})
 	if err != nil || len(skip.Steps) != 5 || skip.Hosts != 2 || skip.Target != "greeter/prod/east" {
 		t.Errorf("skip: %+v, %v; want five steps of two hosts", skip, err)
 	}
-	if _, err := previewCommand(ctx, ana, ref, server.Command{Kind: "alarm"}); !fault.Is(err, fault.Refused) {
+	if _, err := previewCommand(ctx, ana, ref, service.Command{Kind: "alarm"}); !fault.Is(err, fault.Refused) {
 		t.Errorf("an alarm where nothing bakes: %v, want it refused", err)
 	}
-	again, err := previewDeploy(ctx, ana, server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1"})
+	again, err := previewDeploy(ctx, ana, service.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1"})
 	if err != nil || again.Revision != "3f2c9a1" || len(again.Stages) != 2 {
 		t.Errorf("deploy: %+v, %v; want two stages", again, err)
 	}
-	for _, want := range []server.NewDeployment{
+	for _, want := range []service.NewDeployment{
 		{Pipeline: "greeter", Revision: "3f2c9a1", Until: "nowhere"}, {Pipeline: "greeter", Revision: "3f2c9a1", Target: "prod", Until: "prod"},
 	} {
 		_, would := previewDeploy(ctx, ana, want)
@@ -193,7 +193,7 @@ func TestDryRunsOverHTTPChangeNothing(t *testing.T) {
 func TestARollbackDoesWhatWasShown(t *testing.T) {
 	t.Parallel()
 	w, ctx := twoRevisions(t), t.Context()
-	for _, want := range []server.TargetRequest{
+	for _, want := range []service.TargetRequest{
 		{Pipeline: "greeter", Target: "prod", Undoes: 1, Revision: "3f2c9a1"},
 		{Pipeline: "greeter", Target: "prod", Undoes: 2, Revision: "88d0e17"},
 	} {
@@ -201,7 +201,7 @@ func TestARollbackDoesWhatWasShown(t *testing.T) {
 			t.Errorf("%+v: %v, want it refused", want, err)
 		}
 	}
-	made, err := w.Service.Rollback(ctx, server.TargetRequest{Pipeline: "greeter", Target: "prod", Undoes: 2, Revision: "3f2c9a1"})
+	made, err := w.Service.Rollback(ctx, service.TargetRequest{Pipeline: "greeter", Target: "prod", Undoes: 2, Revision: "3f2c9a1"})
 	if err != nil || made.Label != "3f2c9a1" {
 		t.Errorf("what was shown: %+v, %v", made, err)
 	}

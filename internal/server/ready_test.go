@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // A stage is ready when its predecessors have finished, and a host when its group has started: not
@@ -16,7 +16,7 @@ func TestReadyIsWhenAllBeforeItWasDone(t *testing.T) {
 	w.Apply(t, servertest.Definition)
 	w.Script.Hold("beta/all/oak host-deployed")
 	ref := w.Ship(t, "greeter", "3f2c9a1")
-	at := w.Until(t, ref, "reaches oak", func(v server.DeploymentView) bool {
+	at := w.Until(t, ref, "reaches oak", func(v service.DeploymentView) bool {
 		return v.State.Live == 1 && len(v.Stages[1].Groups) > 0 && !v.Stages[1].StartedAt.IsZero()
 	})
 	if at.Stages[0].ReadyAt != at.CreatedAt {
@@ -56,8 +56,8 @@ stages:
 `)
 	w.Script.Hold("prod/east/wave-1 wave-baked")
 	ref := w.Ship(t, "waved", "3f2c9a1")
-	baking := w.Until(t, ref, "bakes", func(v server.DeploymentView) bool {
-		return len(v.Stages) == 2 && v.Stages[1].Groups[0].Waves[0].State == server.RunFinished && v.State.Live == 1
+	baking := w.Until(t, ref, "bakes", func(v service.DeploymentView) bool {
+		return len(v.Stages) == 2 && v.Stages[1].Groups[0].Waves[0].State == service.RunFinished && v.State.Live == 1
 	}).Stages[1].Groups[0]
 	if !baking.Waves[1].ReadyAt.IsZero() || !baking.Hosts[1].ReadyAt.IsZero() {
 		t.Errorf("wave 2 is ready at %s and its host at %s while wave 1 bakes", baking.Waves[1].ReadyAt, baking.Hosts[1].ReadyAt)
@@ -81,7 +81,7 @@ func TestStepHasTheActionsBeforeItsRetry(t *testing.T) {
 	ref := w.Ship(t, "greeter", "3f2c9a1")
 	failed := w.Until(t, ref, "fails", servertest.Ended).Stages[1].Groups[0].Hosts[0].Steps[1]
 	w.Script.End("beta/all/oak host-deployed", action.Outcome{})
-	if err := w.Service.Command(t.Context(), ref, server.Command{Kind: "retry", By: "ana"}); err != nil {
+	if err := w.Service.Command(t.Context(), ref, service.Command{Kind: "retry", By: "ana"}); err != nil {
 		t.Fatal(err)
 	}
 	step := w.Until(t, ref, "ends", servertest.Ended).Stages[1].Groups[0].Hosts[0].Steps[1]

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
 
@@ -55,7 +55,7 @@ func TestProblemsOfBodiesHaveTheStatusOfTheirAnswer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var got server.Problem
+			var got operation.Problem
 			if err := json.Unmarshal(body, &got); err != nil {
 				t.Fatalf("%v: %s", err, body)
 			}

@@ -1,19 +1,18 @@
 package server_test
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
+	"github.com/waybill-dev/waybill/internal/client"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func TestRejectedRevisionsAreNotDeployedOverHTTP(t *testing.T) {
@@ -22,27 +21,27 @@ func TestRejectedRevisionsAreNotDeployedOverHTTP(t *testing.T) {
 	s.Apply(t, servertest.Definition)
 	ref := s.Ship(t, "greeter", "3f2c9a1")
 	ana := s.client()
-	if _, err := server.AcceptRevision.Call(ctx, ana, server.JudgmentInput{LabelPath: server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Label: "3f2c9a1"}, Body: &server.JudgmentBody{Reason: ""}}); !fault.Is(err, fault.Refused) {
+	if _, err := operation.AcceptRevision.Call(ctx, ana, operation.JudgmentInput{LabelPath: operation.LabelPath{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Label: "3f2c9a1"}, Body: &operation.JudgmentBody{Reason: ""}}); !fault.Is(err, fault.Refused) {
 		t.Errorf("accept a revision that is not rejected: %v", err)
 	}
 	storeToken(t, s.Ledger, "cyd", "an-executing-token", "execute", "approve")
-	if _, err := server.RejectRevision.Call(ctx, server.NewClient(s.URL, "an-executing-token", ""), server.JudgmentInput{LabelPath: server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Label: "3f2c9a1"}, Body: &server.JudgmentBody{Reason: ""}}); !fault.Is(err, fault.Forbidden) {
+	if _, err := operation.RejectRevision.Call(ctx, client.New(s.URL, "an-executing-token", ""), operation.JudgmentInput{LabelPath: operation.LabelPath{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Label: "3f2c9a1"}, Body: &operation.JudgmentBody{Reason: ""}}); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("with the scope execute: %v", err)
 	}
-	if r, err := server.RejectRevision.Call(ctx, ana, server.JudgmentInput{LabelPath: server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Label: "3f2c9a1"}, Body: &server.JudgmentBody{Reason: "loses sessions"}}); err != nil || r.State != journal.RevisionRejected {
+	if r, err := operation.RejectRevision.Call(ctx, ana, operation.JudgmentInput{LabelPath: operation.LabelPath{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Label: "3f2c9a1"}, Body: &operation.JudgmentBody{Reason: "loses sessions"}}); err != nil || r.State != journal.RevisionRejected {
 		t.Fatalf("rejected: %+v, %v", r, err)
 	}
-	if _, err := server.RejectRevision.Call(ctx, ana, server.JudgmentInput{LabelPath: server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Label: "3f2c9a1"}, Body: &server.JudgmentBody{Reason: ""}}); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "was rejected by ana: loses sessions") {
+	if _, err := operation.RejectRevision.Call(ctx, ana, operation.JudgmentInput{LabelPath: operation.LabelPath{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Label: "3f2c9a1"}, Body: &operation.JudgmentBody{Reason: ""}}); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "was rejected by ana: loses sessions") {
 		t.Errorf("rejected twice: %v", err)
 	}
-	want := server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1"}
+	want := service.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1"}
 	if _, err := deploy(ctx, ana, want); !fault.Is(err, fault.Refused) || fault.HintOf(err) != "waybill revision accept greeter 3f2c9a1" {
 		t.Errorf("deploy: %v (%s)", err, fault.HintOf(err))
 	}
-	if _, err := server.RejectRevision.Call(ctx, ana, server.JudgmentInput{LabelPath: server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Label: "unknown"}, Body: &server.JudgmentBody{Reason: ""}}); !fault.Is(err, fault.NotFound) {
+	if _, err := operation.RejectRevision.Call(ctx, ana, operation.JudgmentInput{LabelPath: operation.LabelPath{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Label: "unknown"}, Body: &operation.JudgmentBody{Reason: ""}}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("an unknown revision: %v", err)
 	}
-	if r, err := server.AcceptRevision.Call(ctx, ana, server.JudgmentInput{LabelPath: server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Label: "3f2c9a1"}, Body: &server.JudgmentBody{Reason: ""}}); err != nil || r.State == journal.RevisionRejected {
+	if r, err := operation.AcceptRevision.Call(ctx, ana, operation.JudgmentInput{LabelPath: operation.LabelPath{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Label: "3f2c9a1"}, Body: &operation.JudgmentBody{Reason: ""}}); err != nil || r.State == journal.RevisionRejected {
 		t.Errorf("accepted: %+v, %v", r, err)
 	}
 	if _, err := deploy(ctx, ana, want); err != nil {
@@ -57,8 +56,8 @@ func TestRollbackOverHTTP(t *testing.T) {
 	s, ctx := serve(t, ""), t.Context()
 	s.Apply(t, servertest.Definition)
 	ana := s.client()
-	finished := func(v server.DeploymentView) bool { return v.Status == pipeline.StatusFinished }
-	if _, err := rollBack(ctx, ana, server.TargetRequest{Pipeline: "greeter"}); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "nothing has been deployed to greeter") {
+	finished := func(v service.DeploymentView) bool { return v.Status == pipeline.StatusFinished }
+	if _, err := rollBack(ctx, ana, service.TargetRequest{Pipeline: "greeter"}); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "nothing has been deployed to greeter") {
 		t.Errorf("before anything was deployed: %v", err)
 	}
 	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", finished)
@@ -70,31 +69,31 @@ func TestRollbackOverHTTP(t *testing.T) {
 	if err := s.Ledger.RegisterArtifact(ctx, "greeter", second.Revision.Seq, artifact); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := deploy(ctx, ana, server.NewDeployment{Pipeline: "greeter", Revision: "88d0e17"}); err != nil {
+	if _, err := deploy(ctx, ana, service.NewDeployment{Pipeline: "greeter", Revision: "88d0e17"}); err != nil {
 		t.Fatal(err)
 	}
-	s.Until(t, server.Ref{Pipeline: "greeter", Number: 2}, "ends", finished)
+	s.Until(t, service.Ref{Pipeline: "greeter", Number: 2}, "ends", finished)
 	storeToken(t, s.Ledger, "cyd", "an-executing-token", "execute", "approve")
-	if _, err := rollBack(ctx, server.NewClient(s.URL, "an-executing-token", ""), server.TargetRequest{Pipeline: "greeter"}); !fault.Is(err, fault.Forbidden) {
+	if _, err := rollBack(ctx, client.New(s.URL, "an-executing-token", ""), service.TargetRequest{Pipeline: "greeter"}); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("with the scope execute: %v", err)
 	}
-	for _, seen := range []server.TargetRequest{{Pipeline: "greeter", Undoes: 1, Revision: "3f2c9a1"}, {Pipeline: "greeter", Undoes: 2, Revision: "88d0e17"}} {
+	for _, seen := range []service.TargetRequest{{Pipeline: "greeter", Undoes: 1, Revision: "3f2c9a1"}, {Pipeline: "greeter", Undoes: 2, Revision: "88d0e17"}} {
 		if _, err := s.Service.Rollback(ctx, seen); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "would now undo greeter#2 and bring back 3f2c9a1") {
 			t.Errorf("other than the person has seen: %v", err)
 		}
 	}
-	d, err := rollBack(ctx, ana, server.TargetRequest{Pipeline: "greeter", Target: "prod", Reason: "error rate"})
+	d, err := rollBack(ctx, ana, service.TargetRequest{Pipeline: "greeter", Target: "prod", Reason: "error rate"})
 	if err != nil || d.Number != 3 || d.Kind != journal.Rollback || d.Label != "3f2c9a1" || d.By != "ana" {
 		t.Fatalf("rollback: %+v, %v", d, err)
 	}
-	if r, err := server.GetRevision.Call(ctx, ana, server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Label: "88d0e17"}); err != nil || r.State != journal.RevisionRejected {
+	if r, err := operation.GetRevision.Call(ctx, ana, operation.LabelPath{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Label: "88d0e17"}); err != nil || r.State != journal.RevisionRejected {
 		t.Errorf("what was undone: %+v, %v", r, err)
 	}
-	s.Until(t, server.Ref{Pipeline: "greeter", Number: 3}, "ends", finished)
-	if _, err := rollBack(ctx, ana, server.TargetRequest{Pipeline: "greeter", Target: "greeter/prod"}); !fault.Is(err, fault.Refused) {
+	s.Until(t, service.Ref{Pipeline: "greeter", Number: 3}, "ends", finished)
+	if _, err := rollBack(ctx, ana, service.TargetRequest{Pipeline: "greeter", Target: "greeter/prod"}); !fault.Is(err, fault.Refused) {
 		t.Errorf("a second rollback: %v, want no older revision", err)
 	}
-	if _, err := rollBack(ctx, ana, server.TargetRequest{Pipeline: "greeter", Target: "nowhere"}); !fault.Is(err, fault.NotFound) {
+	if _, err := rollBack(ctx, ana, service.TargetRequest{Pipeline: "greeter", Target: "nowhere"}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("an unknown target: %v", err)
 	}
 }
@@ -115,19 +114,19 @@ func TestFailureIsRolledBackOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Script.End("prod/east/elm host-deployed", action.Outcome{Kind: action.Fatal, Error: "no"})
-	if _, err := deploy(ctx, ana, server.NewDeployment{Pipeline: "greeter", Revision: "88d0e17"}); err != nil {
+	if _, err := deploy(ctx, ana, service.NewDeployment{Pipeline: "greeter", Revision: "88d0e17"}); err != nil {
 		t.Fatal(err)
 	}
-	s.Until(t, server.Ref{Pipeline: "greeter", Number: 2}, "ends", servertest.Ended)
-	v, err := server.GetDeployment.Call(ctx, ana, server.Ref{Pipeline: "greeter", Number: 2}.Path())
+	s.Until(t, service.Ref{Pipeline: "greeter", Number: 2}, "ends", servertest.Ended)
+	v, err := operation.GetDeployment.Call(ctx, ana, operation.PathOf(service.Ref{Pipeline: "greeter", Number: 2}))
 	if err != nil || v.State.RolledBackBy != 3 {
 		t.Fatalf("what failed: %+v, %v", v.State, err)
 	}
-	back := s.Until(t, server.Ref{Pipeline: "greeter", Number: 3}, "ends", servertest.Ended)
+	back := s.Until(t, service.Ref{Pipeline: "greeter", Number: 3}, "ends", servertest.Ended)
 	if back.Kind != journal.Rollback || back.Label != "3f2c9a1" || back.Status != pipeline.StatusFailed || back.State.RolledBackBy != 0 {
 		t.Errorf("the rollback: %+v", back)
 	}
-	entries, err := server.ReadLog.Call(ctx, ana, server.LogInputOf(journal.EntryQuery{Pipeline: "greeter", Deployment: 3}))
+	entries, err := operation.ReadLog.Call(ctx, ana, operation.LogInputOf(journal.EntryQuery{Pipeline: "greeter", Deployment: 3}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,82 +142,24 @@ func TestCatchUpOverHTTP(t *testing.T) {
 	s.Apply(t, servertest.Definition)
 	ana := s.client()
 	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
-	if _, err := catchUp(ctx, ana, server.TargetRequest{Pipeline: "greeter"}); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "no host of greeter lacks") {
+	if _, err := catchUp(ctx, ana, service.TargetRequest{Pipeline: "greeter"}); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "no host of greeter lacks") {
 		t.Errorf("where every host is current: %v", err)
 	}
 	s.Apply(t, strings.Replace(servertest.Definition, `{url: "local://yew"`, `{url: "local://ash", vars: {port: 7105}}, {url: "local://yew"`, 1))
 	storeToken(t, s.Ledger, "ben", "a-reading-token-1", "read")
-	if _, err := catchUp(ctx, server.NewClient(s.URL, "a-reading-token-1", ""), server.TargetRequest{Pipeline: "greeter"}); !fault.Is(err, fault.Forbidden) {
+	if _, err := catchUp(ctx, client.New(s.URL, "a-reading-token-1", ""), service.TargetRequest{Pipeline: "greeter"}); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("with the scope read: %v", err)
 	}
-	if _, err := catchUp(ctx, ana, server.TargetRequest{Pipeline: "greeter", Target: "nowhere"}); !fault.Is(err, fault.NotFound) {
+	if _, err := catchUp(ctx, ana, service.TargetRequest{Pipeline: "greeter", Target: "nowhere"}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("an unknown target: %v", err)
 	}
-	d, err := catchUp(ctx, ana, server.TargetRequest{Pipeline: "greeter", Target: "prod/west", Reason: "more load"})
+	d, err := catchUp(ctx, ana, service.TargetRequest{Pipeline: "greeter", Target: "prod/west", Reason: "more load"})
 	if err != nil || d.Number != 2 || d.Kind != journal.CatchUp || d.Label != "3f2c9a1" || d.By != "ana" {
 		t.Fatalf("catch-up: %+v, %v", d, err)
 	}
-	s.Until(t, server.Ref{Pipeline: "greeter", Number: 2}, "ends", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
-	view, err := server.GetPipeline.Call(ctx, ana, server.PipelinePath{Pipeline: "greeter"})
+	s.Until(t, service.Ref{Pipeline: "greeter", Number: 2}, "ends", func(v service.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
+	view, err := operation.GetPipeline.Call(ctx, ana, operation.PipelinePath{Pipeline: "greeter"})
 	if err != nil || len(view.Drift) > 0 {
 		t.Errorf("after it: %+v, %v", view.Drift, err)
 	}
-}
-
-// TestAHostThatLostItsReleaseIsCaughtUp: what a host reports counts, not only the log.
-func TestAHostThatLostItsReleaseIsCaughtUp(t *testing.T) {
-	t.Parallel()
-	w, ctx := servertest.Start(t), t.Context()
-	w.Script.End("prod/west/yew host-deployed", action.Outcome{Kind: action.Done, Output: []byte(`{"release":"3f2c9a1-aaaaaaaaaaaa"}`)})
-	w.Apply(t, strings.Replace(servertest.Definition, `{url: "local://yew"`, `{url: "ssh://deploy@yew"`, 1))
-	w.Until(t, w.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
-	var has step.State
-	var away error
-	w.Service.Inspect = func(_ context.Context, at pipeline.Place, _ string) (step.State, bool, error) {
-		if at.Host.Name != "yew" {
-			return step.State{}, false, nil
-		}
-		return has, true, away
-	}
-	want := server.TargetRequest{Pipeline: "greeter", Target: "prod/west", By: "ana"}
-	has = step.State{Release: "3f2c9a1-aaaaaaaaaaaa", Service: 8}
-	if _, err := w.Service.PreviewCatchUp(ctx, want); !fault.Is(err, fault.Refused) || fault.HintOf(err) != "" {
-		t.Errorf("where it has the release: %v", err)
-	}
-	w.Service.ForgetLooks()
-	has, away = step.State{}, errors.New("no route to yew")
-	if _, err := w.Service.CatchUp(ctx, want); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "; prod/west/yew does not answer") {
-		t.Errorf("where it does not answer: %v", err)
-	}
-	w.Service.ForgetLooks()
-	away = nil
-	view, err := w.Service.Pipeline(ctx, "greeter")
-	if err != nil || len(view.Drift) != 1 || !view.Drift[0].Lost || !view.Drift[0].CatchUp {
-		t.Errorf("drift %+v, %v; want yew, which can be caught up", view.Drift, err)
-	}
-	if preview, err := w.Service.PreviewCatchUp(ctx, want); err != nil || len(preview.Hosts) != 1 || !preview.Hosts[0].Lost {
-		t.Errorf("preview %+v, %v", preview, err)
-	}
-	status, err := w.Service.Status(ctx)
-	if err != nil || !slices.ContainsFunc(status.Troubles, func(t server.Trouble) bool {
-		return strings.HasPrefix(t.Hint, "waybill deployment create greeter prod/west/yew --catch-up")
-	}) {
-		t.Errorf("troubles %+v, %v", status.Troubles, err)
-	}
-	if _, err := w.Service.RejectRevision(ctx, "greeter", "3f2c9a1", "ana", ""); err != nil {
-		t.Fatal(err)
-	}
-	const remedy = "waybill revision accept greeter 3f2c9a1, then waybill deployment create greeter prod/west/yew --catch-up deploys it again"
-	status, err = w.Service.Status(ctx)
-	if err != nil || !slices.ContainsFunc(status.Troubles, func(t server.Trouble) bool { return t.Hint == remedy }) {
-		t.Errorf("with a rejected revision: troubles %+v, %v", status.Troubles, err)
-	}
-	if _, err := w.Service.AcceptRevision(ctx, "greeter", "3f2c9a1", "ana", ""); err != nil {
-		t.Fatal(err)
-	}
-	d, err := w.Service.CatchUp(ctx, want)
-	if err != nil || d.Kind != journal.CatchUp {
-		t.Fatalf("%+v, %v", d, err)
-	}
-	w.Until(t, server.Ref{Pipeline: "greeter", Number: d.Number}, "ends", servertest.Ended)
 }

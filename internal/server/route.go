@@ -8,10 +8,11 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/operation"
 )
 
 // handle makes the API perform an operation with a function, over HTTP and for a Local.
-func handle[In, Out any](a *api, op Operation[In, Out], perform func(context.Context, *In) (Out, error)) {
+func handle[In, Out any](a *api, op operation.Operation[In, Out], perform func(context.Context, *In) (Out, error)) {
 	handleAs(a, op, perform, inBody[Out])
 }
 
@@ -22,13 +23,13 @@ func inBody[T any](body T) *answer[T] { return &answer[T]{Body: body} }
 
 // handleAs does the same for an operation whose HTTP answer has headers or a status of its own, or
 // whose description needs more.
-func handleAs[In, Out, Answer any](a *api, op Operation[In, Out], perform func(context.Context, *In) (Out, error),
+func handleAs[In, Out, Answer any](a *api, op operation.Operation[In, Out], perform func(context.Context, *In) (Out, error),
 	form func(Out) *Answer, describe ...func(*huma.Operation)) {
-	Serve(a.calls, op, perform)
+	operation.Serve(a.calls, op, perform)
 	if a.huma == nil {
 		return
 	}
-	described := describeOperation(Description(op))
+	described := describeOperation(operation.Description(op))
 	for _, add := range describe {
 		add(&described)
 	}
@@ -47,15 +48,15 @@ func handleAs[In, Out, Answer any](a *api, op Operation[In, Out], perform func(c
 // handleStream makes the API perform an operation that answers over HTTP in two forms, as JSON and
 // as server-sent events, which respond chooses by the request. With perform nil it has the second
 // form alone.
-func handleStream[In, Out any](a *api, op Operation[In, Out], perform func(context.Context, *In) (Out, error),
+func handleStream[In, Out any](a *api, op operation.Operation[In, Out], perform func(context.Context, *In) (Out, error),
 	respond func(context.Context, *In) (*huma.StreamResponse, error)) {
 	if perform != nil {
-		Serve(a.calls, op, perform)
+		operation.Serve(a.calls, op, perform)
 	}
 	if a.huma == nil {
 		return
 	}
-	described := describeOperation(Description(op))
+	described := describeOperation(operation.Description(op))
 	content := map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}
 	if perform != nil {
 		schemas := a.huma.OpenAPI().Components.Schemas
@@ -66,7 +67,7 @@ func handleStream[In, Out any](a *api, op Operation[In, Out], perform func(conte
 }
 
 // describeOperation returns an operation in huma's form.
-func describeOperation(op Description) huma.Operation {
+func describeOperation(op operation.Description) huma.Operation {
 	described := huma.Operation{OperationID: op.ID, Method: op.Method, Path: op.Path, Summary: op.Summary, DefaultStatus: op.Status}
 	if op.Scope != "" {
 		described.Security = []map[string][]string{{tokenScheme: {string(op.Scope)}}}

@@ -22,6 +22,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/listener"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
@@ -70,7 +71,7 @@ func mostConnections() int {
 
 // Server is the role api: the HTTP face of a Service.
 type Server struct {
-	service  *Service
+	service  *service.Service
 	options  Options
 	listener net.Listener
 	access   *access
@@ -78,7 +79,7 @@ type Server struct {
 }
 
 // New returns a server. It does not listen before Listen.
-func New(s *Service, o Options) *Server {
+func New(s *service.Service, o Options) *Server {
 	if o.Listen == "" {
 		o.Listen = DefaultListen
 	}

@@ -13,12 +13,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/client"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // stores returns the databases that a log can be on.
@@ -103,7 +106,7 @@ func TestFailureSaysWhereWhyAndWhatToDo(t *testing.T) {
 	}
 	got := view.Failures[0]
 	got.Action = action.ID{}
-	want := server.Failure{
+	want := service.Failure{
 		Target: "greeter/prod/east/elm", Event: "host-deployed", Why: "not healthy within 60s: exit 1",
 		Todo: "fix the revision and ship it; if the cause was elsewhere and is fixed: waybill deployment retry greeter#1",
 	}
@@ -112,10 +115,10 @@ func TestFailureSaysWhereWhyAndWhatToDo(t *testing.T) {
 	}
 
 	w.Script.End("prod/east/elm host-deployed", action.Outcome{})
-	if err := w.Service.Command(t.Context(), ref, server.Command{Kind: "retry", By: "ana"}); err != nil {
+	if err := w.Service.Command(t.Context(), ref, service.Command{Kind: "retry", By: "ana"}); err != nil {
 		t.Fatal(err)
 	}
-	view = w.Until(t, ref, "finishes", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
+	view = w.Until(t, ref, "finishes", func(v service.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
 	if len(view.Failures) != 0 {
 		t.Errorf("after the retry there are failures still: %+v", view.Failures)
 	}
@@ -137,7 +140,7 @@ func tellsWhatIsWhere(t *testing.T, w *servertest.World) {
 	w.Until(t, w.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
 	w.Script.Hold("prod/east/fir host-deployed")
 	ref := w.Ship(t, "greeter", "88d0e17")
-	w.Until(t, ref, "reaches fir", func(v server.DeploymentView) bool { return v.State.Done >= 30 })
+	w.Until(t, ref, "reaches fir", func(v service.DeploymentView) bool { return v.State.Done >= 30 })
 	view, err := w.Service.Pipeline(t.Context(), "greeter")
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +166,7 @@ func TestApplyStoresOnlyWhatChanged(t *testing.T) {
 	t.Parallel()
 	w := servertest.Start(t)
 	w.Apply(t, servertest.Definition)
-	proposal, err := server.ReadProposal("waybill.yaml", []byte("# a comment\n"+servertest.Definition))
+	proposal, err := service.ReadProposal("waybill.yaml", []byte("# a comment\n"+servertest.Definition))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,28 +192,28 @@ func TestApplyStoresOnlyWhatChanged(t *testing.T) {
 func TestPlanChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := servertest.Start(t)
-	proposal, err := server.ReadProposal("waybill.yaml", []byte(servertest.Definition))
+	proposal, err := service.ReadProposal("waybill.yaml", []byte(servertest.Definition))
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := w.Service.Plan(t.Context(), server.PlanQuery{Pipeline: "greeter", Proposal: &proposal})
+	plan, err := w.Service.Plan(t.Context(), service.PlanQuery{Pipeline: "greeter", Proposal: &proposal})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(plan.Steps) != 36 || plan.Total != 0 || unmeasured(plan) != 13 {
-		t.Errorf("got %d steps, %d unmeasured, in %s; want 36, 13 and no expectation", len(plan.Steps), unmeasured(plan), server.Took(time.Duration(plan.Total)))
+		t.Errorf("got %d steps, %d unmeasured, in %s; want 36, 13 and no expectation", len(plan.Steps), unmeasured(plan), service.Took(time.Duration(plan.Total)))
 	}
 	if _, err := w.Service.Pipeline(t.Context(), "greeter"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("after a plan the pipeline answers %v, want not found", err)
 	}
 	w.Apply(t, servertest.Definition)
 	w.Until(t, w.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
-	if plan, err = w.Service.Plan(t.Context(), server.PlanQuery{Pipeline: "greeter"}); err != nil || unmeasured(plan) != 0 {
+	if plan, err = w.Service.Plan(t.Context(), service.PlanQuery{Pipeline: "greeter"}); err != nil || unmeasured(plan) != 0 {
 		t.Errorf("after a run: %d unmeasured, %v; want recorded durations", unmeasured(plan), err)
 	}
 }
 
-func unmeasured(plan server.PlanView) int {
+func unmeasured(plan service.PlanView) int {
 	n := 0
 	for _, step := range plan.Steps {
 		if step.Unmeasured {
@@ -228,10 +231,10 @@ func TestUnknownNamesSayWhatIsNear(t *testing.T) {
 	if !fault.Is(err, fault.NotFound) || fault.HintOf(err) != `did you mean "greeter"?` {
 		t.Errorf("got %v (%s)", err, fault.HintOf(err))
 	}
-	if _, err := w.Service.Deployment(t.Context(), server.Ref{Pipeline: "greeter", Number: 9}); !fault.Is(err, fault.NotFound) {
+	if _, err := w.Service.Deployment(t.Context(), service.Ref{Pipeline: "greeter", Number: 9}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("got %v, want not found", err)
 	}
-	if err := w.Service.Command(t.Context(), server.Ref{Pipeline: "greeter", Number: 9}, server.Command{Kind: "explode"}); !fault.Is(err, fault.Invalid) {
+	if err := w.Service.Command(t.Context(), service.Ref{Pipeline: "greeter", Number: 9}, service.Command{Kind: "explode"}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("got %v, want invalid", err)
 	}
 }
@@ -255,14 +258,14 @@ func TestAnOutputThatIsNotStoredYetIsUnavailable(t *testing.T) {
 // The last stage of a deployment is in the row that creates it, even if its creator dies right after that.
 func TestDeploymentIsCreatedWithItsLastStage(t *testing.T) {
 	t.Parallel()
-	starts := map[string]func(t *testing.T) (*servertest.World, server.Caller){
-		"over HTTP": func(t *testing.T) (*servertest.World, server.Caller) {
+	starts := map[string]func(t *testing.T) (*servertest.World, operation.Caller){
+		"over HTTP": func(t *testing.T) (*servertest.World, operation.Caller) {
 			s := serve(t, "127.0.0.1:7070")
 			return s.World, s.client()
 		},
 	}
 	for name, start := range stores() {
-		starts[name] = func(t *testing.T) (*servertest.World, server.Caller) {
+		starts[name] = func(t *testing.T) (*servertest.World, operation.Caller) {
 			w := start(t)
 			return w, server.NewLocal(w.Service, "ana")
 		}
@@ -280,25 +283,25 @@ func TestDeploymentIsCreatedWithItsLastStage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			again, err := deploy(t.Context(), client, server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1", Until: "build"})
+			again, err := deploy(t.Context(), client, service.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1", Until: "build"})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for number, want := range map[int64]string{made.Deployment.Number: "beta", again.Number: "build"} {
-				ref := server.Ref{Pipeline: "greeter", Number: number}
-				view := w.Until(t, ref, "stops", func(v server.DeploymentView) bool {
-					return v.State.Live == 0 && slices.ContainsFunc(v.Stages, func(s server.StageRun) bool { return s.Name == want && s.State == server.RunFinished })
+				ref := service.Ref{Pipeline: "greeter", Number: number}
+				view := w.Until(t, ref, "stops", func(v service.DeploymentView) bool {
+					return v.State.Live == 0 && slices.ContainsFunc(v.Stages, func(s service.StageRun) bool { return s.Name == want && s.State == service.RunFinished })
 				})
 				prod := view.Stages[2]
-				if view.State.Until != want || prod.State != server.RunWaiting || prod.Reason != ref.String()+" goes no further than "+want {
+				if view.State.Until != want || prod.State != service.RunWaiting || prod.Reason != ref.String()+" goes no further than "+want {
 					t.Errorf("%s until %q: prod is %s: %s", ref, view.State.Until, prod.State, prod.Reason)
 				}
 			}
-			ref := server.Ref{Pipeline: "greeter", Number: again.Number}
-			if err := command(t.Context(), client, ref, server.Command{Kind: "until", Target: "prod"}); err != nil {
+			ref := service.Ref{Pipeline: "greeter", Number: again.Number}
+			if err := command(t.Context(), client, ref, service.Command{Kind: "until", Target: "prod"}); err != nil {
 				t.Fatal(err)
 			}
-			w.Until(t, ref, "finishes", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
+			w.Until(t, ref, "finishes", func(v service.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
 		})
 	}
 }
@@ -319,15 +322,15 @@ func TestServicesOfHosts(t *testing.T) {
 	}
 	w.Apply(t, servertest.Definition)
 	client := w.client()
-	if err := onlyError(server.ListServices.Call(t.Context(), client, server.PipelinePath{Pipeline: "unknown"})); !fault.Is(err, fault.NotFound) {
+	if err := onlyError(operation.ListServices.Call(t.Context(), client, operation.PipelinePath{Pipeline: "unknown"})); !fault.Is(err, fault.NotFound) {
 		t.Errorf("an unknown pipeline: %v", err)
 	}
-	before, err := server.ListServices.Call(t.Context(), client, server.PipelinePath{Pipeline: "greeter"})
-	if err != nil || len(before) != 4 || before[0].State.State != server.ServiceUnknown || before[1].Found.Release != "r1" || before[2].State != nil || before[0].Runs != nil {
+	before, err := operation.ListServices.Call(t.Context(), client, operation.PipelinePath{Pipeline: "greeter"})
+	if err != nil || len(before) != 4 || before[0].State.State != service.ServiceUnknown || before[1].Found.Release != "r1" || before[2].State != nil || before[0].Runs != nil {
 		t.Errorf("before the first deployment: %+v, %v", before, err)
 	}
 	w.Until(t, w.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
-	all, err := server.ListServices.Call(t.Context(), client, server.PipelinePath{Pipeline: "greeter"})
+	all, err := operation.ListServices.Call(t.Context(), client, operation.PipelinePath{Pipeline: "greeter"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,25 +343,25 @@ func TestServicesOfHosts(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("services (-want +got):\n%s", diff)
 	}
-	full, err := server.GetServiceStatus.Call(t.Context(), client, server.ServiceStatusInput{ServiceHost: serviceOn("greeter/prod/east/elm")})
+	full, err := operation.GetServiceStatus.Call(t.Context(), client, operation.ServiceStatusInput{ServiceHost: serviceOn("greeter/prod/east/elm")})
 	if err != nil || full.Host == nil || !full.Host.Unfinished || full.Host.Release != "r1" || !full.State.Since.Equal(began) {
 		t.Errorf("status of elm: %+v, %v", full, err)
 	}
-	if err := onlyError(server.GetServiceStatus.Call(t.Context(), client, server.ServiceStatusInput{ServiceHost: serviceOn("greeter/prod/east/elm"), Verify: true})); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "reaches no hosts") {
+	if err := onlyError(operation.GetServiceStatus.Call(t.Context(), client, operation.ServiceStatusInput{ServiceHost: serviceOn("greeter/prod/east/elm"), Verify: true})); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "reaches no hosts") {
 		t.Errorf("the files, where no host is reached: %v", err)
 	}
 	w.Service.Verify = func(_ context.Context, at pipeline.Place, service string) ([]string, error) {
 		return []string{at.Host.Name + "/" + service}, nil
 	}
-	verified, err := server.GetServiceStatus.Call(t.Context(), client, server.ServiceStatusInput{ServiceHost: serviceOn("greeter/prod/east/elm"), Verify: true})
+	verified, err := operation.GetServiceStatus.Call(t.Context(), client, operation.ServiceStatusInput{ServiceHost: serviceOn("greeter/prod/east/elm"), Verify: true})
 	if err != nil || full.Verified || !verified.Verified || !slices.Equal(verified.Changed, []string{"elm/greeter"}) {
 		t.Errorf("the files: %+v, %v", verified, err)
 	}
-	away, err := server.GetServiceStatus.Call(t.Context(), client, server.ServiceStatusInput{ServiceHost: serviceOn("greeter/prod/west/yew")})
+	away, err := operation.GetServiceStatus.Call(t.Context(), client, operation.ServiceStatusInput{ServiceHost: serviceOn("greeter/prod/west/yew")})
 	if err != nil || away.Host != nil || away.State == nil || away.State.Error != "no route to yew" {
 		t.Errorf("status of yew: %+v, %v", away, err)
 	}
-	if err := onlyError(server.GetServiceStatus.Call(t.Context(), client, server.ServiceStatusInput{ServiceHost: serviceOn("greeter/prod/east")})); !fault.Is(err, fault.NotFound) {
+	if err := onlyError(operation.GetServiceStatus.Call(t.Context(), client, operation.ServiceStatusInput{ServiceHost: serviceOn("greeter/prod/east")})); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a group: %v", err)
 	}
 }
@@ -371,19 +374,19 @@ func TestServiceLogIsContinued(t *testing.T) {
 		return step.ServiceLog{Text: fmt.Appendf(nil, "after %s, whole %v\xff", q.After, q.Whole), Next: step.LogPlace{File: 7, Offset: q.After.Offset + 4}}, true, nil
 	}
 	w.Apply(t, servertest.Definition)
-	q := server.ServiceLogInput{ServiceHost: serviceOn("greeter/beta/all/oak"), Follow: true}
-	for _, want := range []server.ServiceLogView{{Text: "after 0.0, whole true\ufffd", Next: "7.4"}, {Text: "after 7.4, whole true\ufffd", Next: "7.8"}} {
-		got, err := server.ReadServiceLog.Call(t.Context(), w.client(), q)
+	q := operation.ServiceLogInput{ServiceHost: serviceOn("greeter/beta/all/oak"), Follow: true}
+	for _, want := range []service.ServiceLogView{{Text: "after 0.0, whole true\ufffd", Next: "7.4"}, {Text: "after 7.4, whole true\ufffd", Next: "7.8"}} {
+		got, err := operation.ReadServiceLog.Call(t.Context(), w.client(), q)
 		if err != nil || got.Text != want.Text || got.Next != want.Next {
 			t.Errorf("%+v: %+v, %v; want %+v", q, got, err, want)
 		}
 		q.After = got.Next
 	}
 	q.After = "7"
-	if err := onlyError(server.ReadServiceLog.Call(t.Context(), w.client(), q)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), `after: want a place in a log such as 4711.80, found "7"`) {
+	if err := onlyError(operation.ReadServiceLog.Call(t.Context(), w.client(), q)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), `after: want a place in a log such as 4711.80, found "7"`) {
 		t.Errorf("a place that is none: %v", err)
 	}
-	if err := onlyError(server.ReadServiceLog.Call(t.Context(), server.NewClient(w.URL, "", "ana"), q)); !fault.Is(err, fault.Forbidden) && !fault.Is(err, fault.Unauthorized) {
+	if err := onlyError(operation.ReadServiceLog.Call(t.Context(), client.New(w.URL, "", "ana"), q)); !fault.Is(err, fault.Forbidden) && !fault.Is(err, fault.Unauthorized) {
 		t.Errorf("without a token: %v", err)
 	}
 }
@@ -397,7 +400,7 @@ func TestServiceLogOfAUnitIsInTheJournal(t *testing.T) {
 		return step.ServiceLog{}, false, nil
 	}
 	w.Apply(t, strings.Replace(servertest.Definition, `{url: "local://yew", vars: {port: 7104}}`, `{url: "local://yew", vars: {port: 7104}, service: {manager: systemd, unit: greeter.service}}`, 1))
-	err := onlyError(server.ReadServiceLog.Call(t.Context(), w.client(), server.ServiceLogInput{ServiceHost: serviceOn("greeter/prod/west/yew")}))
+	err := onlyError(operation.ReadServiceLog.Call(t.Context(), w.client(), operation.ServiceLogInput{ServiceHost: serviceOn("greeter/prod/west/yew")}))
 	if !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "is in the journal of its host") || fault.HintOf(err) != "on the host: journalctl --unit=greeter.service" {
 		t.Errorf("%v, hint %q", err, fault.HintOf(err))
 	}
@@ -409,7 +412,7 @@ func TestRestartService(t *testing.T) {
 	w := serve(t, "127.0.0.1:0")
 	w.Apply(t, strings.Replace(servertest.Definition, `{url: "local://yew", vars: {port: 7104}}`, `{url: "local://yew", vars: {port: 7104}, service: {manager: none}}`, 1))
 	restart := func(host, reason string) error {
-		return onlyError(server.RestartService.Call(t.Context(), w.client(), server.ServiceRestartInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Body: server.ServiceRestartBody{Target: "greeter/" + host, Reason: reason}}))
+		return onlyError(operation.RestartService.Call(t.Context(), w.client(), operation.ServiceRestartInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: operation.ServiceRestartBody{Target: "greeter/" + host, Reason: reason}}))
 	}
 	refuse := func(err error, code fault.Code, text string) {
 		t.Helper()
@@ -423,15 +426,15 @@ func TestRestartService(t *testing.T) {
 	w.Until(t, w.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
 
 	storeToken(t, w.Ledger, "ci", "an-executing-token", "execute")
-	refuse(onlyError(server.RestartService.Call(t.Context(), server.NewClient(w.URL, "an-executing-token", ""), server.ServiceRestartInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Body: server.ServiceRestartBody{Target: "greeter/beta/all/oak"}})), fault.Forbidden, "")
-	if err := onlyError(w.Service.RestartService(t.Context(), server.ServiceRestart{Pipeline: "greeter", Target: "greeter/beta/all/oak", Reason: strings.Repeat("a", 1001)})); !fault.Is(err, fault.Invalid) {
+	refuse(onlyError(operation.RestartService.Call(t.Context(), client.New(w.URL, "an-executing-token", ""), operation.ServiceRestartInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: operation.ServiceRestartBody{Target: "greeter/beta/all/oak"}})), fault.Forbidden, "")
+	if err := onlyError(w.Service.RestartService(t.Context(), service.ServiceRestart{Pipeline: "greeter", Target: "greeter/beta/all/oak", Reason: strings.Repeat("a", 1001)})); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a long reason: %v", err)
 	}
 
 	w.Script.Hold("beta/all/oak host-deployed")
 	second := w.Ship(t, "greeter", "88d0e17")
-	w.Until(t, second, "deploys to oak", func(v server.DeploymentView) bool {
-		return slices.ContainsFunc(v.Stages[1].Groups[0].Hosts[0].Steps, func(s server.StepRun) bool {
+	w.Until(t, second, "deploys to oak", func(v service.DeploymentView) bool {
+		return slices.ContainsFunc(v.Stages[1].Groups[0].Hosts[0].Steps, func(s service.StepRun) bool {
 			return s.Event == pipeline.HostDeployed && s.State == pipeline.StateClaimed
 		})
 	})
@@ -441,11 +444,11 @@ func TestRestartService(t *testing.T) {
 	}
 	w.Script.Release("beta/all/oak host-deployed")
 	w.Until(t, second, "ends", servertest.Ended)
-	added, err := server.RestartService.Call(t.Context(), w.client(), server.ServiceRestartInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Body: server.ServiceRestartBody{Target: "greeter/prod/east/elm", Reason: "again"}})
+	added, err := operation.RestartService.Call(t.Context(), w.client(), operation.ServiceRestartInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: operation.ServiceRestartBody{Target: "greeter/prod/east/elm", Reason: "again"}})
 	if err != nil || added.Created || added.CreatedBy != "ana" || added.Handler != step.RestartHandler || !strings.Contains(string(added.Parameters), `"deployment":1,"revision":1,"reason":"slow"`) {
 		t.Errorf("while a restart is live: %+v, %s, %v; want that one", added, added.Parameters, err)
 	}
-	added, err = server.RestartService.Call(t.Context(), w.client(), server.ServiceRestartInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Body: server.ServiceRestartBody{Target: "greeter/beta/all/oak", Verify: true}})
+	added, err = operation.RestartService.Call(t.Context(), w.client(), operation.ServiceRestartInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: operation.ServiceRestartBody{Target: "greeter/beta/all/oak", Verify: true}})
 	if err != nil || !added.Created || !strings.Contains(string(added.Parameters), `"verify":true`) {
 		t.Errorf("a restart that verifies: %s, %v", added.Parameters, err)
 	}
@@ -498,7 +501,7 @@ func TestPipelineShowsReleasesAndServicesOfHosts(t *testing.T) {
 	}
 	var troubles []string
 	for _, trouble := range status.Troubles {
-		if trouble.Kind == server.TroubleService {
+		if trouble.Kind == service.TroubleService {
 			troubles = append(troubles, trouble.Text)
 		}
 	}
@@ -509,6 +512,6 @@ func TestPipelineShowsReleasesAndServicesOfHosts(t *testing.T) {
 }
 
 // serviceOn names the service of a host of the tests' pipeline.
-func serviceOn(target string) server.ServiceHost {
-	return server.ServiceHost{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Target: target}
+func serviceOn(target string) operation.ServiceHost {
+	return operation.ServiceHost{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Target: target}
 }

@@ -2,13 +2,12 @@ package server
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/token"
 )
 
@@ -37,20 +36,13 @@ type sessionStore interface {
 }
 
 func newSessions(token string, stored sessionStore) sessions {
-	s := sessions{stored: stored, key: keyed([]byte(token), "waybill session")}
-	s.name = "waybill-" + hex.EncodeToString(keyed(s.key, "name")[:8])
+	s := sessions{stored: stored, key: service.Keyed([]byte(token), "waybill session")}
+	s.name = "waybill-" + hex.EncodeToString(service.Keyed(s.key, "name")[:8])
 	return s
 }
 
-// keyed returns the HMAC-SHA-256 of a text.
-func keyed(key []byte, text string) []byte {
-	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte(text))
-	return mac.Sum(nil)
-}
-
 // hash returns the key under which the ledger keeps the session of a cookie's secret.
-func (s sessions) hash(secret string) [32]byte { return [32]byte(keyed(s.key, secret)) }
+func (s sessions) hash(secret string) [32]byte { return [32]byte(service.Keyed(s.key, secret)) }
 
 // visitor is a person who logs in.
 type visitor struct {

@@ -15,15 +15,16 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/sqlite/sqlitetest"
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // kinds returns the troubles of a status without their times and texts.
-func kinds(v server.StatusView) (all []string) {
+func kinds(v service.StatusView) (all []string) {
 	for _, t := range v.Troubles {
 		all = append(all, t.Kind+" "+t.Subject)
 	}
@@ -31,12 +32,12 @@ func kinds(v server.StatusView) (all []string) {
 }
 
 // awaitTroubles returns the status once it has the wanted troubles.
-func (s *testServer) awaitTroubles(t *testing.T, want []string) (v server.StatusView) {
+func (s *testServer) awaitTroubles(t *testing.T, want []string) (v service.StatusView) {
 	t.Helper()
 	deadline := time.Now().Add(5 * time.Minute)
 	for waiter := s.Service.Waiter(); time.Now().Before(deadline); _ = waiter.Wait(t.Context(), 100*time.Millisecond, store.TopicAction) {
 		var err error
-		if v, err = server.GetStatus.Call(t.Context(), s.client(), server.Nothing{}); err != nil {
+		if v, err = operation.GetStatus.Call(t.Context(), s.client(), operation.Nothing{}); err != nil {
 			t.Fatal(err)
 		}
 		if cmp.Equal(want, kinds(v)) {
@@ -53,8 +54,8 @@ func TestStatusSaysWhatIsSlow(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
 	c, ctx := s.client(), t.Context()
-	v, err := server.GetStatus.Call(ctx, c, server.Nothing{})
-	for view := s.Ledger.NewWaiter(); err == nil && len(v.Processes) == 0; v, err = server.GetStatus.Call(ctx, c, server.Nothing{}) { // until the deployer has joined
+	v, err := operation.GetStatus.Call(ctx, c, operation.Nothing{})
+	for view := s.Ledger.NewWaiter(); err == nil && len(v.Processes) == 0; v, err = operation.GetStatus.Call(ctx, c, operation.Nothing{}) { // until the deployer has joined
 		if err := view.Wait(ctx, store.TopicAction, time.Now().Add(20*time.Millisecond)); err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +67,7 @@ func TestStatusSaysWhatIsSlow(t *testing.T) {
 	if _, err := s.Ledger.Enqueue(ctx, action.Action{Kind: "action", Name: "mail", Handler: "mail", Delivery: action.AtLeastOnce}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := server.ChangeLimit.Call(ctx, c, server.LaneInput{Lane: "notify/hooks.example.org", Body: server.LimitBody{Command: "pause", Reason: "maintenance"}}); err != nil {
+	if _, err := operation.ChangeLimit.Call(ctx, c, operation.LaneInput{Lane: "notify/hooks.example.org", Body: operation.LimitBody{Command: "pause", Reason: "maintenance"}}); err != nil {
 		t.Fatal(err)
 	}
 	s.Ledger.UpdateReport(func(r *queue.Report) {
@@ -80,9 +81,9 @@ func TestStatusSaysWhatIsSlow(t *testing.T) {
 	if v.KeepsUp {
 		t.Error("it keeps up, it says")
 	}
-	unserved := server.Trouble{Kind: "unserved", Subject: "mail", Text: "no process serves handler mail, which has 1 live action",
+	unserved := service.Trouble{Kind: "unserved", Subject: "mail", Text: "no process serves handler mail, which has 1 live action",
 		Hint: "describe it in the server.yaml of a process that runs the role conductor"}
-	if diff := cmp.Diff(unserved, v.Troubles[1], cmpopts.IgnoreFields(server.Trouble{}, "Since")); diff != "" {
+	if diff := cmp.Diff(unserved, v.Troubles[1], cmpopts.IgnoreFields(service.Trouble{}, "Since")); diff != "" {
 		t.Error(diff)
 	}
 	if !strings.HasPrefix(v.Troubles[2].Text, "lane notify/hooks.example.org is paused by ana: maintenance") {
@@ -117,7 +118,7 @@ func TestStatusNamesBlobStoresThatDiffer(t *testing.T) {
 		t.Fatalf("with one store: %+v, %v", v.Troubles, err)
 	}
 	s.Ledger.UpdateReport(func(r *queue.Report) { r.Blobs = &queue.BlobStore{ID: "two", URL: "/root/.waybill/blobs"} })
-	v, err := server.NewService(s.Ledger, s.Blobs, server.ServiceOptions{}).Status(ctx)
+	v, err := service.New(s.Ledger, s.Blobs, service.Options{}).Status(ctx)
 	if err != nil || v.KeepsUp || len(v.Troubles) != 1 || v.Troubles[0].Kind != "blobs" ||
 		!strings.HasSuffix(v.Troubles[0].Text, "/root/.waybill/blobs, s3://bucket") {
 		t.Errorf("%+v, %v", v.Troubles, err)
@@ -137,7 +138,7 @@ func TestStatusWithoutTroublesHasAList(t *testing.T) {
 func TestStatusKnowsThatNoProcessRuns(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
-	service := server.NewService(s.Ledger, s.Blobs, server.ServiceOptions{Holder: func() *server.Holder { return nil }})
+	service := service.New(s.Ledger, s.Blobs, service.Options{Holder: func() *service.Holder { return nil }})
 	if _, err := s.Ledger.Enqueue(t.Context(), action.Action{Kind: "action", Name: "mail", Handler: "step2", Delivery: action.AtLeastOnce}); err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +165,7 @@ func TestStatusKnowsAttemptsOfEndedProcesses(t *testing.T) {
 	if err != nil || len(turned.Claimed) != 1 {
 		t.Fatalf("claimed %d, %v", len(turned.Claimed), err)
 	}
-	service := server.NewService(l, nil, server.ServiceOptions{Holder: func() *server.Holder { return nil }})
+	service := service.New(l, nil, service.Options{Holder: func() *service.Holder { return nil }})
 	v, err := service.Status(t.Context())
 	if err != nil || len(v.Troubles) != 1 || v.Troubles[0].Text != "no process serves handler mail, which has 1 live action" ||
 		v.Troubles[0].Hint != "start a conductor: waybill up, or waybill serve conductor; it also takes over the attempts of processes that have ended" {
@@ -184,8 +185,8 @@ func TestInstancesAreReadAlone(t *testing.T) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Minute, errors.New("the deployer has not joined within five minutes"))
 	defer cancel()
 	c := s.client()
-	got, err := server.ListInstances.Call(ctx, c, server.Nothing{})
-	for view := s.Ledger.NewWaiter(); err == nil && len(got) == 0; got, err = server.ListInstances.Call(ctx, c, server.Nothing{}) { // until the deployer has joined
+	got, err := operation.ListInstances.Call(ctx, c, operation.Nothing{})
+	for view := s.Ledger.NewWaiter(); err == nil && len(got) == 0; got, err = operation.ListInstances.Call(ctx, c, operation.Nothing{}) { // until the deployer has joined
 		if err := view.Wait(ctx, store.TopicAction, time.Now().Add(20*time.Millisecond)); err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // Bounds of streams at a time: each asks the database again whenever something changes.
@@ -63,7 +64,7 @@ func streamsOf(ctx context.Context) *streams {
 // clientOf returns the key under which streams are counted: the stored token, also of a browser's session, the user of the home's token, or
 // else the address. Nothing of it is the client's to vary; the user is, but has every right.
 func clientOf(r *http.Request) string {
-	if identity := IdentityOf(r.Context()); identity.Known() {
+	if identity := service.IdentityOf(r.Context()); identity.Known() {
 		return "token " + identity.Token + "\nuser " + identity.Name
 	}
 	host, _, _ := net.SplitHostPort(r.RemoteAddr) // a connection of a test may have no address

@@ -8,7 +8,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/sqlite"
 )
 
@@ -38,7 +38,7 @@ func StartAging(t testing.TB, dir string) Aging {
 func (a Aging) Grow(t testing.TB, labels ...string) {
 	t.Helper()
 	for _, label := range labels {
-		a.Until(t, a.Ship(t, "greeter", label), "ends", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
+		a.Until(t, a.Ship(t, "greeter", label), "ends", func(v service.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
 	}
 	a.ahead.Add(int64(48 * time.Hour))
 	for range 30 {

@@ -22,7 +22,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/postgres"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
+	"github.com/waybill-dev/waybill/internal/service/buildview"
 	"github.com/waybill-dev/waybill/internal/sqlite/sqlitetest"
 	"github.com/waybill-dev/waybill/internal/store"
 )
@@ -48,7 +49,7 @@ stages:
 type World struct {
 	Ledger  *ledger.Ledger
 	Blobs   blob.Store
-	Service *server.Service
+	Service *service.Service
 	Script  *Script
 	Builds  string // folder of the builds' results
 }
@@ -91,7 +92,7 @@ func On(t testing.TB, l *ledger.Ledger, dir string) *World {
 		t.Fatal(err)
 	}
 	w := &World{Ledger: l, Blobs: blobs, Script: newScript(l), Builds: filepath.Join(dir, "builds")}
-	w.Service = server.NewService(l, blobs, server.ServiceOptions{Builds: server.NewBuildFolders(w.Builds, server.OriginOf(l))})
+	w.Service = service.New(l, blobs, service.Options{Builds: buildview.NewFolders(w.Builds, buildview.OriginOf(l))})
 	handlers := map[string]conductor.Handler{"step": w.Script, "build": w.Script, "gate": w.Script}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var roles sync.WaitGroup
@@ -117,7 +118,7 @@ func On(t testing.TB, l *ledger.Ledger, dir string) *World {
 // Apply applies a waybill.yaml.
 func (w *World) Apply(t testing.TB, source string) {
 	t.Helper()
-	proposal, err := server.ReadProposal("waybill.yaml", []byte(source))
+	proposal, err := service.ReadProposal("waybill.yaml", []byte(source))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func SnapshotKey(label string) string {
 }
 
 // Ship registers a revision with its forward deployment.
-func (w *World) Ship(t testing.TB, name, label string) server.Ref {
+func (w *World) Ship(t testing.TB, name, label string) service.Ref {
 	t.Helper()
 	done, err := w.Service.Register(t.Context(), pipeline.RegisteredRevision{
 		Pipeline: name, Label: label, Branch: "topic/greet", Subject: "Greet the world, part " + label, By: "ana", Snapshot: SnapshotKey(label),
@@ -142,11 +143,11 @@ func (w *World) Ship(t testing.TB, name, label string) server.Ref {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return server.Ref{Pipeline: name, Number: done.Deployment.Number}
+	return service.Ref{Pipeline: name, Number: done.Deployment.Number}
 }
 
 // Until waits for the deployment to satisfy a condition, for at most five minutes.
-func (w *World) Until(t testing.TB, ref server.Ref, what string, holds func(server.DeploymentView) bool) server.DeploymentView {
+func (w *World) Until(t testing.TB, ref service.Ref, what string, holds func(service.DeploymentView) bool) service.DeploymentView {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -166,7 +167,7 @@ func (w *World) Until(t testing.TB, ref server.Ref, what string, holds func(serv
 }
 
 // Ended reports whether a deployment has ended, for Until.
-func Ended(v server.DeploymentView) bool { return v.Status != pipeline.StatusActive }
+func Ended(v service.DeploymentView) bool { return v.Status != pipeline.StatusActive }
 
 // Script is a handler under the control of a test: attempts at a step wait while the step is held, and end with the outcome that
 // the test sets.

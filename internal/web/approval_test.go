@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/token"
 	"github.com/waybill-dev/waybill/internal/web"
 )
@@ -42,7 +42,7 @@ func (s *site) page(t *testing.T, path, token string) string {
 func TestApprovalOfAGroup(t *testing.T) {
 	t.Parallel()
 	w := servertest.Start(t)
-	w.Service = server.NewService(w.Ledger, w.Blobs, server.ServiceOptions{Offers: server.Offers{Groups: func() map[string][]string { return map[string][]string{"ops": {"bob"}} }}})
+	w.Service = service.New(w.Ledger, w.Blobs, service.Options{Offers: service.Offers{Groups: func() map[string][]string { return map[string][]string{"ops": {"bob"}} }}})
 	s := listen(t, w, web.New(w.Service))
 	for _, name := range []string{"bob", "cyd"} {
 		if err := s.Ledger.CreateToken(t.Context(), token.Token{Hash: sha256.Sum256([]byte("token-of-" + name)), Name: name, Scopes: []string{"approve"}}); err != nil {
@@ -51,7 +51,7 @@ func TestApprovalOfAGroup(t *testing.T) {
 	}
 	s.Apply(t, strings.Replace(servertest.Definition, "- name: prod\n", "- name: prod\n  approval: {by: [\"group:ops\"]}\n", 1))
 	ref := s.Ship(t, "greeter", "3f2c9a1")
-	s.Until(t, ref, "waits", func(v server.DeploymentView) bool { return len(v.State.Approvals) == 1 })
+	s.Until(t, ref, "waits", func(v service.DeploymentView) bool { return len(v.State.Approvals) == 1 })
 	path := fmt.Sprintf("/deployments/greeter/%d", ref.Number)
 	if shown := s.page(t, path, "token-of-bob"); !strings.Contains(shown, "group:ops may approve it, but not ana, who registered the revision.") {
 		t.Error("the page does not say who may approve")
@@ -62,7 +62,7 @@ func TestApprovalOfAGroup(t *testing.T) {
 	if got := s.post(t, path+"/stages/prod/approve", "token-of-bob", "", nil); got != http.StatusSeeOther {
 		t.Errorf("bob approves: %d", got)
 	}
-	s.Until(t, ref, "is approved", func(v server.DeploymentView) bool { return len(v.State.Approvals) == 0 })
+	s.Until(t, ref, "is approved", func(v service.DeploymentView) bool { return len(v.State.Approvals) == 0 })
 }
 
 // The buttons that approve need the scope approve, the others operate; neither shows nor does what the other may.
@@ -76,7 +76,7 @@ func TestApprovalsNeedTheirOwnScope(t *testing.T) {
 	}
 	s.Apply(t, strings.Replace(servertest.Definition, "- name: prod\n", "- name: prod\n  approval: {by: [bob]}\n", 1))
 	ref := s.Ship(t, "greeter", "3f2c9a1")
-	s.Until(t, ref, "waits", func(v server.DeploymentView) bool { return len(v.State.Approvals) == 1 })
+	s.Until(t, ref, "waits", func(v service.DeploymentView) bool { return len(v.State.Approvals) == 1 })
 	path := fmt.Sprintf("/deployments/greeter/%d", ref.Number)
 	for name, want := range map[string]bool{"bob": true, "cyd": false} {
 		shown := s.page(t, path, "token-of-"+name)
@@ -104,5 +104,5 @@ func TestApprovalsNeedTheirOwnScope(t *testing.T) {
 	if got := s.post(t, path+"/stages/prod/approve", "token-of-bob", "", nil); got != http.StatusSeeOther {
 		t.Errorf("bob approves: %d", got)
 	}
-	s.Until(t, ref, "ends", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
+	s.Until(t, ref, "ends", func(v service.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
 }

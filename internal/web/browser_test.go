@@ -16,8 +16,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/browsertest"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // screen is a window in CSS pixels and a colour scheme.
@@ -33,7 +33,7 @@ func screens() []screen {
 }
 
 // story makes a pipeline with one deployment finished, one failed and one on its way.
-func story(t *testing.T, s *site) (failed, running server.Ref) {
+func story(t *testing.T, s *site) (failed, running service.Ref) {
 	t.Helper()
 	s.Apply(t, servertest.Definition)
 	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
@@ -42,14 +42,14 @@ func story(t *testing.T, s *site) (failed, running server.Ref) {
 	})
 	failed = s.Ship(t, "greeter", "5b01c3e+81e05d")
 	first := s.Until(t, failed, "fails", servertest.Ended).Failures[0].Action
-	if err := s.Service.Command(t.Context(), failed, server.Command{Kind: "retry", By: "ana"}); err != nil {
+	if err := s.Service.Command(t.Context(), failed, service.Command{Kind: "retry", By: "ana"}); err != nil {
 		t.Fatal(err)
 	}
-	s.Until(t, failed, "fails again", func(v server.DeploymentView) bool { return servertest.Ended(v) && v.Failures[0].Action != first })
+	s.Until(t, failed, "fails again", func(v service.DeploymentView) bool { return servertest.Ended(v) && v.Failures[0].Action != first })
 	s.Script.End("prod/west/yew host-deployed", action.Outcome{})
 	s.Script.Hold("prod/east/elm host-deployed")
 	running = s.Ship(t, "greeter", "88d0e17+b5d81e")
-	s.Until(t, running, "reaches elm", func(v server.DeploymentView) bool { return v.State.Live == 1 && v.State.Done >= 24 })
+	s.Until(t, running, "reaches elm", func(v service.DeploymentView) bool { return v.State.Live == 1 && v.State.Done >= 24 })
 	return failed, running
 }
 
@@ -158,8 +158,8 @@ func misfortunes(t *testing.T, s *site) (canceled, broken string) {
 	s.Apply(t, strings.ReplaceAll(servertest.Definition, "pipeline: greeter", "pipeline: other"))
 	s.Script.Hold("beta/all/oak host-deployed")
 	ref := s.Ship(t, "other", "3f2c9a1")
-	s.Until(t, ref, "reaches oak", func(v server.DeploymentView) bool { return v.State.Live == 1 && v.State.Done > 3 })
-	if err := s.Service.Command(t.Context(), ref, server.Command{Kind: "cancel", By: "ana", Reason: "wrong branch"}); err != nil {
+	s.Until(t, ref, "reaches oak", func(v service.DeploymentView) bool { return v.State.Live == 1 && v.State.Done > 3 })
+	if err := s.Service.Command(t.Context(), ref, service.Command{Kind: "cancel", By: "ana", Reason: "wrong branch"}); err != nil {
 		t.Fatal(err)
 	}
 	s.Script.Release("beta/all/oak host-deployed")
@@ -184,8 +184,8 @@ func gated(t *testing.T, s *site) (waiting string) {
 	t.Helper()
 	s.Apply(t, strings.NewReplacer("pipeline: greeter", "pipeline: gated", "- name: prod\n", conditions).Replace(servertest.Definition))
 	ref := s.Ship(t, "gated", "3f2c9a1")
-	s.Until(t, ref, "waits", func(v server.DeploymentView) bool { return len(v.State.Approvals) == 1 })
-	if _, err := s.Service.Approve(t.Context(), server.Approval{Pipeline: "gated", Stage: "prod", By: "bob"}); err != nil {
+	s.Until(t, ref, "waits", func(v service.DeploymentView) bool { return len(v.State.Approvals) == 1 })
+	if _, err := s.Service.Approve(t.Context(), service.Approval{Pipeline: "gated", Stage: "prod", By: "bob"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Service.Freeze(t.Context(), "gated", admission.Freeze{By: "ana", Reason: "holidays"}); err != nil {

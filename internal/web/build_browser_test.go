@@ -16,8 +16,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/browsertest"
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func TestPagesOfBuildsFitDeskAndPhone(t *testing.T) {
@@ -32,7 +32,7 @@ func TestPagesOfBuildsFitDeskAndPhone(t *testing.T) {
 	s.Apply(t, servertest.Definition)
 	s.Script.Hold("build build-completed")
 	ref := s.Ship(t, "greeter", "3f2c9a1")
-	view := s.Until(t, ref, "builds", func(v server.DeploymentView) bool { return v.State.Live == 1 })
+	view := s.Until(t, ref, "builds", func(v service.DeploymentView) bool { return v.State.Live == 1 })
 	deployed := servertest.NewBuild(t, s.Builds, view.Stages[0].Steps[0].Action.String()+".1", servertest.BuildPlan("test/unit"))
 	deployed.Status(0, build.Running, "")
 	deployed.Status(1, build.Running, "")

@@ -14,13 +14,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/browsertest"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func TestFormsOfBuildsFitDeskAndPhone(t *testing.T) {
 	t.Parallel()
 	s := serveProjects(t)
-	for _, o := range []server.NewBuild{{Project: "shop", Passwords: map[string]string{"key": "swordfish"}}, {Project: "shop", Branch: "topic", Inputs: map[string]string{"level": "debug"}}} {
+	for _, o := range []service.NewBuild{{Project: "shop", Passwords: map[string]string{"key": "swordfish"}}, {Project: "shop", Branch: "topic", Inputs: map[string]string{"level": "debug"}}} {
 		if o.By = "ana"; o.Passwords == nil {
 			o.Stages = []string{"test", "image"}
 		}
@@ -61,13 +61,13 @@ func TestFormsOfBuildsFitDeskAndPhone(t *testing.T) {
 func TestReusedStepsLeadToTheirBuild(t *testing.T) {
 	t.Parallel()
 	s := serveProjects(t)
-	if _, _, err := s.Service.RunBuild(t.Context(), server.NewBuild{Project: "shop", By: "ana"}); err != nil {
+	if _, _, err := s.Service.RunBuild(t.Context(), service.NewBuild{Project: "shop", By: "ana"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Service.CancelBuild(t.Context(), "1", "ana"); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.Service.RerunBuild(t.Context(), server.BuildRerun{ID: "1", Resume: true, By: "ana"}); err != nil {
+	if _, _, err := s.Service.RerunBuild(t.Context(), service.BuildRerun{ID: "1", Resume: true, By: "ana"}); err != nil {
 		t.Fatal(err)
 	}
 	none := sha256.Sum256(nil)

@@ -11,8 +11,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/config"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
+	"github.com/waybill-dev/waybill/internal/service/buildview"
 	"github.com/waybill-dev/waybill/internal/testresult"
 	"github.com/waybill-dev/waybill/internal/web"
 )
@@ -21,8 +22,8 @@ import (
 func serveProjects(t *testing.T) *site {
 	t.Helper()
 	w := servertest.Start(t)
-	w.Service = server.NewService(w.Ledger, w.Blobs, server.ServiceOptions{
-		Projects: server.Projects{
+	w.Service = service.New(w.Ledger, w.Blobs, service.Options{
+		Projects: service.Projects{
 			All: func() map[string]config.Project {
 				return map[string]config.Project{"shop": {Repository: "https://git.example.org/shop.git"}}
 			},
@@ -33,7 +34,7 @@ func serveProjects(t *testing.T) *site {
 				return build.BuilderKeys{{Number: 1, Secret: []byte(strings.Repeat("k", 32))}}, nil
 			},
 		},
-		Builds: &server.BuildTables{Rows: w.Ledger.Builds, Folders: server.NewBuildFolders(w.Builds, nil), Blobs: w.Blobs, Waiter: servertest.BuildWaiter(w.Ledger)},
+		Builds: &buildview.Tables{Rows: w.Ledger.Builds, Folders: buildview.NewFolders(w.Builds, nil), Blobs: w.Blobs, Waiter: servertest.BuildWaiter(w.Ledger)},
 	})
 	s := listen(t, w, web.New(w.Service))
 	s.people(t)
@@ -134,7 +135,7 @@ func TestBuildsAreStartedCanceledRepeatedAndDeletedByForms(t *testing.T) {
 func TestARerunAsksForPasswords(t *testing.T) {
 	t.Parallel()
 	s := serveProjects(t)
-	if _, _, err := s.Service.RunBuild(t.Context(), server.NewBuild{Project: "shop", Passwords: map[string]string{"key": "swordfish"}, By: "ana"}); err != nil {
+	if _, _, err := s.Service.RunBuild(t.Context(), service.NewBuild{Project: "shop", Passwords: map[string]string{"key": "swordfish"}, By: "ana"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Service.CancelBuild(t.Context(), "1", "ana"); err != nil {
@@ -154,7 +155,7 @@ func TestARerunAsksForPasswords(t *testing.T) {
 func TestABuildIsResumedByAForm(t *testing.T) {
 	t.Parallel()
 	s := serveProjects(t)
-	if _, _, err := s.Service.RunBuild(t.Context(), server.NewBuild{Project: "shop", By: "ana"}); err != nil {
+	if _, _, err := s.Service.RunBuild(t.Context(), service.NewBuild{Project: "shop", By: "ana"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Service.CancelBuild(t.Context(), "1", "ana"); err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
@@ -155,7 +155,7 @@ func TestADeploymentsPageShowsTheLogOfItsBuild(t *testing.T) {
 	s.Apply(t, servertest.Definition)
 	s.Script.Hold("build build-completed")
 	ref := s.Ship(t, "greeter", "3f2c9a1")
-	view := s.Until(t, ref, "builds", func(v server.DeploymentView) bool { return v.State.Live == 1 })
+	view := s.Until(t, ref, "builds", func(v service.DeploymentView) bool { return v.State.Live == 1 })
 	id := view.Stages[0].Steps[0].Action.String()
 	first := servertest.NewBuild(t, s.Builds, id+".1", servertest.BuildPlan("test/unit"))
 	first.Run(1, build.Failed, "first")

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/journal"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // The page of a pipeline leads to the catch-up of a host that lacks its revision, for readers with the scope execute.
@@ -35,7 +35,7 @@ func TestAHostIsCaughtUpFromThePage(t *testing.T) {
 	if got := s.post(t, path, "token-of-dan", "", fields); got != http.StatusSeeOther {
 		t.Fatalf("dan catches up: %d, want %d", got, http.StatusSeeOther)
 	}
-	made := s.Until(t, server.Ref{Pipeline: "greeter", Number: 2}, "ends", servertest.Ended)
+	made := s.Until(t, service.Ref{Pipeline: "greeter", Number: 2}, "ends", servertest.Ended)
 	if made.Kind != journal.CatchUp || made.By != "dan" {
 		t.Errorf("%+v, want a catch-up by dan", made.Deployment)
 	}

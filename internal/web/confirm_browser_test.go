@@ -9,8 +9,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/browsertest"
 	"github.com/waybill-dev/waybill/internal/journal"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // A person reaches a rollback from the page of the pipeline, chooses a target, reads the consequences
@@ -36,11 +36,11 @@ func TestRollbackIsChosenReadAndConfirmed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := s.Service.Deploy(t.Context(), server.NewDeployment{Pipeline: "rolled", Revision: "88d0e17"})
+	again, err := s.Service.Deploy(t.Context(), service.NewDeployment{Pipeline: "rolled", Revision: "88d0e17"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Until(t, server.Ref{Pipeline: "rolled", Number: again.Number}, "ends", servertest.Ended)
+	s.Until(t, service.Ref{Pipeline: "rolled", Number: again.Number}, "ends", servertest.Ended)
 	err = chromedp.Run(browser,
 		chromedp.WaitReady(`#sure input[name=undoes][value="3"]`, chromedp.ByQuery), // the page follows the newest deployment
 		chromedp.Value("#reason", &reason, chromedp.ByQuery),
@@ -50,7 +50,7 @@ func TestRollbackIsChosenReadAndConfirmed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := s.Until(t, server.Ref{Pipeline: "rolled", Number: 4}, "ends", servertest.Ended)
+	made := s.Until(t, service.Ref{Pipeline: "rolled", Number: 4}, "ends", servertest.Ended)
 	if made.Kind != journal.Rollback || made.Label != "3f2c9a1" || reason != "error rate" {
 		t.Errorf("%+v with the reason %q, want a rollback to 3f2c9a1", made.Deployment, reason)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/token"
 )
 
@@ -36,7 +36,7 @@ func serveGreeter(t *testing.T) *site {
 
 // second registers the revision 88d0e17 of a pipeline with an artifact of its own, and returns a
 // deployment of it.
-func (s *site) second(t *testing.T, name string) server.Ref {
+func (s *site) second(t *testing.T, name string) service.Ref {
 	t.Helper()
 	made, err := s.Service.Register(t.Context(), pipeline.RegisteredRevision{Pipeline: name, Label: "88d0e17"}, false, "")
 	if err != nil {
@@ -46,11 +46,11 @@ func (s *site) second(t *testing.T, name string) server.Ref {
 	if err := s.Ledger.RegisterArtifact(t.Context(), name, made.Revision.Seq, artifact); err != nil {
 		t.Fatal(err)
 	}
-	deployed, err := s.Service.Deploy(t.Context(), server.NewDeployment{Pipeline: name, Revision: "88d0e17"})
+	deployed, err := s.Service.Deploy(t.Context(), service.NewDeployment{Pipeline: name, Revision: "88d0e17"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return server.Ref{Pipeline: name, Number: deployed.Number}
+	return service.Ref{Pipeline: name, Number: deployed.Number}
 }
 
 // has fails the test unless the page has each of the texts.
@@ -92,13 +92,13 @@ func TestRollbackPageSaysWhatIsUndoneAndUndoesThat(t *testing.T) {
 	if got := s.post(t, path, "token-of-cyd", "", asSeen); got != http.StatusSeeOther {
 		t.Fatalf("cyd rolls back: %d, want %d", got, http.StatusSeeOther)
 	}
-	done := s.Until(t, server.Ref{Pipeline: "greeter", Number: 3}, "ends", servertest.Ended)
+	done := s.Until(t, service.Ref{Pipeline: "greeter", Number: 3}, "ends", servertest.Ended)
 	if done.Kind != journal.Rollback || done.Label != "3f2c9a1" || len(done.Stages) == 0 {
 		t.Errorf("%+v, want a rollback to 3f2c9a1", done.Deployment)
 	}
 	for _, stage := range done.Stages {
 		for _, group := range stage.Groups {
-			if want := group.Target == "greeter/prod/east"; (group.State == server.RunFinished) != want {
+			if want := group.Target == "greeter/prod/east"; (group.State == service.RunFinished) != want {
 				t.Errorf("%s is %s", group.Target, group.State)
 			}
 		}
@@ -157,7 +157,7 @@ func TestDeployAgainSaysWhatItReplaces(t *testing.T) {
 	if got := s.post(t, path+"/again", "token-of-dan", "", nil); got != http.StatusSeeOther {
 		t.Fatalf("dan deploys: %d, want %d", got, http.StatusSeeOther)
 	}
-	made := s.Until(t, server.Ref{Pipeline: "greeter", Number: 3}, "ends", servertest.Ended)
+	made := s.Until(t, service.Ref{Pipeline: "greeter", Number: 3}, "ends", servertest.Ended)
 	if made.Label != "3f2c9a1" || made.By != "dan" || made.Kind != journal.Manual {
 		t.Errorf("%+v, want a deployment of 3f2c9a1 by dan", made.Deployment)
 	}
@@ -174,7 +174,7 @@ func TestDeployAgainSaysWhatItReplaces(t *testing.T) {
 	if all, err := s.Service.Deployments(t.Context(), journal.DeploymentQuery{Pipeline: "greeter"}); err != nil || all[0].Number != 4 {
 		t.Errorf("a button that is pressed twice: %d deployments, %v, want 4", all[0].Number, err)
 	}
-	s.Until(t, server.Ref{Pipeline: "greeter", Number: 4}, "ends", servertest.Ended)
+	s.Until(t, service.Ref{Pipeline: "greeter", Number: 4}, "ends", servertest.Ended)
 	if again := s.page(t, path+"/again", "token-of-dan"); strings.Contains(again, key) {
 		t.Error("after a deployment the page has the same key")
 	}
@@ -183,7 +183,7 @@ func TestDeployAgainSaysWhatItReplaces(t *testing.T) {
 	if got := s.post(t, path+"/again", "token-of-dan", "", url.Values{"target": {"beta"}}); got != http.StatusSeeOther {
 		t.Fatalf("dan deploys to beta: %d, want %d", got, http.StatusSeeOther)
 	}
-	if part := s.Until(t, server.Ref{Pipeline: "greeter", Number: 5}, "ends", servertest.Ended); part.Kind != journal.Part {
+	if part := s.Until(t, service.Ref{Pipeline: "greeter", Number: 5}, "ends", servertest.Ended); part.Kind != journal.Part {
 		t.Errorf("%+v, want a deployment to beta", part.Deployment)
 	}
 	if got := s.get(t, "/deployments/greeter/9/again"); got != http.StatusNotFound {
@@ -201,8 +201,8 @@ func TestGateHasItsOwnSkip(t *testing.T) {
 `, 1))
 	s.Script.Hold("prod/east/elm host-deployed")
 	ref := s.Ship(t, "greeter", "3f2c9a1")
-	s.Until(t, ref, "reaches elm", func(v server.DeploymentView) bool {
-		return v.State.Live == 1 && v.Stages[2].Groups[1].State == server.RunFinished
+	s.Until(t, ref, "reaches elm", func(v service.DeploymentView) bool {
+		return v.State.Live == 1 && v.Stages[2].Groups[1].State == service.RunFinished
 	})
 	page := s.page(t, "/deployments/greeter/1", "token-of-cyd")
 	has(t, page, "/skip?target=prod&amp;event=gate-passed%2fsmoke")

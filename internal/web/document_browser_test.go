@@ -14,8 +14,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/browsertest"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/server/ogc"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/web"
 )
 
@@ -46,7 +46,7 @@ func serveJobs(t *testing.T) (s *site, jobs map[string]action.ID) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Service = server.NewService(w.Ledger, w.Blobs, server.ServiceOptions{Offers: server.Offers{Processes: func() map[string]config.Process { return configuration.Processes }}})
+	w.Service = service.New(w.Ledger, w.Blobs, service.Options{Offers: service.Offers{Processes: func() map[string]config.Process { return configuration.Processes }}})
 	pages := ogc.New(ogc.Config{Service: w.Service, Pages: web.New(w.Service), Version: "test"})
 	s = listen(t, w, pages)
 	jobs = map[string]action.ID{}

@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/web"
 )
 
@@ -31,10 +31,10 @@ func serveActions(t *testing.T) (*site, queue.Instance) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Service = server.NewService(w.Ledger, w.Blobs, server.ServiceOptions{Offers: server.Offers{
+	w.Service = service.New(w.Ledger, w.Blobs, service.Options{Offers: service.Offers{
 		Schedules: func() map[string]config.Schedule { return configuration.Schedules },
-		Handlers: func() server.Handlers {
-			return server.Handlers{"noop": func(json.RawMessage) (action.Action, error) {
+		Handlers: func() service.Handlers {
+			return service.Handlers{"noop": func(json.RawMessage) (action.Action, error) {
 				return action.Action{Kind: "action", Name: "noop", Handler: "noop", Lane: "noop", Delivery: action.AtLeastOnce, Policy: action.Policy{Retries: 2}}, nil
 			}}
 		},
@@ -50,7 +50,7 @@ func serveActions(t *testing.T) (*site, queue.Instance) {
 // add enqueues an action.
 func (s *site) add(t *testing.T) action.ID {
 	t.Helper()
-	made, err := s.Service.AddAction(t.Context(), server.NewAction{Handler: "noop", By: "ana"})
+	made, err := s.Service.AddAction(t.Context(), service.NewAction{Handler: "noop", By: "ana"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // The history of a target has the deployments that started there and no others, and the metrics count
@@ -48,7 +48,9 @@ func TestFreezeAndThawNeedOperate(t *testing.T) {
 	s := serveGreeter(t)
 	s.Script.Hold("beta/all/oak host-deployed")
 	ref := s.Ship(t, "greeter", "3f2c9a1")
-	s.Until(t, ref, "reaches oak", func(v server.DeploymentView) bool { return v.State.Live == 1 && v.Stages[1].State == server.RunRunning })
+	s.Until(t, ref, "reaches oak", func(v service.DeploymentView) bool {
+		return v.State.Live == 1 && v.Stages[1].State == service.RunRunning
+	})
 	const path = "/pipelines/greeter"
 	has(t, s.page(t, path, "token-of-cyd"), path+"/freeze", "1 deployment on the way waits.")
 	if strings.Contains(s.page(t, path, "token-of-bob"), path+"/freeze") {

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // Every hold of a deployment has a button that ends it: of a stage, of the deployment, and by a
@@ -18,7 +18,9 @@ func TestWhatHoldsADeploymentHasTheButtonThatEndsIt(t *testing.T) {
 	s := serveGreeter(t)
 	s.Script.Hold("beta/all/oak host-deployed")
 	ref := s.Ship(t, "greeter", "3f2c9a1")
-	s.Until(t, ref, "reaches oak", func(v server.DeploymentView) bool { return v.State.Live == 1 && v.Stages[1].State == server.RunRunning })
+	s.Until(t, ref, "reaches oak", func(v service.DeploymentView) bool {
+		return v.State.Live == 1 && v.Stages[1].State == service.RunRunning
+	})
 	const path = "/deployments/greeter/1"
 	buttons := func(when string, want ...string) {
 		t.Helper()
@@ -55,7 +57,7 @@ func TestWhatHoldsADeploymentHasTheButtonThatEndsIt(t *testing.T) {
 	}
 	press("accept", nil)
 	buttons("accepted", "hold")
-	if err := s.Service.Command(t.Context(), ref, server.Command{Kind: "until", Target: "beta", By: "ana"}); err != nil {
+	if err := s.Service.Command(t.Context(), ref, service.Command{Kind: "until", Target: "beta", By: "ana"}); err != nil {
 		t.Fatal(err)
 	}
 	buttons("it goes no further than beta", "hold", "resume")
@@ -72,7 +74,7 @@ func TestAnOvertakenDeploymentOffersNothingThatIsRefused(t *testing.T) {
 	s.Script.End("beta/all/oak host-deployment-tested", action.Outcome{Kind: action.Fatal, Error: "no answer"})
 	ref := s.Ship(t, "greeter", "3f2c9a1")
 	s.Until(t, ref, "fails", servertest.Ended)
-	if err := s.Service.Command(t.Context(), ref, server.Command{Kind: "hold", Target: "prod", By: "ana"}); err != nil {
+	if err := s.Service.Command(t.Context(), ref, service.Command{Kind: "hold", Target: "prod", By: "ana"}); err != nil {
 		t.Fatal(err)
 	}
 	const path = "/deployments/greeter/1"

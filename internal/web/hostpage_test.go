@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // manyHosts returns a definition with 453 hosts, of which 450 are in prod/west.
@@ -27,7 +27,9 @@ func TestPagesOfManyHostsAreBounded(t *testing.T) {
 	s.Apply(t, manyHosts())
 	s.Script.Hold("beta/all/oak host-deployed")
 	ref := s.Ship(t, "greeter", "3f2c9a1")
-	s.Until(t, ref, "reaches oak", func(v server.DeploymentView) bool { return v.State.Live == 1 && v.Stages[1].State == server.RunRunning })
+	s.Until(t, ref, "reaches oak", func(v service.DeploymentView) bool {
+		return v.State.Live == 1 && v.Stages[1].State == service.RunRunning
+	})
 	for _, c := range []struct {
 		query, shown  string
 		first, last   string

@@ -8,8 +8,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/journal"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // The button that rolls back needs the scope operate, and makes the deployment with the reason in the
@@ -47,7 +47,7 @@ func TestPageOfARolledBackDeployment(t *testing.T) {
 	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
 	s.Script.End("prod/east/elm host-deployment-tested", action.Outcome{Kind: action.Fatal, Error: "answers 500"})
 	bad := s.second(t, "greeter")
-	s.Until(t, bad, "is rolled back", func(v server.DeploymentView) bool { return v.State.RolledBackBy != 0 })
+	s.Until(t, bad, "is rolled back", func(v service.DeploymentView) bool { return v.State.RolledBackBy != 0 })
 	page := s.page(t, "/deployments/greeter/2", "token-of-cyd")
 	if want := `rolled back by <a href="/deployments/greeter/3">#3</a>`; !strings.Contains(page, want) || strings.Contains(page, "held revision") {
 		t.Errorf("the page lacks %s, or shows the rejection:\n%s", want, page)

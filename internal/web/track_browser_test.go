@@ -11,8 +11,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/browsertest"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // graph is a pipeline with a diamond, a second row of branches, and a line that skips a tier.
@@ -54,7 +54,7 @@ func TestPipelineIsDrawnAsItsGraph(t *testing.T) {
 	s.Script.End("b/all/b host-deployed", action.Outcome{Kind: action.Fatal, Error: "not healthy within 60s"})
 	s.Script.Hold("a/all/a host-deployed")
 	failing := s.Ship(t, "graph", "5b01c3e")
-	s.Until(t, failing, "fails at b", func(v server.DeploymentView) bool { return len(v.Failures) == 1 && v.State.Live == 1 })
+	s.Until(t, failing, "fails at b", func(v service.DeploymentView) bool { return len(v.Failures) == 1 && v.State.Live == 1 })
 	browser := browsertest.Start(t)
 	want := []string{"build > a", "build > b", "build > past",
 		"a > c", "b > c", "a > d", "b > d", "past > past", "c > e", "d > e", "past > e"}

@@ -7,8 +7,8 @@ package web
 import (
 	"net/http"
 
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/server/ogc"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/web/action"
 	"github.com/waybill-dev/waybill/internal/web/build"
 	"github.com/waybill-dev/waybill/internal/web/deployment"
@@ -27,7 +27,7 @@ type Pages struct {
 }
 
 // New returns the pages of a service.
-func New(s *server.Service) *Pages {
+func New(s *service.Service) *Pages {
 	site := page.NewSite(s, map[string]string{build.ColourSheet: build.Colours()})
 	pipeline.Register(site, s)
 	deployment.Register(site, s)

@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/cron"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // TestRollbackUnderFaults ships a revision that fails in the middle and is rolled back, and then, after
@@ -146,7 +146,7 @@ func (s returning) ended(number int) {
 func (s returning) approve(all []journal.Deployment) {
 	for _, d := range all {
 		if d.Status == pipeline.StatusActive {
-			_, _ = s.service.Approve(s.t.Context(), server.Approval{Pipeline: "shop", Stage: "east", Deployment: d.Number, By: "bob"}) // a refusal is an answer
+			_, _ = s.service.Approve(s.t.Context(), service.Approval{Pipeline: "shop", Stage: "east", Deployment: d.Number, By: "bob"}) // a refusal is an answer
 		}
 	}
 }
@@ -202,9 +202,9 @@ func (s returning) do(n int) {
 	case 1:
 		_, _ = s.service.Freeze(ctx, "shop", admission.Freeze{By: "ana", Until: s.clock.now().Add(20 * time.Second)})
 	case 2:
-		_, _ = s.service.Rollback(ctx, server.TargetRequest{Pipeline: "shop", Target: target, By: "ana"})
+		_, _ = s.service.Rollback(ctx, service.TargetRequest{Pipeline: "shop", Target: target, By: "ana"})
 	case 3:
-		_, _ = s.service.CatchUp(ctx, server.TargetRequest{Pipeline: "shop", Target: target, By: "ana"})
+		_, _ = s.service.CatchUp(ctx, service.TargetRequest{Pipeline: "shop", Target: target, By: "ana"})
 	case 4:
 		_, _ = s.service.RejectRevision(ctx, "shop", label, "ana", "looking")
 	case 5:
@@ -214,7 +214,7 @@ func (s returning) do(n int) {
 	case 7:
 		s.command(number, []string{"retry", "resume", "cancel"}[s.fate.pick(3, "command", n)])
 	case 8:
-		_, _ = s.service.Approve(ctx, server.Approval{Pipeline: "shop", Stage: "east", Deployment: number, By: "bob", Reject: true})
+		_, _ = s.service.Approve(ctx, service.Approval{Pipeline: "shop", Stage: "east", Deployment: number, By: "bob", Reject: true})
 	default:
 		if all, err := s.log.Deployments(ctx, journal.DeploymentQuery{Pipeline: "shop"}); err == nil {
 			s.approve(all)
@@ -232,7 +232,7 @@ func (s returning) relieve(all []journal.Deployment) {
 		}
 		for _, stage := range []string{"lab", "mid", "east", "west"} {
 			if d.Status == pipeline.StatusActive {
-				_ = s.service.Command(s.t.Context(), server.Ref{Pipeline: "shop", Number: d.Number}, server.Command{Kind: "resume", Target: stage, By: "ana"})
+				_ = s.service.Command(s.t.Context(), service.Ref{Pipeline: "shop", Number: d.Number}, service.Command{Kind: "resume", Target: stage, By: "ana"})
 			}
 		}
 	}

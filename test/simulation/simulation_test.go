@@ -27,7 +27,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/sqlite"
 	"github.com/waybill-dev/waybill/internal/store"
 )
@@ -116,7 +116,7 @@ type simulation struct {
 	t       *testing.T
 	fate    fate
 	log     *ledger.Ledger
-	service *server.Service
+	service *service.Service
 	blobs   blob.Store
 	fleet   *fleet
 	seen    *observer
@@ -144,7 +144,7 @@ func newSimulationOf(t *testing.T, f fate, d pipeline.Definition) *simulation {
 		t.Fatal(err)
 	}
 	s := &simulation{t: t, fate: f, log: ledger.New(driver, ledger.Options{}), clock: clock, blobs: blobs}
-	s.service = server.NewService(s.log.NewWaiter(), nil, server.ServiceOptions{})
+	s.service = service.New(s.log.NewWaiter(), nil, service.Options{})
 	s.fleet = newFleet(f, s.log)
 	s.apply(d)
 	s.seen = newObserver(t, s.log, s.fleet)
@@ -234,7 +234,7 @@ func (s *simulation) register(label string) {
 
 // apply puts a definition in force, and reports whether it was accepted.
 func (s *simulation) apply(d pipeline.Definition) bool {
-	_, err := s.service.Apply(s.t.Context(), server.Proposal{Definition: d, Yes: true})
+	_, err := s.service.Apply(s.t.Context(), service.Proposal{Definition: d, Yes: true})
 	return err == nil
 }
 
@@ -337,7 +337,7 @@ func (s *simulation) meddle() {
 
 // command asks for something, which may be refused.
 func (s *simulation) command(number int64, kind string) {
-	_ = s.service.Command(s.t.Context(), server.Ref{Pipeline: "shop", Number: number}, server.Command{Kind: kind, By: "ana"}) // a refusal is an answer
+	_ = s.service.Command(s.t.Context(), service.Ref{Pipeline: "shop", Number: number}, service.Command{Kind: kind, By: "ana"}) // a refusal is an answer
 }
 
 // help retries what has failed and resumes what is held.

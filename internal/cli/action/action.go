@@ -15,8 +15,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func Command(a *cmdline.App) *cobra.Command {
@@ -28,7 +29,7 @@ func Command(a *cmdline.App) *cobra.Command {
 
 // listActionsFlags are the flags of `waybill action list`.
 type listActionsFlags struct {
-	query        server.ActionsInput
+	query        operation.ActionsInput
 	since, until string
 }
 
@@ -105,9 +106,9 @@ func (f *listActionsFlags) read(now time.Time) error {
 }
 
 type listActionsOptions struct {
-	Log        server.Caller
+	Log        operation.Caller
 	Deployment string // "": actions of all deployments, and those of none
-	Query      server.ActionsInput
+	Query      operation.ActionsInput
 	Out        show.Printer
 	Now        func() time.Time
 }
@@ -121,7 +122,7 @@ func runListActions(ctx context.Context, o listActionsOptions) error {
 		}
 		o.Query.Pipeline, o.Query.Deployment = ref.Pipeline, ref.Number
 	}
-	found, err := server.ListActions.Call(ctx, o.Log, o.Query)
+	found, err := operation.ListActions.Call(ctx, o.Log, o.Query)
 	if err != nil {
 		return err
 	}
@@ -142,7 +143,7 @@ func actionShowCommand(a *cmdline.App) *cobra.Command {
 }
 
 type showActionOptions struct {
-	Actions server.Caller
+	Actions operation.Caller
 	ID      action.ID
 	Out     show.Printer
 	Now     func() time.Time
@@ -150,16 +151,16 @@ type showActionOptions struct {
 
 // runShowAction prints one action.
 func runShowAction(ctx context.Context, o showActionOptions) error {
-	x, err := server.GetAction.Call(ctx, o.Actions, server.ActionPath{ID: o.ID.String()})
+	x, err := operation.GetAction.Call(ctx, o.Actions, operation.ActionPath{ID: o.ID.String()})
 	if err != nil {
 		return err
 	}
 	lines := show.Action(x, o.Now())
-	if _, _, kept := server.KeptOutput(x.Output); kept {
-		seen, err := server.ReadExchange.Call(
+	if _, _, kept := service.KeptOutput(x.Output); kept {
+		seen, err := operation.ReadExchange.Call(
 			ctx,
 			o.Actions,
-			server.ExchangeInput{ActionPath: server.ActionPath{ID: o.ID.String()}, Attempt: x.Thread.Attempt},
+			operation.ExchangeInput{ActionPath: operation.ActionPath{ID: o.ID.String()}, Attempt: x.Thread.Attempt},
 		)
 		if err != nil {
 			return fmt.Errorf("read what the step has printed: %w", err)

@@ -10,8 +10,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/clitest"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // notify is the tests' action in a status.
@@ -26,7 +27,7 @@ func notify(t *testing.T, status action.Status) queue.ActionState {
 func TestListActionsOfADeployment(t *testing.T) {
 	t.Parallel()
 	f, o := &actionLog{actions: []queue.ActionState{notify(t, action.Queued)}, Log: clitest.Log{Recent: []journal.Deployment{{Pipeline: "greeter", Number: 7}}}}, clitest.NewOutput(clitest.AsText)
-	err := runListActions(t.Context(), listActionsOptions{Log: f, Deployment: "greeter", Query: server.ActionsInput{Handler: "step"}, Out: o.Printer, Now: clitest.Noon})
+	err := runListActions(t.Context(), listActionsOptions{Log: f, Deployment: "greeter", Query: operation.ActionsInput{Handler: "step"}, Out: o.Printer, Now: clitest.Noon})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +38,7 @@ func TestListActionsOfADeployment(t *testing.T) {
 
 func TestListActionsFlags(t *testing.T) {
 	t.Parallel()
-	flags := listActionsFlags{query: server.ActionsInput{Status: []string{"RUNNING", "retries_exhausted"}, Parent: clitest.SomeAction}, since: "24h", until: "2026-02-28T00:00:00Z"}
+	flags := listActionsFlags{query: operation.ActionsInput{Status: []string{"RUNNING", "retries_exhausted"}, Parent: clitest.SomeAction}, since: "24h", until: "2026-02-28T00:00:00Z"}
 	if err := flags.read(clitest.Noon()); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func TestListActionsFlags(t *testing.T) {
 	if err := flags.read(clitest.Noon()); err != nil || len(flags.query.Status) != 2 {
 		t.Errorf("read twice, the flags name %v, %v", flags.query.Status, err)
 	}
-	for name, wrong := range map[string]listActionsFlags{"status": {query: server.ActionsInput{Status: []string{"lost"}}}, "id": {query: server.ActionsInput{After: "7"}}, "since": {since: "yesterday"}, "until": {until: "x"}} {
+	for name, wrong := range map[string]listActionsFlags{"status": {query: operation.ActionsInput{Status: []string{"lost"}}}, "id": {query: operation.ActionsInput{After: "7"}}, "since": {since: "yesterday"}, "until": {until: "x"}} {
 		if err := wrong.read(clitest.Noon()); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: %v, want it refused", name, err)
 		}
@@ -62,7 +63,7 @@ func TestWatchActionEndsWithTheActionsEnd(t *testing.T) {
 		status action.Status
 		code   fault.Code
 	}{{action.Successful, ""}, {action.Canceled, fault.Canceled}, {action.Failed, fault.Failed}, {action.RetriesExhausted, fault.Failed}} {
-		f, o := &actionLog{action: server.ActionView{ActionState: notify(t, c.status)}, events: []action.Event{
+		f, o := &actionLog{action: service.ActionView{ActionState: notify(t, c.status)}, events: []action.Event{
 			{Seq: 1, Status: action.Running, Source: "host-a/1", At: clitest.Noon()}, {Seq: 2, Status: c.status, At: clitest.Noon()}}}, clitest.NewOutput(clitest.AsText)
 		f.action.Output = []byte(`{"text":"sent"}`)
 		err := watchAction(t.Context(), f, clitest.AnAction(t), o.Printer)
@@ -81,7 +82,7 @@ func TestWatchActionEndsWithTheActionsEnd(t *testing.T) {
 
 func TestWatchActionPrintsEventsAsJSON(t *testing.T) {
 	t.Parallel()
-	f, o := &actionLog{action: server.ActionView{ActionState: notify(t, action.Queued)}, events: []action.Event{{Seq: 1, Status: action.Running}, {Seq: 2, Status: action.Failed}}}, clitest.NewOutput(clitest.AsJSON)
+	f, o := &actionLog{action: service.ActionView{ActionState: notify(t, action.Queued)}, events: []action.Event{{Seq: 1, Status: action.Running}, {Seq: 2, Status: action.Failed}}}, clitest.NewOutput(clitest.AsJSON)
 	if err := watchAction(t.Context(), f, clitest.AnAction(t), o.Printer); !fault.Is(err, fault.Failed) {
 		t.Errorf("ended with %v", err)
 	}
@@ -92,11 +93,11 @@ func TestWatchActionPrintsEventsAsJSON(t *testing.T) {
 
 func TestAddAction(t *testing.T) {
 	t.Parallel()
-	stored := server.AddedAction{ActionState: notify(t, action.Queued), Created: true}
-	again := server.AddedAction{ActionState: notify(t, action.Running)}
-	over := server.AddedAction{ActionState: notify(t, action.Successful)}
+	stored := service.AddedAction{ActionState: notify(t, action.Queued), Created: true}
+	again := service.AddedAction{ActionState: notify(t, action.Running)}
+	over := service.AddedAction{ActionState: notify(t, action.Successful)}
 	for name, c := range map[string]struct {
-		made     server.AddedAction
+		made     service.AddedAction
 		out, err string
 	}{
 		"stored":    {stored, clitest.SomeAction + "\n", clitest.IdleWarning},
@@ -105,7 +106,7 @@ func TestAddAction(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, o := &actionLog{added: c.made}, clitest.NewOutput(clitest.AsText)
-			order := server.AddActionInput{Body: server.AddActionBody{Handler: "notify", Parameters: server.Parameters{RawMessage: []byte(`{"team":"web"}`)}}}
+			order := operation.AddActionInput{Body: operation.AddActionBody{Handler: "notify", Parameters: operation.Parameters{RawMessage: []byte(`{"team":"web"}`)}}}
 			err := runAddAction(t.Context(), addActionOptions{Actions: f, Order: order, Then: afterAdding{Actions: f, Idle: clitest.Idle, Out: o.Printer}})
 			if err != nil {
 				t.Fatal(err)
@@ -118,14 +119,14 @@ func TestAddAction(t *testing.T) {
 
 func TestAddActionAsJSONAndWatched(t *testing.T) {
 	t.Parallel()
-	f, o := &actionLog{added: server.AddedAction{ActionState: notify(t, action.Queued), Created: true}}, clitest.NewOutput(clitest.AsJSON)
+	f, o := &actionLog{added: service.AddedAction{ActionState: notify(t, action.Queued), Created: true}}, clitest.NewOutput(clitest.AsJSON)
 	if err := runAddAction(t.Context(), addActionOptions{Actions: f, Then: afterAdding{Actions: f, Idle: clitest.Idle, Out: o.Printer}}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(o.Printed.String(), `"created": true`) || o.Warned.Len() > 0 {
 		t.Errorf("printed %q and %q", o.Printed.String(), o.Warned.String())
 	}
-	f.events, f.action = []action.Event{{Status: action.Canceled, At: clitest.Noon()}}, server.ActionView{ActionState: notify(t, action.Canceled)}
+	f.events, f.action = []action.Event{{Status: action.Canceled, At: clitest.Noon()}}, service.ActionView{ActionState: notify(t, action.Canceled)}
 	o = clitest.NewOutput(clitest.AsText)
 	err := runRetryAction(t.Context(), retryActionOptions{Actions: f, ID: clitest.AnAction(t), Then: afterAdding{Actions: f, Watch: true, Idle: clitest.Busy, Out: o.Printer}})
 	clitest.WantFault(t, err, fault.Canceled, "was canceled", "")
@@ -138,7 +139,7 @@ func TestAddActionAsJSONAndWatched(t *testing.T) {
 func TestAddFlags(t *testing.T) {
 	t.Parallel()
 	good := func() addFlags {
-		return addFlags{parameters: []string{"team=web"}, priority: 10, at: "2h", order: server.AddActionInput{Body: server.AddActionBody{OnConflict: "return"}}}
+		return addFlags{parameters: []string{"team=web"}, priority: 10, at: "2h", order: operation.AddActionInput{Body: operation.AddActionBody{OnConflict: "return"}}}
 	}
 	flags := good()
 	if err := flags.read(clitest.Noon()); err != nil || *flags.order.Body.Priority != 10 || !flags.order.Body.At.Equal(clitest.Noon().Add(2*time.Hour)) || string(flags.order.Body.Parameters.RawMessage) != `{"team":"web"}` {
@@ -160,7 +161,7 @@ func TestAddFlags(t *testing.T) {
 func TestCancelAction(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[action.Status]string{action.Canceled: "canceled", action.Running: "asked to stop"} {
-		f, o := &actionLog{action: server.ActionView{ActionState: notify(t, status)}}, clitest.NewOutput(clitest.AsText)
+		f, o := &actionLog{action: service.ActionView{ActionState: notify(t, status)}}, clitest.NewOutput(clitest.AsText)
 		if err := runCancelAction(t.Context(), cancelActionOptions{Actions: f, ID: clitest.AnAction(t), Out: o.Printer}); err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +172,7 @@ func TestCancelAction(t *testing.T) {
 
 func TestSnoozeAction(t *testing.T) {
 	t.Parallel()
-	f, o := &actionLog{action: server.ActionView{ActionState: notify(t, action.Backoff)}}, clitest.NewOutput(clitest.AsText)
+	f, o := &actionLog{action: service.ActionView{ActionState: notify(t, action.Backoff)}}, clitest.NewOutput(clitest.AsText)
 	options := snoozeActionOptions{Actions: f, ID: clitest.AnAction(t), Until: "2h", Out: o.Printer, Now: clitest.Noon}
 	if err := runSnoozeAction(t.Context(), options); err != nil {
 		t.Fatal(err)
@@ -232,7 +233,7 @@ func TestReplay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, o := &actionLog{replays: c.replays}, clitest.NewOutput(clitest.AsText)
-			err := runReplay(t.Context(), replayOptions{Actions: f, Order: server.ReplayOrder{DryRun: c.dry}, Progress: true, Out: o.Printer})
+			err := runReplay(t.Context(), replayOptions{Actions: f, Order: service.ReplayOrder{DryRun: c.dry}, Progress: true, Out: o.Printer})
 			if err != nil || len(f.Calls) != c.calls {
 				t.Errorf("%v after %v", err, f.Calls)
 			}
@@ -245,7 +246,7 @@ func TestAnInterruptedReplayPrintsHowToResume(t *testing.T) {
 	t.Parallel()
 	id := clitest.AnAction(t)
 	f, o := &actionLog{replays: []queue.Replayed{replayed(id, action.ID{}, 900, 0), replayed(id, id, 500, 500)}}, clitest.NewOutput(clitest.AsJSON)
-	order := server.ReplayOrder{Status: []string{"failed"}, Handler: "notify", Since: clitest.Noon().UTC(), Until: clitest.Noon().UTC().Add(time.Hour)}
+	order := service.ReplayOrder{Status: []string{"failed"}, Handler: "notify", Since: clitest.Noon().UTC(), Until: clitest.Noon().UTC().Add(time.Hour)}
 	clitest.WantFault(t, runReplay(t.Context(), replayOptions{Actions: f, Order: order, Progress: true, Out: o.Printer}), fault.LedgerUnavailable, "", "")
 	o.Want(t, "", "waybill: 500 of 900 were looked at; resume with\n  waybill action replay --resume "+clitest.SomeAction+
 		" --status failed --handler notify --since "+clitest.Noon().UTC().Format(time.RFC3339)+" --until "+clitest.Noon().UTC().Add(time.Hour).Format(time.RFC3339)+"\n")
@@ -253,7 +254,7 @@ func TestAnInterruptedReplayPrintsHowToResume(t *testing.T) {
 
 func TestReplayFlags(t *testing.T) {
 	t.Parallel()
-	flags := replayFlags{resume: clitest.SomeAction, since: "2h", order: server.ReplayOrder{Status: []string{"failed"}}}
+	flags := replayFlags{resume: clitest.SomeAction, since: "2h", order: service.ReplayOrder{Status: []string{"failed"}}}
 	if err := flags.read(clitest.Noon()); err != nil || flags.order.ID != clitest.AnAction(t) || !flags.order.Since.Equal(clitest.Noon().Add(-2*time.Hour)) || !flags.order.Until.IsZero() {
 		t.Errorf("%+v, %v", flags.order, err)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // addFlags are the flags of `waybill action add`.
@@ -24,7 +24,7 @@ type addFlags struct {
 	priority   int
 	watch      bool
 	timeout    time.Duration // limit of watching; 0: none
-	order      server.AddActionInput
+	order      operation.AddActionInput
 }
 
 func actionAddCommand(a *cmdline.App) *cobra.Command {
@@ -112,14 +112,14 @@ func readAssignments(flag, word string, given []string) (json.RawMessage, error)
 }
 
 type addActionOptions struct {
-	Actions server.Caller
-	Order   server.AddActionInput
+	Actions operation.Caller
+	Order   operation.AddActionInput
 	Then    afterAdding
 }
 
 // runAddAction stores an action, and shows it when that is wanted.
 func runAddAction(ctx context.Context, o addActionOptions) error {
-	made, err := server.AddAction.Call(ctx, o.Actions, o.Order)
+	made, err := operation.AddAction.Call(ctx, o.Actions, o.Order)
 	if err != nil {
 		return err
 	}

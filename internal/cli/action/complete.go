@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
 )
 
 func everyAction(action.Status) bool { return true }
@@ -20,8 +20,8 @@ func completeActions(a *cmdline.App, wanted func(action.Status) bool) cmdline.Co
 	})
 }
 
-func actionIDs(ctx context.Context, log server.Caller, wanted func(action.Status) bool) ([]string, error) {
-	found, err := server.ListActions.Call(ctx, log, server.ActionsInput{Limit: 10 * cmdline.ListLimit})
+func actionIDs(ctx context.Context, log operation.Caller, wanted func(action.Status) bool) ([]string, error) {
+	found, err := operation.ListActions.Call(ctx, log, operation.ActionsInput{Limit: 10 * cmdline.ListLimit})
 	var ids []string
 	for _, x := range found {
 		if wanted(x.Thread.Status) && len(ids) < cmdline.ListLimit {

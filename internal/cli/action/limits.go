@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func actionLimitsCommand(a *cmdline.App) *cobra.Command {
@@ -48,23 +48,23 @@ type limitsFlags struct {
 }
 
 // commands returns what the flags ask for, in a fixed order.
-func (f limitsFlags) commands() []server.LaneInput {
-	var wanted []server.LaneInput
-	add := func(lane string, command server.LimitBody) {
+func (f limitsFlags) commands() []operation.LaneInput {
+	var wanted []operation.LaneInput
+	add := func(lane string, command operation.LimitBody) {
 		if lane != "" {
-			wanted = append(wanted, server.LaneInput{Lane: lane, Body: command})
+			wanted = append(wanted, operation.LaneInput{Lane: lane, Body: command})
 		}
 	}
-	add(f.pause, server.LimitBody{Command: "pause", For: action.Duration(f.pauseFor)})
-	add(f.resume, server.LimitBody{Command: "resume"})
-	add(f.enable, server.LimitBody{Command: "enable"})
-	add(f.reset, server.LimitBody{Command: "reset"})
+	add(f.pause, operation.LimitBody{Command: "pause", For: action.Duration(f.pauseFor)})
+	add(f.resume, operation.LimitBody{Command: "resume"})
+	add(f.enable, operation.LimitBody{Command: "enable"})
+	add(f.reset, operation.LimitBody{Command: "reset"})
 	return wanted
 }
 
 type limitsOptions struct {
-	Lanes    server.Caller
-	Commands []server.LaneInput
+	Lanes    operation.Caller
+	Commands []operation.LaneInput
 	Out      show.Printer
 	Now      func() time.Time
 }
@@ -72,11 +72,11 @@ type limitsOptions struct {
 // runLimits carries out the commands, then prints the lanes that have a limiter.
 func runLimits(ctx context.Context, o limitsOptions) error {
 	for _, c := range o.Commands {
-		if _, err := server.ChangeLimit.Call(ctx, o.Lanes, c); err != nil {
+		if _, err := operation.ChangeLimit.Call(ctx, o.Lanes, c); err != nil {
 			return err
 		}
 	}
-	limits, err := server.ListLimits.Call(ctx, o.Lanes, server.Nothing{})
+	limits, err := operation.ListLimits.Call(ctx, o.Lanes, operation.Nothing{})
 	if err != nil {
 		return err
 	}
@@ -89,8 +89,8 @@ func completeLimits(a *cmdline.App) cmdline.Completer {
 	return cmdline.FromLog(a, func(ctx context.Context, s *assembly.Session, _ []string) ([]string, error) { return laneNames(ctx, s) })
 }
 
-func laneNames(ctx context.Context, log server.Caller) ([]string, error) {
-	limits, err := server.ListLimits.Call(ctx, log, server.Nothing{})
+func laneNames(ctx context.Context, log operation.Caller) ([]string, error) {
+	limits, err := operation.ListLimits.Call(ctx, log, operation.Nothing{})
 	var lanes []string
 	for _, l := range limits {
 		lanes = append(lanes, l.Key+"\t"+l.State)

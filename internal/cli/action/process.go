@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/file"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func ProcessCommand(a *cmdline.App) *cobra.Command {
@@ -38,7 +38,7 @@ func processListCommand(a *cmdline.App) *cobra.Command {
 
 type listProcessesOptions struct {
 	Processes interface {
-		ListProcesses(context.Context) ([]server.ProcessOffering, error)
+		ListProcesses(context.Context) ([]service.ProcessOffering, error)
 	}
 	Out show.Printer
 }
@@ -69,7 +69,7 @@ func processShowCommand(a *cmdline.App) *cobra.Command {
 
 type showProcessOptions struct {
 	Processes interface {
-		ShowProcess(ctx context.Context, id string) (server.ProcessOffering, error)
+		ShowProcess(ctx context.Context, id string) (service.ProcessOffering, error)
 	}
 	ID  string
 	Out show.Printer
@@ -145,7 +145,7 @@ func readInputs(a *cmdline.App, inputs []string, all string) (json.RawMessage, e
 
 type executeOptions struct {
 	Processes interface {
-		RunProcess(ctx context.Context, id string, inputs json.RawMessage, by string) (server.AddedAction, error)
+		RunProcess(ctx context.Context, id string, inputs json.RawMessage, by string) (service.AddedAction, error)
 	}
 	ID     string
 	Inputs json.RawMessage

@@ -12,13 +12,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // replayFlags are the flags of `waybill action replay`.
 type replayFlags struct {
 	since, until, resume string
-	order                server.ReplayOrder
+	order                service.ReplayOrder
 }
 
 func actionReplayCommand(a *cmdline.App) *cobra.Command {
@@ -81,8 +82,8 @@ func (f *replayFlags) read(now time.Time) (err error) {
 }
 
 type replayOptions struct {
-	Actions  server.Caller
-	Order    server.ReplayOrder
+	Actions  operation.Caller
+	Order    service.ReplayOrder
 	Progress bool // print how far it is; a person waits for it
 	Out      show.Printer
 }
@@ -123,10 +124,10 @@ func runReplay(ctx context.Context, o replayOptions) error {
 }
 
 // replaySteps steps through the range, and leaves the replay's id and its position in the order.
-func replaySteps(ctx context.Context, actions server.Caller, order *server.ReplayOrder, each func(replayReport)) (replayReport, error) {
+func replaySteps(ctx context.Context, actions operation.Caller, order *service.ReplayOrder, each func(replayReport)) (replayReport, error) {
 	report := replayReport{DryRun: order.DryRun}
 	for {
-		step, err := server.ReplayActions.Call(ctx, actions, server.ReplayInput{Body: *order})
+		step, err := operation.ReplayActions.Call(ctx, actions, operation.ReplayInput{Body: *order})
 		if err != nil {
 			return report, err
 		}
@@ -142,7 +143,7 @@ func replaySteps(ctx context.Context, actions server.Caller, order *server.Repla
 }
 
 // replayLine returns the command line that continues a replay.
-func replayLine(o server.ReplayOrder) string {
+func replayLine(o service.ReplayOrder) string {
 	words := []string{"waybill action replay --resume", o.ID.String()}
 	for _, s := range o.Status {
 		words = append(words, "--status", s)

@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
 )
 
 func actionSchedulesCommand(a *cmdline.App) *cobra.Command {
@@ -28,13 +28,13 @@ in the schedule's time zone. Conductors make their actions.`,
 }
 
 type schedulesOptions struct {
-	Schedules server.Caller
+	Schedules operation.Caller
 	Out       show.Printer
 }
 
 // runSchedules prints the schedules of the configuration in force.
 func runSchedules(ctx context.Context, o schedulesOptions) error {
-	views, err := server.ListSchedules.Call(ctx, o.Schedules, server.Nothing{})
+	views, err := operation.ListSchedules.Call(ctx, o.Schedules, operation.Nothing{})
 	if err != nil {
 		return err
 	}

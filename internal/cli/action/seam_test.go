@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/clitest"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // actionRuns holds the commands that query the log, with the least that they need.
@@ -61,7 +61,7 @@ func actionRuns(id action.ID) clitest.Runs[*actionLog] {
 func TestActionsReturnTheLogsErrors(t *testing.T) {
 	t.Parallel()
 	actionRuns(clitest.AnAction(t)).WantErrors(t, func() *actionLog {
-		return &actionLog{Log: clitest.Log{Err: clitest.ErrAway}, processes: make([]server.ProcessOffering, 1)}
+		return &actionLog{Log: clitest.Log{Err: clitest.ErrAway}, processes: make([]service.ProcessOffering, 1)}
 	}, func(f *actionLog) []string { return f.Calls })
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
 )
 
 func actionCancelCommand(a *cmdline.App) *cobra.Command {
@@ -31,14 +31,14 @@ happened by then remains. A step of a deployment is canceled with its deployment
 }
 
 type cancelActionOptions struct {
-	Actions server.Caller
+	Actions operation.Caller
 	ID      action.ID
 	Out     show.Printer
 }
 
 // runCancelAction ends an action, or asks its attempt to stop.
 func runCancelAction(ctx context.Context, o cancelActionOptions) error {
-	state, err := server.CancelAction.Call(ctx, o.Actions, server.ActionPath{ID: o.ID.String()})
+	state, err := operation.CancelAction.Call(ctx, o.Actions, operation.ActionPath{ID: o.ID.String()})
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ now. It costs no attempt. A step of a deployment is held with its deployment.`,
 }
 
 type snoozeActionOptions struct {
-	Actions server.Caller
+	Actions operation.Caller
 	ID      action.ID
 	Until   string // a time, or a duration from now
 	Out     show.Printer
@@ -86,10 +86,10 @@ func runSnoozeAction(ctx context.Context, o snoozeActionOptions) error {
 	if err != nil {
 		return err
 	}
-	state, err := server.SnoozeAction.Call(
+	state, err := operation.SnoozeAction.Call(
 		ctx,
 		o.Actions,
-		server.SnoozeInput{ActionPath: server.ActionPath{ID: o.ID.String()}, Body: server.SnoozeBody{Until: until}},
+		operation.SnoozeInput{ActionPath: operation.ActionPath{ID: o.ID.String()}, Body: operation.SnoozeBody{Until: until}},
 	)
 	if err != nil {
 		return err

@@ -12,7 +12,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func actionWatchCommand(a *cmdline.App) *cobra.Command {
@@ -38,13 +39,13 @@ with status 124.`,
 
 // actionWatcher reads an action and follows its events.
 type actionWatcher interface {
-	server.Caller
+	operation.Caller
 	FollowAction(ctx context.Context, id action.ID, after int, each func(action.Event) error, end func() error) error
 }
 
 // watchAction prints an action's events until it has ended. The error is how it ended, unless it succeeded.
 func watchAction(ctx context.Context, actions actionWatcher, id action.ID, out show.Printer) error {
-	x, err := server.GetAction.Call(ctx, actions, server.ActionPath{ID: id.String()})
+	x, err := operation.GetAction.Call(ctx, actions, operation.ActionPath{ID: id.String()})
 	if err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func watchAction(ctx context.Context, actions actionWatcher, id action.ID, out s
 			return out.Line(e)
 		}
 		if e.Status == action.Successful { // the output is known now
-			if x, err = server.GetAction.Call(ctx, actions, server.ActionPath{ID: id.String()}); err != nil {
+			if x, err = operation.GetAction.Call(ctx, actions, operation.ActionPath{ID: id.String()}); err != nil {
 				return err
 			}
 		}
@@ -111,14 +112,14 @@ id. The ended one stays what it is. A step of a deployment is retried with its d
 }
 
 type retryActionOptions struct {
-	Actions server.Caller
+	Actions operation.Caller
 	ID      action.ID
 	Then    afterAdding
 }
 
 // runRetryAction makes a new action like an ended one.
 func runRetryAction(ctx context.Context, o retryActionOptions) error {
-	made, err := server.RetryAction.Call(ctx, o.Actions, server.ActionPath{ID: o.ID.String()})
+	made, err := operation.RetryAction.Call(ctx, o.Actions, operation.ActionPath{ID: o.ID.String()})
 	if err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func newAfterAdding(a *cmdline.App, s *assembly.Session, watch bool, timeout tim
 }
 
 // Run prints the id of an action that was stored, or that an earlier command has stored, and watches it.
-func (o afterAdding) run(ctx context.Context, made server.AddedAction) error {
+func (o afterAdding) run(ctx context.Context, made service.AddedAction) error {
 	if !o.Watch && o.Out.JSON {
 		return o.Out.Document(made)
 	}

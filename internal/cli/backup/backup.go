@@ -10,7 +10,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // Command returns `waybill backup`.
@@ -29,7 +29,7 @@ A log on PostgreSQL is backed up with pg_dump; the command is printed.`,
 				return err
 			}
 			took := time.Duration(made.Seconds * float64(time.Second)).Round(time.Millisecond)
-			return a.Printer().Answer(made, fmt.Sprintf("backed up %s to %s: %s in %s", made.Log, made.File, server.Size(made.Bytes), took))
+			return a.Printer().Answer(made, fmt.Sprintf("backed up %s to %s: %s in %s", made.Log, made.File, service.Size(made.Bytes), took))
 		},
 	}
 }

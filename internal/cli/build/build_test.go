@@ -17,10 +17,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/clitest"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/client"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service/buildview"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
@@ -136,9 +139,9 @@ func TestBuildLog(t *testing.T) {
 // logServer is a server with the log of one build.
 type logServer struct{ calls []string }
 
-func (l *logServer) BuildLines(_ context.Context, id string, in server.BuildLogRange, each func(server.BuildLine) error) error {
+func (l *logServer) BuildLines(_ context.Context, id string, in client.BuildLogRange, each func(buildview.Line) error) error {
 	l.calls = append(l.calls, "lines "+id+" "+in.Step)
-	for _, line := range []server.BuildLine{{Step: "test/unit", Text: "one, ", Partial: true}, {Step: "test/unit", Text: "two"}, {Step: "test/vet", Text: "three"}} {
+	for _, line := range []buildview.Line{{Step: "test/unit", Text: "one, ", Partial: true}, {Step: "test/unit", Text: "two"}, {Step: "test/vet", Text: "three"}} {
 		if err := each(line); err != nil {
 			return err
 		}
@@ -146,9 +149,9 @@ func (l *logServer) BuildLines(_ context.Context, id string, in server.BuildLogR
 	return nil
 }
 
-func (l *logServer) FollowBuild(_ context.Context, id, step string, each func(server.BuildLine) error) error {
+func (l *logServer) FollowBuild(_ context.Context, id, step string, each func(buildview.Line) error) error {
 	l.calls = append(l.calls, "follow "+id+" "+step)
-	for _, line := range []server.BuildLine{{Step: "a/b", Text: "one, ", Partial: true}, {Step: "c/d", Text: "other"}, {Step: "a/b", Text: "two"}} {
+	for _, line := range []buildview.Line{{Step: "a/b", Text: "one, ", Partial: true}, {Step: "c/d", Text: "other"}, {Step: "a/b", Text: "two"}} {
 		if err := each(line); err != nil {
 			return err
 		}
@@ -161,25 +164,27 @@ func (l *logServer) BuildEntries(_ context.Context, id, step string, _ bool, eac
 	return each(build.Entry{Text: []byte("\x1b]raw"), Marks: build.Marks{Unended: true}})
 }
 
-func (l *logServer) Build(context.Context, string) (server.BuildView, error) {
-	return server.BuildView{}, fault.New(fault.Internal, "it has a log")
+func (l *logServer) Build(context.Context, string) (operation.BuildView, error) {
+	return operation.BuildView{}, fault.New(fault.Internal, "it has a log")
 }
 
 // silentServer is a server with a build that has printed nothing.
 type silentServer struct {
 	logServer
-	view server.BuildView
+	view operation.BuildView
 }
 
-func (s *silentServer) BuildLines(_ context.Context, _ string, in server.BuildLogRange, _ func(server.BuildLine) error) error {
+func (s *silentServer) BuildLines(_ context.Context, _ string, in client.BuildLogRange, _ func(buildview.Line) error) error {
 	if in.Step == "" {
 		return nil
 	}
-	_, err := server.BuildStep(s.view.Plan, in.Step)
+	_, err := buildview.FindStep(s.view.Plan, in.Step)
 	return err
 }
 
-func (s *silentServer) Build(context.Context, string) (server.BuildView, error) { return s.view, nil }
+func (s *silentServer) Build(context.Context, string) (operation.BuildView, error) {
+	return s.view, nil
+}
 
 // TestTheLogOfABuildThatNeverRanSaysWhy: on the standard error, with the exit status of what became of it.
 func TestTheLogOfABuildThatNeverRanSaysWhy(t *testing.T) {
@@ -255,7 +260,7 @@ func TestALongLineIsPrintedInPieces(t *testing.T) {
 	o := clitest.NewOutput(clitest.AsText)
 	p := logPrinter{out: o.Printer, bytes: o.Out, visible: func(text []byte) string { return string(text) }, named: true}
 	piece := strings.Repeat("x", pieceSize)
-	for _, line := range []server.BuildLine{{Step: "a/b", Text: piece, Partial: true}, {Step: "a/b", Text: "end"}, {Step: "a/b", Text: "next"}, {Step: "c/\x1b[2J\u202ed\n", Text: "of a folder that others have written"}} {
+	for _, line := range []buildview.Line{{Step: "a/b", Text: piece, Partial: true}, {Step: "a/b", Text: "end"}, {Step: "a/b", Text: "next"}, {Step: "c/\x1b[2J\u202ed\n", Text: "of a folder that others have written"}} {
 		if err := p.print(line); err != nil {
 			t.Fatal(err)
 		}
@@ -269,12 +274,12 @@ func TestALongLineIsPrintedInPieces(t *testing.T) {
 func TestALineIsShownWhileItGrows(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		lines []server.BuildLine
+		lines []buildview.Line
 		want  string
 	}{
-		"a prompt":        {[]server.BuildLine{{Step: "a/b", Text: "Password: ", Partial: true}, {Step: "a/b", Text: "thanks"}, {Step: "a/b", Text: "next"}}, "a/b | Password: thanks\na/b | next\n"},
-		"progress":        {[]server.BuildLine{{Step: "a/b", Text: "1%\r2%", Partial: true}, {Step: "a/b", Text: "\r3%", Partial: true}, {Step: "a/b", Text: "\rdone"}}, "a/b | 2%\r\x1b[Ka/b | 3%\r\x1b[Ka/b | done\n"},
-		"another between": {[]server.BuildLine{{Step: "a/b", Text: "1", Partial: true}, {Step: "c/d", Text: "x"}, {Step: "a/b", Text: "2", Partial: true}, {Step: "a/b", Text: "3"}}, "a/b | 1\nc/d | x\na/b | 12" + "3\n"},
+		"a prompt":        {[]buildview.Line{{Step: "a/b", Text: "Password: ", Partial: true}, {Step: "a/b", Text: "thanks"}, {Step: "a/b", Text: "next"}}, "a/b | Password: thanks\na/b | next\n"},
+		"progress":        {[]buildview.Line{{Step: "a/b", Text: "1%\r2%", Partial: true}, {Step: "a/b", Text: "\r3%", Partial: true}, {Step: "a/b", Text: "\rdone"}}, "a/b | 2%\r\x1b[Ka/b | 3%\r\x1b[Ka/b | done\n"},
+		"another between": {[]buildview.Line{{Step: "a/b", Text: "1", Partial: true}, {Step: "c/d", Text: "x"}, {Step: "a/b", Text: "2", Partial: true}, {Step: "a/b", Text: "3"}}, "a/b | 1\nc/d | x\na/b | 12" + "3\n"},
 	} {
 		o := clitest.NewOutput(clitest.AsText)
 		p := logPrinter{out: o.Printer, bytes: o.Out, visible: show.LogText(true), named: true, live: true}
@@ -337,7 +342,7 @@ func TestAServersBuildsLookLikeOnesOwn(t *testing.T) {
 	b.Kill()
 	api := httptest.NewServer(server.New(w.Service, server.Options{Token: "wb_home"}).Handler())
 	defer api.Close()
-	client := server.NewClient(api.URL, "wb_home", "ana")
+	client := client.New(api.URL, "wb_home", "ana")
 	shelf := buildShelf{roots: []results.Root{results.RootAt(w.Builds)}, path: func(name string) string { return name }}
 	whole := func(path string) string { return path }
 	for _, json := range []bool{clitest.AsText, clitest.AsJSON} {
@@ -385,7 +390,7 @@ func TestAServersBuildsLookLikeOnesOwn(t *testing.T) {
 // silentBuilds is a server on which no build ends.
 type silentBuilds struct{ *logServer }
 
-func (silentBuilds) FollowBuild(ctx context.Context, _, _ string, _ func(server.BuildLine) error) error {
+func (silentBuilds) FollowBuild(ctx context.Context, _, _ string, _ func(buildview.Line) error) error {
 	<-ctx.Done()
 	return ctx.Err()
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service/buildview"
 )
 
 func buildListCommand(a *cmdline.App) *cobra.Command {
-	var q server.BuildQuery
+	var q buildview.Query
 	var since, until string
 	c := &cobra.Command{
 		Use:   "list",
@@ -57,7 +57,7 @@ func buildListCommand(a *cmdline.App) *cobra.Command {
 
 type listBuildsOptions struct {
 	Server  buildServer // nil: the builds of this computer
-	Query   server.BuildQuery
+	Query   buildview.Query
 	Builds  buildShelf
 	Shorten func(string) string
 	Out     show.Printer
@@ -68,7 +68,7 @@ type listBuildsOptions struct {
 func runListBuilds(ctx context.Context, o listBuildsOptions) error {
 	var all []show.BuildSummary
 	switch {
-	case o.Server == nil && o.Query != server.BuildQuery{}:
+	case o.Server == nil && o.Query != buildview.Query{}:
 		return fault.New(fault.Invalid, "filters select builds of a server").WithHint("add --server ADDRESS")
 	case o.Server == nil:
 		all = o.Builds.summaries()
@@ -83,7 +83,7 @@ func runListBuilds(ctx context.Context, o listBuildsOptions) error {
 	}
 	if len(all) == 0 {
 		none := "no builds yet"
-		if o.Query != (server.BuildQuery{}) {
+		if o.Query != (buildview.Query{}) {
 			none = "no build fits"
 		}
 		return o.Out.Answer(show.Items(all), none)

@@ -11,8 +11,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/client"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
+	"github.com/waybill-dev/waybill/internal/service/buildview"
 )
 
 func buildLogCommand(a *cmdline.App) *cobra.Command {
@@ -83,10 +85,10 @@ type buildLogOptions struct {
 
 // buildLogServer reads the logs of builds on a server's machine.
 type buildLogServer interface {
-	FollowBuild(ctx context.Context, id, step string, each func(server.BuildLine) error) error
-	BuildLines(ctx context.Context, id string, in server.BuildLogRange, each func(server.BuildLine) error) error
+	FollowBuild(ctx context.Context, id, step string, each func(buildview.Line) error) error
+	BuildLines(ctx context.Context, id string, in client.BuildLogRange, each func(buildview.Line) error) error
 	BuildEntries(ctx context.Context, id, step string, follow bool, each func(build.Entry) error) error
-	Build(ctx context.Context, id string) (server.BuildView, error)
+	Build(ctx context.Context, id string) (operation.BuildView, error)
 }
 
 // runBuildLog prints the log of one step, or of every step in turn. When there is none, it says what became of the build.
@@ -129,7 +131,7 @@ func (o buildLogOptions) fromHere(ctx context.Context, lines *logPrinter, covers
 	}
 	steps := b.Plan.Steps
 	if o.Step != "" {
-		step, err := server.BuildStep(b.Plan, o.Step)
+		step, err := buildview.FindStep(b.Plan, o.Step)
 		if err != nil {
 			return err
 		}
@@ -143,7 +145,7 @@ func (o buildLogOptions) fromHere(ctx context.Context, lines *logPrinter, covers
 			case o.Raw:
 				return printRaw(o.Bytes, l.Entry)
 			}
-			return lines.print(server.LineOf(&steps[i], l))
+			return lines.print(buildview.LineOf(&steps[i], l))
 		}); err != nil {
 			return err
 		}
@@ -161,7 +163,7 @@ func (o buildLogOptions) fromServer(ctx context.Context, lines *logPrinter, cove
 			return printRaw(o.Bytes, e)
 		})
 	}
-	covered := func(line server.BuildLine) error {
+	covered := func(line buildview.Line) error {
 		if !covers(line.At) {
 			return nil
 		}
@@ -170,7 +172,7 @@ func (o buildLogOptions) fromServer(ctx context.Context, lines *logPrinter, cove
 	if o.Follow {
 		return o.Server.FollowBuild(ctx, o.Build, o.Step, covered)
 	}
-	return o.Server.BuildLines(ctx, o.Build, server.BuildLogRange{Step: o.Step, Since: o.Since, Before: o.Before}, covered)
+	return o.Server.BuildLines(ctx, o.Build, client.BuildLogRange{Step: o.Step, Since: o.Since, Before: o.Before}, covered)
 }
 
 // printRaw prints what the program printed.
@@ -194,7 +196,7 @@ type logPrinter struct {
 // pieceSize is the number of bytes of a line above which a piece is printed before the line is complete.
 const pieceSize = 64 << 10
 
-func (p *logPrinter) print(line server.BuildLine) error {
+func (p *logPrinter) print(line buildview.Line) error {
 	if p.out.JSON {
 		return p.out.Line(line)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service/buildview"
 )
 
 // buildOutcome is the result of a build and its steps.
@@ -23,7 +23,7 @@ type buildOutcome struct {
 func (o buildLogOptions) outcome(ctx context.Context) (b buildOutcome, err error) {
 	if o.Server != nil {
 		view, err := o.Server.Build(ctx, o.Build)
-		return buildOutcome{summaryFrom(view.BuildSummary), cmp.Or(view.Plan, &build.Plan{}), view.Done}, err
+		return buildOutcome{summaryFrom(view.Summary), cmp.Or(view.Plan, &build.Plan{}), view.Done}, err
 	}
 	d, _, err := showBuildOptions{Builds: o.Builds, Name: o.Build}.readHere()
 	return buildOutcome{d.BuildSummary, d.Plan, d.Updates}, err
@@ -57,7 +57,7 @@ func (o buildLogOptions) explainEmpty(ctx context.Context, missing error) error 
 // explain returns what became of a build or of one of its steps, and whether no program of it ran.
 func (b buildOutcome) explain(id, name string) (text string, status build.Status, empty bool) {
 	text, status = fmt.Sprintf("build %s: %s", id, statusLine(b.Status, b.Reason)), b.Status
-	if step, err := server.BuildStep(b.plan, name); err == nil && step.ID != 0 {
+	if step, err := buildview.FindStep(b.plan, name); err == nil && step.ID != 0 {
 		if last := b.last(step.ID); last.Status.Ended() {
 			text, status = b.stepLine(step), last.Status
 		}

@@ -23,7 +23,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs/otlp"
 	"github.com/waybill-dev/waybill/internal/results"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // builder returns what runs builds in this place and shows them on this command line.
@@ -44,7 +44,7 @@ func builder(a *cmdline.App) *local.Builder {
 			fmt.Fprintf(
 				a.Err,
 				"waiting up to %s until a reader has acknowledged the results; Ctrl-C ends this\n",
-				server.ShortDuration(limit),
+				service.ShortDuration(limit),
 			)
 		},
 		Terminated: func(ctx context.Context) bool { return errors.Is(context.Cause(ctx), lifecycle.ErrTerminated) },

@@ -13,7 +13,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
+	"github.com/waybill-dev/waybill/internal/service/buildview"
 )
 
 func buildSearchCommand(a *cmdline.App) *cobra.Command {
@@ -56,7 +57,7 @@ first, so narrow the search down.`,
 
 type buildSearchOptions struct {
 	Text, Build string
-	Query       server.BuildQuery
+	Query       buildview.Query
 	Limit       int
 	Out         show.Printer
 	Bytes       io.Writer
@@ -64,8 +65,8 @@ type buildSearchOptions struct {
 
 // logSearcher searches logs of builds; server.Client does.
 type logSearcher interface {
-	Build(ctx context.Context, id string) (server.BuildView, error)
-	SearchLogs(ctx context.Context, id, text string, q server.BuildQuery, limit int, each func(server.BuildLogEntry) error) error
+	Build(ctx context.Context, id string) (operation.BuildView, error)
+	SearchLogs(ctx context.Context, id, text string, q buildview.Query, limit int, each func(buildview.LogEntry) error) error
 }
 
 // stepNamer names the steps of builds.
@@ -91,7 +92,7 @@ func (n *stepNamer) name(ctx context.Context, id string, step int) string {
 
 // runBuildSearch prints each entry that is found as it is found: build, step, number of the line, text.
 func runBuildSearch(ctx context.Context, s logSearcher, o buildSearchOptions) error {
-	none := o.Query == server.BuildQuery{}
+	none := o.Query == buildview.Query{}
 	switch {
 	case o.Build != "" && !none:
 		return fault.New(fault.Invalid, "--project, --since and --until select builds, and build %s is named", o.Build)
@@ -101,7 +102,7 @@ func runBuildSearch(ctx context.Context, s logSearcher, o buildSearchOptions) er
 		return fault.New(fault.Invalid, "--limit %d: want 0 or more", o.Limit)
 	}
 	found, steps := 0, stepNamer{from: s}
-	err := s.SearchLogs(ctx, o.Build, o.Text, o.Query, o.Limit, func(e server.BuildLogEntry) error {
+	err := s.SearchLogs(ctx, o.Build, o.Text, o.Query, o.Limit, func(e buildview.LogEntry) error {
 		found++
 		if o.Out.JSON {
 			return o.Out.Line(e)

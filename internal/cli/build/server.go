@@ -12,12 +12,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/builder/local"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/client"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
+	"github.com/waybill-dev/waybill/internal/service/buildview"
 )
 
 // changesOf returns the server that --server names. Without one the error says how the same is done on this computer.
-func changesOf(a *cmdline.App, here string) (*server.Client, error) {
+func changesOf(a *cmdline.App, here string) (*client.Client, error) {
 	if address := a.Flags.Server; address != "" {
 		return buildClient(a, address), nil
 	}
@@ -25,7 +27,7 @@ func changesOf(a *cmdline.App, here string) (*server.Client, error) {
 }
 
 func buildRunCommand(a *cmdline.App) *cobra.Command {
-	var o server.NewBuild
+	var o service.NewBuild
 	var inputs, passwords, steps []string
 	var follow bool
 	var timeout time.Duration
@@ -105,7 +107,7 @@ func completeProjects(a *cmdline.App, c *cobra.Command, given []string) (words [
 }
 
 // begun answers with a new build, or follows it to its end, for as long as timeout says.
-func begun(ctx context.Context, a *cmdline.App, from *server.Client, made server.BuildSummary, follow bool, timeout time.Duration) error {
+func begun(ctx context.Context, a *cmdline.App, from *client.Client, made buildview.Summary, follow bool, timeout time.Duration) error {
 	if !follow {
 		return a.Printer().Answer(made, fmt.Sprintf("build %s: %s", made.ID, statusLine(made.Status, made.Reason)))
 	}
@@ -116,7 +118,7 @@ func begun(ctx context.Context, a *cmdline.App, from *server.Client, made server
 }
 
 // followNew prints what a new build prints, and how it has ended.
-func followNew(ctx context.Context, a *cmdline.App, from *server.Client, made server.BuildSummary) error {
+func followNew(ctx context.Context, a *cmdline.App, from *client.Client, made buildview.Summary) error {
 	out, terminal := a.Printer(), cmdline.OnTerminal(a.Out)
 	out.Note("build %s of %s", made.ID, made.Pipeline)
 	lines := logPrinter{out: out, bytes: show.Ungated(a.Out), visible: show.LogText(terminal), named: true, live: terminal}
@@ -179,7 +181,7 @@ of the new build says of every step why it is reused or runs again.`,
 			changes := buildClient(a, a.Flags.Server)
 			made, err := changes.RerunBuild(
 				c.Context(),
-				server.BuildRerun{ID: given[0], Passwords: values, Resume: resume, IdempotencyKey: rand.Text()},
+				service.BuildRerun{ID: given[0], Passwords: values, Resume: resume, IdempotencyKey: rand.Text()},
 			)
 			if err != nil {
 				return err

@@ -104,7 +104,7 @@ func (o showBuildOptions) readServer(ctx context.Context) (d show.BuildDocument,
 	if err != nil {
 		return d, nil, err
 	}
-	d.BuildSummary, d.Plan, d.Updates = summaryFrom(view.BuildSummary), view.Plan, map[int][]build.Update{}
+	d.BuildSummary, d.Plan, d.Updates = summaryFrom(view.Summary), view.Plan, map[int][]build.Update{}
 	d.Updates[0] = view.Done[0]
 	for i := range d.Plan.Steps { // those that have begun since are left out
 		id := d.Plan.Steps[i].ID

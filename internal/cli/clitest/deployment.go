@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // Busy reports that a process works on the log.
@@ -45,10 +45,10 @@ func Deployed(number, revision int64, status pipeline.Status) journal.Deployment
 }
 
 // Seen returns the views of deployments by their names.
-func Seen(all ...journal.Deployment) map[string]server.DeploymentView {
-	views := map[string]server.DeploymentView{}
+func Seen(all ...journal.Deployment) map[string]service.DeploymentView {
+	views := map[string]service.DeploymentView{}
 	for _, d := range all {
-		views[show.RefOf(d).String()] = server.DeploymentView{Deployment: d, State: pipeline.DeploymentState{Status: d.Status, Version: 1, EndedAt: d.EndedAt}, Now: Noon()}
+		views[show.RefOf(d).String()] = service.DeploymentView{Deployment: d, State: pipeline.DeploymentState{Status: d.Status, Version: 1, EndedAt: d.EndedAt}, Now: Noon()}
 	}
 	return views
 }
@@ -56,19 +56,19 @@ func Seen(all ...journal.Deployment) map[string]server.DeploymentView {
 // Ending is a log whose deployment has ended after some reads.
 type Ending struct {
 	*Log
-	After server.DeploymentView
+	After service.DeploymentView
 	From  int // the read that finds the end
 	reads int
 }
 
 // NewEnding returns a log whose deployment has ended at a read.
-func NewEnding(log *Log, from int, after server.DeploymentView) *Ending {
+func NewEnding(log *Log, from int, after service.DeploymentView) *Ending {
 	e := &Ending{Log: log, From: from, After: after}
 	log.Read = e.Deployment
 	return e
 }
 
-func (e *Ending) Deployment(ctx context.Context, ref server.Ref) (server.DeploymentView, error) {
+func (e *Ending) Deployment(ctx context.Context, ref service.Ref) (service.DeploymentView, error) {
 	if e.reads++; e.reads >= e.From {
 		return e.After, nil
 	}

@@ -13,8 +13,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // Log answers the operations on deployments, pipelines and revisions from its fields, and records the calls that matter to a
@@ -28,17 +29,17 @@ type Log struct {
 	Calls []string
 
 	Recent    []journal.Deployment // newest first
-	Views     map[string]server.DeploymentView
-	Read      func(context.Context, server.Ref) (server.DeploymentView, error) // reads a deployment; nil: from Views
+	Views     map[string]service.DeploymentView
+	Read      func(context.Context, service.Ref) (service.DeploymentView, error) // reads a deployment; nil: from Views
 	Open      []pipeline.StepState
 	Written   []pipeline.Entry
-	Pipelines []server.PipelineView
+	Pipelines []service.PipelineView
 	Version   journal.Version
 	Versions  []journal.Version
 	Revisions []pipeline.RegisteredRevision // newest first
-	Snapshot  server.SnapshotView
-	Edit      server.EditView
-	Planned   server.PlanView
+	Snapshot  service.SnapshotView
+	Edit      service.EditView
+	Planned   service.PlanView
 	Artifact  pipeline.RevisionArtifact // that is stored; without a digest: what is uploaded
 	Files     string                    // that were stored
 }
@@ -57,33 +58,33 @@ func (f *Log) Record(name string, arguments ...any) error {
 }
 
 // Call performs an operation with its method.
-func (f *Log) Call(ctx context.Context, d server.Description, in, out any) error {
+func (f *Log) Call(ctx context.Context, d operation.Description, in, out any) error {
 	return f.Served().Call(ctx, d, in, out)
 }
 
 // Served returns the operations that are served by methods.
-func (f *Log) Served() server.Calls {
-	c := server.Calls{}
-	server.Serve(c, server.ListPipelines, f.listPipelines)
-	server.Serve(c, server.GetPipeline, f.getPipeline)
-	server.Serve(c, server.GetVersion, f.getVersion)
-	server.Serve(c, server.ListVersions, f.listVersions)
-	server.Serve(c, server.ListRevisions, f.listRevisions)
-	server.Serve(c, server.GetRevision, f.getRevision)
-	server.Serve(c, server.GetSnapshot, f.getSnapshot)
-	server.Serve(c, server.ListDeployments, f.listDeployments)
-	server.Serve(c, server.GetDeployment, f.getDeployment)
-	server.Serve(c, server.ExplainDeployment, f.explainDeployment)
-	server.Serve(c, server.CreateDeployment, f.createDeployment)
+func (f *Log) Served() operation.Calls {
+	c := operation.Calls{}
+	operation.Serve(c, operation.ListPipelines, f.listPipelines)
+	operation.Serve(c, operation.GetPipeline, f.getPipeline)
+	operation.Serve(c, operation.GetVersion, f.getVersion)
+	operation.Serve(c, operation.ListVersions, f.listVersions)
+	operation.Serve(c, operation.ListRevisions, f.listRevisions)
+	operation.Serve(c, operation.GetRevision, f.getRevision)
+	operation.Serve(c, operation.GetSnapshot, f.getSnapshot)
+	operation.Serve(c, operation.ListDeployments, f.listDeployments)
+	operation.Serve(c, operation.GetDeployment, f.getDeployment)
+	operation.Serve(c, operation.ExplainDeployment, f.explainDeployment)
+	operation.Serve(c, operation.CreateDeployment, f.createDeployment)
 	for _, kind := range []string{"retry", "skip", "hold", "resume", "until", "alarm", "cancel"} {
-		server.Serve(c, server.CommandDeployment(kind), f.commandDeployment(kind))
+		operation.Serve(c, operation.CommandDeployment(kind), f.commandDeployment(kind))
 	}
-	server.Serve(c, server.ReadLog, f.readLog)
-	server.Serve(c, server.RegisterRevision, f.registerRevision)
-	server.Serve(c, server.PutSnapshot, f.putSnapshot)
-	server.Serve(c, server.PutArtifact, f.putArtifact)
-	server.Serve(c, server.PlanDeployment, f.planDeployment)
-	server.Serve(c, server.ApplyDefinition, f.applyDefinition)
+	operation.Serve(c, operation.ReadLog, f.readLog)
+	operation.Serve(c, operation.RegisterRevision, f.registerRevision)
+	operation.Serve(c, operation.PutSnapshot, f.putSnapshot)
+	operation.Serve(c, operation.PutArtifact, f.putArtifact)
+	operation.Serve(c, operation.PlanDeployment, f.planDeployment)
+	operation.Serve(c, operation.ApplyDefinition, f.applyDefinition)
 	return c
 }
 
@@ -96,7 +97,7 @@ func (f *Log) WantCalls(t *testing.T, want ...string) {
 }
 
 // listDeployments selects by pipeline, revision and status, as the log does.
-func (f *Log) listDeployments(_ context.Context, q *server.DeploymentsInput) ([]journal.Deployment, error) {
+func (f *Log) listDeployments(_ context.Context, q *operation.DeploymentsInput) ([]journal.Deployment, error) {
 	if err := f.Record("Deployments", q.Pipeline, q.Revision, q.Status, q.Limit); err != nil {
 		return nil, err
 	}
@@ -112,7 +113,7 @@ func (f *Log) listDeployments(_ context.Context, q *server.DeploymentsInput) ([]
 	return found, nil
 }
 
-func (f *Log) Deployment(_ context.Context, ref server.Ref) (server.DeploymentView, error) {
+func (f *Log) Deployment(_ context.Context, ref service.Ref) (service.DeploymentView, error) {
 	v, ok := f.Views[ref.String()]
 	if err := f.Record("Deployment", ref); err != nil || ok {
 		return v, err
@@ -121,40 +122,40 @@ func (f *Log) Deployment(_ context.Context, ref server.Ref) (server.DeploymentVi
 }
 
 // getDeployment finds a deployment by its name or its id.
-func (f *Log) getDeployment(ctx context.Context, in *server.DeploymentPath) (server.DeploymentView, error) {
-	if ref, err := server.ParseRef(in.ID); err == nil {
+func (f *Log) getDeployment(ctx context.Context, in *operation.DeploymentPath) (service.DeploymentView, error) {
+	if ref, err := service.ParseRef(in.ID); err == nil {
 		if f.Read != nil {
 			return f.Read(ctx, ref)
 		}
 		return f.Deployment(ctx, ref)
 	}
 	if err := f.Record("Deployment", in.ID); err != nil {
-		return server.DeploymentView{}, err
+		return service.DeploymentView{}, err
 	}
 	for _, d := range f.Recent {
 		if d.ID.String() == in.ID {
-			return server.DeploymentView{Deployment: d}, nil
+			return service.DeploymentView{Deployment: d}, nil
 		}
 	}
-	return server.DeploymentView{}, fault.New(fault.NotFound, "deployment %s not found", in.ID)
+	return service.DeploymentView{}, fault.New(fault.NotFound, "deployment %s not found", in.ID)
 }
 
-func (f *Log) createDeployment(_ context.Context, in *server.DeployInput) (answer server.CommandAnswer, err error) {
+func (f *Log) createDeployment(_ context.Context, in *operation.DeployInput) (answer operation.CommandAnswer, err error) {
 	answer.Deployment = journal.Deployment{Pipeline: in.Pipeline, Number: 9, Label: in.Body.Revision, Status: pipeline.StatusActive}
 	return answer, f.Record("Deploy", in.Pipeline, in.Body.Revision, in.Body.Until)
 }
 
-func (f *Log) commandDeployment(kind string) func(context.Context, *server.CommandInput) (server.CommandAnswer, error) {
-	return func(_ context.Context, in *server.CommandInput) (server.CommandAnswer, error) {
-		return server.CommandAnswer{}, f.Record("Command", in.ID, kind, in.Body.Target)
+func (f *Log) commandDeployment(kind string) func(context.Context, *operation.CommandInput) (operation.CommandAnswer, error) {
+	return func(_ context.Context, in *operation.CommandInput) (operation.CommandAnswer, error) {
+		return operation.CommandAnswer{}, f.Record("Command", in.ID, kind, in.Body.Target)
 	}
 }
 
-func (f *Log) explainDeployment(_ context.Context, in *server.WhyInput) ([]pipeline.StepState, error) {
+func (f *Log) explainDeployment(_ context.Context, in *operation.WhyInput) ([]pipeline.StepState, error) {
 	return f.Open, f.Record("Why", in.ID, in.Target)
 }
 
-func (f *Log) readLog(_ context.Context, q *server.LogInput) ([]pipeline.Entry, error) {
+func (f *Log) readLog(_ context.Context, q *operation.LogInput) ([]pipeline.Entry, error) {
 	var found []pipeline.Entry
 	for _, e := range f.Written {
 		if e.Seq > q.After {
@@ -176,31 +177,31 @@ func (f *Log) Follow(ctx context.Context, q journal.EntryQuery, each func(pipeli
 	return context.Cause(ctx)
 }
 
-func (f *Log) listPipelines(context.Context, *server.Nothing) ([]server.PipelineView, error) {
+func (f *Log) listPipelines(context.Context, *operation.Nothing) ([]service.PipelineView, error) {
 	return f.Pipelines, f.Record("Pipelines")
 }
 
-func (f *Log) getPipeline(_ context.Context, in *server.PipelinePath) (server.PipelineView, error) {
+func (f *Log) getPipeline(_ context.Context, in *operation.PipelinePath) (service.PipelineView, error) {
 	name := in.Pipeline
 	if err := f.Record("Pipeline", name); err != nil {
-		return server.PipelineView{}, err
+		return service.PipelineView{}, err
 	}
-	i := slices.IndexFunc(f.Pipelines, func(p server.PipelineView) bool { return p.Name == name })
+	i := slices.IndexFunc(f.Pipelines, func(p service.PipelineView) bool { return p.Name == name })
 	if i < 0 {
-		return server.PipelineView{}, fault.New(fault.NotFound, "pipeline %q not found", name)
+		return service.PipelineView{}, fault.New(fault.NotFound, "pipeline %q not found", name)
 	}
 	return f.Pipelines[i], nil
 }
 
-func (f *Log) getVersion(_ context.Context, in *server.VersionPath) (journal.Version, error) {
+func (f *Log) getVersion(_ context.Context, in *operation.VersionPath) (journal.Version, error) {
 	return f.Version, f.Record("Version", in.Pipeline, in.Version)
 }
 
-func (f *Log) listVersions(_ context.Context, in *server.PipelinePath) ([]journal.Version, error) {
+func (f *Log) listVersions(_ context.Context, in *operation.PipelinePath) ([]journal.Version, error) {
 	return f.Versions, f.Record("Versions", in.Pipeline)
 }
 
-func (f *Log) listRevisions(_ context.Context, in *server.RevisionsInput) ([]pipeline.RegisteredRevision, error) {
+func (f *Log) listRevisions(_ context.Context, in *operation.RevisionsInput) ([]pipeline.RegisteredRevision, error) {
 	name, limit := in.Pipeline, in.Limit
 	found := f.Revisions
 	if limit > 0 && len(found) > limit {
@@ -209,7 +210,7 @@ func (f *Log) listRevisions(_ context.Context, in *server.RevisionsInput) ([]pip
 	return found, f.Record("Revisions", name, limit)
 }
 
-func (f *Log) getRevision(_ context.Context, in *server.LabelPath) (pipeline.RegisteredRevision, error) {
+func (f *Log) getRevision(_ context.Context, in *operation.LabelPath) (pipeline.RegisteredRevision, error) {
 	name, label := in.Pipeline, in.Label
 	if err := f.Record("Revision", name, label); err != nil {
 		return pipeline.RegisteredRevision{}, err
@@ -221,20 +222,20 @@ func (f *Log) getRevision(_ context.Context, in *server.LabelPath) (pipeline.Reg
 	return f.Revisions[i], nil
 }
 
-func (f *Log) getSnapshot(_ context.Context, in *server.LabelPath) (server.SnapshotView, error) {
+func (f *Log) getSnapshot(_ context.Context, in *operation.LabelPath) (service.SnapshotView, error) {
 	return f.Snapshot, f.Record("Snapshot", in.Pipeline, in.Label)
 }
 
-func (f *Log) putSnapshot(_ context.Context, in *server.Upload) (server.Stored, error) {
+func (f *Log) putSnapshot(_ context.Context, in *operation.Upload) (operation.Stored, error) {
 	if err := f.Record("PutSnapshot", in.Pipeline, in.Label); err != nil {
-		return server.Stored{}, err
+		return operation.Stored{}, err
 	}
 	content, err := io.ReadAll(in.Content)
 	f.Files = string(content)
-	return server.Stored{Key: "sha256/" + in.Label}, err
+	return operation.Stored{Key: "sha256/" + in.Label}, err
 }
 
-func (f *Log) registerRevision(_ context.Context, in *server.RevisionInput) (journal.Registered, error) {
+func (f *Log) registerRevision(_ context.Context, in *operation.RevisionInput) (journal.Registered, error) {
 	b := in.Body
 	r := pipeline.RegisteredRevision{Pipeline: in.Pipeline, Label: b.Label, Snapshot: b.Snapshot, Commit: b.Commit}
 	if i := slices.IndexFunc(f.Revisions, func(known pipeline.RegisteredRevision) bool { return known.Label == b.Label }); i >= 0 {
@@ -245,7 +246,7 @@ func (f *Log) registerRevision(_ context.Context, in *server.RevisionInput) (jou
 }
 
 // putArtifact reads the upload, and reports the artifact that the test has set, or what was read.
-func (f *Log) putArtifact(_ context.Context, in *server.ArtifactUpload) (pipeline.RevisionArtifact, error) {
+func (f *Log) putArtifact(_ context.Context, in *operation.ArtifactUpload) (pipeline.RevisionArtifact, error) {
 	a := pipeline.RevisionArtifact{Label: in.Artifact, Name: in.Name, Digest: in.Digest, Size: in.Content.Size}
 	if err := f.Record("PutArtifact", in.Pipeline, in.Label, a.Label, a.Name, a.Size); err != nil {
 		return a, err
@@ -258,13 +259,13 @@ func (f *Log) putArtifact(_ context.Context, in *server.ArtifactUpload) (pipelin
 	return a, err
 }
 
-func (f *Log) planDeployment(_ context.Context, in *server.PlanInput) (server.PlanView, error) {
+func (f *Log) planDeployment(_ context.Context, in *operation.PlanInput) (service.PlanView, error) {
 	if !in.Simulate {
-		return server.PlanView{Pipeline: in.Pipeline, Edit: &f.Edit}, f.Record("PlanEdit", in.Pipeline)
+		return service.PlanView{Pipeline: in.Pipeline, Edit: &f.Edit}, f.Record("PlanEdit", in.Pipeline)
 	}
 	return f.Planned, f.Record("Plan", in.Pipeline, in.File != "")
 }
 
-func (f *Log) applyDefinition(_ context.Context, in *server.DefinitionInput) (server.EditView, error) {
+func (f *Log) applyDefinition(_ context.Context, in *operation.DefinitionInput) (service.EditView, error) {
 	return f.Edit, f.Record("Apply", in.Pipeline, strings.Trim(in.IfMatch, `"`), in.Yes)
 }

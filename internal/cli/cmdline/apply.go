@@ -6,12 +6,13 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 type ApplyOptions struct {
-	Edits    server.Caller
-	Proposal server.Proposal
+	Edits    operation.Caller
+	Proposal service.Proposal
 	Warn     func() // prints the warnings of the file, before anything else is said of it
 	Yes      bool   // apply although a deployment inside would skip or lose work
 	Ask      Asker
@@ -20,8 +21,8 @@ type ApplyOptions struct {
 
 // ApplyEdit makes a definition the pipeline's, unless it is the one in force. It prints what that does to the deployments
 // inside, and asks first when one of them would skip or lose work.
-func ApplyEdit(ctx context.Context, o ApplyOptions) (server.EditView, error) {
-	edit, err := server.PlanEdit(ctx, o.Edits, o.Proposal)
+func ApplyEdit(ctx context.Context, o ApplyOptions) (service.EditView, error) {
+	edit, err := operation.PlanEdit(ctx, o.Edits, o.Proposal)
 	if err != nil || edit.Unchanged {
 		return edit, err
 	}
@@ -37,6 +38,6 @@ func ApplyEdit(ctx context.Context, o ApplyOptions) (server.EditView, error) {
 	}
 	before := edit.Version - 1 // a definition that another command applied meanwhile is not overwritten
 	o.Proposal.IfVersion, o.Proposal.Yes = &before, true
-	_, err = server.ApplyDefinition.Call(ctx, o.Edits, o.Proposal.Input())
+	_, err = operation.ApplyDefinition.Call(ctx, o.Edits, operation.DefinitionInputOf(o.Proposal))
 	return edit, err
 }

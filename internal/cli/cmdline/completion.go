@@ -9,7 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
 )
 
 // Completer offers words for an argument or a flag. given are the arguments so far.
@@ -79,8 +79,8 @@ func CompleteStages(a *App) Completer {
 		}))
 }
 
-func approvedStages(ctx context.Context, log server.Caller, name string) ([]string, error) {
-	v, err := server.GetVersion.Call(ctx, log, server.VersionPath{PipelinePath: server.PipelinePath{Pipeline: name}})
+func approvedStages(ctx context.Context, log operation.Caller, name string) ([]string, error) {
+	v, err := operation.GetVersion.Call(ctx, log, operation.VersionPath{PipelinePath: operation.PipelinePath{Pipeline: name}})
 	var names []string
 	for _, stage := range v.Definition.Stages {
 		if stage.Approval != nil {
@@ -90,8 +90,8 @@ func approvedStages(ctx context.Context, log server.Caller, name string) ([]stri
 	return names, err
 }
 
-func PipelineNames(ctx context.Context, log server.Caller) ([]string, error) {
-	all, err := server.ListPipelines.Call(ctx, log, server.Nothing{})
+func PipelineNames(ctx context.Context, log operation.Caller) ([]string, error) {
+	all, err := operation.ListPipelines.Call(ctx, log, operation.Nothing{})
 	var names []string
 	for _, p := range all {
 		names = append(names, p.Name)
@@ -110,8 +110,8 @@ func CompleteDeployments(a *App) Completer {
 		}))
 }
 
-func DeploymentNames(ctx context.Context, log server.Caller) ([]string, error) {
-	found, err := server.ListDeployments.Call(ctx, log, server.DeploymentsInput{Limit: ListLimit})
+func DeploymentNames(ctx context.Context, log operation.Caller) ([]string, error) {
+	found, err := operation.ListDeployments.Call(ctx, log, operation.DeploymentsInput{Limit: ListLimit})
 	var names []string
 	for _, d := range found {
 		names = append(names, show.RefOf(d).String()+"\t"+string(d.Status)+" "+d.Label)
@@ -119,12 +119,12 @@ func DeploymentNames(ctx context.Context, log server.Caller) ([]string, error) {
 	return names, err
 }
 
-func TargetNames(ctx context.Context, log server.Caller, deployment string) ([]string, error) {
+func TargetNames(ctx context.Context, log operation.Caller, deployment string) ([]string, error) {
 	ref, err := Resolve(ctx, log, deployment)
 	if err != nil {
 		return nil, err
 	}
-	v, err := server.GetDeployment.Call(ctx, log, ref.Path())
+	v, err := operation.GetDeployment.Call(ctx, log, operation.PathOf(ref))
 	var names []string
 	for _, stage := range v.Stages {
 		names = append(names, stage.Name)
@@ -145,11 +145,11 @@ func CompleteRevisions(a *App) Completer {
 	})
 }
 
-func RevisionLabels(ctx context.Context, log server.Caller, name string) ([]string, error) {
-	found, err := server.ListRevisions.Call(
+func RevisionLabels(ctx context.Context, log operation.Caller, name string) ([]string, error) {
+	found, err := operation.ListRevisions.Call(
 		ctx,
 		log,
-		server.RevisionsInput{PipelinePath: server.PipelinePath{Pipeline: name}, Limit: ListLimit},
+		operation.RevisionsInput{PipelinePath: operation.PipelinePath{Pipeline: name}, Limit: ListLimit},
 	)
 	var labels []string
 	for _, r := range found {
@@ -174,8 +174,8 @@ func CompleteHosts(a *App) Completer {
 		}))
 }
 
-func HostNames(ctx context.Context, log server.Caller, name string) ([]string, error) {
-	p, err := server.GetPipeline.Call(ctx, log, server.PipelinePath{Pipeline: name})
+func HostNames(ctx context.Context, log operation.Caller, name string) ([]string, error) {
+	p, err := operation.GetPipeline.Call(ctx, log, operation.PipelinePath{Pipeline: name})
 	var names []string
 	for _, h := range p.Hosts {
 		names = append(names, strings.TrimPrefix(h.Target, name+"/"))

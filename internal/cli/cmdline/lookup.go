@@ -14,23 +14,24 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // Resolve returns the deployment that a person named: greeter#7, its id, or a pipeline for its newest deployment.
-func Resolve(ctx context.Context, log server.Caller, text string) (server.Ref, error) {
+func Resolve(ctx context.Context, log operation.Caller, text string) (service.Ref, error) {
 	if id, err := action.ParseID(text); err == nil {
 		return byID(ctx, log, id)
 	}
 	if strings.ContainsAny(text, "#/") {
-		return server.ParseRef(text)
+		return service.ParseRef(text)
 	}
-	newest, err := server.ListDeployments.Call(ctx, log, server.DeploymentsInput{Pipeline: text, Limit: 1})
+	newest, err := operation.ListDeployments.Call(ctx, log, operation.DeploymentsInput{Pipeline: text, Limit: 1})
 	if err != nil {
-		return server.Ref{}, err
+		return service.Ref{}, err
 	}
 	if len(newest) == 0 {
-		return server.Ref{}, fault.New(fault.NotFound, "%s has no deployment yet", text).WithHint("waybill ship")
+		return service.Ref{}, fault.New(fault.NotFound, "%s has no deployment yet", text).WithHint("waybill ship")
 	}
 	return show.RefOf(newest[0]), nil
 }
@@ -39,7 +40,7 @@ func Resolve(ctx context.Context, log server.Caller, text string) (server.Ref, e
 // folder's pipeline.
 func WithDeployment(
 	a *App,
-	do func(ctx context.Context, s *assembly.Session, ref server.Ref, rest []string) error,
+	do func(ctx context.Context, s *assembly.Session, ref service.Ref, rest []string) error,
 ) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, arguments []string) error {
 		return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
@@ -68,10 +69,10 @@ func WithAction(a *App, do func(ctx context.Context, s *assembly.Session, id act
 }
 
 // byID returns the deployment with an id.
-func byID(ctx context.Context, log server.Caller, id action.ID) (server.Ref, error) {
-	d, err := server.GetDeployment.Call(ctx, log, server.DeploymentPath{ID: id.String()})
+func byID(ctx context.Context, log operation.Caller, id action.ID) (service.Ref, error) {
+	d, err := operation.GetDeployment.Call(ctx, log, operation.DeploymentPath{ID: id.String()})
 	if fault.Is(err, fault.NotFound) {
-		return server.Ref{}, fault.New(fault.NotFound, "deployment %s not found", id).WithHint("waybill deployment list")
+		return service.Ref{}, fault.New(fault.NotFound, "deployment %s not found", id).WithHint("waybill deployment list")
 	}
 	return show.RefOf(d.Deployment), err
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func TestResolveFindsADeploymentByEachOfItsNames(t *testing.T) {
@@ -46,11 +46,11 @@ func TestNearestHint(t *testing.T) {
 
 func TestCompletionWords(t *testing.T) {
 	t.Parallel()
-	view := server.DeploymentView{Stages: []server.StageRun{{Name: "build"}, {Name: "prod", Groups: []server.GroupRun{{Hosts: []server.HostRun{{Run: server.Run{Target: "greeter/prod/east/elm"}, Steps: []server.StepRun{{Name: "deploy"}}}}}}}}}
+	view := service.DeploymentView{Stages: []service.StageRun{{Name: "build"}, {Name: "prod", Groups: []service.GroupRun{{Hosts: []service.HostRun{{Run: service.Run{Target: "greeter/prod/east/elm"}, Steps: []service.StepRun{{Name: "deploy"}}}}}}}}}
 	f := &clitest.Log{
-		Pipelines: []server.PipelineView{{Name: "greeter", Hosts: []server.HostView{{Target: "greeter/beta/all/oak"}}}},
+		Pipelines: []service.PipelineView{{Name: "greeter", Hosts: []service.HostView{{Target: "greeter/beta/all/oak"}}}},
 		Recent:    []journal.Deployment{{Pipeline: "greeter", Number: 7, Label: "3f2c9a1", Status: pipeline.StatusActive}},
-		Views:     map[string]server.DeploymentView{"greeter#7": view},
+		Views:     map[string]service.DeploymentView{"greeter#7": view},
 		Revisions: []pipeline.RegisteredRevision{{Label: "3f2c9a1", Subject: "Greet"}},
 	}
 	clitest.WantWords(t, map[string]clitest.Words{

@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/git"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
@@ -175,8 +175,8 @@ func (a *App) SecretWarnings(ctx context.Context, p Project) (warnings fault.Pro
 }
 
 // Proposal offers the project's definition.
-func (p Project) Proposal(by string) server.Proposal {
-	return server.Proposal{Definition: p.Definition, Source: p.Source, File: p.File, By: by}
+func (p Project) Proposal(by string) service.Proposal {
+	return service.Proposal{Definition: p.Definition, Source: p.Source, File: p.File, By: by}
 }
 
 // ProjectFrom reads the file that was named, or the waybill.yaml of this folder.

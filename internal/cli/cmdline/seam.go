@@ -8,8 +8,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // The seam between a command and the log: a command has a struct of options, with an interface for exactly the operations
@@ -17,7 +17,7 @@ import (
 // interfaces here are those that several commands share.
 type (
 	EntryReader interface {
-		server.Caller
+		operation.Caller
 		Follow(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) error
 	}
 )

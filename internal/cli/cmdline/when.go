@@ -5,7 +5,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // ReadAt reads a flag's value: a time, or a duration from now. It returns the zero time for "".
@@ -30,7 +30,7 @@ func ReadAt(flag, text string, now time.Time) (time.Time, error) {
 
 // ReadPast reads the value of a flag with server.ParsePast.
 func ReadPast(flag, text string, now time.Time) (time.Time, error) {
-	at, err := server.ParsePast(text, now)
+	at, err := service.ParsePast(text, now)
 	if err != nil {
 		return at, fault.New(fault.Invalid, "%s %w", flag, err)
 	}

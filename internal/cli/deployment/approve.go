@@ -9,11 +9,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func ApproveCommand(a *cmdline.App) *cobra.Command {
-	var want server.ApprovalInput
+	var want operation.ApprovalInput
 	reject := false
 	c := &cobra.Command{
 		Use:   "approve PIPELINE[#N] STAGE",
@@ -33,7 +34,7 @@ With --server the token needs the scope approve, and its name is recorded.`,
 			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
 				want.Pipeline, want.Stage = given[0], given[1]
 				if strings.Contains(given[0], "#") {
-					ref, err := server.ParseRef(given[0])
+					ref, err := service.ParseRef(given[0])
 					if err != nil {
 						return err
 					}
@@ -55,15 +56,15 @@ With --server the token needs the scope approve, and its name is recorded.`,
 }
 
 type approveOptions struct {
-	Approvals server.Caller
-	Approval  server.ApprovalInput
+	Approvals operation.Caller
+	Approval  operation.ApprovalInput
 	Idle      func(context.Context) bool
 	Out       show.Printer
 }
 
 // runApprove records an approval or a rejection, and prints what the stage still needs.
 func runApprove(ctx context.Context, o approveOptions) error {
-	view, err := server.ApproveStage.Call(ctx, o.Approvals, o.Approval)
+	view, err := operation.ApproveStage.Call(ctx, o.Approvals, o.Approval)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
 )
 
 func deploymentCreateCommand(a *cmdline.App) *cobra.Command {
@@ -49,14 +49,14 @@ else, and runs no gate and no bake.`,
 			}
 			target := strings.TrimSuffix(cmdline.Optional(given[1:], 0), "/")
 			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-				path, dry := server.PipelinePath{Pipeline: given[0]}, server.DryRunQuery{DryRun: dryRun}
-				create := func(ctx context.Context) (server.CommandAnswer, error) {
+				path, dry := operation.PipelinePath{Pipeline: given[0]}, operation.DryRunQuery{DryRun: dryRun}
+				create := func(ctx context.Context) (operation.CommandAnswer, error) {
 					if catchUp {
-						want := server.CatchUpInput{PipelinePath: path, DryRunQuery: dry, Body: &server.CatchUpBody{Target: target}}
-						return server.CatchUpPipeline.Call(ctx, s, want)
+						want := operation.CatchUpInput{PipelinePath: path, DryRunQuery: dry, Body: &operation.CatchUpBody{Target: target}}
+						return operation.CatchUpPipeline.Call(ctx, s, want)
 					}
-					body := server.DeployBody{Revision: revision, Target: target, Until: until}
-					return server.CreateDeployment.Call(ctx, s, server.DeployInput{PipelinePath: path, DryRunQuery: dry, Body: body})
+					body := operation.DeployBody{Revision: revision, Target: target, Until: until}
+					return operation.CreateDeployment.Call(ctx, s, operation.DeployInput{PipelinePath: path, DryRunQuery: dry, Body: body})
 				}
 				if !dryRun {
 					return runCreateDeployment(ctx, createDeploymentOptions{Create: create, Idle: s.IsIdle, Out: a.Printer()})
@@ -78,7 +78,7 @@ else, and runs no gate and no bake.`,
 }
 
 type createDeploymentOptions struct {
-	Create func(context.Context) (server.CommandAnswer, error)
+	Create func(context.Context) (operation.CommandAnswer, error)
 	Prefix string // of the revision in the text; "" or "back to "
 	Idle   func(context.Context) bool
 	Out    show.Printer

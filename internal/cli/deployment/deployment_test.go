@@ -11,16 +11,17 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/clitest"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
-var greeter2 = server.Ref{Pipeline: "greeter", Number: 2}
+var greeter2 = service.Ref{Pipeline: "greeter", Number: 2}
 
 func TestListDeployments(t *testing.T) {
 	t.Parallel()
 	f, o := &clitest.Log{Recent: []journal.Deployment{clitest.Deployed(2, 1, pipeline.StatusFailed), clitest.Deployed(1, 1, pipeline.StatusFinished)}}, clitest.NewOutput(clitest.AsText)
-	query := server.DeploymentsInput{Pipeline: "greeter", Status: string(pipeline.StatusFailed), Limit: 20}
+	query := operation.DeploymentsInput{Pipeline: "greeter", Status: string(pipeline.StatusFailed), Limit: 20}
 	if err := runListDeployments(t.Context(), listDeploymentsOptions{Deployments: f, Query: query, Out: o.Printer, Now: clitest.Noon}); err != nil {
 		t.Fatal(err)
 	}
@@ -54,12 +55,12 @@ func TestShowDeploymentWarnsWhenNothingWorksOnIt(t *testing.T) {
 func TestIntentsAreRecordedAndShown(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		intent   server.Command
+		intent   service.Command
 		out, err string
 	}{
-		{server.Command{Kind: "retry"}, "greeter#2: retry recorded; active, 0 of 0 steps done\n", clitest.IdleWarning},
-		{server.Command{Kind: "hold", Target: "prod"}, "greeter#2: hold of prod recorded; active, 0 of 0 steps done\n", ""},
-		{server.Command{Kind: "skip", Target: "greeter/prod/east", Event: "test"}, "greeter#2: skip of prod/east test recorded; active, 0 of 0 steps done\n", clitest.IdleWarning},
+		{service.Command{Kind: "retry"}, "greeter#2: retry recorded; active, 0 of 0 steps done\n", clitest.IdleWarning},
+		{service.Command{Kind: "hold", Target: "prod"}, "greeter#2: hold of prod recorded; active, 0 of 0 steps done\n", ""},
+		{service.Command{Kind: "skip", Target: "greeter/prod/east", Event: "test"}, "greeter#2: skip of prod/east test recorded; active, 0 of 0 steps done\n", clitest.IdleWarning},
 	} {
 		f, o := &clitest.Log{Views: clitest.Seen(clitest.Deployed(2, 1, pipeline.StatusActive))}, clitest.NewOutput(clitest.AsText)
 		if err := runIntent(t.Context(), intentOptions{Deployments: f, Ref: greeter2, Intent: c.intent, Idle: clitest.Idle, Out: o.Printer, Now: clitest.Noon}); err != nil {
@@ -76,7 +77,7 @@ func TestIntentsAreRecordedAndShown(t *testing.T) {
 func TestARefusedIntentShowsNothing(t *testing.T) {
 	t.Parallel()
 	f, o := &clitest.Log{Errs: map[string]error{"Command": fault.New(fault.Refused, "greeter#2 has been replaced")}}, clitest.NewOutput(clitest.AsText)
-	clitest.WantFault(t, runIntent(t.Context(), intentOptions{Deployments: f, Ref: greeter2, Intent: server.Command{Kind: "hold"}, Out: o.Printer, Now: clitest.Noon}), fault.Refused, "has been replaced", "")
+	clitest.WantFault(t, runIntent(t.Context(), intentOptions{Deployments: f, Ref: greeter2, Intent: service.Command{Kind: "hold"}, Out: o.Printer, Now: clitest.Noon}), fault.Refused, "has been replaced", "")
 	o.Want(t, "", "")
 	f.WantCalls(t, "Command greeter#2 hold")
 }
@@ -84,9 +85,9 @@ func TestARefusedIntentShowsNothing(t *testing.T) {
 func TestCreateDeployment(t *testing.T) {
 	t.Parallel()
 	f, o := &clitest.Log{}, clitest.NewOutput(clitest.AsText)
-	create := func(ctx context.Context) (server.CommandAnswer, error) {
-		want := server.DeployInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Body: server.DeployBody{Revision: "r1", Until: "beta"}}
-		return server.CreateDeployment.Call(ctx, f, want)
+	create := func(ctx context.Context) (operation.CommandAnswer, error) {
+		want := operation.DeployInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: operation.DeployBody{Revision: "r1", Until: "beta"}}
+		return operation.CreateDeployment.Call(ctx, f, want)
 	}
 	if err := runCreateDeployment(t.Context(), createDeploymentOptions{Create: create, Idle: clitest.Idle, Out: o.Printer}); err != nil {
 		t.Fatal(err)
@@ -188,9 +189,9 @@ type away struct {
 	times int
 }
 
-func (a *away) Deployment(ctx context.Context, ref server.Ref) (server.DeploymentView, error) {
+func (a *away) Deployment(ctx context.Context, ref service.Ref) (service.DeploymentView, error) {
 	if a.times--; a.times >= 0 {
-		return server.DeploymentView{}, clitest.ErrAway
+		return service.DeploymentView{}, clitest.ErrAway
 	}
 	return a.Ending.Deployment(ctx, ref)
 }

@@ -12,13 +12,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // A target in these commands is a path such as prod, prod/east or prod/east/elm, with or without the pipeline's name.
 
 func retryCommand(a *cmdline.App) *cobra.Command {
-	intent := server.Command{Kind: "retry"}
+	intent := service.Command{Kind: "retry"}
 	c := intentCommand(a, &intent, "retry DEPLOYMENT [TARGET]", "Try failed steps again", 2)
 	c.Long = `Opens the failed steps of a deployment again: all of them, or those of a stage, group or
 host. Fix the cause first. A deployment that a newer one has replaced cannot be retried.`
@@ -29,7 +30,7 @@ host. Fix the cause first. A deployment that a newer one has replaced cannot be 
 }
 
 func cancelCommand(a *cmdline.App) *cobra.Command {
-	intent := server.Command{Kind: "cancel"}
+	intent := service.Command{Kind: "cancel"}
 	c := intentCommand(a, &intent, "cancel DEPLOYMENT", "End a deployment: nothing new is started", 1)
 	c.Long = `Starts nothing new in a deployment, ends its tests, and lets other running attempts end.
 With --now builds and copies are interrupted too; a switch of a host's release never is.
@@ -40,7 +41,7 @@ With --now builds and copies are interrupted too; a switch of a host's release n
 }
 
 func holdCommand(a *cmdline.App) *cobra.Command {
-	intent := server.Command{Kind: "hold"}
+	intent := service.Command{Kind: "hold"}
 	c := intentCommand(a, &intent, "hold DEPLOYMENT [STAGE]", "Start nothing new until resumed", 2)
 	c.Long = `Holds a deployment, or one stage of it: running attempts end, nothing new begins, and it
 keeps its place.`
@@ -52,14 +53,14 @@ keeps its place.`
 }
 
 func resumeCommand(a *cmdline.App) *cobra.Command {
-	intent := server.Command{Kind: "resume"}
+	intent := service.Command{Kind: "resume"}
 	c := intentCommand(a, &intent, "resume DEPLOYMENT [STAGE]", "Resume a deployment or a stage that is held", 2)
 	c.Example = cmdline.Examples("waybill deployment resume greeter#7")
 	return c
 }
 
 func skipCommand(a *cmdline.App) *cobra.Command {
-	intent := server.Command{Kind: "skip"}
+	intent := service.Command{Kind: "skip"}
 	c := intentCommand(a, &intent, "skip DEPLOYMENT TARGET", "Leave a step, host or stage out of a deployment", 2)
 	c.Args = func(c *cobra.Command, given []string) error {
 		if intent.Reason == "" {
@@ -78,7 +79,7 @@ that has failed stays so: "waybill deployment retry" then continues with what is
 }
 
 func alarmCommand(a *cmdline.App) *cobra.Command {
-	intent := server.Command{Kind: "alarm"}
+	intent := service.Command{Kind: "alarm"}
 	c := intentCommand(a, &intent, "alarm DEPLOYMENT [TARGET]", "Fail what bakes", 2)
 	c.Long = `Fails the bakes of a deployment that are under way: all of them, or those of a stage, group or
 wave. What monitors the service may call it, or POST /api/v1/deployments/{id}/alarms.`
@@ -87,20 +88,20 @@ wave. What monitors the service may call it, or POST /api/v1/deployments/{id}/al
 }
 
 // intentCommand returns a command that records what a person wants of a deployment.
-func intentCommand(a *cmdline.App, intent *server.Command, use, short string, most int) *cobra.Command {
+func intentCommand(a *cmdline.App, intent *service.Command, use, short string, most int) *cobra.Command {
 	dryRun := false
 	c := &cobra.Command{
 		Use:               use,
 		Short:             short,
 		Args:              cmdline.Arguments(1, most, "DEPLOYMENT", "TARGET"),
 		ValidArgsFunction: cmdline.CompleteDeployments(a),
-		RunE: cmdline.WithDeployment(a, func(ctx context.Context, s *assembly.Session, ref server.Ref, rest []string) error {
+		RunE: cmdline.WithDeployment(a, func(ctx context.Context, s *assembly.Session, ref service.Ref, rest []string) error {
 			intent.Target = strings.TrimSuffix(cmdline.Optional(rest, 0), "/")
 			if dryRun {
 				want := intentInput(ref, *intent)
 				want.DryRun = true
-				answer, err := server.CommandDeployment(intent.Kind).Call(ctx, s, want)
-				return printPreview(a.Printer(), answer.Effect().Command, err, func(preview server.CommandPreview) []string {
+				answer, err := operation.CommandDeployment(intent.Kind).Call(ctx, s, want)
+				return printPreview(a.Printer(), answer.Effect().Command, err, func(preview service.CommandPreview) []string {
 					return show.CommandPreview(ref, preview)
 				})
 			}
@@ -130,15 +131,15 @@ func printPreview[T any](out show.Printer, effect *T, err error, lines func(T) [
 }
 
 // intentInput returns the input of an intent's operation.
-func intentInput(ref server.Ref, intent server.Command) server.CommandInput {
-	return server.CommandInput{DeploymentPath: ref.Path(),
-		Body: &server.CommandBody{Target: intent.Target, Event: intent.Event, Reason: intent.Reason, Now: intent.Now}}
+func intentInput(ref service.Ref, intent service.Command) operation.CommandInput {
+	return operation.CommandInput{DeploymentPath: operation.PathOf(ref),
+		Body: &operation.CommandBody{Target: intent.Target, Event: intent.Event, Reason: intent.Reason, Now: intent.Now}}
 }
 
 type intentOptions struct {
-	Deployments server.Caller
-	Ref         server.Ref
-	Intent      server.Command
+	Deployments operation.Caller
+	Ref         service.Ref
+	Intent      service.Command
 	Idle        func(context.Context) bool
 	Out         show.Printer
 	Now         func() time.Time
@@ -146,10 +147,10 @@ type intentOptions struct {
 
 // runIntent records the intent and prints the deployment's status then.
 func runIntent(ctx context.Context, o intentOptions) error {
-	if _, err := server.CommandDeployment(o.Intent.Kind).Call(ctx, o.Deployments, intentInput(o.Ref, o.Intent)); err != nil {
+	if _, err := operation.CommandDeployment(o.Intent.Kind).Call(ctx, o.Deployments, intentInput(o.Ref, o.Intent)); err != nil {
 		return err
 	}
-	v, err := server.GetDeployment.Call(ctx, o.Deployments, o.Ref.Path())
+	v, err := operation.GetDeployment.Call(ctx, o.Deployments, operation.PathOf(o.Ref))
 	if err != nil {
 		return err
 	}
@@ -172,14 +173,14 @@ func completeSteps(a *cmdline.App) cmdline.Completer {
 	})
 }
 
-func deploymentSteps(ctx context.Context, log server.Caller, deployment string) ([]string, error) {
+func deploymentSteps(ctx context.Context, log operation.Caller, deployment string) ([]string, error) {
 	ref, err := cmdline.Resolve(ctx, log, deployment)
 	if err != nil {
 		return nil, err
 	}
-	v, err := server.GetDeployment.Call(ctx, log, ref.Path())
+	v, err := operation.GetDeployment.Call(ctx, log, operation.PathOf(ref))
 	var names []string
-	add := func(steps []server.StepRun) {
+	add := func(steps []service.StepRun) {
 		for _, step := range steps {
 			if !slices.Contains(names, step.Name) {
 				names = append(names, step.Name)

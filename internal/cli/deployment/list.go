@@ -12,12 +12,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func deploymentListCommand(a *cmdline.App) *cobra.Command {
-	query := server.DeploymentsInput{}
+	query := operation.DeploymentsInput{}
 	c := &cobra.Command{
 		Use:               "list [PIPELINE]",
 		Short:             "List deployments, newest first",
@@ -56,15 +56,15 @@ func checkStatus(text string) error {
 }
 
 type listDeploymentsOptions struct {
-	Deployments server.Caller
-	Query       server.DeploymentsInput
+	Deployments operation.Caller
+	Query       operation.DeploymentsInput
 	Out         show.Printer
 	Now         func() time.Time
 }
 
 // runListDeployments prints the deployments that a query finds.
 func runListDeployments(ctx context.Context, o listDeploymentsOptions) error {
-	found, err := server.AllDeployments(ctx, o.Deployments, o.Query)
+	found, err := operation.AllDeployments(ctx, o.Deployments, o.Query)
 	if err != nil {
 		return err
 	}

@@ -12,8 +12,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // logFlags are the flags of `waybill log`.
@@ -83,7 +84,7 @@ func logQuery(a *cmdline.App, arguments []string, flags logFlags) (journal.Entry
 	}
 	q.Pipeline = name
 	if strings.ContainsAny(name, "#/") {
-		ref, err := server.ParseRef(name)
+		ref, err := service.ParseRef(name)
 		if err != nil {
 			return q, err
 		}
@@ -117,7 +118,7 @@ func runLog(ctx context.Context, o logOptions) error {
 	if o.Follow {
 		return o.Log.Follow(ctx, o.Query, each)
 	}
-	entries, err := server.ReadLog.Call(ctx, o.Log, server.LogInputOf(o.Query))
+	entries, err := operation.ReadLog.Call(ctx, o.Log, operation.LogInputOf(o.Query))
 	if err != nil {
 		return err
 	}
@@ -137,10 +138,10 @@ func runLog(ctx context.Context, o logOptions) error {
 // explainEmpty returns an error when a query finds nothing because it names something that the log does not have.
 func explainEmpty(ctx context.Context, log logReader, q journal.EntryQuery) error {
 	if q.Deployment > 0 {
-		_, err := server.GetDeployment.Call(ctx, log, server.Ref{Pipeline: q.Pipeline, Number: q.Deployment}.Path())
+		_, err := operation.GetDeployment.Call(ctx, log, operation.PathOf(service.Ref{Pipeline: q.Pipeline, Number: q.Deployment}))
 		return err
 	}
-	p, err := server.GetPipeline.Call(ctx, log, server.PipelinePath{Pipeline: q.Pipeline})
+	p, err := operation.GetPipeline.Call(ctx, log, operation.PipelinePath{Pipeline: q.Pipeline})
 	if err != nil || q.Target == "" {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func TestLogPrintsEntries(t *testing.T) {
@@ -41,7 +41,7 @@ func TestLogFollows(t *testing.T) {
 func TestAnEmptyLogIsExplained(t *testing.T) {
 	t.Parallel()
 	definition := pipeline.Definition{Pipeline: "greeter", Stages: []pipeline.Stage{{Name: "prod", Groups: []pipeline.Group{{Name: "all", Hosts: []pipeline.Host{{Name: "elm"}}}}}}}
-	f := &clitest.Log{Pipelines: []server.PipelineView{{Name: "greeter", Definition: &definition}, {Name: "bare"}}}
+	f := &clitest.Log{Pipelines: []service.PipelineView{{Name: "greeter", Definition: &definition}, {Name: "bare"}}}
 	for _, c := range []struct {
 		query      journal.EntryQuery
 		code       fault.Code

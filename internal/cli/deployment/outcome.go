@@ -6,16 +6,17 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // RetryOffer offers to retry a failed deployment. It returns the error as the command ends with it: unchanged, or shown.
-type RetryOffer func(ctx context.Context, ref server.Ref, failed error) (again bool, err error)
+type RetryOffer func(ctx context.Context, ref service.Ref, failed error) (again bool, err error)
 
 // OfferRetry returns the offer of this command line. Without a terminal it is declined.
 func OfferRetry(a *cmdline.App, s *assembly.Session) RetryOffer {
-	return func(ctx context.Context, ref server.Ref, failed error) (again bool, err error) {
+	return func(ctx context.Context, ref service.Ref, failed error) (again bool, err error) {
 		if a.JSON() || !cmdline.OnTerminal(a.Out) || !a.CanAsk() {
 			return false, failed
 		}
@@ -23,7 +24,7 @@ func OfferRetry(a *cmdline.App, s *assembly.Session) RetryOffer {
 		if !a.Confirm(ctx, "retry it now?") {
 			return false, cmdline.Printed(failed)
 		}
-		if _, err := server.CommandDeployment("retry").Call(ctx, s, server.CommandInput{DeploymentPath: ref.Path()}); err != nil {
+		if _, err := operation.CommandDeployment("retry").Call(ctx, s, operation.CommandInput{DeploymentPath: operation.PathOf(ref)}); err != nil {
 			return false, err
 		}
 		return true, nil
@@ -31,7 +32,7 @@ func OfferRetry(a *cmdline.App, s *assembly.Session) RetryOffer {
 }
 
 // Outcome prints how a deployment ended. again is true when the person at the terminal asked for a retry.
-func Outcome(ctx context.Context, v server.DeploymentView, out show.Printer, retry RetryOffer) (again bool, err error) {
+func Outcome(ctx context.Context, v service.DeploymentView, out show.Printer, retry RetryOffer) (again bool, err error) {
 	switch v.State.Status {
 	case pipeline.StatusFinished:
 		out.Note("%s", show.Finished(v, out.Style, out.Columns))

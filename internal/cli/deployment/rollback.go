@@ -9,11 +9,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func rollbackCommand(a *cmdline.App) *cobra.Command {
-	want := server.RollbackInput{Body: &server.RollbackBody{}}
+	want := operation.RollbackInput{Body: &operation.RollbackBody{}}
 	c := &cobra.Command{
 		Use:   "rollback PIPELINE [TARGET]",
 		Short: "Bring back the revision before, on a stage, group or host",
@@ -33,8 +34,8 @@ resume" lets one continue.`,
 		RunE: func(c *cobra.Command, given []string) error {
 			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
 				want.Pipeline, want.Body.Target = given[0], strings.TrimSuffix(cmdline.Optional(given[1:], 0), "/")
-				create := func(ctx context.Context) (server.CommandAnswer, error) {
-					return server.RollbackPipeline.Call(ctx, s, want)
+				create := func(ctx context.Context) (operation.CommandAnswer, error) {
+					return operation.RollbackPipeline.Call(ctx, s, want)
 				}
 				if want.DryRun {
 					answer, err := create(ctx)
@@ -54,6 +55,6 @@ resume" lets one continue.`,
 }
 
 // returning returns what prints the preview of a rollback or a catch-up of a pipeline.
-func returning(name string) func(server.RollbackPreview) []string {
-	return func(preview server.RollbackPreview) []string { return show.RollbackPreview(name, preview) }
+func returning(name string) func(service.RollbackPreview) []string {
+	return func(preview service.RollbackPreview) []string { return show.RollbackPreview(name, preview) }
 }

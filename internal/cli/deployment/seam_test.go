@@ -7,13 +7,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/clitest"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // deploymentRuns holds the commands that query the log, with the least that they need.
 func deploymentRuns() clitest.Runs[*clitest.Log] {
-	ref := server.Ref{Pipeline: "greeter", Number: 7}
+	ref := service.Ref{Pipeline: "greeter", Number: 7}
 	return clitest.Runs[*clitest.Log]{
 		"deployment list": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {
 			return runListDeployments(ctx, listDeploymentsOptions{Deployments: f, Out: o.Printer, Now: clitest.Noon})
@@ -29,13 +30,13 @@ func deploymentRuns() clitest.Runs[*clitest.Log] {
 			return err
 		},
 		"deployment create": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {
-			create := func(ctx context.Context) (server.CommandAnswer, error) {
-				return server.CreateDeployment.Call(ctx, f, server.DeployInput{})
+			create := func(ctx context.Context) (operation.CommandAnswer, error) {
+				return operation.CreateDeployment.Call(ctx, f, operation.DeployInput{})
 			}
 			return runCreateDeployment(ctx, createDeploymentOptions{Create: create, Out: o.Printer})
 		},
 		"deployment hold": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {
-			return runIntent(ctx, intentOptions{Deployments: f, Ref: ref, Intent: server.Command{Kind: "hold"}, Out: o.Printer, Now: clitest.Noon})
+			return runIntent(ctx, intentOptions{Deployments: f, Ref: ref, Intent: service.Command{Kind: "hold"}, Out: o.Printer, Now: clitest.Noon})
 		},
 		"log": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {
 			return runLog(ctx, logOptions{Log: f, Query: journal.EntryQuery{Pipeline: "greeter"}, Out: o.Printer, Now: clitest.Noon})
@@ -71,10 +72,10 @@ func TestStatusesOfDeployments(t *testing.T) {
 
 func TestCompletionWordsOfDeployments(t *testing.T) {
 	t.Parallel()
-	view := server.DeploymentView{Stages: []server.StageRun{{Name: "build"}, {Name: "prod", Groups: []server.GroupRun{{Hosts: []server.HostRun{{Run: server.Run{Target: "greeter/prod/east/elm"}, Steps: []server.StepRun{{Name: "deploy"}}}}}}}}}
+	view := service.DeploymentView{Stages: []service.StageRun{{Name: "build"}, {Name: "prod", Groups: []service.GroupRun{{Hosts: []service.HostRun{{Run: service.Run{Target: "greeter/prod/east/elm"}, Steps: []service.StepRun{{Name: "deploy"}}}}}}}}}
 	f := &clitest.Log{
 		Recent: []journal.Deployment{{Pipeline: "greeter", Number: 7, Label: "3f2c9a1", Status: pipeline.StatusActive}},
-		Views:  map[string]server.DeploymentView{"greeter#7": view},
+		Views:  map[string]service.DeploymentView{"greeter#7": view},
 	}
 	clitest.WantWords(t, map[string]clitest.Words{
 		"steps": {Of: func() ([]string, error) { return deploymentSteps(t.Context(), f, "greeter") }, Want: []string{"deploy"}},

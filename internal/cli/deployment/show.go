@@ -9,8 +9,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func deploymentShowCommand(a *cmdline.App) *cobra.Command {
@@ -26,15 +27,15 @@ func deploymentShowCommand(a *cmdline.App) *cobra.Command {
 		),
 		Args:              cmdline.Arguments(0, 1, "DEPLOYMENT"),
 		ValidArgsFunction: cmdline.CompleteDeployments(a),
-		RunE: cmdline.WithDeployment(a, func(ctx context.Context, s *assembly.Session, ref server.Ref, _ []string) error {
+		RunE: cmdline.WithDeployment(a, func(ctx context.Context, s *assembly.Session, ref service.Ref, _ []string) error {
 			return runShowDeployment(ctx, showDeploymentOptions{Deployments: s, Ref: ref, Idle: s.IsIdle, Out: a.Printer(), Now: time.Now})
 		}),
 	}
 }
 
 type showDeploymentOptions struct {
-	Deployments server.Caller
-	Ref         server.Ref
+	Deployments operation.Caller
+	Ref         service.Ref
 	Idle        func(context.Context) bool
 	Out         show.Printer
 	Now         func() time.Time
@@ -42,7 +43,7 @@ type showDeploymentOptions struct {
 
 // runShowDeployment prints one deployment.
 func runShowDeployment(ctx context.Context, o showDeploymentOptions) error {
-	v, err := server.GetDeployment.Call(ctx, o.Deployments, o.Ref.Path())
+	v, err := operation.GetDeployment.Call(ctx, o.Deployments, operation.PathOf(o.Ref))
 	if err != nil {
 		return err
 	}

@@ -9,8 +9,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func deploymentWatchCommand(a *cmdline.App) *cobra.Command {
@@ -28,7 +29,7 @@ pipeline.`,
 		),
 		Args:              cmdline.Arguments(0, 1, "DEPLOYMENT"),
 		ValidArgsFunction: cmdline.CompleteDeployments(a),
-		RunE: cmdline.WithDeployment(a, func(ctx context.Context, s *assembly.Session, ref server.Ref, _ []string) error {
+		RunE: cmdline.WithDeployment(a, func(ctx context.Context, s *assembly.Session, ref service.Ref, _ []string) error {
 			return cmdline.Within(ctx, timeout, func(ctx context.Context) error {
 				return runWatch(ctx, watchOptions{Log: s, Ref: ref, Idle: s.IsIdle, Retry: OfferRetry(a, s), Out: a.Printer()})
 			})
@@ -40,7 +41,7 @@ pipeline.`,
 
 type watchOptions struct {
 	Log   watchedLog
-	Ref   server.Ref
+	Ref   service.Ref
 	Idle  func(context.Context) bool
 	Retry RetryOffer
 	Out   show.Printer
@@ -48,7 +49,7 @@ type watchOptions struct {
 
 // runWatch shows a deployment until it has ended. The error is how it ended, unless it finished.
 func runWatch(ctx context.Context, o watchOptions) error {
-	v, err := server.GetDeployment.Call(ctx, o.Log, o.Ref.Path())
+	v, err := operation.GetDeployment.Call(ctx, o.Log, operation.PathOf(o.Ref))
 	if err != nil {
 		return err
 	}

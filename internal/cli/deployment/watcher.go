@@ -10,8 +10,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/loop"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // How often a watched deployment is read.
@@ -28,21 +29,21 @@ type watchedLog interface {
 // Watcher shows one deployment until it has ended.
 type Watcher struct {
 	log     watchedLog
-	Ref     server.Ref
-	last    server.DeploymentView // as it was read last
-	after   int64                 // entries up to this one are known
+	Ref     service.Ref
+	last    service.DeploymentView // as it was read last
+	after   int64                  // entries up to this one are known
 	display show.Display
-	Enough  func(server.DeploymentView) bool // the watching ends there too; nil: at the deployment's end alone
+	Enough  func(service.DeploymentView) bool // the watching ends there too; nil: at the deployment's end alone
 }
 
 // NewWatcher returns a watcher that shows the entries after one. Earlier entries are not shown, but they date the steps
 // that run. leave says how the watching ends while the deployment waits for a person.
-func NewWatcher(ctx context.Context, log watchedLog, out show.Printer, v server.DeploymentView, after int64, leave string) (*Watcher, error) {
+func NewWatcher(ctx context.Context, log watchedLog, out show.Printer, v service.DeploymentView, after int64, leave string) (*Watcher, error) {
 	w := &Watcher{log: log, Ref: show.RefOf(v.Deployment), last: v, after: after, display: show.NewDisplay(out, v, leave)}
 	if after == 0 {
 		return w, nil
 	}
-	before, err := server.ReadLog.Call(ctx, log, server.LogInputOf(journal.EntryQuery{Pipeline: v.Pipeline, Deployment: v.Number}))
+	before, err := operation.ReadLog.Call(ctx, log, operation.LogInputOf(journal.EntryQuery{Pipeline: v.Pipeline, Deployment: v.Number}))
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +56,7 @@ func NewWatcher(ctx context.Context, log watchedLog, out show.Printer, v server.
 }
 
 // Run returns the deployment at its end, or the cause of ctx when that ended the watching.
-func (w *Watcher) Run(ctx context.Context) (server.DeploymentView, error) {
+func (w *Watcher) Run(ctx context.Context) (service.DeploymentView, error) {
 	following, stop := context.WithCancel(ctx)
 	defer stop()
 	entries := make(chan pipeline.Entry, 256)
@@ -91,7 +92,7 @@ func (w *Watcher) follow(ctx context.Context, after int64, entries chan<- pipeli
 }
 
 // loop shows entries and views until the deployment has ended.
-func (w *Watcher) loop(ctx context.Context, entries <-chan pipeline.Entry) (server.DeploymentView, error) {
+func (w *Watcher) loop(ctx context.Context, entries <-chan pipeline.Entry) (service.DeploymentView, error) {
 	ticker := time.NewTicker(show.FrameEvery)
 	defer ticker.Stop()
 	v := w.last
@@ -123,8 +124,8 @@ func (w *Watcher) loop(ctx context.Context, entries <-chan pipeline.Entry) (serv
 }
 
 // look reads and shows the deployment. When the ledger does not answer, the display reports that and keeps the last view.
-func (w *Watcher) look(ctx context.Context, last server.DeploymentView) (v server.DeploymentView, ended bool, err error) {
-	v, err = server.GetDeployment.Call(ctx, w.log, w.Ref.Path())
+func (w *Watcher) look(ctx context.Context, last service.DeploymentView) (v service.DeploymentView, ended bool, err error) {
+	v, err = operation.GetDeployment.Call(ctx, w.log, operation.PathOf(w.Ref))
 	switch {
 	case ctx.Err() != nil:
 		return last, false, context.Cause(ctx)
@@ -139,7 +140,7 @@ func (w *Watcher) look(ctx context.Context, last server.DeploymentView) (v serve
 
 // rest shows the entries that were written since the last one shown.
 func (w *Watcher) rest(ctx context.Context) error {
-	entries, err := server.ReadLog.Call(ctx, w.log, server.LogInputOf(journal.EntryQuery{Pipeline: w.Ref.Pipeline, Deployment: w.Ref.Number, After: w.after}))
+	entries, err := operation.ReadLog.Call(ctx, w.log, operation.LogInputOf(journal.EntryQuery{Pipeline: w.Ref.Pipeline, Deployment: w.Ref.Number, After: w.after}))
 	if err != nil {
 		return err
 	}

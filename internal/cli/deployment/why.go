@@ -8,8 +8,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func deploymentWhyCommand(a *cmdline.App) *cobra.Command {
@@ -29,7 +30,7 @@ groups and hosts are. Without a name: the newest deployment of this folder's pip
 		),
 		Args:              cmdline.Arguments(0, 2, "DEPLOYMENT", "TARGET"),
 		ValidArgsFunction: cmdline.CompleteDeployments(a),
-		RunE: cmdline.WithDeployment(a, func(ctx context.Context, s *assembly.Session, ref server.Ref, rest []string) error {
+		RunE: cmdline.WithDeployment(a, func(ctx context.Context, s *assembly.Session, ref service.Ref, rest []string) error {
 			_, err := RunWhy(ctx, WhyOptions{Deployments: s, Ref: ref, Target: cmdline.Optional(rest, 0), Idle: s.IsIdle, Out: a.Printer()})
 			return err
 		}),
@@ -37,8 +38,8 @@ groups and hosts are. Without a name: the newest deployment of this folder's pip
 }
 
 type WhyOptions struct {
-	Deployments server.Caller
-	Ref         server.Ref
+	Deployments operation.Caller
+	Ref         service.Ref
 	Target      string                     // "": every target
 	Idle        func(context.Context) bool // nil: no warning
 	Out         show.Printer
@@ -46,12 +47,12 @@ type WhyOptions struct {
 
 // RunWhy prints the open steps of a deployment, and returns how many there are.
 func RunWhy(ctx context.Context, o WhyOptions) (open int, err error) {
-	steps, err := server.ExplainDeployment.Call(ctx, o.Deployments, server.WhyInput{DeploymentPath: o.Ref.Path(), Target: o.Target})
+	steps, err := operation.ExplainDeployment.Call(ctx, o.Deployments, operation.WhyInput{DeploymentPath: operation.PathOf(o.Ref), Target: o.Target})
 	if err != nil {
 		return 0, err
 	}
 	if o.Idle != nil {
-		v, err := server.GetDeployment.Call(ctx, o.Deployments, o.Ref.Path())
+		v, err := operation.GetDeployment.Call(ctx, o.Deployments, operation.PathOf(o.Ref))
 		if err != nil {
 			return 0, err
 		}

@@ -9,13 +9,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // applying returns the options of an edit that loses work.
 func applying(f *clitest.Log, o *clitest.Output) cmdline.ApplyOptions {
-	f.Edit = server.EditView{Pipeline: "greeter", Version: 2, Words: []string{"- host prod/all/oak"}, Effects: []pipeline.Effect{{Deployment: 1, Drained: []pipeline.StepKey{{Target: "greeter/prod/all/oak", Event: pipeline.HostDeployed}}}}}
-	return cmdline.ApplyOptions{Edits: f, Proposal: server.Proposal{Definition: pipeline.Definition{Pipeline: "greeter"}}, Warn: func() {}, Ask: func(context.Context, string) bool { return false }, Out: o.Printer}
+	f.Edit = service.EditView{Pipeline: "greeter", Version: 2, Words: []string{"- host prod/all/oak"}, Effects: []pipeline.Effect{{Deployment: 1, Drained: []pipeline.StepKey{{Target: "greeter/prod/all/oak", Event: pipeline.HostDeployed}}}}}
+	return cmdline.ApplyOptions{Edits: f, Proposal: service.Proposal{Definition: pipeline.Definition{Pipeline: "greeter"}}, Warn: func() {}, Ask: func(context.Context, string) bool { return false }, Out: o.Printer}
 }
 
 func TestApplyAsksBeforeWorkIsLost(t *testing.T) {
@@ -53,7 +53,7 @@ func TestApplyOfTheDefinitionInForce(t *testing.T) {
 	t.Parallel()
 	f, o := &clitest.Log{}, clitest.NewOutput(clitest.AsText)
 	options := applying(f, o)
-	f.Edit = server.EditView{Pipeline: "greeter", Version: 2, Unchanged: true}
+	f.Edit = service.EditView{Pipeline: "greeter", Version: 2, Unchanged: true}
 	if err := runApply(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}

@@ -11,11 +11,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func pipelineFreezeCommand(a *cmdline.App) *cobra.Command {
-	var freeze server.FreezeBody
+	var freeze operation.FreezeBody
 	until, all := "", false
 	c := &cobra.Command{
 		Use:   "freeze [PIPELINE]",
@@ -34,11 +35,11 @@ one that is applied for the first time later is not.`,
 			if freeze.Until, err = cmdline.ReadAt("--until", until, time.Now()); err != nil {
 				return err
 			}
-			return changeFreezes(a, c, given, all, func(ctx context.Context, s server.Caller, name string) (server.FreezeView, error) {
-				return server.FreezePipeline.Call(
+			return changeFreezes(a, c, given, all, func(ctx context.Context, s operation.Caller, name string) (service.FreezeView, error) {
+				return operation.FreezePipeline.Call(
 					ctx,
 					s,
-					server.FreezeInput{PipelinePath: server.PipelinePath{Pipeline: name}, Body: &freeze},
+					operation.FreezeInput{PipelinePath: operation.PipelinePath{Pipeline: name}, Body: &freeze},
 				)
 			})
 		},
@@ -58,11 +59,11 @@ func pipelineThawCommand(a *cmdline.App) *cobra.Command {
 		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, given []string) error {
-			return changeFreezes(a, c, given, all, func(ctx context.Context, s server.Caller, name string) (server.FreezeView, error) {
-				return server.ThawPipeline.Call(
+			return changeFreezes(a, c, given, all, func(ctx context.Context, s operation.Caller, name string) (service.FreezeView, error) {
+				return operation.ThawPipeline.Call(
 					ctx,
 					s,
-					server.ThawInput{PipelinePath: server.PipelinePath{Pipeline: name}, Body: &server.ThawBody{Reason: reason}},
+					operation.ThawInput{PipelinePath: operation.PipelinePath{Pipeline: name}, Body: &operation.ThawBody{Reason: reason}},
 				)
 			})
 		},
@@ -73,7 +74,7 @@ func pipelineThawCommand(a *cmdline.App) *cobra.Command {
 }
 
 // freezeChange freezes or thaws one pipeline.
-type freezeChange func(ctx context.Context, s server.Caller, name string) (server.FreezeView, error)
+type freezeChange func(ctx context.Context, s operation.Caller, name string) (service.FreezeView, error)
 
 // changeFreezes changes whether a pipeline is frozen, or each one, and prints what they are then.
 func changeFreezes(a *cmdline.App, c *cobra.Command, given []string, all bool, change freezeChange) error {
@@ -99,13 +100,13 @@ func changeFreezes(a *cmdline.App, c *cobra.Command, given []string, all bool, c
 // changeEach freezes or thaws each pipeline, and prints those that changed. A pipeline that refuses, because it is so
 // already, is left out. After another error the rest stays as it is.
 func changeEach(ctx context.Context, s interface {
-	server.Caller
+	operation.Caller
 }, change freezeChange, out show.Printer) error {
 	names, err := cmdline.PipelineNames(ctx, s)
 	if err != nil {
 		return err
 	}
-	var changed []server.FreezeView
+	var changed []service.FreezeView
 	for _, name := range names {
 		view, err := change(ctx, s, name)
 		switch {
@@ -116,7 +117,7 @@ func changeEach(ctx context.Context, s interface {
 		}
 		changed = append(changed, view)
 	}
-	return show.List(out, changed, "nothing to change", func(changed []server.FreezeView) (lines []string) {
+	return show.List(out, changed, "nothing to change", func(changed []service.FreezeView) (lines []string) {
 		for _, view := range changed {
 			lines = append(lines, show.Freeze(view, time.Now()))
 		}

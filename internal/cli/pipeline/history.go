@@ -10,11 +10,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/journal"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func pipelineHistoryCommand(a *cmdline.App) *cobra.Command {
-	var q server.HistoryInput
+	var q operation.HistoryInput
 	c := &cobra.Command{
 		Use:   "history [PIPELINE]",
 		Short: "List the deployments that started at a stage, a group or a host",
@@ -49,15 +50,15 @@ func targetFlag(a *cmdline.App, c *cobra.Command, target *string) {
 }
 
 type historyOptions struct {
-	Log   server.Caller
-	Query server.HistoryInput
+	Log   operation.Caller
+	Query operation.HistoryInput
 	Out   show.Printer
 	Now   func() time.Time
 }
 
 // runHistory prints the history of a target.
 func runHistory(ctx context.Context, o historyOptions) error {
-	found, err := server.ListHistory.Call(ctx, o.Log, o.Query)
+	found, err := operation.ListHistory.Call(ctx, o.Log, o.Query)
 	if err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func runHistory(ctx context.Context, o historyOptions) error {
 }
 
 func pipelineMetricsCommand(a *cmdline.App) *cobra.Command {
-	var q server.MetricsInput
+	var q operation.MetricsInput
 	var byWeek bool
 	c := &cobra.Command{
 		Use:   "metrics [PIPELINE]",
@@ -98,17 +99,17 @@ percentile.`,
 }
 
 type metricsOptions struct {
-	Log    server.Caller
-	Query  server.MetricsInput
+	Log    operation.Caller
+	Query  operation.MetricsInput
 	ByWeek bool
 	Out    show.Printer
 }
 
 // runMetrics prints the measures of a pipeline's stages.
 func runMetrics(ctx context.Context, o metricsOptions) error {
-	found, err := server.GetMetrics.Call(ctx, o.Log, o.Query)
+	found, err := operation.GetMetrics.Call(ctx, o.Log, o.Query)
 	if err != nil {
 		return err
 	}
-	return show.List(o.Out, found, "no stages", func(found []server.StageMetrics) []string { return show.Metrics(found, o.ByWeek) })
+	return show.List(o.Out, found, "no stages", func(found []service.StageMetrics) []string { return show.Metrics(found, o.ByWeek) })
 }

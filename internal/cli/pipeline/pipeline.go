@@ -9,7 +9,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func Command(a *cmdline.App) *cobra.Command {
@@ -35,15 +36,15 @@ func pipelineListCommand(a *cmdline.App) *cobra.Command {
 }
 
 type listPipelinesOptions struct {
-	Pipelines server.Caller
+	Pipelines operation.Caller
 	Out       show.Printer
 }
 
 // runListPipelines prints all pipelines.
 func runListPipelines(ctx context.Context, o listPipelinesOptions) error {
-	all, err := server.ListPipelines.Call(ctx, o.Pipelines, server.Nothing{})
+	all, err := operation.ListPipelines.Call(ctx, o.Pipelines, operation.Nothing{})
 	if err != nil {
 		return err
 	}
-	return show.List(o.Out, all, "no pipelines", func(all []server.PipelineView) []string { return show.Pipelines(all, o.Out.Style) })
+	return show.List(o.Out, all, "no pipelines", func(all []service.PipelineView) []string { return show.Pipelines(all, o.Out.Style) })
 }

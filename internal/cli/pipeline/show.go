@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
 )
 
 func pipelineShowCommand(a *cmdline.App) *cobra.Command {
@@ -47,14 +47,14 @@ there.`,
 }
 
 type showPipelineOptions struct {
-	Pipelines server.Caller
+	Pipelines operation.Caller
 	Name      string
 	Out       show.Printer
 }
 
 // runShowPipeline prints one pipeline.
 func runShowPipeline(ctx context.Context, o showPipelineOptions) error {
-	p, err := server.GetPipeline.Call(ctx, o.Pipelines, server.PipelinePath{Pipeline: o.Name})
+	p, err := operation.GetPipeline.Call(ctx, o.Pipelines, operation.PipelinePath{Pipeline: o.Name})
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func runShowPipeline(ctx context.Context, o showPipelineOptions) error {
 }
 
 type showTargetOptions struct {
-	Log              server.Caller
+	Log              operation.Caller
 	Pipeline, Target string
 	Out              show.Printer
 	Now              func() time.Time
@@ -70,10 +70,10 @@ type showTargetOptions struct {
 
 // runShowTarget prints what is at one target of a pipeline.
 func runShowTarget(ctx context.Context, o showTargetOptions) error {
-	view, err := server.GetTarget.Call(
+	view, err := operation.GetTarget.Call(
 		ctx,
 		o.Log,
-		server.TargetInput{PipelinePath: server.PipelinePath{Pipeline: o.Pipeline}, Target: o.Target},
+		operation.TargetInput{PipelinePath: operation.PipelinePath{Pipeline: o.Pipeline}, Target: o.Target},
 	)
 	if err != nil {
 		return err

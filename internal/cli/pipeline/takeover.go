@@ -13,8 +13,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // takeOverHosts makes hosts of a pipeline follow the log that the command line names. The log must have the pipeline: it says
@@ -25,7 +25,7 @@ func takeOverHosts(a *cmdline.App, c *cobra.Command, name string, names []string
 			return fault.New(fault.Invalid, "hosts are taken over where the log is, not through a server").
 				WithHint("run waybill pipeline trust --take-over where the conductor runs")
 		}
-		v, err := server.GetVersion.Call(ctx, s, server.VersionPath{PipelinePath: server.PipelinePath{Pipeline: name}})
+		v, err := operation.GetVersion.Call(ctx, s, operation.VersionPath{PipelinePath: operation.PipelinePath{Pipeline: name}})
 		if fault.Is(err, fault.NotFound) {
 			return fault.New(fault.NotFound, "no host is taken over: %w", err).WithHint("waybill pipeline apply stores the pipeline in the log")
 		}

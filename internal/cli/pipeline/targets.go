@@ -9,11 +9,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func pipelineTargetsCommand(a *cmdline.App) *cobra.Command {
-	var q server.TargetsInput
+	var q operation.TargetsInput
 	c := &cobra.Command{
 		Use:   "targets [PIPELINE]",
 		Short: "List what is at each stage, group and host",
@@ -42,15 +43,15 @@ below it.`,
 }
 
 type targetsOptions struct {
-	Log   server.Caller
-	Query server.TargetsInput
+	Log   operation.Caller
+	Query operation.TargetsInput
 	Out   show.Printer
 	Now   func() time.Time
 }
 
 // runTargets prints what is at the targets of a pipeline.
 func runTargets(ctx context.Context, o targetsOptions) error {
-	found, err := server.ListTargets.Call(ctx, o.Log, o.Query)
+	found, err := operation.ListTargets.Call(ctx, o.Log, o.Query)
 	if err != nil {
 		return err
 	}
@@ -58,6 +59,6 @@ func runTargets(ctx context.Context, o targetsOptions) error {
 		o.Out,
 		found,
 		"no targets",
-		func(found []server.TargetView) []string { return show.Targets(found, o.Out.Style, o.Now()) },
+		func(found []service.TargetView) []string { return show.Targets(found, o.Out.Style, o.Now()) },
 	)
 }

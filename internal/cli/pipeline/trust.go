@@ -13,8 +13,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/ssh"
 )
 
@@ -102,7 +102,7 @@ func trustedDefinition(a *cmdline.App, c *cobra.Command, given []string) (d pipe
 		return p.Definition, p.Dir, err
 	}
 	err = a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-		v, err := server.GetVersion.Call(ctx, s, server.VersionPath{PipelinePath: server.PipelinePath{Pipeline: given[0]}})
+		v, err := operation.GetVersion.Call(ctx, s, operation.VersionPath{PipelinePath: operation.PipelinePath{Pipeline: given[0]}})
 		d = v.Definition
 		return err
 	})

@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
 )
 
 func pipelineVersionsCommand(a *cmdline.App) *cobra.Command {
@@ -31,14 +31,14 @@ func pipelineVersionsCommand(a *cmdline.App) *cobra.Command {
 }
 
 type listVersionsOptions struct {
-	Definitions server.Caller
+	Definitions operation.Caller
 	Name        string
 	Out         show.Printer
 }
 
 // runListVersions prints the definitions of a pipeline.
 func runListVersions(ctx context.Context, o listVersionsOptions) error {
-	versions, err := server.ListVersions.Call(ctx, o.Definitions, server.PipelinePath{Pipeline: o.Name})
+	versions, err := operation.ListVersions.Call(ctx, o.Definitions, operation.PipelinePath{Pipeline: o.Name})
 	if err != nil {
 		return err
 	}

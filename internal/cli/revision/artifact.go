@@ -17,7 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/file"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
 )
 
 func revisionArtifactCommand(a *cmdline.App) *cobra.Command {
@@ -67,8 +67,8 @@ func completeArtifacts(a *cmdline.App) cmdline.Completer {
 	})
 }
 
-func artifactLabels(ctx context.Context, log server.Caller, name string) ([]string, error) {
-	v, err := server.GetVersion.Call(ctx, log, server.VersionPath{PipelinePath: server.PipelinePath{Pipeline: name}})
+func artifactLabels(ctx context.Context, log operation.Caller, name string) ([]string, error) {
+	v, err := operation.GetVersion.Call(ctx, log, operation.VersionPath{PipelinePath: operation.PipelinePath{Pipeline: name}})
 	var labels []string
 	for _, a := range v.Definition.ExternalArtifacts() {
 		labels = append(labels, a.Label)
@@ -77,7 +77,7 @@ func artifactLabels(ctx context.Context, log server.Caller, name string) ([]stri
 }
 
 type putArtifactOptions struct {
-	Artifacts       server.Caller
+	Artifacts       operation.Caller
 	Pipeline, Label string // of the revision
 	Artifact        string // its label
 	File            string
@@ -102,14 +102,14 @@ func runPutArtifact(ctx context.Context, o putArtifactOptions) error {
 		return fault.New(fault.Unavailable, "read %s: %w", o.File, file.Plain(err))
 	}
 	meter := show.NewMeter(o.Out, "uploading "+o.Artifact, size, opened)
-	want := server.ArtifactUpload{
-		LabelPath: server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: o.Pipeline}, Label: o.Label},
+	want := operation.ArtifactUpload{
+		LabelPath: operation.LabelPath{PipelinePath: operation.PipelinePath{Pipeline: o.Pipeline}, Label: o.Label},
 		Artifact:  o.Artifact,
 		Name:      filepath.Base(o.File),
 		Digest:    hex.EncodeToString(sum.Sum(nil)),
-		Content:   server.Content{Reader: meter, Size: size},
+		Content:   operation.Content{Reader: meter, Size: size},
 	}
-	stored, err := server.PutArtifact.Call(ctx, o.Artifacts, want)
+	stored, err := operation.PutArtifact.Call(ctx, o.Artifacts, want)
 	meter.Close()
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
 )
 
 func revisionDiffCommand(a *cmdline.App) *cobra.Command {
@@ -37,7 +37,7 @@ stage.`,
 }
 
 type diffOptions struct {
-	Log                server.Caller
+	Log                operation.Caller
 	Pipeline, From, To string
 	Out                show.Printer
 	Now                func() time.Time
@@ -45,10 +45,10 @@ type diffOptions struct {
 
 // runDiff prints the revisions between two points.
 func runDiff(ctx context.Context, o diffOptions) error {
-	view, err := server.GetDifference.Call(
+	view, err := operation.GetDifference.Call(
 		ctx,
 		o.Log,
-		server.DifferenceInput{PipelinePath: server.PipelinePath{Pipeline: o.Pipeline}, From: o.From, To: o.To},
+		operation.DifferenceInput{PipelinePath: operation.PipelinePath{Pipeline: o.Pipeline}, From: o.From, To: o.To},
 	)
 	if err != nil {
 		return err

@@ -8,12 +8,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func revisionRejectCommand(a *cmdline.App) *cobra.Command {
-	c := judgmentCommand(a, "reject", server.RejectRevision)
+	c := judgmentCommand(a, "reject", operation.RejectRevision)
 	c.Short = "Deploy a revision only when it is accepted again"
 	c.Long = `Rejects a revision: it is not deployed or retried until it is accepted again. A deployment
 of it that is under way starts nothing new; "waybill deployment cancel" ends it. Hosts that run
@@ -23,14 +23,14 @@ the revision keep it.`
 }
 
 func revisionAcceptCommand(a *cmdline.App) *cobra.Command {
-	c := judgmentCommand(a, "accept", server.AcceptRevision)
+	c := judgmentCommand(a, "accept", operation.AcceptRevision)
 	c.Short = "Accept a rejected revision again"
 	c.Example = cmdline.Examples("waybill revision accept greeter 3f2c9a1")
 	return c
 }
 
 // judgment rejects or accepts a revision.
-type judgment = server.Operation[server.JudgmentInput, pipeline.RegisteredRevision]
+type judgment = operation.Operation[operation.JudgmentInput, pipeline.RegisteredRevision]
 
 // judgmentCommand returns a command that records what a person says of a revision.
 func judgmentCommand(a *cmdline.App, name string, judge judgment) *cobra.Command {
@@ -53,7 +53,7 @@ func judgmentCommand(a *cmdline.App, name string, judge judgment) *cobra.Command
 }
 
 type judgeOptions struct {
-	Revisions               server.Caller
+	Revisions               operation.Caller
 	Judge                   judgment
 	Pipeline, Label, Reason string
 	Out                     show.Printer
@@ -61,15 +61,15 @@ type judgeOptions struct {
 
 // runJudge records a judgment, and prints the revision's state with the active deployments that it concerns.
 func runJudge(ctx context.Context, o judgeOptions) error {
-	r, err := o.Judge.Call(ctx, o.Revisions, server.JudgmentInput{Body: &server.JudgmentBody{Reason: o.Reason},
-		LabelPath: server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: o.Pipeline}, Label: o.Label}})
+	r, err := o.Judge.Call(ctx, o.Revisions, operation.JudgmentInput{Body: &operation.JudgmentBody{Reason: o.Reason},
+		LabelPath: operation.LabelPath{PipelinePath: operation.PipelinePath{Pipeline: o.Pipeline}, Label: o.Label}})
 	if err != nil {
 		return err
 	}
-	active, err := server.AllDeployments(
+	active, err := operation.AllDeployments(
 		ctx,
 		o.Revisions,
-		server.DeploymentsInput{Pipeline: o.Pipeline, Revision: r.Seq, Status: string(pipeline.StatusActive)},
+		operation.DeploymentsInput{Pipeline: o.Pipeline, Revision: r.Seq, Status: string(pipeline.StatusActive)},
 	)
 	if err != nil {
 		return err

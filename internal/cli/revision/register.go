@@ -12,8 +12,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func revisionRegisterCommand(a *cmdline.App) *cobra.Command {
@@ -34,9 +34,9 @@ label may be registered again. Revisions that Waybill builds are registered by w
 				a.WarnPrivateBlobs(s.PrivateBlobs())
 				return runRegisterRevision(ctx, registerRevisionOptions{
 					Log: s, Idle: s.IsIdle, Out: a.Printer(),
-					Revision: server.RevisionInput{
-						PipelinePath: server.PipelinePath{Pipeline: arguments[0]},
-						Body:         server.RevisionBody{Label: arguments[1], Commit: commit, Deploy: &deploy},
+					Revision: operation.RevisionInput{
+						PipelinePath: operation.PipelinePath{Pipeline: arguments[0]},
+						Body:         operation.RevisionBody{Label: arguments[1], Commit: commit, Deploy: &deploy},
 					},
 				})
 			})
@@ -48,15 +48,15 @@ label may be registered again. Revisions that Waybill builds are registered by w
 }
 
 type registerRevisionOptions struct {
-	Log      server.Caller
-	Revision server.RevisionInput
+	Log      operation.Caller
+	Revision operation.RevisionInput
 	Idle     func(context.Context) bool
 	Out      show.Printer
 }
 
 // runRegisterRevision registers a revision without files, whose artifacts all come from outside.
 func runRegisterRevision(ctx context.Context, o registerRevisionOptions) error {
-	version, err := server.GetVersion.Call(ctx, o.Log, server.VersionPath{PipelinePath: o.Revision.PipelinePath})
+	version, err := operation.GetVersion.Call(ctx, o.Log, operation.VersionPath{PipelinePath: o.Revision.PipelinePath})
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func runRegisterRevision(ctx context.Context, o registerRevisionOptions) error {
 				WithHint("waybill ship; or build: external, if another program builds")
 		}
 	}
-	done, err := server.RegisterRevision.Call(ctx, o.Log, o.Revision)
+	done, err := operation.RegisterRevision.Call(ctx, o.Log, o.Revision)
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func Command(a *cmdline.App) *cobra.Command {
@@ -58,7 +58,7 @@ func revisionListCommand(a *cmdline.App) *cobra.Command {
 }
 
 type listRevisionsOptions struct {
-	Revisions server.Caller
+	Revisions operation.Caller
 	Pipeline  string
 	Limit     int // 0: all
 	Out       show.Printer
@@ -67,10 +67,10 @@ type listRevisionsOptions struct {
 
 // runListRevisions prints the newest revisions of a pipeline.
 func runListRevisions(ctx context.Context, o listRevisionsOptions) error {
-	found, err := server.ListRevisions.Call(
+	found, err := operation.ListRevisions.Call(
 		ctx,
 		o.Revisions,
-		server.RevisionsInput{PipelinePath: server.PipelinePath{Pipeline: o.Pipeline}, Limit: o.Limit},
+		operation.RevisionsInput{PipelinePath: operation.PipelinePath{Pipeline: o.Pipeline}, Limit: o.Limit},
 	)
 	if err != nil {
 		return err
@@ -105,18 +105,18 @@ type revisionDocument struct {
 }
 
 type showRevisionOptions struct {
-	Log             server.Caller
+	Log             operation.Caller
 	Pipeline, Label string
 	Out             show.Printer
 }
 
 // runShowRevision prints one revision with its deployments.
 func runShowRevision(ctx context.Context, o showRevisionOptions) error {
-	r, err := server.GetRevision.Call(ctx, o.Log, server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: o.Pipeline}, Label: o.Label})
+	r, err := operation.GetRevision.Call(ctx, o.Log, operation.LabelPath{PipelinePath: operation.PipelinePath{Pipeline: o.Pipeline}, Label: o.Label})
 	if err != nil {
 		return err
 	}
-	made, err := server.AllDeployments(ctx, o.Log, server.DeploymentsInput{Pipeline: o.Pipeline, Revision: r.Seq})
+	made, err := operation.AllDeployments(ctx, o.Log, operation.DeploymentsInput{Pipeline: o.Pipeline, Revision: r.Seq})
 	if err != nil {
 		return err
 	}

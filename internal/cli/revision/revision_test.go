@@ -9,8 +9,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/clitest"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // builtElsewhere is a definition whose artifacts come from outside, and the build stage of one whose do not.
@@ -20,8 +20,8 @@ func builtElsewhere(external bool) journal.Version {
 }
 
 // registering returns the input that registers a revision of greeter.
-func registering(label string) server.RevisionInput {
-	return server.RevisionInput{PipelinePath: server.PipelinePath{Pipeline: "greeter"}, Body: server.RevisionBody{Label: label}}
+func registering(label string) operation.RevisionInput {
+	return operation.RevisionInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: operation.RevisionBody{Label: label}}
 }
 
 func TestRegisterRevision(t *testing.T) {

@@ -4,7 +4,8 @@ import (
 	"context"
 
 	"github.com/waybill-dev/waybill/internal/cli/clitest"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/token"
 )
 
@@ -13,13 +14,13 @@ type accessLog struct {
 	clitest.Log
 
 	tokens []token.Token
-	status server.StatusView
+	status service.StatusView
 }
 
 // Call performs an operation with its method.
-func (f *accessLog) Call(ctx context.Context, d server.Description, in, out any) error {
+func (f *accessLog) Call(ctx context.Context, d operation.Description, in, out any) error {
 	c := f.Served()
-	server.Serve(c, server.GetStatus, f.getStatus)
+	operation.Serve(c, operation.GetStatus, f.getStatus)
 	return c.Call(ctx, d, in, out)
 }
 
@@ -36,6 +37,6 @@ func (f *accessLog) RevokeToken(_ context.Context, name string) error {
 	return f.Record("RevokeToken", name)
 }
 
-func (f *accessLog) getStatus(context.Context, *server.Nothing) (server.StatusView, error) {
+func (f *accessLog) getStatus(context.Context, *operation.Nothing) (service.StatusView, error) {
 	return f.status, f.Record("Status")
 }

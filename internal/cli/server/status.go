@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
 )
 
 func StatusCommand(a *cmdline.App) *cobra.Command {
@@ -32,13 +32,13 @@ the roles once a handler has workflows.`,
 }
 
 type statusOptions struct {
-	Log server.Caller
+	Log operation.Caller
 	Out show.Printer
 }
 
 // runStatus prints whether everything keeps up.
 func runStatus(ctx context.Context, o statusOptions) error {
-	v, err := server.GetStatus.Call(ctx, o.Log, server.Nothing{})
+	v, err := operation.GetStatus.Call(ctx, o.Log, operation.Nothing{})
 	if err != nil {
 		return err
 	}

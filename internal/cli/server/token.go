@@ -18,7 +18,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/token"
 )
 
@@ -33,8 +33,8 @@ func TokenCommand(a *cmdline.App) *cobra.Command {
 
 // scopes returns the scopes that a token may have.
 func scopes() []string {
-	return []string{string(server.ScopeRead), string(server.ScopeExecute), string(server.ScopeOperate),
-		string(server.ScopeDefine), string(server.ScopeApprove), string(server.ScopeReport), string(server.ScopeWorker)}
+	return []string{string(service.ScopeRead), string(service.ScopeExecute), string(service.ScopeOperate),
+		string(service.ScopeDefine), string(service.ScopeApprove), string(service.ScopeReport), string(service.ScopeWorker)}
 }
 
 func tokenCreateCommand(a *cmdline.App) *cobra.Command {

@@ -7,22 +7,22 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/config"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
 )
 
 // warnUnguarded warns when a stage waits for the approval of people although builds, which can read the tokens of their account, run under
 // that of this process. A log that cannot be read is reported by what needs it.
-func warnUnguarded(ctx context.Context, log server.Caller, here buildsHere, out show.Printer) {
+func warnUnguarded(ctx context.Context, log operation.Caller, here buildsHere, out show.Printer) {
 	if here == (buildsHere{}) {
 		return
 	}
-	all, err := server.ListPipelines.Call(ctx, log, server.Nothing{})
+	all, err := operation.ListPipelines.Call(ctx, log, operation.Nothing{})
 	if err != nil {
 		return
 	}
 	guarded, builds := "", here.Every
 	for i := range all {
-		v, err := server.GetVersion.Call(ctx, log, server.VersionPath{PipelinePath: server.PipelinePath{Pipeline: all[i].Name}})
+		v, err := operation.GetVersion.Call(ctx, log, operation.VersionPath{PipelinePath: operation.PipelinePath{Pipeline: all[i].Name}})
 		if err != nil {
 			continue // it has no definition yet
 		}

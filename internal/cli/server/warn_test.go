@@ -10,22 +10,23 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/clitest"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // inForce has one definition for each name.
 type inForce map[string]pipeline.Definition
 
-func (f inForce) Call(ctx context.Context, d server.Description, in, out any) error {
-	c := server.Calls{}
-	server.Serve(c, server.ListPipelines, func(context.Context, *server.Nothing) (all []server.PipelineView, err error) {
+func (f inForce) Call(ctx context.Context, d operation.Description, in, out any) error {
+	c := operation.Calls{}
+	operation.Serve(c, operation.ListPipelines, func(context.Context, *operation.Nothing) (all []service.PipelineView, err error) {
 		for name := range f {
-			all = append(all, server.PipelineView{Name: name})
+			all = append(all, service.PipelineView{Name: name})
 		}
 		return all, nil
 	})
-	server.Serve(c, server.GetVersion, func(_ context.Context, in *server.VersionPath) (journal.Version, error) {
+	operation.Serve(c, operation.GetVersion, func(_ context.Context, in *operation.VersionPath) (journal.Version, error) {
 		return journal.Version{Definition: f[in.Pipeline]}, nil
 	})
 	return c.Call(ctx, d, in, out)

@@ -9,8 +9,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // serviceHost is a host as a command line names it.
@@ -38,11 +38,11 @@ func withServiceHost(
 }
 
 // withLikely adds the host that the person may have meant to the error of a command that has not found it.
-func (h serviceHost) withLikely(ctx context.Context, log server.Caller, command string, err error) error {
+func (h serviceHost) withLikely(ctx context.Context, log operation.Caller, command string, err error) error {
 	if !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	v, failed := server.GetVersion.Call(ctx, log, server.VersionPath{PipelinePath: server.PipelinePath{Pipeline: h.Pipeline}})
+	v, failed := operation.GetVersion.Call(ctx, log, operation.VersionPath{PipelinePath: operation.PipelinePath{Pipeline: h.Pipeline}})
 	if failed != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
 )
 
 func serviceRestartCommand(a *cmdline.App) *cobra.Command {
@@ -47,9 +47,9 @@ files stays.`,
 
 type restartServiceOptions struct {
 	Services interface {
-		server.Caller
+		operation.Caller
 		// Restart restarts the service on a host and returns once it is ready.
-		Restart(ctx context.Context, in server.ServiceRestartInput) (action.ID, error)
+		Restart(ctx context.Context, in operation.ServiceRestartInput) (action.ID, error)
 	}
 	At     serviceHost
 	Reason string
@@ -66,8 +66,8 @@ type restartedService struct {
 // runRestartService restarts the service on a host.
 func runRestartService(ctx context.Context, o restartServiceOptions) error {
 	target := o.At.target()
-	id, err := o.Services.Restart(ctx, server.ServiceRestartInput{PipelinePath: server.PipelinePath{Pipeline: o.At.Pipeline},
-		Body: server.ServiceRestartBody{Target: target, Reason: o.Reason, Verify: o.Verify}})
+	id, err := o.Services.Restart(ctx, operation.ServiceRestartInput{PipelinePath: operation.PipelinePath{Pipeline: o.At.Pipeline},
+		Body: operation.ServiceRestartBody{Target: target, Reason: o.Reason, Verify: o.Verify}})
 	if err != nil {
 		return o.At.withLikely(ctx, o.Services, "restart", err)
 	}

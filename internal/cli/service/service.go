@@ -14,7 +14,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/loop"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func Command(a *cmdline.App) *cobra.Command {
@@ -48,7 +49,7 @@ Without PIPELINE: this folder's pipeline.`,
 }
 
 type listServicesOptions struct {
-	Services server.Caller
+	Services operation.Caller
 	Pipeline string
 	Out      show.Printer
 	Now      func() time.Time
@@ -56,7 +57,7 @@ type listServicesOptions struct {
 
 // runListServices prints the services of a pipeline.
 func runListServices(ctx context.Context, o listServicesOptions) error {
-	all, err := server.ListServices.Call(ctx, o.Services, server.PipelinePath{Pipeline: o.Pipeline})
+	all, err := operation.ListServices.Call(ctx, o.Services, operation.PipelinePath{Pipeline: o.Pipeline})
 	if err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func runListServices(ctx context.Context, o listServicesOptions) error {
 		o.Out,
 		all,
 		"no hosts",
-		func(all []server.ServiceView) []string { return show.Services(o.Pipeline, all, o.Out.Style, o.Now()) },
+		func(all []service.ServiceView) []string { return show.Services(o.Pipeline, all, o.Out.Style, o.Now()) },
 	)
 }
 
@@ -95,7 +96,7 @@ PIPELINE: this folder's pipeline.`,
 
 type serviceStatusOptions struct {
 	Services interface {
-		server.Caller
+		operation.Caller
 	}
 	At     serviceHost
 	Verify bool // the files of its release
@@ -105,7 +106,7 @@ type serviceStatusOptions struct {
 
 // runServiceStatus prints what a host reports of its service.
 func runServiceStatus(ctx context.Context, o serviceStatusOptions) error {
-	view, err := server.GetServiceStatus.Call(ctx, o.Services, server.ServiceStatusInput{ServiceHost: o.At.input(), Verify: o.Verify})
+	view, err := operation.GetServiceStatus.Call(ctx, o.Services, operation.ServiceStatusInput{ServiceHost: o.At.input(), Verify: o.Verify})
 	if err != nil {
 		return o.At.withLikely(ctx, o.Services, "status", err)
 	}
@@ -113,8 +114,8 @@ func runServiceStatus(ctx context.Context, o serviceStatusOptions) error {
 }
 
 // input returns the host as operations on its service name it.
-func (h serviceHost) input() server.ServiceHost {
-	return server.ServiceHost{PipelinePath: server.PipelinePath{Pipeline: h.Pipeline}, Target: h.target()}
+func (h serviceHost) input() operation.ServiceHost {
+	return operation.ServiceHost{PipelinePath: operation.PipelinePath{Pipeline: h.Pipeline}, Target: h.target()}
 }
 
 func serviceLogsCommand(a *cmdline.App) *cobra.Command {
@@ -145,7 +146,7 @@ token. Without PIPELINE: this folder's pipeline.`,
 
 type serviceLogOptions struct {
 	Log interface {
-		server.Caller
+		operation.Caller
 	}
 	At      serviceHost
 	Follow  bool
@@ -161,8 +162,8 @@ const followPause = time.Second
 // runServiceLog prints what a service printed, without what a terminal would obey. With Follow it continues until ctx ends or the
 // log cannot be read.
 func runServiceLog(ctx context.Context, o serviceLogOptions) error {
-	q := server.ServiceLogInput{ServiceHost: o.At.input(), Follow: o.Follow}
-	view, err := server.ReadServiceLog.Call(ctx, o.Log, q)
+	q := operation.ServiceLogInput{ServiceHost: o.At.input(), Follow: o.Follow}
+	view, err := operation.ReadServiceLog.Call(ctx, o.Log, q)
 	if err != nil {
 		return o.At.withLikely(ctx, o.Log, "logs", err)
 	}
@@ -174,14 +175,14 @@ func runServiceLog(ctx context.Context, o serviceLogOptions) error {
 			return context.Cause(ctx)
 		}
 		q.After = view.Next
-		if view, err = server.ReadServiceLog.Call(ctx, o.Log, q); err != nil {
+		if view, err = operation.ReadServiceLog.Call(ctx, o.Log, q); err != nil {
 			return err
 		}
 	}
 }
 
 // print prints a part of the log: of one that is followed, each part with text is a line of JSON.
-func (o serviceLogOptions) print(view server.ServiceLogView) error {
+func (o serviceLogOptions) print(view service.ServiceLogView) error {
 	switch {
 	case o.Out.JSON && !o.Follow:
 		return o.Out.Document(view)

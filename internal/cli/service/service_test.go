@@ -12,12 +12,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func TestServiceLog(t *testing.T) {
 	t.Parallel()
-	f, o := &serviceLog{log: server.ServiceLogView{Text: "ready\x1b]0;title\x07\n\x1b[31mred\n"}}, clitest.NewOutput(clitest.AsText)
+	f, o := &serviceLog{log: service.ServiceLogView{Text: "ready\x1b]0;title\x07\n\x1b[31mred\n"}}, clitest.NewOutput(clitest.AsText)
 	if err := runServiceLog(t.Context(), serviceLogOptions{Log: f, At: serviceHost{"greeter", "/beta/all/oak/"}, Raw: o.Out, Out: o.Printer}); err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestServiceLog(t *testing.T) {
 
 func TestServiceLogIsFollowed(t *testing.T) {
 	t.Parallel()
-	f, o := &serviceLog{log: server.ServiceLogView{Text: "one\n", Next: "7.4"}, follows: []server.ServiceLogView{{Next: "7.4"}, {Text: "\x1b[2Jtwo\n", Next: "7.8", More: true}, {Text: "three\n", Next: "8.6"}}}, clitest.NewOutput(clitest.AsText)
+	f, o := &serviceLog{log: service.ServiceLogView{Text: "one\n", Next: "7.4"}, follows: []service.ServiceLogView{{Next: "7.4"}, {Text: "\x1b[2Jtwo\n", Next: "7.8", More: true}, {Text: "three\n", Next: "8.6"}}}, clitest.NewOutput(clitest.AsText)
 	pauses := 0
 	options := serviceLogOptions{Log: f, At: serviceHost{"greeter", "beta/all/oak"}, Follow: true, Pause: func(context.Context, time.Duration) bool { pauses++; return true }, Raw: o.Out, Out: o.Printer}
 	if err := runServiceLog(t.Context(), options); !errors.Is(err, clitest.ErrAway) {
@@ -44,7 +44,7 @@ func TestServiceLogIsFollowed(t *testing.T) {
 		t.Errorf("%d pauses, want 3: none while there is more", pauses)
 	}
 	o = clitest.NewOutput(clitest.AsJSON)
-	f.follows, options.Out = []server.ServiceLogView{{Next: "7.4"}, {Text: "two\n", Next: "7.8"}}, o.Printer
+	f.follows, options.Out = []service.ServiceLogView{{Next: "7.4"}, {Text: "two\n", Next: "7.8"}}, o.Printer
 	if err := runServiceLog(t.Context(), options); !errors.Is(err, clitest.ErrAway) || strings.Count(o.Printed.String(), "\n") != 2 {
 		t.Errorf("as JSON: %v, %s", err, o.Printed.String())
 	}
@@ -60,7 +60,7 @@ func TestServiceLogIsFollowed(t *testing.T) {
 
 func TestListServices(t *testing.T) {
 	t.Parallel()
-	f, o := &serviceLog{services: []server.ServiceView{{Target: "greeter/beta/all/oak", Name: "greeter", Manager: "process", State: &server.Services{State: server.ServiceDown}}}}, clitest.NewOutput(clitest.AsText)
+	f, o := &serviceLog{services: []service.ServiceView{{Target: "greeter/beta/all/oak", Name: "greeter", Manager: "process", State: &service.Services{State: service.ServiceDown}}}}, clitest.NewOutput(clitest.AsText)
 	if err := runListServices(t.Context(), listServicesOptions{Services: f, Pipeline: "greeter", Out: o.Printer, Now: clitest.Noon}); err != nil {
 		t.Fatal(err)
 	}

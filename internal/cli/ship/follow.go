@@ -12,8 +12,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/loop"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // takeOverEvery is the interval at which a watching ship tries to lock the log, which works once its holder has
@@ -50,12 +51,12 @@ func (w *sessionWorker) Roles(ctx context.Context) ([]lifecycle.Role, error) {
 
 // drive takes a deployment to its end, and a rollback that undoes it: it does the work where this process
 // may, else it watches. It returns the rollback, if there is one, and keeps what that undoes.
-func (s *shipment) drive(ctx context.Context, ref server.Ref) (server.DeploymentView, error) {
-	v, err := server.GetDeployment.Call(ctx, s.Deployments, ref.Path())
+func (s *shipment) drive(ctx context.Context, ref service.Ref) (service.DeploymentView, error) {
+	v, err := operation.GetDeployment.Call(ctx, s.Deployments, operation.PathOf(ref))
 	if err == nil && v.State.RolledBackBy != 0 {
 		undone := v
 		s.undone = &undone
-		v, err = server.GetDeployment.Call(ctx, s.Deployments, rollbackOf(undone).Path())
+		v, err = operation.GetDeployment.Call(ctx, s.Deployments, operation.PathOf(rollbackOf(undone)))
 	}
 	if err != nil || v.State.Status != pipeline.StatusActive {
 		return v, err
@@ -91,7 +92,7 @@ const startWorking = "start waybill up or waybill serve"
 const leaveShip = "Ctrl-C, and waybill ship resumes it; --timeout sets a limit, --detach waits for nothing"
 
 // Watcher prints a deployment's first line and returns a watcher that prints the rest.
-func (s *shipment) watcher(ctx context.Context, v server.DeploymentView) (*deployment.Watcher, error) {
+func (s *shipment) watcher(ctx context.Context, v service.DeploymentView) (*deployment.Watcher, error) {
 	s.Out.Note("%s", show.Header(v, s.Out.Style))
 	w, err := deployment.NewWatcher(ctx, s.Entries, s.Out, v, s.since(v), leaveShip)
 	if err != nil {
@@ -102,13 +103,13 @@ func (s *shipment) watcher(ctx context.Context, v server.DeploymentView) (*deplo
 }
 
 // watch shows a deployment to its end, then the rollback that undoes it, if there is one.
-func (s *shipment) watch(ctx context.Context, w *deployment.Watcher) (server.DeploymentView, error) {
+func (s *shipment) watch(ctx context.Context, w *deployment.Watcher) (service.DeploymentView, error) {
 	v, err := w.Run(ctx)
 	if err != nil || v.State.RolledBackBy == 0 {
 		return v, err
 	}
 	s.undone = &v
-	back, err := server.GetDeployment.Call(ctx, s.Deployments, rollbackOf(v).Path())
+	back, err := operation.GetDeployment.Call(ctx, s.Deployments, operation.PathOf(rollbackOf(v)))
 	if err != nil {
 		return back, err
 	}
@@ -120,12 +121,12 @@ func (s *shipment) watch(ctx context.Context, w *deployment.Watcher) (server.Dep
 }
 
 // rollbackOf returns the deployment that undoes another one.
-func rollbackOf(undone server.DeploymentView) server.Ref {
-	return server.Ref{Pipeline: undone.Pipeline, Number: undone.State.RolledBackBy}
+func rollbackOf(undone service.DeploymentView) service.Ref {
+	return service.Ref{Pipeline: undone.Pipeline, Number: undone.State.RolledBackBy}
 }
 
 // since returns the entry after which entries are shown: the deployment's first for programs, the newest for people.
-func (s *shipment) since(v server.DeploymentView) int64 {
+func (s *shipment) since(v service.DeploymentView) int64 {
 	if s.Out.JSON {
 		return 0
 	}
@@ -133,7 +134,7 @@ func (s *shipment) since(v server.DeploymentView) int64 {
 }
 
 // work runs the roles in this process until its end has been seen.
-func (s *shipment) work(ctx context.Context, w *deployment.Watcher, unlock func() error) (v server.DeploymentView, err error) {
+func (s *shipment) work(ctx context.Context, w *deployment.Watcher, unlock func() error) (v service.DeploymentView, err error) {
 	defer func() { err = errors.Join(err, unlock()) }()
 	s.works = true
 	roles, err := s.Worker.Roles(ctx)
@@ -157,7 +158,7 @@ func (s *shipment) work(ctx context.Context, w *deployment.Watcher, unlock func(
 }
 
 // watchOrTakeOver watches another process's work. When that process ends, this one continues the work.
-func (s *shipment) watchOrTakeOver(ctx context.Context, w *deployment.Watcher) (server.DeploymentView, error) {
+func (s *shipment) watchOrTakeOver(ctx context.Context, w *deployment.Watcher) (service.DeploymentView, error) {
 	watching, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	taken := make(chan func() error, 1)

@@ -7,8 +7,9 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // nextStep is the next step of ship with a registered revision.
@@ -22,12 +23,12 @@ type nextStep struct {
 // decideNext decides what ship does with a registered revision. It is the only decision: plan prints it, ship executes it.
 func decideNext(
 	ctx context.Context,
-	log server.Caller,
-	pipelines server.Caller,
+	log operation.Caller,
+	pipelines operation.Caller,
 	r pipeline.RegisteredRevision,
 	flags shipFlags,
 ) (nextStep, error) {
-	made, err := server.ListDeployments.Call(ctx, log, server.DeploymentsInput{Pipeline: r.Pipeline, Revision: r.Seq, Limit: ancestryLimit})
+	made, err := operation.ListDeployments.Call(ctx, log, operation.DeploymentsInput{Pipeline: r.Pipeline, Revision: r.Seq, Limit: ancestryLimit})
 	if err != nil {
 		return nextStep{}, err
 	}
@@ -38,7 +39,7 @@ func decideNext(
 	}
 	d := &made[0]
 	if d.Status != pipeline.StatusActive && !flags.detach {
-		active, err := server.ListDeployments.Call(ctx, log, server.DeploymentsInput{Pipeline: r.Pipeline, Status: string(pipeline.StatusActive), Limit: 1})
+		active, err := operation.ListDeployments.Call(ctx, log, operation.DeploymentsInput{Pipeline: r.Pipeline, Status: string(pipeline.StatusActive), Limit: 1})
 		if err != nil {
 			return nextStep{}, err
 		}
@@ -54,25 +55,25 @@ func decideNext(
 	case pipeline.StatusFinished:
 		return finishedBefore(ctx, log, pipelines, d)
 	default:
-		v, err := server.GetDeployment.Call(ctx, log, show.RefOf(*d).Path())
+		v, err := operation.GetDeployment.Call(ctx, log, operation.PathOf(show.RefOf(*d)))
 		return nextStep{todo: show.TodoNothing, deployment: d, refused: show.Stopped(v)}, err
 	}
 }
 
 // finishedBefore returns the step for a revision that has finished: nothing. It is refused when a newer one has replaced
 // it since.
-func finishedBefore(ctx context.Context, log server.Caller, pipelines server.Caller, d *journal.Deployment) (nextStep, error) {
+func finishedBefore(ctx context.Context, log operation.Caller, pipelines operation.Caller, d *journal.Deployment) (nextStep, error) {
 	next := nextStep{todo: show.TodoNothing, deployment: d}
 	newer, err := replacement(ctx, log, *d)
 	if err != nil {
 		return next, err
 	}
 	if newer != nil {
-		v, err := server.GetDeployment.Call(ctx, log, show.RefOf(*d).Path())
+		v, err := operation.GetDeployment.Call(ctx, log, operation.PathOf(show.RefOf(*d)))
 		next.refused = show.Replaced(v, *newer)
 		return next, err
 	}
-	p, err := server.GetPipeline.Call(ctx, pipelines, server.PipelinePath{Pipeline: d.Pipeline})
+	p, err := operation.GetPipeline.Call(ctx, pipelines, operation.PipelinePath{Pipeline: d.Pipeline})
 	if err != nil {
 		return next, err
 	}
@@ -81,7 +82,7 @@ func finishedBefore(ctx context.Context, log server.Caller, pipelines server.Cal
 }
 
 // differences returns what the hosts of a pipeline lack, each with the command that brings it.
-func differences(p server.PipelineView) (differs []string) {
+func differences(p service.PipelineView) (differs []string) {
 	drift := map[string]bool{}
 	for _, each := range p.Drift {
 		drift[each.Target] = true
@@ -89,7 +90,7 @@ func differences(p server.PipelineView) (differs []string) {
 		differs = append(differs, host+" "+each.Reason+": "+each.Remedy(p.Name)+" deploys to it once more")
 	}
 	for _, h := range p.Hosts {
-		if h.Service != nil && h.Service.State == server.ServiceDown && !drift[h.Target] {
+		if h.Service != nil && h.Service.State == service.ServiceDown && !drift[h.Target] {
 			differs = append(differs, "the service on "+strings.TrimPrefix(h.Target, p.Name+"/")+" is down: waybill ship --again starts it")
 		}
 	}
@@ -97,8 +98,8 @@ func differences(p server.PipelineView) (differs []string) {
 }
 
 // replacement returns the newest deployment of another revision that is active or has finished after d; nil without one.
-func replacement(ctx context.Context, log server.Caller, d journal.Deployment) (*journal.Deployment, error) {
-	recent, err := server.ListDeployments.Call(ctx, log, server.DeploymentsInput{Pipeline: d.Pipeline, Limit: ancestryLimit})
+func replacement(ctx context.Context, log operation.Caller, d journal.Deployment) (*journal.Deployment, error) {
+	recent, err := operation.ListDeployments.Call(ctx, log, operation.DeploymentsInput{Pipeline: d.Pipeline, Limit: ancestryLimit})
 	if err != nil {
 		return nil, err
 	}
@@ -112,11 +113,11 @@ func replacement(ctx context.Context, log server.Caller, d journal.Deployment) (
 }
 
 // isNewest reports whether a revision is the one registered last: only its waybill.yaml is applied.
-func isNewest(ctx context.Context, log server.Caller, r pipeline.RegisteredRevision) (bool, error) {
-	newest, err := server.ListRevisions.Call(
+func isNewest(ctx context.Context, log operation.Caller, r pipeline.RegisteredRevision) (bool, error) {
+	newest, err := operation.ListRevisions.Call(
 		ctx,
 		log,
-		server.RevisionsInput{PipelinePath: server.PipelinePath{Pipeline: r.Pipeline}, Limit: 1},
+		operation.RevisionsInput{PipelinePath: operation.PipelinePath{Pipeline: r.Pipeline}, Limit: 1},
 	)
 	return err == nil && len(newest) > 0 && newest[0].Seq == r.Seq, err
 }

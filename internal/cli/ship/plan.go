@@ -11,8 +11,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/deployment"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 const planHelp = `Shows what waybill ship would do here: the steps of this folder's revision in their order, beside
@@ -37,7 +38,7 @@ type planFlags struct {
 }
 
 // query adds the flags to a query about a pipeline. Each --what-if is fail=TARGET.
-func (f planFlags) query(q server.PlanInput) (server.PlanInput, error) {
+func (f planFlags) query(q operation.PlanInput) (operation.PlanInput, error) {
 	q.Revision, q.From = f.revision, f.from
 	for _, text := range f.whatIf {
 		target, ok := strings.CutPrefix(text, "fail=")
@@ -108,7 +109,7 @@ func planWhy(a *cmdline.App, c *cobra.Command, name, target string) error {
 func plan(a *cmdline.App, c *cobra.Command, arguments []string, flags planFlags) error {
 	if len(arguments) > 0 && flags.edit == "" {
 		return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-			q, err := flags.query(server.PlanInput{PipelinePath: server.PipelinePath{Pipeline: arguments[0]}, Simulate: true})
+			q, err := flags.query(operation.PlanInput{PipelinePath: operation.PipelinePath{Pipeline: arguments[0]}, Simulate: true})
 			if err != nil {
 				return err
 			}
@@ -121,7 +122,7 @@ func plan(a *cmdline.App, c *cobra.Command, arguments []string, flags planFlags)
 		return err
 	}
 	proposal := p.Proposal(a.User())
-	q, err := flags.query(proposal.PlanInput())
+	q, err := flags.query(operation.PlanInputOf(proposal))
 	if err != nil {
 		return err
 	}
@@ -164,14 +165,14 @@ func printPlan(d show.PlanDocument, out show.Printer) error {
 }
 
 type planStoredOptions struct {
-	Pipelines server.Caller
-	Query     server.PlanInput
+	Pipelines operation.Caller
+	Query     operation.PlanInput
 	Out       show.Printer
 }
 
 // runPlanStored prints the plan for one more deployment of a pipeline with the definition in force.
 func runPlanStored(ctx context.Context, o planStoredOptions) error {
-	v, err := server.PlanDeployment.Call(ctx, o.Pipelines, o.Query)
+	v, err := operation.PlanDeployment.Call(ctx, o.Pipelines, o.Query)
 	if err != nil {
 		return err
 	}
@@ -179,13 +180,13 @@ func runPlanStored(ctx context.Context, o planStoredOptions) error {
 }
 
 type planOptions struct {
-	Plans       server.Caller
-	Revisions   server.Caller
-	Deployments server.Caller
-	Pipelines   server.Caller
+	Plans       operation.Caller
+	Revisions   operation.Caller
+	Deployments operation.Caller
+	Pipelines   operation.Caller
 
-	Proposal server.Proposal                       // the definition of the folder, or of the file
-	Query    server.PlanInput                      // with that definition
+	Proposal service.Proposal                      // the definition of the folder, or of the file
+	Query    operation.PlanInput                   // with that definition
 	EditOnly bool                                  // plan what the file changes, and nothing else
 	Label    func(context.Context) (string, error) // of the folder's revision
 	Out      show.Printer
@@ -193,7 +194,7 @@ type planOptions struct {
 
 // runPlan prints what ship would do with a folder, or what its file would change.
 func runPlan(ctx context.Context, o planOptions) error {
-	edit, err := server.PlanEdit(ctx, o.Plans, o.Proposal)
+	edit, err := operation.PlanEdit(ctx, o.Plans, o.Proposal)
 	if err != nil {
 		return err
 	}
@@ -207,7 +208,7 @@ func runPlan(ctx context.Context, o planOptions) error {
 		}
 	}
 	if d.Todo == show.TodoShip || o.EditOnly && !edit.Unchanged {
-		v, err := server.PlanDeployment.Call(ctx, o.Plans, o.Query)
+		v, err := operation.PlanDeployment.Call(ctx, o.Plans, o.Query)
 		if err != nil {
 			return err
 		}
@@ -222,10 +223,10 @@ func (o planOptions) planRevision(ctx context.Context, d *show.PlanDocument) err
 	if d.Revision, err = o.Label(ctx); err != nil {
 		return err
 	}
-	known, err := server.GetRevision.Call(
+	known, err := operation.GetRevision.Call(
 		ctx,
 		o.Revisions,
-		server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: d.Pipeline}, Label: d.Revision},
+		operation.LabelPath{PipelinePath: operation.PipelinePath{Pipeline: d.Pipeline}, Label: d.Revision},
 	)
 	if fault.Is(err, fault.NotFound) {
 		d.Todo = show.TodoShip
@@ -254,7 +255,7 @@ func (o planOptions) planRevision(ctx context.Context, d *show.PlanDocument) err
 }
 
 // planned adds what a simulation expects to a document.
-func planned(d show.PlanDocument, v server.PlanView) show.PlanDocument {
+func planned(d show.PlanDocument, v service.PlanView) show.PlanDocument {
 	d.Now, d.Begins, d.New, d.Steps, d.Ends, d.Total = v.Now, v.Begins, v.Deployment, workOf(v.Steps), v.Ends, v.Total
 	return d
 }

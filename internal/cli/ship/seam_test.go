@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/cli/clitest"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/operation"
 )
 
 // shipRuns holds the commands that query the log, with the least that they need.
@@ -15,7 +15,7 @@ func shipRuns() clitest.Runs[*clitest.Log] {
 			return runPlan(ctx, planOptions{Plans: f, Revisions: f, Deployments: f, Pipelines: f, Out: o.Printer})
 		},
 		"plan greeter": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {
-			return runPlanStored(ctx, planStoredOptions{Pipelines: f, Query: server.PlanInput{Simulate: true}, Out: o.Printer})
+			return runPlanStored(ctx, planStoredOptions{Pipelines: f, Query: operation.PlanInput{Simulate: true}, Out: o.Printer})
 		},
 		"ship": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {
 			return runShip(ctx, shipOptions{Revisions: f, Deployments: f, Pipelines: f, Edits: f, Entries: f, Pipeline: "greeter", Label: "r1", Out: o.Printer, Now: clitest.Noon})

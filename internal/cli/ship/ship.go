@@ -18,8 +18,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/git"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
@@ -126,16 +127,16 @@ func ship(ctx context.Context, a *cmdline.App, arguments []string, flags shipFla
 }
 
 type shipOptions struct {
-	Revisions   server.Caller
-	Deployments server.Caller
-	Pipelines   server.Caller
-	Edits       server.Caller
+	Revisions   operation.Caller
+	Deployments operation.Caller
+	Pipelines   operation.Caller
+	Edits       operation.Caller
 	Entries     cmdline.EntryReader
 	Worker      logWorker // nil: other processes do the work
 
 	Flags    shipFlags
 	Pipeline string
-	Proposal server.Proposal // the folder's definition
+	Proposal service.Proposal // the folder's definition
 	By       string
 	Warn     func() // prints the warnings of waybill.yaml
 	Label    string // of the folder's revision
@@ -154,10 +155,10 @@ type shipOptions struct {
 // shipment is one run of `waybill ship`.
 type shipment struct {
 	shipOptions
-	resumed bool                   // the deployment is that of another revision, which waits for a process that works on it
-	works   bool                   // this process runs what the deployment needs
-	idle    bool                   // no process did when the watching began
-	undone  *server.DeploymentView // the deployment that a rollback undoes, once there is one
+	resumed bool                    // the deployment is that of another revision, which waits for a process that works on it
+	works   bool                    // this process runs what the deployment needs
+	idle    bool                    // no process did when the watching began
+	undone  *service.DeploymentView // the deployment that a rollback undoes, once there is one
 }
 
 // runShip finds or makes the deployment, then does its work or watches it.
@@ -195,7 +196,7 @@ func runShip(ctx context.Context, o shipOptions) error {
 }
 
 // rolledBack reports how a rollback ended. err is that of driving it.
-func (s *shipment) rolledBack(ctx context.Context, v server.DeploymentView, err error) error {
+func (s *shipment) rolledBack(ctx context.Context, v service.DeploymentView, err error) error {
 	if err != nil {
 		return s.reportInterrupted(ctx, rollbackOf(*s.undone), v, err)
 	}
@@ -205,10 +206,10 @@ func (s *shipment) rolledBack(ctx context.Context, v server.DeploymentView, err 
 
 // deployment returns the deployment to take further; nil when there is nothing to do.
 func (s *shipment) deployment(ctx context.Context) (*journal.Deployment, error) {
-	known, err := server.GetRevision.Call(
+	known, err := operation.GetRevision.Call(
 		ctx,
 		s.Revisions,
-		server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: s.Pipeline}, Label: s.Label},
+		operation.LabelPath{PipelinePath: operation.PipelinePath{Pipeline: s.Pipeline}, Label: s.Label},
 	)
 	if fault.Is(err, fault.NotFound) {
 		return s.register(ctx)
@@ -237,9 +238,9 @@ func (s *shipment) register(ctx context.Context) (*journal.Deployment, error) {
 	if err != nil {
 		return nil, err
 	}
-	registered, err := server.RegisterRevision.Call(ctx, s.Revisions, server.RevisionInput{
-		PipelinePath: server.PipelinePath{Pipeline: s.Pipeline},
-		Body: server.RevisionBody{Label: s.Label, Snapshot: key, Until: s.Flags.until,
+	registered, err := operation.RegisterRevision.Call(ctx, s.Revisions, operation.RevisionInput{
+		PipelinePath: operation.PipelinePath{Pipeline: s.Pipeline},
+		Body: operation.RevisionBody{Label: s.Label, Snapshot: key, Until: s.Flags.until,
 			Branch: s.Branch, Commit: s.Commit.Hash, Subject: s.Commit.Subject, CommittedAt: s.Commit.At},
 	})
 	if err != nil {
@@ -261,10 +262,10 @@ func (s *shipment) refuseOlder(ctx context.Context) error {
 	if s.Flags.older || s.Commit.Hash == "" {
 		return nil
 	}
-	known, err := server.ListRevisions.Call(
+	known, err := operation.ListRevisions.Call(
 		ctx,
 		s.Revisions,
-		server.RevisionsInput{PipelinePath: server.PipelinePath{Pipeline: s.Pipeline}, Limit: ancestryLimit},
+		operation.RevisionsInput{PipelinePath: operation.PipelinePath{Pipeline: s.Pipeline}, Limit: ancestryLimit},
 	)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
@@ -295,10 +296,10 @@ func (s *shipment) applyAgain(ctx context.Context, known pipeline.RegisteredRevi
 // storeAgain stores the files of a registered revision when the blob store does not have them, as when the revision was
 // shipped into another store.
 func (s *shipment) storeAgain(ctx context.Context, known pipeline.RegisteredRevision) error {
-	view, err := server.GetSnapshot.Call(
+	view, err := operation.GetSnapshot.Call(
 		ctx,
 		s.Revisions,
-		server.LabelPath{PipelinePath: server.PipelinePath{Pipeline: known.Pipeline}, Label: known.Label},
+		operation.LabelPath{PipelinePath: operation.PipelinePath{Pipeline: known.Pipeline}, Label: known.Label},
 	)
 	if err != nil || view.Stored || view.Key == "" {
 		return err
@@ -329,7 +330,7 @@ func (s *shipment) resume(ctx context.Context, r pipeline.RegisteredRevision) (*
 
 // inProgress prints how far a deployment is that an earlier command left active.
 func (s *shipment) inProgress(ctx context.Context, d journal.Deployment) error {
-	v, err := server.GetDeployment.Call(ctx, s.Deployments, show.RefOf(d).Path())
+	v, err := operation.GetDeployment.Call(ctx, s.Deployments, operation.PathOf(show.RefOf(d)))
 	if err != nil || v.State.Status != pipeline.StatusActive {
 		return err
 	}
@@ -357,9 +358,9 @@ func (s *shipment) nothingToDo(ctx context.Context, r pipeline.RegisteredRevisio
 
 // deployAgain makes one more deployment of a registered revision.
 func (s *shipment) deployAgain(ctx context.Context, r pipeline.RegisteredRevision) (*journal.Deployment, error) {
-	made, err := server.CreateDeployment.Call(ctx, s.Deployments, server.DeployInput{
-		PipelinePath: server.PipelinePath{Pipeline: r.Pipeline},
-		Body:         server.DeployBody{Revision: r.Label, Until: s.Flags.until},
+	made, err := operation.CreateDeployment.Call(ctx, s.Deployments, operation.DeployInput{
+		PipelinePath: operation.PipelinePath{Pipeline: r.Pipeline},
+		Body:         operation.DeployBody{Revision: r.Label, Until: s.Flags.until},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("deploy %s again: %w", r.Label, err)
@@ -368,9 +369,9 @@ func (s *shipment) deployAgain(ctx context.Context, r pipeline.RegisteredRevisio
 }
 
 // detached prints the deployment that other processes work on.
-func (s *shipment) detached(ctx context.Context, ref server.Ref) error {
+func (s *shipment) detached(ctx context.Context, ref service.Ref) error {
 	if s.Out.JSON {
-		v, err := server.GetDeployment.Call(ctx, s.Deployments, ref.Path())
+		v, err := operation.GetDeployment.Call(ctx, s.Deployments, operation.PathOf(ref))
 		if err != nil {
 			return err
 		}
@@ -384,7 +385,7 @@ func (s *shipment) detached(ctx context.Context, ref server.Ref) error {
 }
 
 // reportInterrupted prints what happens to a deployment after a signal ended ship, or returns the error of --timeout.
-func (s *shipment) reportInterrupted(ctx context.Context, ref server.Ref, v server.DeploymentView, err error) error {
+func (s *shipment) reportInterrupted(ctx context.Context, ref service.Ref, v service.DeploymentView, err error) error {
 	switch {
 	case !cmdline.Interrupted(ctx):
 	case cmdline.TimedOut(ctx):

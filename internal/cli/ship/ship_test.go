@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // shipping returns the options of a ship of revision r1 on a fake log, and what it prints.
@@ -24,19 +24,19 @@ func shipping(f *clitest.Log, json bool) (shipOptions, *clitest.Output) {
 	o := clitest.NewOutput(json)
 	return shipOptions{
 		Revisions: f, Deployments: f, Pipelines: f, Edits: f, Entries: f,
-		Flags: shipFlags{detach: true}, Pipeline: "greeter", Proposal: server.Proposal{Definition: pipeline.Definition{Pipeline: "greeter"}},
+		Flags: shipFlags{detach: true}, Pipeline: "greeter", Proposal: service.Proposal{Definition: pipeline.Definition{Pipeline: "greeter"}},
 		By: "ana", Warn: func() {}, Label: "r1", Commit: git.Commit{Hash: "c1", Subject: "Greet", At: clitest.Noon()},
 		Precedes: func(context.Context, string, string) bool { return false },
 		Pack:     func(_ context.Context, w io.Writer) error { _, err := io.WriteString(w, "files"); return err },
 		Idle:     clitest.Busy, Ask: func(context.Context, string) bool { return false },
-		Retry: func(_ context.Context, _ server.Ref, failed error) (bool, error) { return false, failed },
+		Retry: func(_ context.Context, _ service.Ref, failed error) (bool, error) { return false, failed },
 		Out:   o.Printer, Now: clitest.Noon,
 	}, o
 }
 
 func TestShipRegistersARevisionThatIsNew(t *testing.T) {
 	t.Parallel()
-	f := &clitest.Log{Edit: server.EditView{Pipeline: "greeter", Version: 1}, Views: clitest.Seen(clitest.Deployed(1, 1, pipeline.StatusActive))}
+	f := &clitest.Log{Edit: service.EditView{Pipeline: "greeter", Version: 1}, Views: clitest.Seen(clitest.Deployed(1, 1, pipeline.StatusActive))}
 	options, o := shipping(f, clitest.AsText)
 	options.Idle = clitest.Idle
 	warned := 0
@@ -55,7 +55,7 @@ func TestShipRegistersARevisionThatIsNew(t *testing.T) {
 func TestShipRegistersWithItsBound(t *testing.T) {
 	t.Parallel()
 	at := clitest.Deployed(1, 1, pipeline.StatusActive)
-	f := &clitest.Log{Edit: server.EditView{Unchanged: true}, Views: clitest.Seen(at)}
+	f := &clitest.Log{Edit: service.EditView{Unchanged: true}, Views: clitest.Seen(at)}
 	options, o := shipping(f, clitest.AsJSON)
 	options.Flags.until = "beta"
 	if err := runShip(t.Context(), options); err != nil {
@@ -68,7 +68,7 @@ func TestShipRegistersWithItsBound(t *testing.T) {
 
 func TestShipRefusesAnOlderRevision(t *testing.T) {
 	t.Parallel()
-	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Label: "r3", Commit: "c3"}, {Pipeline: "greeter", Label: "r2", Commit: "c3"}}, Edit: server.EditView{Unchanged: true}, Views: clitest.Seen(clitest.Deployed(1, 1, pipeline.StatusActive))}
+	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Label: "r3", Commit: "c3"}, {Pipeline: "greeter", Label: "r2", Commit: "c3"}}, Edit: service.EditView{Unchanged: true}, Views: clitest.Seen(clitest.Deployed(1, 1, pipeline.StatusActive))}
 	options, _ := shipping(f, clitest.AsText)
 	asked := 0
 	options.Precedes = func(_ context.Context, older, newer string) bool { asked++; return older == "c1" && newer == "c3" }
@@ -94,7 +94,7 @@ func TestShipOfARegisteredRevision(t *testing.T) {
 	for name, c := range map[string]struct {
 		flags       shipFlags
 		deployments []journal.Deployment
-		drift       []server.Drift
+		drift       []service.Drift
 		out         string
 		code        fault.Code
 		text        string // of the error
@@ -105,7 +105,7 @@ func TestShipOfARegisteredRevision(t *testing.T) {
 			out: "greeter#2 is in progress: 0 of 0 steps done; resuming it\ngreeter#2  revision r1  registered\n", last: "Deployment greeter#2"},
 		"finished": {deployments: []journal.Deployment{clitest.Deployed(2, 1, pipeline.StatusFinished)},
 			out: "nothing to do: r1 finished as greeter#2, 1 minute ago\n", last: "Pipeline greeter"},
-		"finished with drift": {deployments: []journal.Deployment{clitest.Deployed(2, 1, pipeline.StatusFinished)}, drift: []server.Drift{{Target: "greeter/prod/all/elm", Reason: "has no release yet"}},
+		"finished with drift": {deployments: []journal.Deployment{clitest.Deployed(2, 1, pipeline.StatusFinished)}, drift: []service.Drift{{Target: "greeter/prod/all/elm", Reason: "has no release yet"}},
 			out: "nothing to do: r1 finished as greeter#2, 1 minute ago\nbut prod/all/elm has no release yet: waybill ship --again deploys to it once more\n", last: "Pipeline greeter"},
 		"finished, again": {flags: shipFlags{again: true}, deployments: []journal.Deployment{clitest.Deployed(2, 1, pipeline.StatusFinished)},
 			out: "greeter#9  revision r1  registered\n", last: "Deployment greeter#9"},
@@ -116,8 +116,8 @@ func TestShipOfARegisteredRevision(t *testing.T) {
 		"failed": {deployments: []journal.Deployment{clitest.Deployed(2, 1, pipeline.StatusFailed)}, out: "greeter#2  revision r1  registered\n", last: "Deployment greeter#2"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{r2, r1}, Recent: c.deployments, Snapshot: server.SnapshotView{Stored: true},
-				Pipelines: []server.PipelineView{{Name: "greeter", Drift: c.drift}}, Views: clitest.Seen(append(c.deployments, clitest.Deployed(9, 1, pipeline.StatusActive))...)}
+			f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{r2, r1}, Recent: c.deployments, Snapshot: service.SnapshotView{Stored: true},
+				Pipelines: []service.PipelineView{{Name: "greeter", Drift: c.drift}}, Views: clitest.Seen(append(c.deployments, clitest.Deployed(9, 1, pipeline.StatusActive))...)}
 			options, o := shipping(f, clitest.AsText)
 			c.flags.detach = true
 			options.Flags = c.flags
@@ -141,10 +141,10 @@ func TestShipLeavesADeploymentThatWaitsLongerThanItsLimit(t *testing.T) {
 		active := clitest.Deployed(2, 1, pipeline.StatusActive)
 		views := clitest.Seen(active)
 		waits := views["greeter#2"]
-		waits.Stages = []server.StageRun{{Name: "prod", Run: server.Run{State: server.RunWaiting, Reason: "approval 0 of 1", Who: "waybill approve greeter prod --revision r1"}}}
+		waits.Stages = []service.StageRun{{Name: "prod", Run: service.Run{State: service.RunWaiting, Reason: "approval 0 of 1", Who: "waybill approve greeter prod --revision r1"}}}
 		views["greeter#2"] = waits
-		f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, Edit: server.EditView{Unchanged: true},
-			Snapshot: server.SnapshotView{Stored: true}, Recent: []journal.Deployment{active}, Views: views}
+		f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, Edit: service.EditView{Unchanged: true},
+			Snapshot: service.SnapshotView{Stored: true}, Recent: []journal.Deployment{active}, Views: views}
 		options, o := shipping(f, clitest.AsText)
 		options.Flags.detach, options.Idle = false, clitest.Idle
 		err := cmdline.Within(t.Context(), time.Hour, func(ctx context.Context) error { return runShip(ctx, options) })
@@ -162,9 +162,9 @@ func TestShipLeavesADeploymentThatWaitsLongerThanItsLimit(t *testing.T) {
 func TestShipDeploysAgainWhenThePersonSaysSo(t *testing.T) {
 	t.Parallel()
 	finished := clitest.Deployed(2, 1, pipeline.StatusFinished)
-	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, Edit: server.EditView{Unchanged: true}, Snapshot: server.SnapshotView{Stored: true},
+	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, Edit: service.EditView{Unchanged: true}, Snapshot: service.SnapshotView{Stored: true},
 		Recent: []journal.Deployment{finished}, Views: clitest.Seen(finished, clitest.Deployed(9, 1, pipeline.StatusFinished)),
-		Pipelines: []server.PipelineView{{Name: "greeter", Hosts: []server.HostView{{Target: "greeter/prod/all/elm", Service: &server.Services{State: server.ServiceDown}}}}}}
+		Pipelines: []service.PipelineView{{Name: "greeter", Hosts: []service.HostView{{Target: "greeter/prod/all/elm", Service: &service.Services{State: service.ServiceDown}}}}}}
 	options, o := shipping(f, clitest.AsText)
 	options.Flags.detach = false
 	var question string
@@ -183,8 +183,8 @@ func TestShipDeploysAgainWhenThePersonSaysSo(t *testing.T) {
 func TestShipStoresFilesThatTheBlobStoreLost(t *testing.T) {
 	t.Parallel()
 	active := clitest.Deployed(2, 1, pipeline.StatusActive)
-	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, Edit: server.EditView{Unchanged: true},
-		Snapshot: server.SnapshotView{Key: "sha256/r1"}, Recent: []journal.Deployment{active}, Views: clitest.Seen(active)}
+	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, Edit: service.EditView{Unchanged: true},
+		Snapshot: service.SnapshotView{Key: "sha256/r1"}, Recent: []journal.Deployment{active}, Views: clitest.Seen(active)}
 	options, o := shipping(f, clitest.AsText)
 	if err := runShip(t.Context(), options); err != nil {
 		t.Fatal(err)
@@ -241,7 +241,7 @@ func (w *fakeWorker) Roles(context.Context) ([]lifecycle.Role, error) {
 func TestShipDoesTheWorkItself(t *testing.T) {
 	t.Parallel()
 	active, finished := clitest.Deployed(2, 1, pipeline.StatusActive), clitest.Deployed(2, 1, pipeline.StatusFinished)
-	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, Edit: server.EditView{Unchanged: true}, Snapshot: server.SnapshotView{Stored: true},
+	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, Edit: service.EditView{Unchanged: true}, Snapshot: service.SnapshotView{Stored: true},
 		Recent: []journal.Deployment{active}, Views: clitest.Seen(active)}
 	log := clitest.NewEnding(f, 5, clitest.Seen(finished)["greeter#2"])
 	options, o := shipping(f, clitest.AsText)
@@ -261,7 +261,7 @@ func TestShipDoesTheWorkItself(t *testing.T) {
 func TestShipTakesOverFromAProcessThatEnds(t *testing.T) {
 	t.Parallel()
 	active, finished := clitest.Deployed(2, 1, pipeline.StatusActive), clitest.Deployed(2, 1, pipeline.StatusFinished)
-	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, Edit: server.EditView{Unchanged: true}, Snapshot: server.SnapshotView{Stored: true},
+	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, Edit: service.EditView{Unchanged: true}, Snapshot: service.SnapshotView{Stored: true},
 		Recent: []journal.Deployment{active}, Views: clitest.Seen(active)}
 	locked := make(chan struct{})
 	log := &lockedEnding{Log: f, locked: locked, after: clitest.Seen(finished)["greeter#2"]}
@@ -286,11 +286,11 @@ func TestShipTakesOverFromAProcessThatEnds(t *testing.T) {
 type lockedEnding struct {
 	*clitest.Log
 	locked <-chan struct{}
-	after  server.DeploymentView
+	after  service.DeploymentView
 	seen   bool
 }
 
-func (e *lockedEnding) Deployment(ctx context.Context, ref server.Ref) (server.DeploymentView, error) {
+func (e *lockedEnding) Deployment(ctx context.Context, ref service.Ref) (service.DeploymentView, error) {
 	select {
 	case <-e.locked:
 		if e.seen {
@@ -305,7 +305,7 @@ func (e *lockedEnding) Deployment(ctx context.Context, ref server.Ref) (server.D
 func TestShipReportsALockThatCannotBeTaken(t *testing.T) {
 	t.Parallel()
 	active := clitest.Deployed(2, 1, pipeline.StatusActive)
-	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, Edit: server.EditView{Unchanged: true}, Snapshot: server.SnapshotView{Stored: true},
+	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, Edit: service.EditView{Unchanged: true}, Snapshot: service.SnapshotView{Stored: true},
 		Recent: []journal.Deployment{active}, Views: clitest.Seen(active)}
 	options, _ := shipping(f, clitest.AsText)
 	broken := errors.New("read-only file system")
@@ -317,18 +317,18 @@ func TestShipReportsALockThatCannotBeTaken(t *testing.T) {
 
 func TestShipReportsWhatASignalLeaves(t *testing.T) {
 	t.Parallel()
-	ref := server.Ref{Pipeline: "greeter", Number: 2}
-	held := server.DeploymentView{State: pipeline.DeploymentState{Held: "by ana", Resume: "waybill deployment resume greeter#2"}}
+	ref := service.Ref{Pipeline: "greeter", Number: 2}
+	held := service.DeploymentView{State: pipeline.DeploymentState{Held: "by ana", Resume: "waybill deployment resume greeter#2"}}
 	for name, c := range map[string]struct {
-		view  server.DeploymentView
+		view  service.DeploymentView
 		works bool
 		idle  bool
 		want  string
 	}{
 		"held":    {held, true, false, "waybill: terminated; greeter#2 stays active and held by ana: waybill deployment resume greeter#2\n"},
-		"worked":  {server.DeploymentView{}, true, false, "waybill: terminated; greeter#2 stays active, and what ran here was handed back: waybill ship resumes it\n"},
-		"idle":    {server.DeploymentView{}, false, true, "waybill: terminated; greeter#2 stays active until a process works on the log: start waybill up or waybill serve\n"},
-		"watched": {server.DeploymentView{}, false, false, "waybill: terminated; the processes that work on the log continue greeter#2: waybill deployment watch greeter#2\n"},
+		"worked":  {service.DeploymentView{}, true, false, "waybill: terminated; greeter#2 stays active, and what ran here was handed back: waybill ship resumes it\n"},
+		"idle":    {service.DeploymentView{}, false, true, "waybill: terminated; greeter#2 stays active until a process works on the log: start waybill up or waybill serve\n"},
+		"watched": {service.DeploymentView{}, false, false, "waybill: terminated; the processes that work on the log continue greeter#2: waybill deployment watch greeter#2\n"},
 	} {
 		ctx, stop := context.WithCancelCause(t.Context())
 		stop(fault.Wrap(fault.Interrupted, lifecycle.ErrTerminated))
@@ -358,11 +358,11 @@ func TestCheckUntil(t *testing.T) {
 
 func TestReached(t *testing.T) {
 	t.Parallel()
-	v := server.DeploymentView{State: pipeline.DeploymentState{Until: "beta"}, Stages: []server.StageRun{{Name: "beta", Run: server.Run{State: server.RunRunning}}, {Name: "prod", Run: server.Run{State: server.RunFinished}}}}
+	v := service.DeploymentView{State: pipeline.DeploymentState{Until: "beta"}, Stages: []service.StageRun{{Name: "beta", Run: service.Run{State: service.RunRunning}}, {Name: "prod", Run: service.Run{State: service.RunFinished}}}}
 	if reached(v) {
 		t.Error("reached while beta runs")
 	}
-	v.Stages[0].State = server.RunFinished
+	v.Stages[0].State = service.RunFinished
 	if !reached(v) {
 		t.Error("not reached when beta has finished")
 	}

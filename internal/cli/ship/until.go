@@ -7,8 +7,9 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // checkUntil returns an error when --until names a stage that the pipeline does not have.
@@ -25,23 +26,23 @@ func checkUntil(d pipeline.Definition, until string) error {
 
 // bound lets a deployment that an earlier ship made go as far as this one asks for. A deployment that this ship made has
 // its bound from the start.
-func (s *shipment) bound(ctx context.Context, ref server.Ref) error {
-	v, err := server.GetDeployment.Call(ctx, s.Deployments, ref.Path())
+func (s *shipment) bound(ctx context.Context, ref service.Ref) error {
+	v, err := operation.GetDeployment.Call(ctx, s.Deployments, operation.PathOf(ref))
 	if err != nil || v.State.Status != pipeline.StatusActive || v.State.Until == s.Flags.until {
 		return err
 	}
-	want := server.CommandInput{DeploymentPath: ref.Path(), Body: &server.CommandBody{Target: s.Flags.until}}
-	if _, err := server.CommandDeployment("until").Call(ctx, s.Deployments, want); err != nil {
+	want := operation.CommandInput{DeploymentPath: operation.PathOf(ref), Body: &operation.CommandBody{Target: s.Flags.until}}
+	if _, err := operation.CommandDeployment("until").Call(ctx, s.Deployments, want); err != nil {
 		return fmt.Errorf("set how far %s goes: %w", ref, err)
 	}
 	return nil
 }
 
 // reached reports whether a deployment has finished the stage that is its bound.
-func reached(v server.DeploymentView) bool {
+func reached(v service.DeploymentView) bool {
 	for _, stage := range v.Stages {
 		if stage.Name == v.State.Until {
-			return stage.State == server.RunFinished
+			return stage.State == service.RunFinished
 		}
 	}
 	return false

@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // reasonWidth is the number of columns that a list gives to an error or a reason.
@@ -31,7 +31,7 @@ func ActionName(x queue.ActionState) string {
 	if x.Step == nil {
 		return FirstOf(x.Name, x.Handler)
 	}
-	return fmt.Sprintf("%s %s", server.Ref{Pipeline: x.Step.Pipeline, Number: x.Step.Deployment}, FirstOf(x.Name, x.Step.Event+" "+x.Step.Target))
+	return fmt.Sprintf("%s %s", service.Ref{Pipeline: x.Step.Pipeline, Number: x.Step.Deployment}, FirstOf(x.Name, x.Step.Event+" "+x.Step.Target))
 }
 
 // attemptsText returns the number of an attempt and how many are allowed: 1/3. An attempt that runs or succeeded is the
@@ -52,7 +52,7 @@ func ActionHead(x queue.ActionState) string {
 }
 
 // Action returns an action with its events, its output, and the actions that it created.
-func Action(x server.ActionView, now time.Time) []string {
+func Action(x service.ActionView, now time.Time) []string {
 	lines := []string{ActionHead(x.ActionState) + "  created " + Clock(now, x.EnqueuedAt)}
 	for _, e := range x.Events {
 		lines = append(lines, ActionEvent(e, x))
@@ -93,14 +93,14 @@ func StepOutput(seen json.RawMessage) []string {
 
 // ActionEvent returns one event of an action: seq, time, status, attempts, and a remark. The remark of a success is what
 // the action printed.
-func ActionEvent(e action.Event, x server.ActionView) string {
+func ActionEvent(e action.Event, x service.ActionView) string {
 	attempts := attemptsText(e.Status, e.Spent, x.Policy)
 	if attempts == "-" {
 		attempts = ""
 	}
 	remark := eventRemark(e)
 	if e.Status == action.Successful {
-		remark = FirstOf(server.TextOf(x.Output), remark)
+		remark = FirstOf(service.TextOf(x.Output), remark)
 	}
 	return fmt.Sprintf("%3d  %s  %-10s  %3s  %s", e.Seq, e.At.Local().Format("15:04:05.000"), e.Status, attempts, dash(remark))
 }
@@ -128,7 +128,7 @@ func eventRemark(e action.Event) string {
 const tickForm = "Mon 2006-01-02 15:04"
 
 // Schedules returns the rows of a list of schedules.
-func Schedules(views []server.ScheduleView) []string {
+func Schedules(views []service.ScheduleView) []string {
 	var t table
 	t.add("SCHEDULE", "CRON", "DOES", "LAST", "NEXT")
 	for _, v := range views {
@@ -138,7 +138,7 @@ func Schedules(views []server.ScheduleView) []string {
 }
 
 // does returns the handler or the process that a schedule names.
-func does(v server.ScheduleView) string {
+func does(v service.ScheduleView) string {
 	if v.Process != "" {
 		return "process " + v.Process
 	}
@@ -146,7 +146,7 @@ func does(v server.ScheduleView) string {
 }
 
 // lastTick returns the last tick of a schedule, how its action is, and how many actions wait.
-func lastTick(v server.ScheduleView) string {
+func lastTick(v service.ScheduleView) string {
 	text := "-"
 	if v.Last != nil {
 		text = v.Last.At.Format(tickForm) + " " + strings.ToLower(v.Last.Status.String())

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/admission"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // Approval returns the line for an approval that was recorded.
-func Approval(v server.ApprovalView) string {
+func Approval(v service.ApprovalView) string {
 	verb, next := "approved", "it starts as soon as its turn comes"
 	if v.Rejected {
 		verb, next = "rejected", "it waits until somebody approves"
@@ -18,11 +18,11 @@ func Approval(v server.ApprovalView) string {
 	if v.Pending != nil && !v.Rejected {
 		next = v.Pending.String()
 	}
-	return fmt.Sprintf("%s: %s of %s %s; %s", server.Ref{Pipeline: v.Pipeline, Number: v.Deployment}, v.Stage, v.Revision, verb, next)
+	return fmt.Sprintf("%s: %s of %s %s; %s", service.Ref{Pipeline: v.Pipeline, Number: v.Deployment}, v.Stage, v.Revision, verb, next)
 }
 
 // Freeze returns whether a pipeline is frozen.
-func Freeze(v server.FreezeView, now time.Time) string {
+func Freeze(v service.FreezeView, now time.Time) string {
 	if v.Freeze == nil {
 		return v.Pipeline + " is no longer frozen"
 	}

@@ -7,21 +7,21 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // line is one row of a deployment's board: a build, an artifact or a host.
 type line struct {
 	stage  string // name of the stage
 	name   string // build, amd64, east/elm
-	state  server.RunState
+	state  service.RunState
 	word   string // finished, deploying, waits
 	detail string // the finished steps and a remark
 	took   time.Duration
 }
 
 // boardLines returns every row of a deployment, in the order of its definition.
-func boardLines(v server.DeploymentView) []line {
+func boardLines(v service.DeploymentView) []line {
 	var lines []line
 	for _, stage := range v.Stages {
 		if v.Archive != "" { // its steps are only in its log
@@ -42,7 +42,7 @@ func boardLines(v server.DeploymentView) []line {
 }
 
 // groupLines returns the rows of a group: each host, and behind the hosts of a wave that bakes the wave.
-func groupLines(stage server.StageRun, group server.GroupRun, now time.Time) []line {
+func groupLines(stage service.StageRun, group service.GroupRun, now time.Time) []line {
 	var lines []line
 	for i, host := range group.Hosts {
 		lines = append(lines, hostLine(stage, group, host, now))
@@ -57,7 +57,7 @@ func groupLines(stage server.StageRun, group server.GroupRun, now time.Time) []l
 }
 
 // stepLine returns the row of a step that is not of a host.
-func stepLine(stage server.StageRun, name string, step server.StepRun, now time.Time) line {
+func stepLine(stage service.StageRun, name string, step service.StepRun, now time.Time) line {
 	l := line{stage: stage.Name, name: name, state: stepState(step), word: step.Word, detail: stepRemark(step, now)}
 	if step.State == pipeline.StateClaimed || step.State == pipeline.StateComplete {
 		l.took = stepTook(step, now)
@@ -66,7 +66,7 @@ func stepLine(stage server.StageRun, name string, step server.StepRun, now time.
 }
 
 // stepLines returns the rows of a stage's own steps before its hosts, or behind them: its gates and its bake.
-func stepLines(stage server.StageRun, before bool, now time.Time) []line {
+func stepLines(stage service.StageRun, before bool, now time.Time) []line {
 	var lines []line
 	for _, step := range stage.Steps {
 		if step.Before == before {
@@ -77,7 +77,7 @@ func stepLines(stage server.StageRun, before bool, now time.Time) []line {
 }
 
 // buildLines returns the row of the build until it has artifacts, then a row for each artifact.
-func buildLines(stage server.StageRun, now time.Time) []line {
+func buildLines(stage service.StageRun, now time.Time) []line {
 	var build time.Duration
 	var lines []line
 	for _, step := range stage.Steps {
@@ -102,7 +102,7 @@ func buildLines(stage server.StageRun, now time.Time) []line {
 
 // artifactText returns an artifact's size and the beginning of its digest.
 func artifactText(size int64, digest string) string {
-	return fmt.Sprintf("%s sha256:%s", server.Size(size), digest[:min(8, len(digest))])
+	return fmt.Sprintf("%s sha256:%s", service.Size(size), digest[:min(8, len(digest))])
 }
 
 // Artifact returns an artifact in one line.
@@ -111,7 +111,7 @@ func Artifact(a pipeline.RevisionArtifact) string {
 }
 
 // hostLine returns one host with the steps of its chain.
-func hostLine(stage server.StageRun, group server.GroupRun, host server.HostRun, now time.Time) line {
+func hostLine(stage service.StageRun, group service.GroupRun, host service.HostRun, now time.Time) line {
 	l := line{stage: stage.Name, name: group.Name + "/" + host.Name, state: host.State, word: string(host.State)}
 	var parts, out []string
 	for _, step := range host.Steps {
@@ -136,23 +136,23 @@ func hostLine(stage server.StageRun, group server.GroupRun, host server.HostRun,
 
 // hostDetail returns what was done on a host, the names of the steps that are left out, and why it waits or is skipped.
 // A skipped host has no steps but those that are left out, so its reason says it all.
-func hostDetail(host server.HostRun, done string, out []string) string {
+func hostDetail(host service.HostRun, done string, out []string) string {
 	var parts []string
 	if done != "" {
 		parts = append(parts, done)
 	}
-	if len(out) > 0 && (host.State != server.RunSkipped || host.Reason == "") {
+	if len(out) > 0 && (host.State != service.RunSkipped || host.Reason == "") {
 		parts = append(parts, strings.Join(out, ", ")+" left out")
 	}
-	if (host.State == server.RunWaiting || host.State == server.RunSkipped) && host.Reason != "" {
+	if (host.State == service.RunWaiting || host.State == service.RunSkipped) && host.Reason != "" {
 		parts = append(parts, host.Reason)
 	}
 	return strings.Join(parts, "; ")
 }
 
 // doneText returns a finished step with how long it took: deployed 6.0s.
-func doneText(step server.StepRun, now time.Time) string {
-	text := step.Word + " " + server.Took(stepTook(step, now))
+func doneText(step service.StepRun, now time.Time) string {
+	text := step.Word + " " + service.Took(stepTook(step, now))
 	if step.On != "" {
 		if step.On != step.Target {
 			text = step.Word // it took no time here
@@ -172,7 +172,7 @@ func onceText(host string) string {
 }
 
 // doneRemark returns what a finished step printed when it took several attempts, else "".
-func doneRemark(step server.StepRun) string {
+func doneRemark(step service.StepRun) string {
 	switch {
 	case step.Attempt < 2:
 		return ""
@@ -184,7 +184,7 @@ func doneRemark(step server.StepRun) string {
 }
 
 // attemptText returns "attempt 2 of 3", or that the attempt cost none.
-func attemptText(step server.StepRun) string {
+func attemptText(step service.StepRun) string {
 	if step.Spent == 0 && step.Attempt > 1 {
 		return fmt.Sprintf("attempt %d, none counted", step.Attempt)
 	}
@@ -195,11 +195,11 @@ func attemptText(step server.StepRun) string {
 }
 
 // stepRemark returns the remark about a step that is not done: its attempt, its last error, when it resumes.
-func stepRemark(step server.StepRun, now time.Time) string {
+func stepRemark(step service.StepRun, now time.Time) string {
 	switch {
 	case step.State == pipeline.StateFailed:
 		return FirstOf(step.Error, step.Reason)
-	case step.State == pipeline.StateClaimed && server.IsBake(step.Event):
+	case step.State == pipeline.StateClaimed && service.IsBake(step.Event):
 		return FirstOf(step.Error, step.Output) // why a round was not made, or how far it is
 	case step.Status == action.Backoff && step.Error != "":
 		return failedAttempt(step, step.Attempt, now)
@@ -212,7 +212,7 @@ func stepRemark(step server.StepRun, now time.Time) string {
 }
 
 // liveRemark returns the attempt at a step when it is not the first, and its last error.
-func liveRemark(step server.StepRun) string {
+func liveRemark(step service.StepRun) string {
 	var parts []string
 	if step.Attempt > 1 {
 		parts = append(parts, attemptText(step))
@@ -224,7 +224,7 @@ func liveRemark(step server.StepRun) string {
 }
 
 // endedAttempts returns how many attempts of a live step have ended; 0 when it is not live.
-func endedAttempts(step server.StepRun) int {
+func endedAttempts(step service.StepRun) int {
 	switch {
 	case step.State != pipeline.StateClaimed:
 		return 0
@@ -236,7 +236,7 @@ func endedAttempts(step server.StepRun) int {
 }
 
 // failedAttempt returns why an attempt failed, and when the next one begins.
-func failedAttempt(step server.StepRun, attempt int, now time.Time) string {
+func failedAttempt(step service.StepRun, attempt int, now time.Time) string {
 	text := fmt.Sprintf("attempt %d failed: %s", attempt, OneLine(step.Error))
 	switch {
 	case step.Spent == 0:
@@ -247,13 +247,13 @@ func failedAttempt(step server.StepRun, attempt int, now time.Time) string {
 		text = fmt.Sprintf("attempt %d of %d failed: %s", attempt, step.Attempts, OneLine(step.Error))
 	}
 	if step.RunAt.After(now) {
-		text += "; again in " + server.Took(step.RunAt.Sub(now))
+		text += "; again in " + service.Took(step.RunAt.Sub(now))
 	}
 	return text
 }
 
 // stepTook returns how long a step ran, or has run so far.
-func stepTook(step server.StepRun, now time.Time) time.Duration {
+func stepTook(step service.StepRun, now time.Time) time.Duration {
 	switch {
 	case step.StartedAt.IsZero():
 		return 0
@@ -265,18 +265,18 @@ func stepTook(step server.StepRun, now time.Time) time.Duration {
 }
 
 // stepState returns the row's state for a build's step.
-func stepState(step server.StepRun) server.RunState {
+func stepState(step service.StepRun) service.RunState {
 	switch step.State {
 	case pipeline.StateComplete:
-		return server.RunFinished
+		return service.RunFinished
 	case pipeline.StateClaimed:
-		return server.RunRunning
+		return service.RunRunning
 	case pipeline.StateFailed:
-		return server.RunFailed
+		return service.RunFailed
 	case pipeline.StateElided, pipeline.StateExcluded:
-		return server.RunSkipped
+		return service.RunSkipped
 	default:
-		return server.RunWaiting
+		return service.RunWaiting
 	}
 }
 

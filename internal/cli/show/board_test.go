@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // at returns a moment of the tests' deployment, in tenths of seconds after its start.
@@ -18,8 +18,8 @@ func at(tenths int) time.Time {
 	return time.Date(2026, 3, 1, 14, 0, 0, 0, time.UTC).Add(time.Duration(tenths) * 100 * time.Millisecond)
 }
 
-func stepRun(event, word string, state pipeline.State, start, end int) server.StepRun {
-	run := server.StepRun{StepState: pipeline.StepState{State: state}, Name: server.StepName(event), Word: word}
+func stepRun(event, word string, state pipeline.State, start, end int) service.StepRun {
+	run := service.StepRun{StepState: pipeline.StepState{State: state}, Name: service.StepName(event), Word: word}
 	run.Event = event
 	if start >= 0 {
 		run.StartedAt = at(start)
@@ -31,30 +31,30 @@ func stepRun(event, word string, state pipeline.State, start, end int) server.St
 }
 
 // hostRun returns a host with its chain: done steps first, then one that runs when running is set.
-func hostRun(name string, state server.RunState, steps ...server.StepRun) server.HostRun {
-	return server.HostRun{Name: name, Run: server.Run{Target: "greeter/prod/east/" + name, State: state}, Steps: steps}
+func hostRun(name string, state service.RunState, steps ...service.StepRun) service.HostRun {
+	return service.HostRun{Name: name, Run: service.Run{Target: "greeter/prod/east/" + name, State: state}, Steps: steps}
 }
 
 // greeterView returns a deployment in the middle: built, beta through, elm finished, fir deploying again, gum waiting.
-func greeterView() server.DeploymentView {
+func greeterView() service.DeploymentView {
 	built := stepRun(pipeline.BuildCompleted, "built", pipeline.StateComplete, 0, 62)
 	received := stepRun(pipeline.ArtifactEvent("amd64"), "received", pipeline.StateComplete, -1, 62)
 	received.Artifact = &pipeline.RevisionArtifact{Label: "amd64", Size: 4_100_000, Digest: "9b1e07d2aa"}
 	again := stepRun(pipeline.HostDeployed, "tries again", pipeline.StateClaimed, 70, -1)
 	again.Status, again.Attempt, again.Attempts, again.Spent = action.Backoff, 1, 3, 1
 	again.RunAt, again.Error = at(120), "exit 1\nmore"
-	gum := hostRun("gum", server.RunWaiting)
+	gum := hostRun("gum", service.RunWaiting)
 	gum.Reason = "1 of 1 hosts in flight"
-	view := server.DeploymentView{
+	view := service.DeploymentView{
 		Deployment: journal.Deployment{Pipeline: "greeter", Number: 1, Label: "3f2c9a1", CreatedAt: at(0)},
 		State:      pipeline.DeploymentState{Status: pipeline.StatusActive, Version: 1, Done: 12, Total: 36, WorkDone: 4, Work: 13, Live: 1},
 		Now:        at(100),
-		Stages: []server.StageRun{
-			{Name: "build", Kind: pipeline.BuildStage, Run: server.Run{State: server.RunFinished}, Steps: []server.StepRun{built, received}},
-			{Name: "prod", Kind: pipeline.HostStage, Run: server.Run{State: server.RunRunning}, Groups: []server.GroupRun{{Name: "east", Hosts: []server.HostRun{
-				hostRun("elm", server.RunFinished, stepRun(pipeline.HostReplicated, "replicated", pipeline.StateComplete, 62, 64),
+		Stages: []service.StageRun{
+			{Name: "build", Kind: pipeline.BuildStage, Run: service.Run{State: service.RunFinished}, Steps: []service.StepRun{built, received}},
+			{Name: "prod", Kind: pipeline.HostStage, Run: service.Run{State: service.RunRunning}, Groups: []service.GroupRun{{Name: "east", Hosts: []service.HostRun{
+				hostRun("elm", service.RunFinished, stepRun(pipeline.HostReplicated, "replicated", pipeline.StateComplete, 62, 64),
 					stepRun(pipeline.HostDeployed, "deployed", pipeline.StateComplete, 64, 70)),
-				hostRun("fir", server.RunRunning, stepRun(pipeline.HostReplicated, "replicated", pipeline.StateComplete, 68, 70), again),
+				hostRun("fir", service.RunRunning, stepRun(pipeline.HostReplicated, "replicated", pipeline.StateComplete, 68, 70), again),
 				gum,
 			}}}},
 		},
@@ -107,14 +107,14 @@ func TestBoardNeverGetsWiderThanTheTerminal(t *testing.T) {
 func manyLines(n int) []line {
 	var lines []line
 	for i := range n {
-		state := server.RunWaiting
+		state := service.RunWaiting
 		switch {
 		case i < n/2:
-			state = server.RunFinished
+			state = service.RunFinished
 		case i == n/2:
-			state = server.RunFailed
+			state = service.RunFailed
 		case i < n/2+4:
-			state = server.RunRunning
+			state = service.RunRunning
 		}
 		lines = append(lines, line{stage: "prod", name: "h", state: state, word: string(state)})
 	}
@@ -123,17 +123,17 @@ func manyLines(n int) []line {
 
 func TestBoardFitsTheScreenAndKeepsWhatMatters(t *testing.T) {
 	t.Parallel()
-	done := []line{{stage: "beta", name: "a", state: server.RunFinished}, {stage: "beta", name: "b", state: server.RunFinished}}
+	done := []line{{stage: "beta", name: "a", state: service.RunFinished}, {stage: "beta", name: "b", state: service.RunFinished}}
 	lines := append(done, manyLines(100)...)
 	got := squeeze(lines, 12)
 	if len(got) > 12 {
 		t.Fatalf("%d rows on a screen of 12", len(got))
 	}
-	counts := map[server.RunState]int{}
+	counts := map[service.RunState]int{}
 	for _, row := range got {
 		counts[row.state]++
 	}
-	if counts[server.RunFailed] != 1 || counts[server.RunRunning] != 3 {
+	if counts[service.RunFailed] != 1 || counts[service.RunRunning] != 3 {
 		t.Errorf("kept %v, want the failed one and the three that run", counts)
 	}
 	if last := got[len(got)-1]; !strings.Contains(last.detail, "finished") || !strings.Contains(last.detail, "waiting") {
@@ -182,21 +182,21 @@ func TestWaitingForNamesTheFirstReasonWhenNothingRuns(t *testing.T) {
 
 func TestHostRowSeparatesWhatIsLeftOutFromTheReason(t *testing.T) {
 	t.Parallel()
-	out := func(name string) server.StepRun {
-		return server.StepRun{StepState: pipeline.StepState{State: pipeline.StateExcluded}, Name: name}
+	out := func(name string) service.StepRun {
+		return service.StepRun{StepState: pipeline.StepState{State: pipeline.StateExcluded}, Name: name}
 	}
 	for _, c := range []struct {
-		state server.RunState
-		steps []server.StepRun
+		state service.RunState
+		steps []service.StepRun
 		want  string
 	}{
-		{server.RunWaiting, []server.StepRun{out("warm")}, "warm left out; 1 of 1 hosts in flight"},
-		{server.RunWaiting, nil, "1 of 1 hosts in flight"},
-		{server.RunStopped, []server.StepRun{out("warm"), out("test")}, "warm, test left out"},
-		{server.RunSkipped, []server.StepRun{out("deploy"), out("test")}, "1 of 1 hosts in flight"},
+		{service.RunWaiting, []service.StepRun{out("warm")}, "warm left out; 1 of 1 hosts in flight"},
+		{service.RunWaiting, nil, "1 of 1 hosts in flight"},
+		{service.RunStopped, []service.StepRun{out("warm"), out("test")}, "warm, test left out"},
+		{service.RunSkipped, []service.StepRun{out("deploy"), out("test")}, "1 of 1 hosts in flight"},
 	} {
-		host := server.HostRun{Name: "oak", Run: server.Run{State: c.state, Reason: "1 of 1 hosts in flight"}, Steps: c.steps}
-		if got := hostLine(server.StageRun{}, server.GroupRun{}, host, time.Time{}).detail; got != c.want {
+		host := service.HostRun{Name: "oak", Run: service.Run{State: c.state, Reason: "1 of 1 hosts in flight"}, Steps: c.steps}
+		if got := hostLine(service.StageRun{}, service.GroupRun{}, host, time.Time{}).detail; got != c.want {
 			t.Errorf("a host that is %s, with %d steps left out: %q, want %q", c.state, len(c.steps), got, c.want)
 		}
 	}

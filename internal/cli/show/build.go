@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // BuildSummary is one build for `waybill build list` and `waybill build show`.
@@ -48,7 +48,7 @@ func Builds(all []BuildSummary, shorten func(string) string, now time.Time) []st
 		if !s.StartedAt.IsZero() { // else it had no worker
 			started = Ago(now, s.StartedAt)
 			if !s.EndedAt.IsZero() {
-				duration = server.Took(s.EndedAt.Sub(s.StartedAt))
+				duration = service.Took(s.EndedAt.Sub(s.StartedAt))
 			}
 		}
 		steps := strconv.Itoa(s.Steps)
@@ -126,7 +126,7 @@ func BuildArtifacts(p *build.Plan, all []build.Artifact) []string {
 	var t table
 	t.add("ID", "STEP", "SIZE", "SHA-256", "NAME")
 	for _, artifact := range all {
-		t.add(strconv.Itoa(artifact.ID), StepPath(p, artifact.Step), server.Size(artifact.Size), artifact.SHA256[:min(12, len(artifact.SHA256))], artifactName(artifact))
+		t.add(strconv.Itoa(artifact.ID), StepPath(p, artifact.Step), service.Size(artifact.Size), artifact.SHA256[:min(12, len(artifact.SHA256))], artifactName(artifact))
 	}
 	return t.lines()
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // tailLines is the number of lines of a failed step that are shown at the end: what a trace with its message needs,
@@ -133,9 +133,9 @@ func (b *buildBoard) row(step build.PlanStep, s Style, now time.Time, spinner, n
 	switch {
 	case row.status == build.Reused, b.lost && row.ended.IsZero():
 	case row.ended.IsZero() && !row.began.IsZero():
-		elapsed = fmt.Sprintf("%6s", server.Took(now.Sub(row.began)))
+		elapsed = fmt.Sprintf("%6s", service.Took(now.Sub(row.began)))
 	case !row.began.IsZero():
-		elapsed = fmt.Sprintf("%6s", server.Took(row.ended.Sub(row.began)))
+		elapsed = fmt.Sprintf("%6s", service.Took(row.ended.Sub(row.began)))
 	}
 	text := " " + b.sign(row, s, spinner) + " " + name + "  " + elapsed + "   " + s.faint(b.remark(step, row))
 	return strings.TrimRight(text, " ")

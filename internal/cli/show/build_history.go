@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // BuildHistory returns every status of a build and its steps with its time, how long it lasted, and its reason; of a step that has not begun
@@ -34,9 +34,9 @@ func addUpdates(t *table, name string, updates []build.Update, end time.Time) {
 		took := ""
 		switch {
 		case i+1 < len(updates):
-			took = server.Took(updates[i+1].Timestamp.Sub(u.Timestamp))
+			took = service.Took(updates[i+1].Timestamp.Sub(u.Timestamp))
 		case !u.Status.Ended():
-			took = server.Took(end.Sub(u.Timestamp))
+			took = service.Took(end.Sub(u.Timestamp))
 		}
 		text := OneLine(u.Reason)
 		if u.Attempt > 1 && i > 0 && updates[i-1].Attempt != u.Attempt {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // BuildPlan returns what `waybill run` would run, after what, and how.
@@ -99,7 +99,7 @@ func planRemarks(p *build.Plan, s build.PlanStep) []string {
 		remarks = append(remarks, Count(s.Retry.Attempts, "attempt"))
 	}
 	if s.Timeout > 0 {
-		remarks = append(remarks, "timeout "+server.ShortDuration(s.Timeout))
+		remarks = append(remarks, "timeout "+service.ShortDuration(s.Timeout))
 	}
 	for _, rule := range s.Artifacts {
 		remarks = append(remarks, "keeps "+rule.Path)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // mostRemarks bounds the remarks about the workspace that are shown.
@@ -89,5 +89,5 @@ func (v *buildScene) closing(result build.Status) []string {
 			lines = append(lines, "   fix it, then resume:   "+v.head.Resume)
 		}
 	}
-	return append(lines, fmt.Sprintf("build %s %s in %s", v.head.Name, word, server.Took(time.Since(v.board.began))))
+	return append(lines, fmt.Sprintf("build %s %s in %s", v.head.Name, word, service.Took(time.Since(v.board.began))))
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // buildTree draws a build in place on a terminal.
@@ -55,7 +55,7 @@ func (v *buildTree) frame(now time.Time, spinner string) []string {
 	if room := height - 3; len(rows) > room {
 		rows = v.busiest(rows, room)
 	}
-	rows = append(rows, v.Style.faint(fmt.Sprintf("%s   Ctrl-C cancels, twice forces", server.Took(now.Sub(v.board.began)))))
+	rows = append(rows, v.Style.faint(fmt.Sprintf("%s   Ctrl-C cancels, twice forces", service.Took(now.Sub(v.board.began)))))
 	for i := range rows {
 		rows[i] = cut(rows[i], columns)
 	}

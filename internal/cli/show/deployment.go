@@ -7,12 +7,12 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // RefOf returns the name of a deployment.
-func RefOf(d journal.Deployment) server.Ref {
-	return server.Ref{Pipeline: d.Pipeline, Number: d.Number}
+func RefOf(d journal.Deployment) service.Ref {
+	return service.Ref{Pipeline: d.Pipeline, Number: d.Number}
 }
 
 // Deployments returns the rows of a list of deployments.
@@ -29,9 +29,9 @@ func Deployments(found []journal.Deployment, s Style, now time.Time) []string {
 func tookOf(d journal.Deployment, now time.Time) string {
 	switch {
 	case !d.EndedAt.IsZero():
-		return server.Took(d.EndedAt.Sub(d.CreatedAt))
+		return service.Took(d.EndedAt.Sub(d.CreatedAt))
 	case d.Status == pipeline.StatusActive:
-		return server.Took(now.Sub(d.CreatedAt))
+		return service.Took(now.Sub(d.CreatedAt))
 	}
 	return "-"
 }
@@ -50,7 +50,7 @@ func paintStatus(s Style, status pipeline.Status) string {
 }
 
 // Deployment returns the board of a deployment, then its failures, or what it waits for.
-func Deployment(v server.DeploymentView, s Style, now time.Time) []string {
+func Deployment(v service.DeploymentView, s Style, now time.Time) []string {
 	lines := []string{fmt.Sprintf("%s  revision %s  definition %d  %s", s.bold(RefOf(v.Deployment).String()), v.Label, v.State.Version, Standing(v, s, now))}
 	lines = append(lines, layout{Style: s, columns: s.Columns}.render(boardLines(v))...)
 	if v.Archive != "" {
@@ -76,8 +76,8 @@ func Deployment(v server.DeploymentView, s Style, now time.Time) []string {
 }
 
 // failureLines returns one failure: the step, the cause, and what to do.
-func failureLines(f server.Failure, s Style) []string {
-	lines := []string{fmt.Sprintf("%s %s of %s", s.bad("failed:"), server.StepName(f.Event), f.Target)}
+func failureLines(f service.Failure, s Style) []string {
+	lines := []string{fmt.Sprintf("%s %s of %s", s.bad("failed:"), service.StepName(f.Event), f.Target)}
 	why, more, _ := strings.Cut(strings.TrimSpace(f.Why), "\n")
 	lines = append(lines, "  why: "+why)
 	if more != "" {
@@ -93,7 +93,7 @@ func failureLines(f server.Failure, s Style) []string {
 }
 
 // doubtText returns why the release that runs cannot be trusted: ", untested".
-func doubtText(r *server.Running) string {
+func doubtText(r *service.Running) string {
 	if r.Doubt == "" {
 		return ""
 	}
@@ -101,23 +101,23 @@ func doubtText(r *server.Running) string {
 }
 
 // Standing returns a deployment's status in words, with times.
-func Standing(v server.DeploymentView, s Style, now time.Time) string {
+func Standing(v service.DeploymentView, s Style, now time.Time) string {
 	text := paintStatus(s, v.State.Status)
 	if v.State.Status == pipeline.StatusSuperseded && v.State.By != 0 {
-		text += " by " + server.Ref{Pipeline: v.Pipeline, Number: v.State.By}.String()
+		text += " by " + service.Ref{Pipeline: v.Pipeline, Number: v.State.By}.String()
 	}
 	switch {
 	case v.State.Status == pipeline.StatusActive:
 		text += ", " + stepsDone(&v.State)
 	case !v.State.EndedAt.IsZero():
-		text += fmt.Sprintf(" %s, after %s", Ago(now, v.State.EndedAt), server.Took(v.State.EndedAt.Sub(v.CreatedAt)))
+		text += fmt.Sprintf(" %s, after %s", Ago(now, v.State.EndedAt), service.Took(v.State.EndedAt.Sub(v.CreatedAt)))
 	}
 	if v.State.Status == pipeline.StatusActive && v.State.Until != "" {
 		text += ", until " + v.State.Until
 	}
 	switch {
 	case v.State.RolledBackBy != 0: // shorter than the rejection, which repeats the failure
-		text += ", " + s.warn("rolled back by "+server.Ref{Pipeline: v.Pipeline, Number: v.State.RolledBackBy}.String())
+		text += ", " + s.warn("rolled back by "+service.Ref{Pipeline: v.Pipeline, Number: v.State.RolledBackBy}.String())
 	case v.State.Held != "":
 		text += ", " + s.warn("held "+OneLine(v.State.Held))
 	}
@@ -128,7 +128,7 @@ func Standing(v server.DeploymentView, s Style, now time.Time) string {
 }
 
 // Recorded returns the line for an intent that was recorded.
-func Recorded(v server.DeploymentView, intent server.Command, s Style, now time.Time) string {
+func Recorded(v service.DeploymentView, intent service.Command, s Style, now time.Time) string {
 	ref := RefOf(v.Deployment)
 	name := intent.Kind
 	if target := strings.TrimPrefix(intent.Target, ref.Pipeline+"/"); target != "" {

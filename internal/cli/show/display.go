@@ -7,7 +7,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // Display shows the progress of a deployment.
@@ -17,7 +17,7 @@ type Display interface {
 	// Entry takes every later entry of the deployment, once, in order.
 	Entry(e pipeline.Entry) error
 	// View takes the present state of the deployment, again and again.
-	View(v server.DeploymentView) error
+	View(v service.DeploymentView) error
 	// Tick is called often, for what moves by itself.
 	Tick(now time.Time) error
 	// Away takes the error while the log cannot be read.
@@ -28,7 +28,7 @@ type Display interface {
 
 // NewDisplay returns the display for an output: entries as JSON, a board in place on a terminal, else a line for each change.
 // leave says how a person ends the watching; it is shown while the deployment waits for a person.
-func NewDisplay(p Printer, v server.DeploymentView, leave string) Display {
+func NewDisplay(p Printer, v service.DeploymentView, leave string) Display {
 	switch {
 	case p.JSON:
 		return &entryDisplay{p}
@@ -41,11 +41,11 @@ func NewDisplay(p Printer, v server.DeploymentView, leave string) Display {
 // entryDisplay writes each entry as one line of JSON.
 type entryDisplay struct{ Printer }
 
-func (d *entryDisplay) Known(pipeline.Entry)             {}
-func (d *entryDisplay) Entry(e pipeline.Entry) error     { return d.Line(e) }
-func (d *entryDisplay) View(server.DeploymentView) error { return nil }
-func (d *entryDisplay) Tick(time.Time) error             { return nil }
-func (d *entryDisplay) Close() error                     { return nil }
+func (d *entryDisplay) Known(pipeline.Entry)              {}
+func (d *entryDisplay) Entry(e pipeline.Entry) error      { return d.Line(e) }
+func (d *entryDisplay) View(service.DeploymentView) error { return nil }
+func (d *entryDisplay) Tick(time.Time) error              { return nil }
+func (d *entryDisplay) Close() error                      { return nil }
 func (d *entryDisplay) Away(err error) error {
 	_, failed := fmt.Fprintf(d.Err, "waybill: waiting for the log: %v\n", err)
 	return failed
@@ -74,7 +74,7 @@ func (d *lineDisplay) Known(e pipeline.Entry)       { d.story.line(e) }
 func (d *lineDisplay) Entry(e pipeline.Entry) error { return d.print(d.story.line(e)) }
 
 // View prints what leaves no entry: failed attempts that are repeated, and the reason why nothing runs.
-func (d *lineDisplay) View(v server.DeploymentView) error {
+func (d *lineDisplay) View(v service.DeploymentView) error {
 	d.isAway = false
 	for step := range steps(v) {
 		ended := endedAttempts(step)
@@ -114,7 +114,7 @@ func (d *lineDisplay) Away(err error) error {
 type liveDisplay struct {
 	Style
 	screen *Screen
-	last   server.DeploymentView
+	last   service.DeploymentView
 	read   time.Time // when last was read, by this process's clock
 	reason string    // why the log cannot be read
 	wait   patience
@@ -124,7 +124,7 @@ type liveDisplay struct {
 func (d *liveDisplay) Known(pipeline.Entry)       {}
 func (d *liveDisplay) Entry(pipeline.Entry) error { return nil }
 
-func (d *liveDisplay) View(v server.DeploymentView) error {
+func (d *liveDisplay) View(v service.DeploymentView) error {
 	d.last, d.read, d.reason = v, time.Now(), ""
 	return nil
 }
@@ -149,8 +149,8 @@ func (d *liveDisplay) Tick(now time.Time) error {
 }
 
 // status returns the last lines of a frame: how far the deployment is, the reason why nothing runs, and what a person can do.
-func (d *liveDisplay) status(v server.DeploymentView, now time.Time) []string {
-	text := fmt.Sprintf("%s %s  %s", d.busy(spinner(now)), stepsDone(&v.State), server.Took(v.Now.Sub(v.CreatedAt)))
+func (d *liveDisplay) status(v service.DeploymentView, now time.Time) []string {
+	text := fmt.Sprintf("%s %s  %s", d.busy(spinner(now)), stepsDone(&v.State), service.Took(v.Now.Sub(v.CreatedAt)))
 	reason, who := d.wait.lasting(v)
 	switch {
 	case d.reason != "":

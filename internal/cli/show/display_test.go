@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // terminal returns a Printer on a terminal of 80 by 24, and what it gets.
@@ -57,7 +57,7 @@ func TestALineDisplayPrintsAReasonThatLasts(t *testing.T) {
 }
 
 // approvalView is a deployment whose second stage waits for an approval.
-func approvalView() server.DeploymentView {
+func approvalView() service.DeploymentView {
 	v := greeterView()
 	v.State.Live, v.Stages[1].Reason, v.Stages[1].Who = 0, "approval 0 of 1", "waybill approve notes beta --revision 88d0e17"
 	return v

@@ -19,7 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/testresult"
 	"github.com/waybill-dev/waybill/internal/token"
 )
@@ -116,7 +116,7 @@ func actionViews(t *testing.T) map[string][]string {
 	step.Thread.Spent, step.Error = 3, "exit 1\nand a very long explanation that continues on the next line"
 	long := notify(t, action.Queued)
 	long.Name, long.Error = "", strings.Repeat("a reason that is too long ", 5)
-	waiting := server.ActionView{ActionState: notify(t, action.Backoff), Limit: &queue.Limiter{Key: "notify/hooks.example.org", State: "paused", Bucket: action.Bucket{PausedBy: "ana"}}}
+	waiting := service.ActionView{ActionState: notify(t, action.Backoff), Limit: &queue.Limiter{Key: "notify/hooks.example.org", State: "paused", Bucket: action.Bucket{PausedBy: "ana"}}}
 	waiting.Error = "500\nInternal Server Error"
 	waiting.Events = []action.Event{
 		{Seq: 0, Status: action.Queued, At: at(0)},
@@ -124,17 +124,17 @@ func actionViews(t *testing.T) map[string][]string {
 		{Seq: 2, Status: action.Backoff, At: at(20), Attempt: 1, Spent: 1, Error: "500", Until: at(50)},
 		{Seq: 3, Status: action.Backoff, At: at(30), Attempt: 1, Spent: 1},
 	}
-	done := server.ActionView{ActionState: notify(t, action.Successful)}
+	done := service.ActionView{ActionState: notify(t, action.Successful)}
 	done.Output, done.Ref = json.RawMessage(`{"text":"sent to 3 people"}`), "https://flows.example.org/1"
 	done.Events = []action.Event{{Seq: 2, Status: action.Successful, At: at(20), Attempt: 2, Spent: 1}}
-	done.Children = []server.Child{{ID: id(t, "9"), Kind: "callback", Handler: "archive", Status: action.Running}}
+	done.Children = []service.Child{{ID: id(t, "9"), Kind: "callback", Handler: "archive", Status: action.Running}}
 	tick := time.Date(2026, 12, 1, 3, 0, 0, 0, time.UTC)
 	return map[string][]string{
 		"actions":        Actions([]queue.ActionState{notify(t, action.Running), step, long}, now()),
 		"action-waiting": Action(waiting, now()),
 		"action-done":    Action(done, now()),
-		"schedules": Schedules([]server.ScheduleView{
-			{Name: "nightly", Cron: "0 3 * * *", Timezone: "Europe/Helsinki", Handler: "tidy", Last: &server.TickView{At: tick, Status: action.Successful}, Next: []time.Time{tick.AddDate(0, 0, 1), tick.AddDate(0, 0, 2)}},
+		"schedules": Schedules([]service.ScheduleView{
+			{Name: "nightly", Cron: "0 3 * * *", Timezone: "Europe/Helsinki", Handler: "tidy", Last: &service.TickView{At: tick, Status: action.Successful}, Next: []time.Time{tick.AddDate(0, 0, 1), tick.AddDate(0, 0, 2)}},
 			{Name: "hourly", Cron: "0 * * * *", Timezone: "UTC", Process: "mirror", Waiting: 2},
 		}),
 	}
@@ -167,8 +167,8 @@ func deploymentViews(t *testing.T) map[string][]string {
 	}
 	failed := greeterView()
 	failed.State.Status, failed.State.EndedAt, failed.State.Live = pipeline.StatusFailed, at(500), 0
-	failed.Failures = []server.Failure{{Target: "greeter/prod/east/fir", Event: pipeline.HostDeployed, Action: id(t, "7"), Why: "exit 1\nport in use", Todo: "waybill deployment retry greeter#1"}}
-	failed.Stages[1].Groups[0].Hosts[0].Runs = &server.Running{Label: "3f2c9a1", Doubt: server.DoubtUntested}
+	failed.Failures = []service.Failure{{Target: "greeter/prod/east/fir", Event: pipeline.HostDeployed, Action: id(t, "7"), Why: "exit 1\nport in use", Todo: "waybill deployment retry greeter#1"}}
+	failed.Stages[1].Groups[0].Hosts[0].Runs = &service.Running{Label: "3f2c9a1", Doubt: service.DoubtUntested}
 	nothingFailed := greeterView()
 	nothingFailed.State.Status, nothingFailed.State.EndedAt, nothingFailed.State.Live, nothingFailed.Failures = pipeline.StatusFailed, at(500), 0, nil
 	held := greeterView()
@@ -198,8 +198,8 @@ func deploymentViews(t *testing.T) map[string][]string {
 		"deployment-nothing-failed": Deployment(nothingFailed, Style{}, now()),
 		"deployment-superseded":     Deployment(superseded, Style{}, now()),
 		"recorded": {
-			Recorded(greeterView(), server.Command{Kind: "hold"}, Style{}, now()),
-			Recorded(greeterView(), server.Command{Kind: "skip", Target: "greeter/prod/east", Event: "host-deployed"}, Style{}, now()),
+			Recorded(greeterView(), service.Command{Kind: "hold"}, Style{}, now()),
+			Recorded(greeterView(), service.Command{Kind: "skip", Target: "greeter/prod/east", Event: "host-deployed"}, Style{}, now()),
 		},
 		"open-steps": OpenSteps([]pipeline.StepState{
 			state("greeter", pipeline.PipelineFinished, pipeline.StateWaiting, "waits for prod", ""),
@@ -222,29 +222,29 @@ func expectedAt(step pipeline.StepState) pipeline.StepState {
 }
 
 // leftOn returns a service that the definition no longer has at an address.
-func leftOn(address, target string, state *server.Services) server.LeftService {
-	return server.LeftService{Address: address, ServiceView: server.ServiceView{Target: target, Name: "notes", Runs: &server.Running{Deployment: 1, Label: "3f2c9a1"}, State: state}}
+func leftOn(address, target string, state *service.Services) service.LeftService {
+	return service.LeftService{Address: address, ServiceView: service.ServiceView{Target: target, Name: "notes", Runs: &service.Running{Deployment: 1, Label: "3f2c9a1"}, State: state}}
 }
 
 // greeterPipeline returns a pipeline with a deployment inside, and hosts to look at.
-func greeterPipeline() server.PipelineView {
-	return server.PipelineView{
+func greeterPipeline() service.PipelineView {
+	return service.PipelineView{
 		Name: "greeter", Version: 2,
-		Stages: []server.StageView{
-			{Name: "build", Current: &server.Standing{Label: "88d0e17", Deployment: 2}},
-			{Name: "prod", Inside: []server.Standing{
+		Stages: []service.StageView{
+			{Name: "build", Current: &service.Standing{Label: "88d0e17", Deployment: 2}},
+			{Name: "prod", Inside: []service.Standing{
 				{Label: "88d0e17", Deployment: 2, Hosts: 4, HostsDone: 2, Status: pipeline.StatusActive},
 				{Label: "3f2c9a1", Deployment: 1, Status: pipeline.StatusFailed}}},
 		},
 		Active: []pipeline.DeploymentState{{Deployment: 2, Done: 3, Total: 9, WorkDone: 1, Work: 4, Until: "beta", Held: "by ana"},
 			{Deployment: 3, Done: 3, Total: 9, WorkDone: 1, Work: 4, Approvals: []admission.ApprovalState{{Stage: "prod", Count: 1, By: []string{"ana", "bob"}}}}},
 		Freeze: &admission.Freeze{By: "ana", Reason: "holidays"},
-		Hosts: []server.HostView{
-			{Target: "greeter/prod/east/elm", Runs: &server.Running{Label: "88d0e17", Deployment: 2, Doubt: server.DoubtUntested}},
-			{Target: "greeter/prod/east/fir", Service: &server.Services{State: server.ServiceDown}},
+		Hosts: []service.HostView{
+			{Target: "greeter/prod/east/elm", Runs: &service.Running{Label: "88d0e17", Deployment: 2, Doubt: service.DoubtUntested}},
+			{Target: "greeter/prod/east/fir", Service: &service.Services{State: service.ServiceDown}},
 			{Target: "greeter/prod/east/gum"},
 		},
-		Drift: []server.Drift{{Target: "greeter/prod/east/oak", Reason: "has no release yet", CatchUp: true},
+		Drift: []service.Drift{{Target: "greeter/prod/east/oak", Reason: "has no release yet", CatchUp: true},
 			{Target: "greeter/prod/west/yew", Reason: "has lost 88d0e17 of #2", Lost: true, CatchUp: true},
 			{Target: "greeter/beta/all/ash", Reason: "runs 3f2c9a1 of #1, not of #2"}},
 		Last: &journal.Deployment{Pipeline: "greeter", Number: 2, Label: "88d0e17", Status: pipeline.StatusFailed},
@@ -253,17 +253,17 @@ func greeterPipeline() server.PipelineView {
 
 // unknownPipeline returns a pipeline whose hosts do not answer, or have other releases than the log says, under names that they
 // did not have when they were deployed.
-func unknownPipeline() server.PipelineView {
-	view := server.PipelineView{Name: "greeter", Version: 2, Stages: []server.StageView{{Name: "prod"}}}
+func unknownPipeline() service.PipelineView {
+	view := service.PipelineView{Name: "greeter", Version: 2, Stages: []service.StageView{{Name: "prod"}}}
 	for _, name := range []string{"elm", "fir", "gum", "oak"} {
-		view.Hosts = append(view.Hosts, server.HostView{Target: "greeter/prod/east/" + name,
-			Runs:    &server.Running{Label: "88d0e17", Deployment: 2, Doubt: server.DoubtUntested, Target: "greeter/live/east/" + name},
-			Service: &server.Services{State: server.ServiceUnknown, Error: "not seen within 5s"}})
+		view.Hosts = append(view.Hosts, service.HostView{Target: "greeter/prod/east/" + name,
+			Runs:    &service.Running{Label: "88d0e17", Deployment: 2, Doubt: service.DoubtUntested, Target: "greeter/live/east/" + name},
+			Service: &service.Services{State: service.ServiceUnknown, Error: "not seen within 5s"}})
 	}
 	oak := &view.Hosts[3]
-	oak.Service, oak.Found = &server.Services{State: server.ServiceUp}, &server.Found{Release: "3f2c9a1-2c26b46b68ff", Instead: oak.Runs.String()}
-	view.Hosts = append(view.Hosts, server.HostView{Target: "greeter/prod/east/yew", Service: &server.Services{State: server.ServiceUnknown, Error: "not seen within 5s"}})
-	view.Drift = []server.Drift{{Target: oak.Target, Reason: "has release 3f2c9a1-2c26b46b68ff, not 88d0e17 of #2"}}
+	oak.Service, oak.Found = &service.Services{State: service.ServiceUp}, &service.Found{Release: "3f2c9a1-2c26b46b68ff", Instead: oak.Runs.String()}
+	view.Hosts = append(view.Hosts, service.HostView{Target: "greeter/prod/east/yew", Service: &service.Services{State: service.ServiceUnknown, Error: "not seen within 5s"}})
+	view.Drift = []service.Drift{{Target: oak.Target, Reason: "has release 3f2c9a1-2c26b46b68ff, not 88d0e17 of #2"}}
 	return view
 }
 
@@ -273,19 +273,19 @@ func pipelineViews() map[string][]string {
 	revision := pipeline.RegisteredRevision{Pipeline: "greeter", Seq: 2, Label: "88d0e17", Commit: "88d0e17aa", Subject: "Greet the world", State: "sealed", By: "ana", CreatedAt: at(0),
 		Artifacts: []pipeline.RevisionArtifact{{Label: "amd64", Name: "dist/greeter.tar.gz", Size: 4_100_000, Digest: "9b1e07d2aa"}}}
 	return map[string][]string{
-		"pipelines": Pipelines([]server.PipelineView{greeterPipeline(), {Name: "notes"}}, Style{}),
+		"pipelines": Pipelines([]service.PipelineView{greeterPipeline(), {Name: "notes"}}, Style{}),
 		"pipeline":  Pipeline(greeterPipeline(), Style{}, now()),
-		"pipeline-left": Pipeline(server.PipelineView{Name: "notes", Version: 2, Left: []server.LeftService{
-			leftOn("local://oak", "notes/prod/all/oak", &server.Services{State: server.ServiceUp}),
+		"pipeline-left": Pipeline(service.PipelineView{Name: "notes", Version: 2, Left: []service.LeftService{
+			leftOn("local://oak", "notes/prod/all/oak", &service.Services{State: service.ServiceUp}),
 			leftOn("elm.example.net:22", "notes/prod/all/elm", nil),
-			leftOn("local://fir", "notes/prod/all/fir", &server.Services{State: server.ServiceStopped})}}, Style{}, now()),
+			leftOn("local://fir", "notes/prod/all/fir", &service.Services{State: service.ServiceStopped})}}, Style{}, now()),
 		"pipeline-unknown": Pipeline(unknownPipeline(), Style{}, now()),
-		"pipeline-quiet":   Pipeline(server.PipelineView{Name: "notes", Version: 1, Stages: []server.StageView{{Name: "prod"}}}, Style{}, now()),
-		"freeze": {Freeze(server.FreezeView{Pipeline: "greeter", Freeze: &admission.Freeze{By: "ana", Reason: "holidays", Until: at(99000)}}, now()),
-			Freeze(server.FreezeView{Pipeline: "greeter"}, now())},
-		"approval": {Approval(server.ApprovalView{Pipeline: "greeter", Deployment: 2, Revision: "88d0e17", Stage: "prod"}),
-			Approval(server.ApprovalView{Pipeline: "greeter", Deployment: 2, Revision: "88d0e17", Stage: "prod", Pending: &pending}),
-			Approval(server.ApprovalView{Pipeline: "greeter", Deployment: 2, Revision: "88d0e17", Stage: "prod", Rejected: true, Pending: &pending})},
+		"pipeline-quiet":   Pipeline(service.PipelineView{Name: "notes", Version: 1, Stages: []service.StageView{{Name: "prod"}}}, Style{}, now()),
+		"freeze": {Freeze(service.FreezeView{Pipeline: "greeter", Freeze: &admission.Freeze{By: "ana", Reason: "holidays", Until: at(99000)}}, now()),
+			Freeze(service.FreezeView{Pipeline: "greeter"}, now())},
+		"approval": {Approval(service.ApprovalView{Pipeline: "greeter", Deployment: 2, Revision: "88d0e17", Stage: "prod"}),
+			Approval(service.ApprovalView{Pipeline: "greeter", Deployment: 2, Revision: "88d0e17", Stage: "prod", Pending: &pending}),
+			Approval(service.ApprovalView{Pipeline: "greeter", Deployment: 2, Revision: "88d0e17", Stage: "prod", Rejected: true, Pending: &pending})},
 		"versions":  Versions([]journal.Version{{Version: 2, Definition: definition, By: "ana", At: at(0)}, {Version: 1, At: at(0)}}),
 		"revisions": Revisions([]pipeline.RegisteredRevision{revision, {Label: "older", State: "open", CreatedAt: at(-999999)}}, Style{}, now()),
 		"revision":  Revision(revision, []journal.Deployment{{Pipeline: "greeter", Number: 2, Status: pipeline.StatusActive}}),
@@ -299,7 +299,7 @@ func editViews() map[string][]string {
 		}
 		return steps
 	}
-	edit := server.EditView{Pipeline: "greeter", Version: 2, Words: []string{"+ host prod/east/ivy", "- host prod/east/oak"}, Effects: []pipeline.Effect{
+	edit := service.EditView{Pipeline: "greeter", Version: 2, Words: []string{"+ host prod/east/ivy", "- host prod/east/oak"}, Effects: []pipeline.Effect{
 		{Deployment: 4, Added: keys(1), Elided: keys(2), Excluded: keys(3), Removed: keys(4), Drained: keys(5), Drifting: []string{"prod/east/oak"}},
 		{Deployment: 3, Words: []string{"skips beta", "drains 1 step"}},
 		{Deployment: 2},
@@ -308,38 +308,38 @@ func editViews() map[string][]string {
 	}}
 	return map[string][]string{
 		"edit":         Edit(edit, Style{Colours: true}),
-		"edit-new":     Edit(server.EditView{Pipeline: "greeter", Version: 1}, Style{}),
-		"edit-nothing": Edit(server.EditView{Pipeline: "greeter", Version: 3}, Style{}),
+		"edit-new":     Edit(service.EditView{Pipeline: "greeter", Version: 1}, Style{}),
+		"edit-nothing": Edit(service.EditView{Pipeline: "greeter", Version: 3}, Style{}),
 	}
 }
 
 func statusViews() map[string][]string {
-	busy := server.StatusView{
+	busy := service.StatusView{
 		Now: now(),
-		Troubles: []server.Trouble{
+		Troubles: []service.Trouble{
 			{Text: "no process serves handler mail, which has 1 live action", Since: at(100), Hint: "start a conductor: waybill up"},
 			{Text: "the lane notify is slowed\nby 429", Warning: true},
 		},
-		Processes: []server.InstanceView{
+		Processes: []service.InstanceView{
 			{Name: "host-a/1", State: "alive", Guard: "lock", Roles: []string{"conductor", "deployer"}, LeaseEnd: at(6120), Since: at(0), Version: "1.2.3"},
 			{Name: "host-b/2", State: "draining", Guard: "lease", Roles: []string{"api"}, LeaseEnd: at(5600), Since: at(0), Version: "1.2.2", Reload: &queue.Reload{Since: at(10)}},
 			{Name: "host-c/3", State: "alive", Guard: "lease", Reload: &queue.Reload{Since: at(10), TriedAt: at(20), Faults: []string{"bad"}}},
 		},
-		Handlers: []server.HandlerView{{Served: 2, Backlog: queue.Backlog{Handler: "mail", Ready: 3, Oldest: at(5000), Counts: map[action.Status]int{action.Queued: 3, action.Running: 1}}}},
+		Handlers: []service.HandlerView{{Served: 2, Backlog: queue.Backlog{Handler: "mail", Ready: 3, Oldest: at(5000), Counts: map[action.Status]int{action.Queued: 3, action.Running: 1}}}},
 		NextDue:  at(7000), Rescues: map[string]int{"lease_lost": 2, "died": 1},
 	}
 	return map[string][]string{
 		"status-busy":  Status(busy),
-		"status-quiet": Status(server.StatusView{Now: now(), KeepsUp: true}),
+		"status-quiet": Status(service.StatusView{Now: now(), KeepsUp: true}),
 	}
 }
 
 func processViews() map[string][]string {
-	mirror := server.ProcessOffering{ID: "mirror", Version: "2", Title: "Mirror a scene", Description: "Copies each asset\nof a scene.", Executed: []string{"sync-execute", "async-execute"},
-		Inputs:  []server.ValueView{{Name: "payload", Required: true, Schema: map[string]any{"type": "object"}}, {Name: "mode", Schema: map[string]any{"type": []any{"string", "null"}}}},
-		Outputs: []server.ValueView{{Name: "result", Schema: map[string]any{}}}}
+	mirror := service.ProcessOffering{ID: "mirror", Version: "2", Title: "Mirror a scene", Description: "Copies each asset\nof a scene.", Executed: []string{"sync-execute", "async-execute"},
+		Inputs:  []service.ValueView{{Name: "payload", Required: true, Schema: map[string]any{"type": "object"}}, {Name: "mode", Schema: map[string]any{"type": []any{"string", "null"}}}},
+		Outputs: []service.ValueView{{Name: "result", Schema: map[string]any{}}}}
 	return map[string][]string{
-		"processes": Processes([]server.ProcessOffering{mirror, {ID: "tile", Version: "1", Title: "Tile"}}),
+		"processes": Processes([]service.ProcessOffering{mirror, {ID: "tile", Version: "1", Title: "Tile"}}),
 		"process":   Process(mirror),
 		"tokens": Tokens([]token.Token{
 			{Name: "ci", Scopes: []string{"execute", "define"}, CreatedAt: at(0)},
@@ -420,7 +420,7 @@ func buildViews() map[string][]string {
 }
 
 func shipViews() map[string][]string {
-	ended := func(status pipeline.Status, by int64, reason string) server.DeploymentView {
+	ended := func(status pipeline.Status, by int64, reason string) service.DeploymentView {
 		v := greeterView()
 		v.State.Status, v.State.By, v.State.Reason = status, by, reason
 		return v
@@ -429,7 +429,7 @@ func shipViews() map[string][]string {
 		return append(strings.Split(err.Error(), "\n"), "try: "+fault.HintOf(err))
 	}
 	var stopped []string
-	for _, v := range []server.DeploymentView{ended(pipeline.StatusCanceled, 0, "by ana: wrong branch"), ended(pipeline.StatusCanceled, 0, ""),
+	for _, v := range []service.DeploymentView{ended(pipeline.StatusCanceled, 0, "by ana: wrong branch"), ended(pipeline.StatusCanceled, 0, ""),
 		ended(pipeline.StatusSuperseded, 2, ""), ended(pipeline.StatusSuperseded, 0, "a newer one")} {
 		stopped = append(stopped, errorLines(Stopped(v))...)
 	}
@@ -438,7 +438,7 @@ func shipViews() map[string][]string {
 	stopped = append(stopped, errorLines(Replaced(rolledBack, journal.Deployment{Pipeline: "greeter", Number: 3, Label: "88d0e17"}))...)
 	failed := ended(pipeline.StatusFailed, 0, "beta failed")
 	several := ended(pipeline.StatusFailed, 0, "")
-	several.Failures = []server.Failure{{Target: "greeter/prod/east/elm", Event: pipeline.HostDeployed, Why: "exit 1\nlong"}, {Target: "greeter/beta", Event: pipeline.HostTested, Why: "503"}}
+	several.Failures = []service.Failure{{Target: "greeter/prod/east/elm", Event: pipeline.HostDeployed, Why: "exit 1\nlong"}, {Target: "greeter/beta", Event: pipeline.HostTested, Why: "503"}}
 	one := ended(pipeline.StatusFailed, 0, "")
 	one.Failures = several.Failures[1:]
 	finished := ended(pipeline.StatusFinished, 0, "")
@@ -453,7 +453,7 @@ func shipViews() map[string][]string {
 		return pipeline.PlanStep{StepKey: pipeline.StepKey{Target: target, Event: event}, Start: start * time.Second, End: end * time.Second, Unmeasured: unmeasured, Work: true}
 	}
 	steps := []pipeline.PlanStep{work("greeter/build", pipeline.BuildCompleted, 0, 6, false), work("greeter/prod/east/elm", pipeline.HostDeployed, 6, 12, false), work("greeter/prod/east/fir", pipeline.HostDeployed, 12, 12, true)}
-	plan := PlanDocument{Pipeline: "greeter", Revision: "3f2c9a1", Todo: TodoShip, Steps: steps, Total: action.Duration(12 * time.Second), Edit: &server.EditView{Pipeline: "greeter", Version: 2, Words: []string{"+ host prod/east/fir"}}}
+	plan := PlanDocument{Pipeline: "greeter", Revision: "3f2c9a1", Todo: TodoShip, Steps: steps, Total: action.Duration(12 * time.Second), Edit: &service.EditView{Pipeline: "greeter", Version: 2, Words: []string{"+ host prod/east/fir"}}}
 	measured, unmeasured := plan, plan
 	measured.Edit, measured.Steps = nil, steps[:2]
 	unmeasured.Edit, unmeasured.Steps = nil, steps[2:]
@@ -468,7 +468,7 @@ func shipViews() map[string][]string {
 		"plan-retry":        ShipPlan(PlanDocument{Todo: TodoRetry, Deployment: "greeter#7"}, Style{}),
 		"plan-nothing":      ShipPlan(PlanDocument{Todo: TodoNothing, Revision: "3f2c9a1", Deployment: "greeter#7", Differs: []string{"prod/east/elm has no release yet"}}, Style{}),
 		"plan-refused":      ShipPlan(PlanDocument{Todo: TodoNothing, Refused: Replaced(greeterView(), journal.Deployment{Pipeline: "greeter", Number: 2, Label: "88d0e17"})}, Style{}),
-		"plan-edit-nothing": ShipPlan(PlanDocument{Todo: TodoNothing, Edit: &server.EditView{Unchanged: true}}, Style{}),
+		"plan-edit-nothing": ShipPlan(PlanDocument{Todo: TodoNothing, Edit: &service.EditView{Unchanged: true}}, Style{}),
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/journal"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // History returns the deployments that started at a target of a pipeline, one a line.
@@ -19,8 +19,8 @@ func History(name string, passages []journal.Passage, now time.Time) []string {
 		if end.IsZero() {
 			end = now
 		}
-		ref := server.Ref{Pipeline: name, Number: p.Deployment}
-		t.add(ref.String(), p.Label, p.Kind, Ago(now, p.StartedAt), server.Took(end.Sub(p.StartedAt)), passageOutcome(p))
+		ref := service.Ref{Pipeline: name, Number: p.Deployment}
+		t.add(ref.String(), p.Label, p.Kind, Ago(now, p.StartedAt), service.Took(end.Sub(p.StartedAt)), passageOutcome(p))
 	}
 	return t.lines()
 }
@@ -41,7 +41,7 @@ func passageOutcome(p journal.Passage) string {
 }
 
 // Target returns what is at a target and what is on its way to it.
-func Target(name string, v server.TargetView, now time.Time) []string {
+func Target(name string, v service.TargetView, now time.Time) []string {
 	var t table
 	t.add("target", v.Target)
 	t.add("current", reached(v.Current, now))
@@ -54,7 +54,7 @@ func Target(name string, v server.TargetView, now time.Time) []string {
 	t.add("last failed", reached(v.Failed, now))
 	lines := t.lines()
 	for _, open := range v.Open {
-		ref := server.Ref{Pipeline: name, Number: open.Deployment}
+		ref := service.Ref{Pipeline: name, Number: open.Deployment}
 		lines = append(lines, "", fmt.Sprintf("%s of %s has %s to do here", open.Label, ref, Count(open.Open, "step")))
 		lines = append(lines, OpenSteps(open.Steps)...)
 		if open.Open > len(open.Steps) {
@@ -65,7 +65,7 @@ func Target(name string, v server.TargetView, now time.Time) []string {
 }
 
 // reached returns a revision at a target, with its deployment and when that finished or failed.
-func reached(r *server.Reached, now time.Time) string {
+func reached(r *service.Reached, now time.Time) string {
 	switch {
 	case r == nil:
 		return "none"
@@ -76,7 +76,7 @@ func reached(r *server.Reached, now time.Time) string {
 }
 
 // Targets returns a line for each target: its current revision, the last that failed there, and what is on its way there.
-func Targets(views []server.TargetView, s Style, now time.Time) []string {
+func Targets(views []service.TargetView, s Style, now time.Time) []string {
 	t := table{Style: s}
 	t.add("TARGET", "CURRENT", "LAST FAILED", "ON ITS WAY")
 	for _, v := range views {
@@ -90,7 +90,7 @@ func Targets(views []server.TargetView, s Style, now time.Time) []string {
 }
 
 // onItsWay returns the active deployments with steps to do at a target, and why the first one does not continue.
-func onItsWay(v server.TargetView) string {
+func onItsWay(v service.TargetView) string {
 	if len(v.Open) == 0 {
 		return "none"
 	}
@@ -106,7 +106,7 @@ func onItsWay(v server.TargetView) string {
 }
 
 // Metrics returns the four measures of each stage, and with weeks a line for each week of it.
-func Metrics(stages []server.StageMetrics, weeks bool) []string {
+func Metrics(stages []service.StageMetrics, weeks bool) []string {
 	var t table
 	t.add("STAGE", "DEPLOYMENTS", "A WEEK", "LEAD TIME P50", "P95", "FAILED", "RESTORED IN P50", "P95")
 	for _, s := range stages {
@@ -122,7 +122,7 @@ func Metrics(stages []server.StageMetrics, weeks bool) []string {
 }
 
 // measures returns the cells of a row of Metrics.
-func measures(name string, m server.Measures) []string {
+func measures(name string, m service.Measures) []string {
 	failed := "-"
 	if m.Changes > 0 {
 		failed = fmt.Sprintf("%d of %d (%.0f %%)", m.Failures, m.Changes, 100*m.FailureRate)
@@ -133,16 +133,16 @@ func measures(name string, m server.Measures) []string {
 }
 
 // spread returns the two cells of a spread.
-func spread(s *server.Spread) []string {
+func spread(s *service.Spread) []string {
 	if s == nil {
 		return []string{"-", "-"}
 	}
-	text := func(d action.Duration) string { return server.Took(time.Duration(d)) }
+	text := func(d action.Duration) string { return service.Took(time.Duration(d)) }
 	return []string{text(s.P50), text(s.P95)}
 }
 
 // Difference returns which point is ahead, and the revisions that the other one does not have.
-func Difference(v server.DifferenceView, now time.Time) []string {
+func Difference(v service.DifferenceView, now time.Time) []string {
 	from, to := pointText(v.From), pointText(v.To)
 	if v.Newer == "" {
 		return []string{from + " and " + to + " are the same revision"}
@@ -167,7 +167,7 @@ func Difference(v server.DifferenceView, now time.Time) []string {
 }
 
 // pointText returns a stage with its revision, or a revision.
-func pointText(p server.DifferencePoint) string {
+func pointText(p service.DifferencePoint) string {
 	if p.Deployment == 0 {
 		return p.Label
 	}

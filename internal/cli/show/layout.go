@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // layout turns rows into text of a given width.
@@ -54,13 +54,13 @@ func (l layout) render(lines []line) []string {
 // word paints the state of a row.
 func (l layout) word(row line) string {
 	switch row.state {
-	case server.RunFinished:
+	case service.RunFinished:
 		return l.good(row.word)
-	case server.RunFailed:
+	case service.RunFailed:
 		return l.bad(row.word)
-	case server.RunTolerated:
+	case service.RunTolerated:
 		return l.warn(row.word)
-	case server.RunRunning:
+	case service.RunRunning:
 		return l.busy(row.word)
 	default:
 		return l.faint(row.word)
@@ -76,7 +76,7 @@ func (l layout) withDuration(text string, d time.Duration) string {
 	if d <= 0 {
 		return l.fit(text)
 	}
-	shown := server.Took(d)
+	shown := service.Took(d)
 	if l.columns > 0 && printedWidth(text)+2+len(shown) > l.columns {
 		text = cut(text, l.columns-len(shown)-2)
 	}
@@ -99,7 +99,7 @@ func squeeze(lines []line, rows int) []line {
 		return lines
 	}
 	lines = fold(lines, func(stage []line) bool {
-		return allIn(stage, server.RunFinished) || allIn(stage, server.RunWaiting, server.RunSkipped, server.RunStopped, server.RunUnreached)
+		return allIn(stage, service.RunFinished) || allIn(stage, service.RunWaiting, service.RunSkipped, service.RunStopped, service.RunUnreached)
 	})
 	if len(lines) <= rows {
 		return lines
@@ -125,7 +125,7 @@ func fold(lines []line, quiet func([]line) bool) []line {
 	return folded
 }
 
-func allIn(lines []line, states ...server.RunState) bool {
+func allIn(lines []line, states ...service.RunState) bool {
 	for _, row := range lines {
 		found := false
 		for _, s := range states {
@@ -142,7 +142,7 @@ func allIn(lines []line, states ...server.RunState) bool {
 func truncate(lines []line, rows int) []line {
 	keep := make([]bool, len(lines))
 	left := rows - 1
-	for _, state := range []server.RunState{server.RunFailed, server.RunRunning, server.RunTolerated, server.RunWaiting, server.RunFinished, server.RunSkipped, server.RunStopped, server.RunUnreached} {
+	for _, state := range []service.RunState{service.RunFailed, service.RunRunning, service.RunTolerated, service.RunWaiting, service.RunFinished, service.RunSkipped, service.RunStopped, service.RunUnreached} {
 		for i, row := range lines {
 			if row.state == state && left > 0 {
 				keep[i], left = true, left-1
@@ -150,7 +150,7 @@ func truncate(lines []line, rows int) []line {
 		}
 	}
 	var kept []line
-	counts := map[server.RunState]int{}
+	counts := map[service.RunState]int{}
 	for i, row := range lines {
 		if keep[i] {
 			kept = append(kept, row)
@@ -162,9 +162,9 @@ func truncate(lines []line, rows int) []line {
 }
 
 // countStates returns "12 waiting, 80 finished".
-func countStates(counts map[server.RunState]int) string {
+func countStates(counts map[service.RunState]int) string {
 	var parts []string
-	for _, state := range []server.RunState{server.RunFailed, server.RunTolerated, server.RunRunning, server.RunWaiting, server.RunFinished, server.RunSkipped, server.RunStopped, server.RunUnreached} {
+	for _, state := range []service.RunState{service.RunFailed, service.RunTolerated, service.RunRunning, service.RunWaiting, service.RunFinished, service.RunSkipped, service.RunStopped, service.RunUnreached} {
 		if n := counts[state]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}

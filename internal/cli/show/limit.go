@@ -6,7 +6,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // Limits returns the rows of a list of limiters.
@@ -30,7 +30,7 @@ func limitState(l queue.Limiter, now time.Time) string {
 		}
 		return "paused until " + Clock(now, l.PauseUntil)
 	case "slowed", "half-open":
-		return server.LaneWord(l.State) + " since " + Clock(now, l.SlowedAt)
+		return service.LaneWord(l.State) + " since " + Clock(now, l.SlowedAt)
 	}
 	return l.State
 }

@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // Meter reads from another reader and shows in place, on a terminal, how much of it has been read.
@@ -46,5 +46,5 @@ func (m *Meter) Close() {
 }
 
 func meterText(what string, done, total int64) string {
-	return fmt.Sprintf("  %s  %s of %s  %d %%", what, server.Size(done), server.Size(total), done*100/max(total, 1))
+	return fmt.Sprintf("  %s  %s of %s  %d %%", what, service.Size(done), service.Size(total), done*100/max(total, 1))
 }

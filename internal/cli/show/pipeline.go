@@ -8,11 +8,11 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // Pipelines returns the rows of a list of pipelines.
-func Pipelines(all []server.PipelineView, s Style) []string {
+func Pipelines(all []service.PipelineView, s Style) []string {
 	t := table{Style: s}
 	t.add("PIPELINE", "DEFINITION", "STAGES", "ACTIVE", "LAST")
 	for _, p := range all {
@@ -21,7 +21,7 @@ func Pipelines(all []server.PipelineView, s Style) []string {
 	return t.lines()
 }
 
-func stageNames(p server.PipelineView) string {
+func stageNames(p service.PipelineView) string {
 	var names []string
 	for _, stage := range p.Stages {
 		names = append(names, stage.Name)
@@ -29,7 +29,7 @@ func stageNames(p server.PipelineView) string {
 	return strings.Join(names, ",")
 }
 
-func lastText(p server.PipelineView) string {
+func lastText(p service.PipelineView) string {
 	if p.Last == nil {
 		return "-"
 	}
@@ -37,7 +37,7 @@ func lastText(p server.PipelineView) string {
 }
 
 // Pipeline returns what is at each stage of a pipeline, its active deployments, and the hosts that differ.
-func Pipeline(p server.PipelineView, s Style, now time.Time) []string {
+func Pipeline(p service.PipelineView, s Style, now time.Time) []string {
 	t := table{Style: s}
 	for _, stage := range p.Stages {
 		t.add("  "+stage.Name, standingText(stage), insideText(stage))
@@ -54,7 +54,7 @@ func Pipeline(p server.PipelineView, s Style, now time.Time) []string {
 	}
 	lines = append(lines, unknownServices(p, s)...)
 	lines = append(lines, otherNames(p)...)
-	if slices.ContainsFunc(p.Hosts, func(h server.HostView) bool { return h.Service != nil && h.Service.State == server.ServiceDown }) {
+	if slices.ContainsFunc(p.Hosts, func(h service.HostView) bool { return h.Service != nil && h.Service.State == service.ServiceDown }) {
 		lines = append(lines, "waybill ship --again starts the services that are down")
 	}
 	for _, d := range p.Drift {
@@ -69,7 +69,7 @@ func Pipeline(p server.PipelineView, s Style, now time.Time) []string {
 }
 
 // leftServices returns the services that run, or may, where the definition no longer has them.
-func leftServices(p server.PipelineView, s Style) (lines []string) {
+func leftServices(p service.PipelineView, s Style) (lines []string) {
 	local := false
 	for _, l := range p.Left {
 		if l.Ended() {
@@ -91,7 +91,7 @@ func leftServices(p server.PipelineView, s Style) (lines []string) {
 
 // activeText returns one active deployment, with its bound, its hold and the stages that wait for people.
 func activeText(name string, d pipeline.DeploymentState) string {
-	text := fmt.Sprintf("active: %s, %s", server.Ref{Pipeline: name, Number: d.Deployment}, stepsDone(&d))
+	text := fmt.Sprintf("active: %s, %s", service.Ref{Pipeline: name, Number: d.Deployment}, stepsDone(&d))
 	if d.Until != "" {
 		text += ", until " + d.Until
 	}
@@ -105,7 +105,7 @@ func activeText(name string, d pipeline.DeploymentState) string {
 }
 
 // hostRemarks returns the reasons to look at a host: an untested release, or a service that is down or was restarted.
-func hostRemarks(pipelineName string, h server.HostView, s Style) (remarks []string) {
+func hostRemarks(pipelineName string, h service.HostView, s Style) (remarks []string) {
 	if h.Unknown() {
 		return nil
 	}
@@ -113,15 +113,15 @@ func hostRemarks(pipelineName string, h server.HostView, s Style) (remarks []str
 	if h.Runs != nil && h.Runs.Doubt != "" && h.Found == nil {
 		remarks = append(remarks, fmt.Sprintf("%s %s runs %s of #%d", s.warn(h.Runs.Doubt+":"), name, h.Runs.Label, h.Runs.Deployment))
 	}
-	if h.Service != nil && (h.Service.State != server.ServiceUp || h.Service.Restarts > 0) {
+	if h.Service != nil && (h.Service.State != service.ServiceUp || h.Service.Restarts > 0) {
 		remarks = append(remarks, fmt.Sprintf("%s %s is %s", s.warn("service:"), name, h.Service))
 	}
 	return remarks
 }
 
 // unknownServices returns the hosts whose services are not known, in a line for each reason and release of a stage.
-func unknownServices(p server.PipelineView, s Style) (lines []string) {
-	for _, its := range hostsAlike(p, func(h *server.HostView) string {
+func unknownServices(p service.PipelineView, s Style) (lines []string) {
+	for _, its := range hostsAlike(p, func(h *service.HostView) string {
 		switch {
 		case !h.Unknown():
 			return ""
@@ -137,8 +137,8 @@ func unknownServices(p server.PipelineView, s Style) (lines []string) {
 
 // otherNames returns what hosts run that was deployed to them under other names or by another log, in a line for each release
 // of a stage.
-func otherNames(p server.PipelineView) (lines []string) {
-	for _, its := range hostsAlike(p, func(h *server.HostView) string {
+func otherNames(p service.PipelineView) (lines []string) {
+	for _, its := range hostsAlike(p, func(h *service.HostView) string {
 		switch {
 		case h.Unknown():
 			return ""
@@ -171,7 +171,7 @@ func (a *alike) names(one, many string) string {
 
 // hostsAlike returns hosts with a text, those of a stage with the same text together. The former names in their
 // texts may differ below the stage.
-func hostsAlike(p server.PipelineView, text func(*server.HostView) string) (all []*alike) {
+func hostsAlike(p service.PipelineView, text func(*service.HostView) string) (all []*alike) {
 	type kind struct{ stage, text string }
 	known := map[kind]*alike{}
 	for i := range p.Hosts {
@@ -198,7 +198,7 @@ func hostsAlike(p server.PipelineView, text func(*server.HostView) string) (all 
 }
 
 // standingText returns the revision that has finished a stage: 88d0e17 (#2).
-func standingText(stage server.StageView) string {
+func standingText(stage service.StageView) string {
 	if stage.Current == nil {
 		return "-"
 	}
@@ -206,7 +206,7 @@ func standingText(stage server.StageView) string {
 }
 
 // insideText returns the revisions inside a stage: <- 88d0e17 (#2), 2 of 4 hosts.
-func insideText(stage server.StageView) string {
+func insideText(stage service.StageView) string {
 	var parts []string
 	for _, in := range stage.Inside {
 		text := fmt.Sprintf("<- %s (#%d)", in.Label, in.Deployment)
@@ -241,14 +241,14 @@ func Summary(d pipeline.Definition) string {
 }
 
 // Edit returns what an edit changes, and what that does to each deployment inside.
-func Edit(edit server.EditView, s Style) []string {
+func Edit(edit service.EditView, s Style) []string {
 	words := joinWords(edit.Words)
 	if edit.Version == 1 {
 		words = "a new pipeline, " + edit.Pipeline
 	}
 	lines := []string{fmt.Sprintf("%s: %s", s.bold(fmt.Sprintf("definition %d", edit.Version)), words)}
 	for _, effect := range edit.Effects {
-		ref := server.Ref{Pipeline: edit.Pipeline, Number: effect.Deployment}.String()
+		ref := service.Ref{Pipeline: edit.Pipeline, Number: effect.Deployment}.String()
 		if effect.Failed && !effect.Touches() {
 			continue
 		}
@@ -274,7 +274,7 @@ func Revisions(found []pipeline.RegisteredRevision, s Style, now time.Time) []st
 	t := table{Style: s}
 	t.add("REVISION", "STATE", "BY", "REGISTERED", "SUBJECT")
 	for _, r := range found {
-		t.add(r.Label, server.RevisionWord(r.State), dash(r.By), Ago(now, r.CreatedAt), r.Subject)
+		t.add(r.Label, service.RevisionWord(r.State), dash(r.By), Ago(now, r.CreatedAt), r.Subject)
 	}
 	return t.lines()
 }
@@ -303,7 +303,7 @@ func Revision(r pipeline.RegisteredRevision, made []journal.Deployment) []string
 	t.add("branch", dash(r.Branch))
 	t.add("commit", dash(r.Commit))
 	t.add("subject", dash(r.Subject))
-	t.add("state", server.RevisionWord(r.State))
+	t.add("state", service.RevisionWord(r.State))
 	t.add("registered", fmt.Sprintf("%s by %s", r.CreatedAt.Local().Format(time.DateTime+" MST"), dash(r.By)))
 	for _, artifact := range r.Artifacts {
 		text := fmt.Sprintf("%s  %s", artifactText(artifact.Size, artifact.Digest), artifact.Name)

@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // What ship does, as `waybill plan -o json` names it.
@@ -23,14 +23,14 @@ const (
 
 // PlanDocument is `waybill plan -o json`.
 type PlanDocument struct {
-	Pipeline   string           `json:"pipeline"`
-	Revision   string           `json:"revision,omitempty"`   // label of this folder
-	Deployment string           `json:"deployment,omitempty"` // the one that ship would resume, or that has ended with the revision
-	Todo       string           `json:"todo"`                 // one of the constants above
-	Edit       *server.EditView `json:"edit,omitempty"`
-	New        int64            `json:"new,omitempty"`    // number of the deployment that ship would make
-	Now        time.Time        `json:"now,omitzero"`     // from which start and end of steps are counted
-	Begins     action.Duration  `json:"begins,omitempty"` // of that deployment, after now
+	Pipeline   string            `json:"pipeline"`
+	Revision   string            `json:"revision,omitempty"`   // label of this folder
+	Deployment string            `json:"deployment,omitempty"` // the one that ship would resume, or that has ended with the revision
+	Todo       string            `json:"todo"`                 // one of the constants above
+	Edit       *service.EditView `json:"edit,omitempty"`
+	New        int64             `json:"new,omitempty"`    // number of the deployment that ship would make
+	Now        time.Time         `json:"now,omitzero"`     // from which start and end of steps are counted
+	Begins     action.Duration   `json:"begins,omitempty"` // of that deployment, after now
 	// Steps are work, starts that wait for people, a window or a freeze, and what follows from failures, in order; start and
 	// end are nanoseconds.
 	Steps []pipeline.PlanStep    `json:"steps"`
@@ -91,15 +91,15 @@ func criticalPath(d PlanDocument) (path []string) {
 // endTexts says how deployments end, but for the new one when it finishes.
 func endTexts(d PlanDocument) (lines []string) {
 	for _, end := range d.Ends {
-		ref := server.Ref{Pipeline: d.Pipeline, Number: end.Deployment}.String() + " (" + end.Label + ")"
+		ref := service.Ref{Pipeline: d.Pipeline, Number: end.Deployment}.String() + " (" + end.Label + ")"
 		switch {
 		case end.Status == pipeline.StatusActive && end.Deployment == d.subject() && len(d.Steps) > 0: // the headline says it
 		case end.Status == pipeline.StatusActive:
 			lines = append(lines, ref+" "+goesNoFurther(end))
 		case end.Status != pipeline.StatusFinished:
-			lines = append(lines, fmt.Sprintf("%s ends after %s: %s", ref, server.Took(end.At), end.Status))
+			lines = append(lines, fmt.Sprintf("%s ends after %s: %s", ref, service.Took(end.At), end.Status))
 		case end.Deployment != d.New:
-			lines = append(lines, fmt.Sprintf("%s ends after %s: finished", ref, server.Took(end.At)))
+			lines = append(lines, fmt.Sprintf("%s ends after %s: finished", ref, service.Took(end.At)))
 		}
 	}
 	return lines
@@ -125,7 +125,7 @@ func stepRows(d PlanDocument) []string {
 	}
 	t.add(head...)
 	for _, step := range d.Steps {
-		start, end, what := server.Took(step.Start), server.Took(step.End), server.StepName(step.Event)
+		start, end, what := service.Took(step.Start), service.Took(step.End), service.StepName(step.Event)
 		switch {
 		case !step.Work:
 			end, what = "", step.Reason
@@ -146,7 +146,7 @@ func stepRows(d PlanDocument) []string {
 		}
 		row := []string{fmt.Sprintf("%8s", start), fmt.Sprintf("%8s", end), strings.TrimPrefix(step.Target, d.Pipeline+"/"), what}
 		if several {
-			row = slices.Insert(row, 2, server.Ref{Pipeline: d.Pipeline, Number: step.Deployment}.String())
+			row = slices.Insert(row, 2, service.Ref{Pipeline: d.Pipeline, Number: step.Deployment}.String())
 		}
 		t.add(row...)
 	}
@@ -179,7 +179,7 @@ func totalText(d PlanDocument) string {
 	if slices.ContainsFunc(d.Ends, func(e pipeline.ExpectedEnd) bool { return e.Deployment == d.New && e.Status == pipeline.StatusFailed }) {
 		does = "would fail after"
 	}
-	took, parts := server.Took(time.Duration(d.Total)), strings.Join(stageTimes(d), ", ")
+	took, parts := service.Took(time.Duration(d.Total)), strings.Join(stageTimes(d), ", ")
 	switch unmeasured, work := countSteps(d.Steps); unmeasured {
 	case 0:
 		return fmt.Sprintf("%s %s %s: %s", subject, does, took, parts)
@@ -193,7 +193,7 @@ func totalText(d PlanDocument) string {
 
 // subject returns the number of the deployment that the plan is about: the new one, or the one that ship would resume.
 func (d *PlanDocument) subject() int64 {
-	if ref, err := server.ParseRef(d.Deployment); d.New == 0 && err == nil {
+	if ref, err := service.ParseRef(d.Deployment); d.New == 0 && err == nil {
 		return ref.Number
 	}
 	return d.New
@@ -229,7 +229,7 @@ func stageTimes(d PlanDocument) []string {
 	}
 	var parts []string
 	for _, stage := range order {
-		parts = append(parts, stage+" "+server.Took(spans[stage].End-spans[stage].start))
+		parts = append(parts, stage+" "+service.Took(spans[stage].End-spans[stage].start))
 	}
 	return parts
 }

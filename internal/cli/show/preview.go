@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // CommandPreview returns what a command on a deployment would do.
-func CommandPreview(ref server.Ref, p server.CommandPreview) []string {
+func CommandPreview(ref service.Ref, p service.CommandPreview) []string {
 	what := p.Kind
 	if _, below, found := strings.Cut(p.Target, "/"); found {
 		what += " of " + below
@@ -24,13 +24,13 @@ func CommandPreview(ref server.Ref, p server.CommandPreview) []string {
 	var t table
 	for _, step := range p.Steps {
 		_, below, _ := strings.Cut(step.Target, "/")
-		t.add("  "+below, server.StepName(step.Event), string(step.State))
+		t.add("  "+below, service.StepName(step.Event), string(step.State))
 	}
 	return append([]string{fmt.Sprintf("%s; %s would be %s", first, Count(len(p.Steps), "step"), verb)}, t.lines()...)
 }
 
 // RollbackPreview returns what a rollback or a catch-up of a pipeline would do.
-func RollbackPreview(name string, p server.RollbackPreview) []string {
+func RollbackPreview(name string, p service.RollbackPreview) []string {
 	lines := []string{fmt.Sprintf("%s would get revision %s", Count(len(p.Hosts), "host"), p.Revision)}
 	if p.Undoes != 0 {
 		lines[0] = fmt.Sprintf("%s#%d would be undone: %s", name, p.Undoes, lines[0])
@@ -61,7 +61,7 @@ func RollbackPreview(name string, p server.RollbackPreview) []string {
 }
 
 // DeployPreview returns what a deployment of a registered revision would do.
-func DeployPreview(p server.DeployPreview) []string {
+func DeployPreview(p service.DeployPreview) []string {
 	lines := []string{fmt.Sprintf("revision %s would be deployed by definition %d", p.Revision, p.Version)}
 	var t table
 	for _, stage := range p.Stages {

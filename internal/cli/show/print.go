@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // Printer prints what a command answers: as text for people, or as JSON in a form that stays.
@@ -143,7 +143,7 @@ func (t *table) widths() []int {
 // In returns the time until a moment, such as "in 2h0m0s".
 func In(now, then time.Time) string {
 	if d := then.Sub(now); d > 0 {
-		return "in " + server.Took(d)
+		return "in " + service.Took(d)
 	}
 	return "now"
 }

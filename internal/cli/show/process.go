@@ -6,12 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/token"
 )
 
 // Processes returns the rows of a list of processes.
-func Processes(all []server.ProcessOffering) []string {
+func Processes(all []service.ProcessOffering) []string {
 	var t table
 	t.add("PROCESS", "VERSION", "EXECUTED", "TITLE")
 	for _, p := range all {
@@ -21,7 +21,7 @@ func Processes(all []server.ProcessOffering) []string {
 }
 
 // Process returns a process with its inputs and outputs.
-func Process(p server.ProcessOffering) []string {
+func Process(p service.ProcessOffering) []string {
 	lines := []string{fmt.Sprintf("%s  version %s  %s  %s", p.ID, p.Version, executed(p), p.Title)}
 	if p.Description != "" {
 		for line := range strings.SplitSeq(p.Description, "\n") {
@@ -39,7 +39,7 @@ func Process(p server.ProcessOffering) []string {
 }
 
 // executed returns in a few words how a process may be executed.
-func executed(p server.ProcessOffering) string {
+func executed(p service.ProcessOffering) string {
 	if slices.Contains(p.Executed, "sync-execute") {
 		return "sync or async"
 	}
@@ -47,7 +47,7 @@ func executed(p server.ProcessOffering) string {
 }
 
 // valueType returns a schema's type, which may be a list.
-func valueType(v server.ValueView) string {
+func valueType(v service.ValueView) string {
 	switch kind := v.Schema["type"].(type) {
 	case string:
 		return kind

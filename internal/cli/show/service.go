@@ -6,13 +6,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // Services returns the rows of a list of the services of a pipeline.
-func Services(pipelineName string, all []server.ServiceView, s Style, now time.Time) []string {
+func Services(pipelineName string, all []service.ServiceView, s Style, now time.Time) []string {
 	t := table{Style: s}
-	var drift []server.Drift
+	var drift []service.Drift
 	t.add("HOST", "RUNS", "STATE", "RESTARTS", "SINCE", "REMARK")
 	for i := range all {
 		v := &all[i]
@@ -34,7 +34,7 @@ func Services(pipelineName string, all []server.ServiceView, s Style, now time.T
 }
 
 // serviceRemark returns what a person should know of a service besides its state.
-func serviceRemark(v *server.ServiceView) string {
+func serviceRemark(v *service.ServiceView) string {
 	switch {
 	case v.Drift != nil && v.Drift.Lost:
 		return v.Drift.Reason
@@ -47,7 +47,7 @@ func serviceRemark(v *server.ServiceView) string {
 }
 
 // CatchUp returns the command that brings hosts the revision of their group, for those that one can bring it to.
-func CatchUp(pipelineName string, drift []server.Drift) []string {
+func CatchUp(pipelineName string, drift []service.Drift) []string {
 	var common []string // the parts that the paths of these hosts share
 	count := 0
 	for _, d := range drift {
@@ -76,7 +76,7 @@ func CatchUp(pipelineName string, drift []server.Drift) []string {
 }
 
 // ServiceStatus returns what is known of the service of a host.
-func ServiceStatus(v server.ServiceStatusView, now time.Time) []string {
+func ServiceStatus(v service.ServiceStatusView, now time.Time) []string {
 	var t table
 	t.add("host", v.Target)
 	t.add("service", v.Name)
@@ -88,7 +88,7 @@ func ServiceStatus(v server.ServiceStatusView, now time.Time) []string {
 	if v.Drift != nil {
 		t.add("drift", v.Drift.Reason)
 		name, _, _ := strings.Cut(v.Target, "/")
-		for _, line := range CatchUp(name, []server.Drift{*v.Drift}) {
+		for _, line := range CatchUp(name, []service.Drift{*v.Drift}) {
 			t.add("", line)
 		}
 		if v.Drift.Rejected {
@@ -139,7 +139,7 @@ func revertText(previous string) string {
 }
 
 // stateText returns the state of a service with the time since when it is up, or why it is not known.
-func stateText(s *server.Services, now time.Time) string {
+func stateText(s *service.Services, now time.Time) string {
 	switch {
 	case s.Error != "":
 		return s.State + ": " + s.Error
@@ -151,8 +151,8 @@ func stateText(s *server.Services, now time.Time) string {
 
 // runsText returns the release on a host: what the host reports, such as "88d0e17 (#2), untested", "?" while that is not known,
 // with what the log says, or "-".
-func runsText(v *server.ServiceView) string {
-	unknown := v.State != nil && v.State.State == server.ServiceUnknown
+func runsText(v *service.ServiceView) string {
+	unknown := v.State != nil && v.State.State == service.ServiceUnknown
 	switch {
 	case v.Found != nil:
 		return v.Found.String()

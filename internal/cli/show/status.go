@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // Status returns whether everything keeps up, then the facts behind that answer.
-func Status(v server.StatusView) []string {
+func Status(v service.StatusView) []string {
 	lines := []string{headline(v)}
 	for _, t := range v.Troubles {
 		lines = append(lines, troubleLines(t, v.Now)...)
@@ -37,7 +37,7 @@ func Status(v server.StatusView) []string {
 	return lines
 }
 
-func troubleLines(t server.Trouble, now time.Time) []string {
+func troubleLines(t service.Trouble, now time.Time) []string {
 	since := ""
 	if !t.Since.IsZero() {
 		since = ", since " + Clock(now, t.Since)
@@ -56,7 +56,7 @@ func troubleLines(t server.Trouble, now time.Time) []string {
 }
 
 // headline returns the answer in one line.
-func headline(v server.StatusView) string {
+func headline(v service.StatusView) string {
 	live, oldest := 0, time.Duration(0)
 	for _, h := range v.Handlers {
 		live += h.Live()
@@ -78,11 +78,11 @@ func headline(v server.StatusView) string {
 	case oldest == 0:
 		return text + Count(live, "live action") + ", none is waiting to start"
 	}
-	return text + fmt.Sprintf("%s, the oldest ready one waits %s", Count(live, "live action"), server.Took(oldest))
+	return text + fmt.Sprintf("%s, the oldest ready one waits %s", Count(live, "live action"), service.Took(oldest))
 }
 
 // troubleCounts returns the number of problems and of warnings: 1 problem, 2 warnings.
-func troubleCounts(troubles []server.Trouble) string {
+func troubleCounts(troubles []service.Trouble) string {
 	problems := 0
 	for _, t := range troubles {
 		if !t.Warning {
@@ -99,7 +99,7 @@ func troubleCounts(troubles []server.Trouble) string {
 	return strings.Join(parts, ", ")
 }
 
-func instanceLines(v server.StatusView) []string {
+func instanceLines(v service.StatusView) []string {
 	if len(v.Processes) == 0 {
 		return []string{"no process runs roles"}
 	}
@@ -112,7 +112,7 @@ func instanceLines(v server.StatusView) []string {
 }
 
 // reloadText returns when an instance put its configuration in force, and when it refused a newer one.
-func reloadText(p server.InstanceView, now time.Time) string {
+func reloadText(p service.InstanceView, now time.Time) string {
 	switch {
 	case p.Reload == nil:
 		return "-"
@@ -122,13 +122,13 @@ func reloadText(p server.InstanceView, now time.Time) string {
 	return "read " + Ago(now, p.Reload.Since)
 }
 
-func handlerLines(v server.StatusView) []string {
+func handlerLines(v service.StatusView) []string {
 	var t table
 	t.add("HANDLER", "SERVED BY", "READY", "OLDEST", "PENDING", "QUEUED", "RUNNING", "BACKOFF")
 	for _, h := range v.Handlers {
 		oldest := "-"
 		if h.Ready > 0 {
-			oldest = server.Took(v.Now.Sub(h.Oldest))
+			oldest = service.Took(v.Now.Sub(h.Oldest))
 		}
 		row := []string{h.Handler, number(h.Served), number(h.Ready), oldest}
 		for status := action.Pending; status.Live(); status++ {

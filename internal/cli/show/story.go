@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // story turns a deployment's log into lines, for outputs that are not a terminal.
@@ -21,7 +21,7 @@ type story struct {
 }
 
 // newStory returns a story whose columns fit a deployment.
-func newStory(v server.DeploymentView, s Style) *story {
+func newStory(v service.DeploymentView, s Style) *story {
 	t := &story{layout: layout{Style: s}, pipeline: v.Pipeline,
 		began: map[pipeline.StepKey]time.Time{}, done: map[string][]string{}}
 	for _, row := range boardLines(v) {
@@ -106,19 +106,19 @@ func (t *story) factLine(e pipeline.Entry, d entryDetail) string {
 		spent = e.At.Sub(began)
 	}
 	word := words(e.Event).done
-	took := server.Took(spent)
+	took := service.Took(spent)
 	if d.On != "" {
 		took = "(" + onceText(d.On) + ")"
 	}
 	t.done[e.Target] = append(t.done[e.Target], word+" "+took)
-	if server.IsBake(e.Event) {
+	if service.IsBake(e.Event) {
 		d.Attempt = 0 // it is one of many rounds
 	}
 	remark := remarkOf(d)
 	if d.On != "" {
 		remark = onceText(d.On)
 	}
-	if id, _, kept := server.KeptOutput(e.Detail); kept {
+	if id, _, kept := service.KeptOutput(e.Detail); kept {
 		remark = strings.TrimSpace(remark + " output: waybill action show " + id.String())
 	}
 	return t.row(e.Target, word, remark, spent)

@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // steps walks every step of a deployment that takes work, in the order of its definition.
-func steps(v server.DeploymentView) iter.Seq[server.StepRun] {
-	return func(yield func(server.StepRun) bool) {
+func steps(v service.DeploymentView) iter.Seq[service.StepRun] {
+	return func(yield func(service.StepRun) bool) {
 		for _, stage := range v.Stages {
 			for _, step := range stage.Steps {
 				if !yield(step) {
@@ -38,8 +38,8 @@ func steps(v server.DeploymentView) iter.Seq[server.StepRun] {
 }
 
 // Hosts walks the hosts of a stage.
-func Hosts(stage server.StageRun) iter.Seq[server.HostRun] {
-	return func(yield func(server.HostRun) bool) {
+func Hosts(stage service.StageRun) iter.Seq[service.HostRun] {
+	return func(yield func(service.HostRun) bool) {
 		for _, group := range stage.Groups {
 			for _, host := range group.Hosts {
 				if !yield(host) {
@@ -61,7 +61,7 @@ type patience struct {
 }
 
 // lasting returns the reason once it has been the same for a while, by the ledger's time, and who can change it.
-func (p *patience) lasting(v server.DeploymentView) (reason, who string) {
+func (p *patience) lasting(v service.DeploymentView) (reason, who string) {
 	reason, who = waitingFor(v)
 	if reason != p.reason {
 		p.reason, p.since = reason, v.Now
@@ -74,7 +74,7 @@ func (p *patience) lasting(v server.DeploymentView) (reason, who string) {
 
 // waitingFor returns why an active deployment does not proceed: the first reason, when none of its steps is live, and the
 // command that can change it. It returns "" while something runs.
-func waitingFor(v server.DeploymentView) (reason, who string) {
+func waitingFor(v service.DeploymentView) (reason, who string) {
 	if v.State.Status != pipeline.StatusActive || v.State.Live > 0 {
 		return "", ""
 	}
@@ -82,14 +82,14 @@ func waitingFor(v server.DeploymentView) (reason, who string) {
 		return "held " + v.State.Held, v.State.Resume
 	}
 	for _, stage := range v.Stages {
-		if stage.State == server.RunFinished || stage.State == server.RunSkipped {
+		if stage.State == service.RunFinished || stage.State == service.RunSkipped {
 			continue
 		}
 		if stage.Reason != "" {
 			return stage.Reason, stage.Who
 		}
 		for host := range Hosts(stage) {
-			if host.State == server.RunWaiting && host.Reason != "" {
+			if host.State == service.RunWaiting && host.Reason != "" {
 				return host.Reason, host.Who
 			}
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
@@ -43,12 +43,12 @@ func (a *API) execute(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	by := server.IdentityOf(r.Context()).Name
-	once, err := server.IdempotencyOf(r.Header.Get("Idempotency-Key"), by, sha256.Sum256(append([]byte(r.Method+" "+r.URL.Path+"\n"), body...)))
+	by := service.IdentityOf(r.Context()).Name
+	once, err := service.IdempotencyOf(r.Header.Get("Idempotency-Key"), by, sha256.Sum256(append([]byte(r.Method+" "+r.URL.Path+"\n"), body...)))
 	if err != nil {
 		return reply{}, err
 	}
-	made, err := a.service.Execute(r.Context(), server.Execution{Process: w.Name, Inputs: inputs, Answer: asked.answer(),
+	made, err := a.service.Execute(r.Context(), service.Execution{Process: w.Name, Inputs: inputs, Answer: asked.answer(),
 		Subscriber: asked.Subscriber, By: by, Idempotency: once})
 	if err != nil {
 		return reply{}, err
@@ -89,7 +89,7 @@ func (a *API) acquireLarge(ctx context.Context, body []byte) (release func(), er
 
 // jobReply returns the answer with a job that has not ended: 201 for a new one, 303 for an existing
 // one.
-func jobReply(r *http.Request, made server.AddedAction, header http.Header) reply {
+func jobReply(r *http.Request, made service.AddedAction, header http.Header) reply {
 	header.Set("Location", absoluteURL(r, pathOf("jobs", made.ID.String()), nil))
 	status := http.StatusCreated
 	if !made.Created {
@@ -100,7 +100,7 @@ func jobReply(r *http.Request, made server.AddedAction, header http.Header) repl
 
 // executeSync waits for the job's end and answers with its outputs. If the job takes too long, it
 // continues and is the answer.
-func (a *API) executeSync(r *http.Request, w config.Process, asked request, made server.AddedAction, p preference) (reply, error) {
+func (a *API) executeSync(r *http.Request, w config.Process, asked request, made service.AddedAction, p preference) (reply, error) {
 	patience := w.Sync
 	header := http.Header{}
 	if p.wait > 0 && p.wait < patience {

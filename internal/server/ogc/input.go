@@ -17,7 +17,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
@@ -94,7 +94,7 @@ func (a *API) assembleInputs(ctx context.Context, all []*input, w config.Process
 			}
 		}
 	}
-	return nil, server.BadParameters(problems.Err())
+	return nil, service.BadParameters(problems.Err())
 }
 
 // input holds one input during the reading of its value or list of values.

@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // statusInfo returns a job's description in the form of the standard.
@@ -85,7 +85,7 @@ func (a *API) dismiss(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	state, err := a.service.DismissJob(r.Context(), id, server.IdentityOf(r.Context()).Name)
+	state, err := a.service.DismissJob(r.Context(), id, service.IdentityOf(r.Context()).Name)
 	if err != nil {
 		return reply{}, err
 	}

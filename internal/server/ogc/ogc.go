@@ -12,8 +12,10 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/semaphore"
 	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
 
@@ -32,7 +34,7 @@ type Pages interface {
 
 // Config configures an API.
 type Config struct {
-	Service *server.Service
+	Service *service.Service
 	Pages   Pages
 	Version string        // version of the program
 	Guard   webhook.Guard // guard of the links in inputs
@@ -40,7 +42,7 @@ type Config struct {
 
 // API answers requests of clients. A server.Server in front of it enforces the access rules.
 type API struct {
-	service *server.Service
+	service *service.Service
 	pages   Pages
 	fetcher *webhook.Client
 	mux     *http.ServeMux
@@ -105,7 +107,7 @@ func (a *API) endpoint(o endpoint) http.Handler {
 // parameters.
 func (a *API) callEndpoint(o endpoint, r *http.Request, query []string) (reply, error) {
 	if o.scope != "" {
-		if _, err := server.Require(r.Context(), o.scope); err != nil {
+		if _, err := service.Require(r.Context(), o.scope); err != nil {
 			return reply{}, err
 		}
 	}
@@ -130,6 +132,6 @@ func (a *API) wrongMethod(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
-	a.writeError(w, r, &server.Problem{Type: "waybill:method_not_allowed", Title: http.StatusText(http.StatusMethodNotAllowed),
+	a.writeError(w, r, &operation.Problem{Type: "waybill:method_not_allowed", Title: http.StatusText(http.StatusMethodNotAllowed),
 		Status: http.StatusMethodNotAllowed, Detail: r.Method + " is not possible at " + r.URL.Path, Hint: "possible: " + strings.Join(allowed, ", ")}, asked)
 }

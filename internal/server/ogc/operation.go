@@ -7,13 +7,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // endpoint is one operation of the API: its handler and its entry in the document.
 type endpoint struct {
 	pattern, id, summary string
-	scope                server.Scope
+	scope                service.Scope
 	serve                func(*API, *http.Request) (reply, error)
 	query                []object // query parameters besides f of every operation
 	headers              []object
@@ -89,7 +89,7 @@ func operations() []endpoint {
 		execution(),
 		{pattern: "GET /jobs", id: "getJobs", serve: (*API).jobs, summary: "The jobs, newest first", query: append([]object{limit}, jobFilters()...), answers: found("jobList")},
 		{pattern: "GET /jobs/{jobID}", id: "getStatus", serve: (*API).job, summary: "The state of a job", answers: found("statusInfo"), errors: missing},
-		{pattern: "DELETE /jobs/{jobID}", id: "dismiss", serve: (*API).dismiss, summary: "Cancel a job, or delete the results of one that has ended", scope: server.ScopeOperate,
+		{pattern: "DELETE /jobs/{jobID}", id: "dismiss", serve: (*API).dismiss, summary: "Cancel a job, or delete the results of one that has ended", scope: service.ScopeOperate,
 			answers: object{"200": answer("The job is dismissed.", typeJSON, ref("statusInfo"))}, errors: missing},
 		{pattern: "GET /jobs/{jobID}/results", id: "getResult", serve: (*API).results, summary: "The outputs of a job", query: []object{many("outputs", "only these outputs, by value; default: those that the job's request wants", object{"type": "string"}),
 			parameter("response", "raw or document; default: what the job's request wants", object{"type": "string", "enum": []any{asRaw, asDocument}})},
@@ -100,7 +100,7 @@ func operations() []endpoint {
 		{pattern: "POST /cache", id: "lookUpCache", serve: (*API).lookUp, summary: "The entry that answers for inputs", body: "cacheQuestion",
 			answers: object{"200": answer("The entry.", typeJSON, ref("cacheEntry"))}, errors: missing},
 		{pattern: "GET /cache/{key}", id: "getCacheEntry", serve: (*API).cacheEntry, summary: "Which job answers for a payload", answers: found("cacheEntry"), errors: missing},
-		{pattern: "POST /cache/{key}/invalidate", id: "invalidateCacheEntry", serve: (*API).invalidate, summary: "Make an entry stop answering, from now or from another time on", scope: server.ScopeOperate,
+		{pattern: "POST /cache/{key}/invalidate", id: "invalidateCacheEntry", serve: (*API).invalidate, summary: "Make an entry stop answering, from now or from another time on", scope: service.ScopeOperate,
 			body: "cacheEnd", optional: true, answers: object{"200": answer("The entry.", typeJSON, ref("cacheEntry"))}, errors: missing},
 	}
 }
@@ -116,7 +116,7 @@ func execution() endpoint {
 	for _, response := range done {
 		response.(object)["headers"] = object{"Link": header("the job, as rel=monitor; outputs by reference, as rel=item")}
 	}
-	return endpoint{pattern: "POST /processes/{processID}/execution", id: "execute", serve: (*API).execute, summary: "Execute a process", scope: server.ScopeExecute, body: "execute",
+	return endpoint{pattern: "POST /processes/{processID}/execution", id: "execute", serve: (*API).execute, summary: "Execute a process", scope: service.ScopeExecute, body: "execute",
 		headers: []object{
 			{"name": "Prefer", "in": "header", "schema": object{"type": "string"}, "description": "respond-async, or wait=SECONDS (RFC 7240)"},
 			{"name": "Idempotency-Key", "in": "header", "schema": object{"type": "string", "maxLength": 255}, "description": "repeating the same request with this key within 24 hours returns the same job"},

@@ -19,8 +19,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/callback"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // outputs are the outputs of an ended job.
@@ -51,7 +51,7 @@ func (a *API) readOutputs(ctx context.Context, state queue.ActionState) (outputs
 // requireResults returns a problem if a job has no results.
 func requireResults(state queue.ActionState) error {
 	none := func(status int, kind, format string, args ...any) error {
-		return &server.Problem{Type: kind, Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
+		return &operation.Problem{Type: kind, Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
 	}
 	switch phase := state.Phase(); phase {
 	case queue.Successful:

@@ -6,7 +6,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // Bounds of a list's length.
@@ -59,7 +59,7 @@ func (a *API) processes(r *http.Request) (reply, error) {
 func summary(r *http.Request, w config.Process) Process {
 	at := pathOf("processes", w.Name)
 	return Process{ID: w.Name, Title: w.Title, Description: w.Description, Version: strconv.Itoa(w.Version),
-		JobControlOptions: server.ControlsOf(w), OutputTransmission: []string{"value", "reference"},
+		JobControlOptions: service.ControlsOf(w), OutputTransmission: []string{"value", "reference"},
 		Links: addLink(nil, r, at, "self", typeJSON, "the description of "+w.Name)}
 }
 

@@ -22,9 +22,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/server/ogc"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/sqlite/sqlitetest"
 	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/web"
@@ -86,7 +88,7 @@ workflows:
 type world struct {
 	t       testing.TB
 	ledger  *ledger.Ledger
-	service *server.Service
+	service *service.Service
 	server  *httptest.Server
 	held    *held
 	rules   *rules
@@ -130,7 +132,7 @@ func serve(t testing.TB, l *ledger.Ledger, dir string, guard webhook.Guard) *wor
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := server.NewService(l, blobs, server.ServiceOptions{Offers: server.Offers{Processes: func() map[string]config.Process { return configuration.Processes }}})
+	service := service.New(l, blobs, service.Options{Offers: service.Offers{Processes: func() map[string]config.Process { return configuration.Processes }}})
 	api := ogc.New(ogc.Config{Service: service, Pages: web.New(service), Version: "test", Guard: guard})
 	face := server.New(service, server.Options{Token: token, Pages: api, Version: "test"})
 	w := &world{t: t, ledger: l, service: service, server: httptest.NewServer(face.Handler()), held: &held{release: make(chan struct{})}}
@@ -255,10 +257,10 @@ func (w *world) until(id, status string) ogc.StatusInfo {
 }
 
 // problem returns the problem that an answer must be.
-func (w *world) problem(a answer, status int, kind string) server.Problem {
+func (w *world) problem(a answer, status int, kind string) operation.Problem {
 	w.t.Helper()
 	a.want(w.t, status)
-	var p server.Problem
+	var p operation.Problem
 	a.into(w.t, &p)
 	if p.Type != kind || p.Status != status || p.Detail == "" || p.Instance == "" || p.Instance != a.Header.Get("X-Request-Id") {
 		w.t.Errorf("%s: got %s, want type %s", a.Request.URL, bytes.TrimSpace(a.body), kind)

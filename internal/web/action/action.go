@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
@@ -20,12 +20,12 @@ import (
 var templateFiles embed.FS
 
 // pages serves the pages of the queue.
-type pages struct{ service *server.Service }
+type pages struct{ service *service.Service }
 
 // Register adds the pages and forms of actions, lanes and schedules to a site, and the status of
 // the processes that serve them.
-func Register(site *page.Site, service *server.Service) {
-	p := &pages{service}
+func Register(site *page.Site, waybill *service.Service) {
+	p := &pages{waybill}
 	parse := func(own template.FuncMap, names ...string) *template.Template {
 		return site.Template(templateFiles, own, names...)
 	}
@@ -35,11 +35,11 @@ func Register(site *page.Site, service *server.Service) {
 	site.Handle("GET /lanes", parse(laneFunctions(), "lanes"), p.lanes)
 	site.Handle("GET /schedules", parse(template.FuncMap{"lower": page.LowerWords}, "schedules"), p.schedules)
 	site.Handle("GET /status", parse(queueFunctions(), "status", "lanes"), p.status)
-	site.HandleForm("POST /actions/{id}/retry", server.ScopeOperate, p.retry)
-	site.HandleForm("POST /actions/{id}/cancel", server.ScopeOperate, p.cancel)
-	site.HandleForm("POST /actions/{id}/snooze", server.ScopeOperate, p.snooze)
-	site.HandleForm("POST /actions/replay", server.ScopeOperate, p.replayActions)
-	site.HandleForm("POST /lanes/{command}", server.ScopeOperate, p.commandLane)
+	site.HandleForm("POST /actions/{id}/retry", service.ScopeOperate, p.retry)
+	site.HandleForm("POST /actions/{id}/cancel", service.ScopeOperate, p.cancel)
+	site.HandleForm("POST /actions/{id}/snooze", service.ScopeOperate, p.snooze)
+	site.HandleForm("POST /actions/replay", service.ScopeOperate, p.replayActions)
+	site.HandleForm("POST /lanes/{command}", service.ScopeOperate, p.commandLane)
 }
 
 // actionsLength is the number of actions on a page.
@@ -102,10 +102,10 @@ func (p *pages) action(r *http.Request) (page.Content, error) {
 }
 
 // actionPage is the data of the page of one action.
-type actionPage struct{ server.ActionView }
+type actionPage struct{ service.ActionView }
 
 // Text returns the text for people in the action's output; "" if the output is for programs.
-func (a actionPage) Text() string { return server.TextOf(a.Output) }
+func (a actionPage) Text() string { return service.TextOf(a.Output) }
 
 // Allowed returns how many attempts the policy allows.
 func (a actionPage) Allowed() int { return a.Policy.Retries + 1 }
@@ -149,7 +149,7 @@ func short(id action.ID) string { return "…" + id.String()[24:] }
 func actionFunctions() template.FuncMap {
 	functions := laneFunctions()
 	maps.Copy(functions, template.FuncMap{
-		"lower": page.LowerWords, "stepName": server.StepName, "pretty": page.PrettyJSON, "short": short,
+		"lower": page.LowerWords, "stepName": service.StepName, "pretty": page.PrettyJSON, "short": short,
 		"attemptOf": attemptOf,
 	})
 	return functions

@@ -9,7 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
@@ -45,7 +45,7 @@ func (p *pages) commandLane(r *http.Request, by string) (next string, err error)
 // laneFunctions returns the template functions of a table of lanes.
 func laneFunctions() template.FuncMap {
 	return template.FuncMap{
-		"laneWord": server.LaneWord, "rate": action.PerSecond, "canPause": canPause, "canReset": canReset,
+		"laneWord": service.LaneWord, "rate": action.PerSecond, "canPause": canPause, "canReset": canReset,
 	}
 }
 

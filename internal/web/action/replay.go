@@ -10,7 +10,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
@@ -23,12 +23,12 @@ type replayPage struct {
 	Since    string // the reader's text
 	Until    string
 	Ends     []endChoice
-	Found    int                // counted actions of the range
-	More     bool               // the range has more actions
-	Asked    bool               // the address has a range
-	Begun    bool               // the first steps of the replay are done
-	Replayed int                // new actions so far
-	Order    server.ReplayOrder // the button's request
+	Found    int                 // counted actions of the range
+	More     bool                // the range has more actions
+	Asked    bool                // the address has a range
+	Begun    bool                // the first steps of the replay are done
+	Replayed int                 // new actions so far
+	Order    service.ReplayOrder // the button's request
 }
 
 // endChoice is a status with which an action may have ended.
@@ -92,8 +92,8 @@ func (p *pages) replayActions(r *http.Request, by string) (next string, err erro
 
 // replayPart executes at most replaySteps steps. It returns their sum and the request for the next
 // step.
-func (p *pages) replayPart(r *http.Request, order server.ReplayOrder) (
-	sum struct{ Found, Created int }, next server.ReplayOrder, err error,
+func (p *pages) replayPart(r *http.Request, order service.ReplayOrder) (
+	sum struct{ Found, Created int }, next service.ReplayOrder, err error,
 ) {
 	for range replaySteps {
 		step, err := p.service.ReplayActions(r.Context(), order)
@@ -111,12 +111,12 @@ func (p *pages) replayPart(r *http.Request, order server.ReplayOrder) (
 }
 
 // replayOrder returns the replay in the fields of its page.
-func replayOrder(form url.Values, now time.Time) (order server.ReplayOrder, err error) {
-	order = server.ReplayOrder{Handler: form.Get("handler"), Status: form["status"]}
-	if order.Since, err = server.ParsePast(form.Get("since"), now); err != nil {
+func replayOrder(form url.Values, now time.Time) (order service.ReplayOrder, err error) {
+	order = service.ReplayOrder{Handler: form.Get("handler"), Status: form["status"]}
+	if order.Since, err = service.ParsePast(form.Get("since"), now); err != nil {
 		return order, err
 	}
-	if order.Until, err = server.ParsePast(form.Get("until"), now); err != nil {
+	if order.Until, err = service.ParsePast(form.Get("until"), now); err != nil {
 		return order, err
 	}
 	for name, into := range map[string]*action.ID{"id": &order.ID, "after": &order.After} {

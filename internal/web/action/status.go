@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
@@ -19,7 +19,7 @@ func (p *pages) status(r *http.Request) (page.Content, error) {
 }
 
 // waiting returns the time that a handler's oldest ready action has waited; "" if none is ready.
-func waiting(h server.HandlerView, now time.Time) string {
+func waiting(h service.HandlerView, now time.Time) string {
 	if h.Ready == 0 {
 		return ""
 	}
@@ -27,7 +27,7 @@ func waiting(h server.HandlerView, now time.Time) string {
 }
 
 // liveCounts returns the number of a handler's actions in each live status.
-func liveCounts(h server.HandlerView) (counts []statusCount) {
+func liveCounts(h service.HandlerView) (counts []statusCount) {
 	for status := action.Pending; status.Live(); status++ {
 		counts = append(counts, statusCount{page.LowerWords(status), h.Counts[status]})
 	}
@@ -42,8 +42,8 @@ type statusCount struct {
 
 // otherTroubles returns the troubles of the status page except those of lanes, which have their own
 // table.
-func otherTroubles(v server.StatusView) []server.Trouble {
-	return slices.DeleteFunc(slices.Clone(v.Troubles), func(t server.Trouble) bool { return t.Kind == server.TroubleLane })
+func otherTroubles(v service.StatusView) []service.Trouble {
+	return slices.DeleteFunc(slices.Clone(v.Troubles), func(t service.Trouble) bool { return t.Kind == service.TroubleLane })
 }
 
 // queueFunctions returns the template functions of the status page.

@@ -14,7 +14,8 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
+	"github.com/waybill-dev/waybill/internal/service/buildview"
 	"github.com/waybill-dev/waybill/internal/testresult"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
@@ -24,24 +25,24 @@ var templateFiles embed.FS
 
 // pages serves the pages of builds.
 type pages struct {
-	service *server.Service
+	service *service.Service
 	rows    *template.Template
 }
 
 // Register adds the pages and forms of builds to a site.
-func Register(site *page.Site, service *server.Service) {
+func Register(site *page.Site, waybill *service.Service) {
 	functions := statusFunctions()
 	maps.Copy(functions, template.FuncMap{
-		"join": page.Join, "size": server.Size, "digest": page.ShortDigest, "visible": visible, "nameOfBuild": nameOfBuild,
+		"join": page.Join, "size": service.Size, "digest": page.ShortDigest, "visible": visible, "nameOfBuild": nameOfBuild,
 	})
-	p := &pages{service, site.Template(templateFiles, nil, "rows")}
+	p := &pages{waybill, site.Template(templateFiles, nil, "rows")}
 	site.Handle("GET /builds", site.Template(templateFiles, functions, "builds"), p.builds)
 	site.Handle("GET /builds/{build}", site.Template(templateFiles, functions, "build", "rows"), p.build)
 	site.HandleFunc("GET /builds/{build}/rows", p.buildRows)
-	site.HandleForm("POST /builds", server.ScopeExecute, p.run)
-	site.HandleForm("POST /builds/{build}/rerun", server.ScopeExecute, p.rerun)
-	site.HandleForm("POST /builds/{build}/cancel", server.ScopeOperate, p.cancel)
-	site.HandleForm("POST /builds/{build}/delete", server.ScopeOperate, p.delete)
+	site.HandleForm("POST /builds", service.ScopeExecute, p.run)
+	site.HandleForm("POST /builds/{build}/rerun", service.ScopeExecute, p.rerun)
+	site.HandleForm("POST /builds/{build}/cancel", service.ScopeOperate, p.cancel)
+	site.HandleForm("POST /builds/{build}/delete", service.ScopeOperate, p.delete)
 }
 
 // statusFunctions returns the template functions that show statuses and logs.
@@ -62,12 +63,12 @@ const (
 
 // buildPage is the data of the page of one build.
 type buildPage struct {
-	server.BuildState
+	buildview.State
 	Steps     []stepLog // steps whose logs are on this page, step 0 first
 	Stages    []stageColumn
 	Failing   []failedTest
 	MoreTests int
-	Files     []server.BuildArtifact
+	Files     []buildview.Artifact
 	MoreFiles int
 	Earlier   string // address of the page with the logs of earlier steps; "": none
 	Later     string
@@ -92,7 +93,7 @@ type stageColumn struct {
 
 // stepCard is a step of the graph.
 type stepCard struct {
-	server.BuildStepView
+	buildview.StepView
 	Address string   // the log's
 	Needs   []string // names of required steps
 }
@@ -103,7 +104,7 @@ func (p *pages) build(r *http.Request) (page.Content, error) {
 	if err != nil {
 		return page.Content{}, err
 	}
-	data := buildPage{BuildState: state, Time: r.FormValue("time")}
+	data := buildPage{State: state, Time: r.FormValue("time")}
 	views := state.StepViews()
 	opened, err := openedStep(r, state, views)
 	if err != nil {
@@ -130,13 +131,13 @@ func (p *pages) build(r *http.Request) (page.Content, error) {
 		every = lookAtBuildAgain
 	}
 	return page.Content{
-		Title: "Build " + nameOfBuild(state.BuildSummary), Nav: "builds", Data: data, Every: every, Builds: !state.Ended(),
+		Title: "Build " + nameOfBuild(state.Summary), Nav: "builds", Data: data, Every: every, Builds: !state.Ended(),
 		Styles: []string{ColourSheet}, Modules: []string{"log.js"},
 	}, nil
 }
 
 // nameOfBuild names a build for people: by its deployment and attempt, else by its id.
-func nameOfBuild(s server.BuildSummary) string {
+func nameOfBuild(s buildview.Summary) string {
 	switch {
 	case s.Pipeline == "":
 		return s.ID
@@ -152,9 +153,9 @@ func nameOfBuild(s server.BuildSummary) string {
 
 // openedStep returns the step whose log is open: the step in the address, else the first failed
 // one, else the first one at work.
-func openedStep(r *http.Request, state server.BuildState, views []server.BuildStepView) (int, error) {
+func openedStep(r *http.Request, state buildview.State, views []buildview.StepView) (int, error) {
 	if name := r.FormValue("step"); name != "" {
-		step, err := server.BuildStep(state.Plan, name)
+		step, err := buildview.FindStep(state.Plan, name)
 		if err != nil {
 			return 0, err
 		}
@@ -219,22 +220,22 @@ func (p *buildPage) fillFiles() {
 			p.MoreFiles++
 			continue
 		}
-		p.Files = append(p.Files, server.BuildArtifact{StepID: a.Step, Artifact: a})
+		p.Files = append(p.Files, buildview.Artifact{StepID: a.Step, Artifact: a})
 	}
 }
 
 // cutSteps chooses the steps whose logs are on this page: the build itself, and the steps from
 // index first on.
-func (p *buildPage) cutSteps(r *http.Request, views []server.BuildStepView, first, opened int) {
+func (p *buildPage) cutSteps(r *http.Request, views []buildview.StepView, first, opened int) {
 	last := p.Last(0)
-	whole := server.BuildStepView{Status: p.Status, StartedOn: p.StartedOn, FinishedOn: p.FinishedOn}
+	whole := buildview.StepView{Status: p.Status, StartedOn: p.StartedOn, FinishedOn: p.FinishedOn}
 	if whole.LogEntries = p.Logs[0].ID; last.Trailer != nil {
 		whole.LogEntries = last.Trailer.Entries
 	}
-	p.Steps = append(p.Steps, stepLog{BuildStepView: whole, Open: opened == 0})
+	p.Steps = append(p.Steps, stepLog{StepView: whole, Open: opened == 0})
 	end := min(len(views), first+stepsShown)
 	for _, v := range views[first:end] {
-		p.Steps = append(p.Steps, stepLog{BuildStepView: v, Open: v.ID == opened})
+		p.Steps = append(p.Steps, stepLog{StepView: v, Open: v.ID == opened})
 	}
 	if first > 0 {
 		p.Earlier = page.WithQuery(r, "from", strconv.Itoa(max(1, first+1-stepsShown)))
@@ -245,11 +246,11 @@ func (p *buildPage) cutSteps(r *http.Request, views []server.BuildStepView, firs
 }
 
 // Maker returns the name of the step that made an artifact.
-func (p buildPage) Maker(a server.BuildArtifact) string { return p.Plan.Step(a.StepID).Path() }
+func (p buildPage) Maker(a buildview.Artifact) string { return p.Plan.Step(a.StepID).Path() }
 
 // fillStages makes the graph. In a stage with many steps, failed ones come first.
-func (p *buildPage) fillStages(views []server.BuildStepView) {
-	byID := map[int]server.BuildStepView{}
+func (p *buildPage) fillStages(views []buildview.StepView) {
+	byID := map[int]buildview.StepView{}
 	for _, v := range views {
 		byID[v.ID] = v
 	}
@@ -262,7 +263,7 @@ func (p *buildPage) fillStages(views []server.BuildStepView) {
 			ids = ids[:stageStepsShown]
 		}
 		for _, id := range ids {
-			card := stepCard{BuildStepView: byID[id], Address: p.addressOf(id)}
+			card := stepCard{StepView: byID[id], Address: p.addressOf(id)}
 			for _, need := range byID[id].Needs[:min(len(byID[id].Needs), 5)] {
 				card.Needs = append(card.Needs, byID[need].Path())
 			}

@@ -10,7 +10,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
+	"github.com/waybill-dev/waybill/internal/service/buildview"
 )
 
 // passwordField begins the names of the fields of passwords.
@@ -18,7 +19,7 @@ const passwordField = "password-"
 
 // form is the data of the form that starts a build of a project.
 type form struct {
-	Projects []server.ProjectView
+	Projects []service.ProjectView
 	Engines  []string // engines to choose from; nil: none
 	Newest   string   // id of the newest build at the time of the page
 }
@@ -54,7 +55,7 @@ func buildPath(id string) string { return "/builds/" + url.PathEscape(id) }
 
 // run starts a build and leads to it.
 func (p *pages) run(r *http.Request, by string) (next string, err error) {
-	o := server.NewBuild{
+	o := service.NewBuild{
 		Project: r.PostFormValue("project"), Branch: strings.TrimSpace(r.PostFormValue("branch")),
 		Environment: strings.TrimSpace(r.PostFormValue("environment")), Stages: strings.Fields(r.PostFormValue("stages")),
 		Engine: r.PostFormValue("engine"), By: by, IdempotencyKey: pressKey(r),
@@ -97,7 +98,7 @@ func pressKey(r *http.Request) string {
 // newestBuild returns the id of the newest build. It is a field of forms, so that they differ after
 // each new build.
 func (p *pages) newestBuild(r *http.Request) (string, error) {
-	list, err := p.service.Builds(r.Context(), server.BuildQuery{Limit: 1})
+	list, err := p.service.Builds(r.Context(), buildview.Query{Limit: 1})
 	if err != nil || len(list.Builds) == 0 {
 		return "", err
 	}
@@ -106,7 +107,7 @@ func (p *pages) newestBuild(r *http.Request) (string, error) {
 
 // rerun runs a build again and leads to the new one.
 func (p *pages) rerun(r *http.Request, by string) (next string, err error) {
-	o := server.BuildRerun{
+	o := service.BuildRerun{
 		ID: r.PathValue("build"), Resume: r.PostFormValue("resume") != "", Passwords: map[string]string{},
 		By: by, IdempotencyKey: pressKey(r),
 	}

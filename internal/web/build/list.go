@@ -7,14 +7,14 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service/buildview"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
 // buildsPage is the data of the list of builds.
 type buildsPage struct {
-	server.BuildList
-	Query    server.BuildQuery
+	buildview.List
+	Query    buildview.Query
 	Statuses []build.Status
 	Older    string // address of the next page; "": none
 	Newest   string // address of the first page; "": this page
@@ -31,14 +31,14 @@ func (p *pages) builds(r *http.Request) (page.Content, error) {
 	if err != nil {
 		return page.Content{}, err
 	}
-	none := server.BuildQuery{After: q.After}
+	none := buildview.Query{After: q.After}
 	plain := none
 	plain.Status, plain.Pipeline, plain.Text, plain.Deployment = q.Status, q.Pipeline, q.Text, q.Deployment
 	data := buildsPage{
 		Query: q, Filtered: q != none, More: q != plain, Since: r.FormValue("since"), Until: r.FormValue("until"),
 		Statuses: []build.Status{build.Running, build.Completed, build.Failed, build.Canceled, build.TimedOut, build.Lost},
 	}
-	if data.BuildList, err = p.service.Builds(r.Context(), q); err != nil {
+	if data.List, err = p.service.Builds(r.Context(), q); err != nil {
 		return page.Content{}, err
 	}
 	data.Form.Projects, data.Form.Engines = p.service.Projects(), p.service.Engines()
@@ -55,8 +55,8 @@ func (p *pages) builds(r *http.Request) (page.Content, error) {
 }
 
 // buildQuery reads the filter of the list of builds.
-func buildQuery(r *http.Request) (q server.BuildQuery, err error) {
-	q = server.BuildQuery{
+func buildQuery(r *http.Request) (q buildview.Query, err error) {
+	q = buildview.Query{
 		Status: build.Status(r.FormValue("status")), Pipeline: cmp.Or(r.FormValue("project"), r.FormValue("pipeline")),
 		Branch: r.FormValue("branch"), Commit: r.FormValue("commit"), Environment: r.FormValue("environment"),
 		Stage: r.FormValue("stage"), Input: r.FormValue("input"), Artifact: r.FormValue("artifact"),

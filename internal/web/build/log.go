@@ -8,13 +8,13 @@ import (
 	"strconv"
 
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service/buildview"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
 // stepLog is the log of a step on a page.
 type stepLog struct {
-	server.BuildStepView
+	buildview.StepView
 	Lines   int64 // entries so far
 	Open    bool
 	Rows    []logRow
@@ -29,18 +29,18 @@ func (l stepLog) Path() string {
 	if l.ID == 0 {
 		return "build"
 	}
-	return l.BuildStepView.Path()
+	return l.StepView.Path()
 }
 
 // Over reports whether the log is complete.
 func (l stepLog) Over() bool { return l.Status.Ended() }
 
 // fill reads the length of a log, unless it is known, and the rows of an open log.
-func (l *stepLog) fill(r *http.Request, reader server.BuildReader, known bool) error {
+func (l *stepLog) fill(r *http.Request, reader buildview.Reader, known bool) error {
 	l.Lines = l.LogEntries
 	begun := l.Status != build.Pending && l.Status != build.Skipped
 	if l.Lines == 0 && begun && !known {
-		end, err := reader.Locate(r.Context(), l.ID, server.LogPlace{After: math.MaxInt64})
+		end, err := reader.Locate(r.Context(), l.ID, buildview.LogPlace{After: math.MaxInt64})
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service/buildview"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
@@ -31,10 +32,10 @@ type rowRange struct {
 }
 
 // readRows reads entries of a step as rows.
-func readRows(ctx context.Context, reader server.BuildReader, from rowRange) ([]logRow, error) {
+func readRows(ctx context.Context, reader buildview.Reader, from rowRange) ([]logRow, error) {
 	rows := []logRow{}
-	q := server.BuildLogQuery{Steps: []int{from.Step}, From: from.Step, After: from.After, Limit: from.Limit}
-	err := server.EachBuildEntry(ctx, reader, q, func(e build.Line) error {
+	q := buildview.LogQuery{Steps: []int{from.Step}, From: from.Step, After: from.After, Limit: from.Limit}
+	err := buildview.EachEntry(ctx, reader, q, func(e build.Line) error {
 		row := logRow{Step: from.Step, ID: e.ID, At: e.At, Partial: e.Partial}
 		line, cut := logLine(e.Text)
 		row.Text, row.Cut = template.HTML(line), cut // logLine has escaped the text
@@ -82,7 +83,7 @@ func (p *pages) rowsFor(r *http.Request) ([]logRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	step, err := server.BuildStep(state.Plan, r.FormValue("step"))
+	step, err := buildview.FindStep(state.Plan, r.FormValue("step"))
 	if err != nil {
 		return nil, err
 	}

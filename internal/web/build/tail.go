@@ -9,7 +9,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
+	"github.com/waybill-dev/waybill/internal/service/buildview"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
@@ -21,35 +22,35 @@ const (
 
 // tail is the newest attempt at a build, with the end of the log of the step that matters most.
 type tail struct {
-	server.BuildSummary
+	buildview.Summary
 	StepID  int
 	Step    string // "": no step has begun
 	Lines   int64
 	Rows    []logRow
-	Earlier []server.BuildSummary // earlier attempts, newest first
+	Earlier []buildview.Summary // earlier attempts, newest first
 }
 
 // Tails renders the builds of a deployment for its page.
 type Tails struct {
-	service  *server.Service
+	service  *service.Service
 	template *template.Template
 }
 
 // NewTails returns the renderer of a service's builds.
-func NewTails(site *page.Site, service *server.Service) Tails {
+func NewTails(site *page.Site, service *service.Service) Tails {
 	return Tails{service, site.Template(templateFiles, statusFunctions(), "tail")}
 }
 
 // Read returns the newest build of each action of a deployment, with the end of its log. A build
 // whose results are not on this machine is left out.
-func (b Tails) Read(ctx context.Context, d server.DeploymentView) (map[action.ID]template.HTML, error) {
+func (b Tails) Read(ctx context.Context, d service.DeploymentView) (map[action.ID]template.HTML, error) {
 	tails := map[action.ID]template.HTML{}
 	for _, stage := range d.Stages {
 		for _, step := range stage.Steps {
 			if step.Event != pipeline.BuildCompleted || step.Action.IsZero() || len(tails) == mostTails {
 				continue
 			}
-			list, err := b.service.Builds(ctx, server.BuildQuery{Action: step.Action.String(), Limit: 10})
+			list, err := b.service.Builds(ctx, buildview.Query{Action: step.Action.String(), Limit: 10})
 			if err != nil {
 				return nil, err
 			}
@@ -77,7 +78,7 @@ func (b Tails) read(ctx context.Context, id string) (*tail, error) {
 	if err != nil {
 		return nil, err
 	}
-	tail := &tail{BuildSummary: state.BuildSummary}
+	tail := &tail{Summary: state.Summary}
 	for _, step := range state.StepViews() {
 		if step.Status == build.Pending || step.Status == build.Skipped {
 			continue
@@ -87,7 +88,7 @@ func (b Tails) read(ctx context.Context, id string) (*tail, error) {
 			break
 		}
 	}
-	end, err := reader.Locate(ctx, tail.StepID, server.LogPlace{After: math.MaxInt64})
+	end, err := reader.Locate(ctx, tail.StepID, buildview.LogPlace{After: math.MaxInt64})
 	if err != nil {
 		return nil, err
 	}

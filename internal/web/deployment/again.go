@@ -7,7 +7,7 @@ import (
 	"net/http"
 
 	"github.com/waybill-dev/waybill/internal/journal"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
@@ -24,7 +24,7 @@ func (p *pages) confirmAgain(r *http.Request) (page.Confirm, error) {
 	if err := confirm.Choose(r, p.service, page.DeploymentPath(ref)+"/again"); err != nil {
 		return page.Confirm{}, err
 	}
-	want := server.NewDeployment{Pipeline: ref.Pipeline, Revision: label, Target: confirm.Target}
+	want := service.NewDeployment{Pipeline: ref.Pipeline, Revision: label, Target: confirm.Target}
 	preview, err := p.service.PreviewDeploy(r.Context(), want)
 	if err := confirm.Refuse(err); err != nil || confirm.Refused != "" {
 		return confirm, err
@@ -59,7 +59,7 @@ func (p *pages) confirmAgain(r *http.Request) (page.Confirm, error) {
 }
 
 // deploymentOf returns the deployment in a request's path, with the label of its revision.
-func (p *pages) deploymentOf(r *http.Request) (ref server.Ref, label string, err error) {
+func (p *pages) deploymentOf(r *http.Request) (ref service.Ref, label string, err error) {
 	if ref, err = refOf(r); err != nil {
 		return ref, "", err
 	}
@@ -83,8 +83,8 @@ func (p *pages) deployAgain(r *http.Request, by string) (next string, err error)
 	if err != nil {
 		return "", err
 	}
-	made, err := p.service.Deploy(r.Context(), server.NewDeployment{
+	made, err := p.service.Deploy(r.Context(), service.NewDeployment{
 		Pipeline: ref.Pipeline, Revision: label, Target: r.PostFormValue("target"), By: by, Key: r.PostFormValue("key"),
 	})
-	return page.DeploymentPath(server.Ref{Pipeline: ref.Pipeline, Number: made.Number}), err
+	return page.DeploymentPath(service.Ref{Pipeline: ref.Pipeline, Number: made.Number}), err
 }

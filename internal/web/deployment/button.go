@@ -5,7 +5,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
@@ -47,19 +47,19 @@ func (d deploymentPage) CanRetry() bool {
 func (d deploymentPage) CanCancel() bool { return d.mayContinue() }
 
 // CanSkip reports whether the state of a stage or a host leaves something to skip.
-func (d deploymentPage) CanSkip(run server.Run) bool {
+func (d deploymentPage) CanSkip(run service.Run) bool {
 	switch run.State {
-	case server.RunWaiting, server.RunUnreached, server.RunFailed, server.RunStopped:
+	case service.RunWaiting, service.RunUnreached, service.RunFailed, service.RunStopped:
 		return d.mayChange()
 	}
 	return false
 }
 
 // CanSkipStep reports whether a gate or a bake may be skipped without the rest of its stage.
-func (d deploymentPage) CanSkipStep(step server.StepRun) bool {
+func (d deploymentPage) CanSkipStep(step service.StepRun) bool {
 	switch step.State {
 	case pipeline.StateWaiting, pipeline.StateRunnable, pipeline.StateFailed:
-		return d.mayChange() && !server.IsBuilt(step.Event)
+		return d.mayChange() && !service.IsBuilt(step.Event)
 	}
 	return false
 }

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
@@ -13,9 +13,9 @@ const causeShown = 20
 
 // cause is an error with the steps that failed by it.
 type cause struct {
-	server.Failure
-	Where []server.Failure // at most causeShown
-	More  int              // number of further steps
+	service.Failure
+	Where []service.Failure // at most causeShown
+	More  int               // number of further steps
 }
 
 // Causes groups the failures by their text, so that the page shows each text once.

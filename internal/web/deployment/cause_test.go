@@ -4,12 +4,12 @@ import (
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/admission"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func TestHostsThatFailAlikeShareOneCause(t *testing.T) {
 	t.Parallel()
-	data := deploymentPage{DeploymentView: server.DeploymentView{Failures: []server.Failure{
+	data := deploymentPage{DeploymentView: service.DeploymentView{Failures: []service.Failure{
 		{Target: "greeter/prod/east/elm", Why: "no such bucket"},
 		{Target: "greeter/prod/east/fir", Why: "exit status 1"},
 		{Target: "greeter/prod/west/yew", Why: "no such bucket"},
@@ -22,7 +22,7 @@ func TestHostsThatFailAlikeShareOneCause(t *testing.T) {
 
 func TestAnErrorOfManyHostsNamesFew(t *testing.T) {
 	t.Parallel()
-	data := deploymentPage{DeploymentView: server.DeploymentView{Failures: make([]server.Failure, 1000)}}
+	data := deploymentPage{DeploymentView: service.DeploymentView{Failures: make([]service.Failure, 1000)}}
 	causes := data.Causes()
 	if len(causes) != 1 || len(causes[0].Where) != causeShown || causes[0].More != 1000-causeShown {
 		t.Errorf("%d causes, the first with %d steps and %d more", len(causes), len(causes[0].Where), causes[0].More)
@@ -44,7 +44,7 @@ func TestApproveSaysHowManyMustToo(t *testing.T) {
 
 func TestOnlyAWholeErrorIsReferredTo(t *testing.T) {
 	t.Parallel()
-	data := deploymentPage{DeploymentView: server.DeploymentView{Failures: []server.Failure{{Why: "no"}}}}
+	data := deploymentPage{DeploymentView: service.DeploymentView{Failures: []service.Failure{{Why: "no"}}}}
 	for raw, want := range map[string]string{
 		`{"event": "host-deployed", "error": "no"}`:               "host-deployed · see above",
 		`{"reason": "prod/all/oak host-deployed: no"}`:            "prod/all/oak host-deployed: see above",

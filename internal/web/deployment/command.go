@@ -3,7 +3,7 @@ package deployment
 import (
 	"net/http"
 
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
@@ -13,7 +13,7 @@ func (p *pages) command(r *http.Request, by string) (next string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return page.DeploymentPath(ref), p.service.Command(r.Context(), ref, server.Command{
+	return page.DeploymentPath(ref), p.service.Command(r.Context(), ref, service.Command{
 		Kind: r.PathValue("command"), Target: r.PostFormValue("target"), Event: r.PostFormValue("event"),
 		Reason: r.PostFormValue("reason"), By: by,
 	})
@@ -36,7 +36,7 @@ func (p *pages) approve(reject bool) func(r *http.Request, by string) (next stri
 		if err != nil {
 			return "", err
 		}
-		_, err = p.service.Approve(r.Context(), server.Approval{
+		_, err = p.service.Approve(r.Context(), service.Approval{
 			Pipeline: ref.Pipeline, Deployment: ref.Number, Stage: r.PathValue("stage"), Reject: reject,
 			Reason: r.PostFormValue("reason"), By: by,
 		})

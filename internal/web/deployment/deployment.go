@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/web/build"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
@@ -21,29 +21,29 @@ var templateFiles embed.FS
 
 // pages serves the pages of deployments.
 type pages struct {
-	service *server.Service
+	service *service.Service
 	builds  build.Tails
 }
 
 // Register adds the pages and forms of deployments to a site.
-func Register(site *page.Site, service *server.Service) {
-	p := &pages{service, build.NewTails(site, service)}
+func Register(site *page.Site, waybill *service.Service) {
+	p := &pages{waybill, build.NewTails(site, waybill)}
 	shown := site.Template(templateFiles, functions(), "deployment")
 	site.Handle("GET /deployments/{pipeline}/{number}", shown, p.deployment)
 	site.HandleConfirm("GET /deployments/{pipeline}/{number}/skip", p.confirmSkip)
 	site.HandleConfirm("GET /deployments/{pipeline}/{number}/again", p.confirmAgain)
-	site.HandleForm("POST /deployments/{pipeline}/{number}/{command}", server.ScopeOperate, p.command)
-	site.HandleForm("POST /deployments/{pipeline}/{number}/accept", server.ScopeOperate, p.acceptRevision)
-	site.HandleForm("POST /deployments/{pipeline}/{number}/again", server.ScopeExecute, p.deployAgain)
-	site.HandleForm("POST /deployments/{pipeline}/{number}/stages/{stage}/approve", server.ScopeApprove, p.approve(false))
-	site.HandleForm("POST /deployments/{pipeline}/{number}/stages/{stage}/reject", server.ScopeApprove, p.approve(true))
+	site.HandleForm("POST /deployments/{pipeline}/{number}/{command}", service.ScopeOperate, p.command)
+	site.HandleForm("POST /deployments/{pipeline}/{number}/accept", service.ScopeOperate, p.acceptRevision)
+	site.HandleForm("POST /deployments/{pipeline}/{number}/again", service.ScopeExecute, p.deployAgain)
+	site.HandleForm("POST /deployments/{pipeline}/{number}/stages/{stage}/approve", service.ScopeApprove, p.approve(false))
+	site.HandleForm("POST /deployments/{pipeline}/{number}/stages/{stage}/reject", service.ScopeApprove, p.approve(true))
 }
 
 // functions returns the functions of the page of a deployment.
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"join": page.Join, "words": page.StatusWords, "size": server.Size, "digest": page.ShortDigest,
-		"duration": server.Took, "stepWord": stepWord,
+		"join": page.Join, "words": page.StatusWords, "size": service.Size, "digest": page.ShortDigest,
+		"duration": service.Took, "stepWord": stepWord,
 	}
 }
 
@@ -52,17 +52,17 @@ const tailLength = 12
 
 // deploymentPage is the data of the page of one deployment, with the end of its log.
 type deploymentPage struct {
-	server.DeploymentView
+	service.DeploymentView
 	Tail  page.Entries
 	NoLog string // error of the archive, which has the entries; "": none
 	Hosts *page.Hosts
-	tries map[action.ID][]server.Try // attempts at the first actions with more than one
+	tries map[action.ID][]service.Try // attempts at the first actions with more than one
 
 	builds map[action.ID]template.HTML
 }
 
 // Ref returns the name of the deployment, such as greeter#7.
-func (d deploymentPage) Ref() server.Ref { return server.Ref{Pipeline: d.Pipeline, Number: d.Number} }
+func (d deploymentPage) Ref() service.Ref { return service.Ref{Pipeline: d.Pipeline, Number: d.Number} }
 
 // Path returns the address of the deployment's page.
 func (d deploymentPage) Path() string { return page.DeploymentPath(d.Ref()) }
@@ -106,20 +106,20 @@ func (p *pages) deployment(r *http.Request) (page.Content, error) {
 	return page.Content{Title: ref.String(), Nav: "pipelines", Data: data, Styles: []string{build.ColourSheet}}, err
 }
 
-func refOf(r *http.Request) (server.Ref, error) {
+func refOf(r *http.Request) (service.Ref, error) {
 	number, err := strconv.ParseInt(r.PathValue("number"), 10, 64)
 	if err != nil || number < 1 {
-		return server.Ref{}, fault.New(fault.NotFound, "%q is not the number of a deployment", r.PathValue("number"))
+		return service.Ref{}, fault.New(fault.NotFound, "%q is not the number of a deployment", r.PathValue("number"))
 	}
-	return server.Ref{Pipeline: r.PathValue("pipeline"), Number: number}, nil
+	return service.Ref{Pipeline: r.PathValue("pipeline"), Number: number}, nil
 }
 
 // cutHosts keeps the hosts of a deployment that the page shows.
-func cutHosts(d *server.DeploymentView, shown *page.Hosts) {
+func cutHosts(d *service.DeploymentView, shown *page.Hosts) {
 	for s := range d.Stages {
 		for g := range d.Stages[s].Groups {
 			group := &d.Stages[s].Groups[g]
-			kept := []server.HostRun{}
+			kept := []service.HostRun{}
 			for _, host := range group.Hosts {
 				if shown.Take(page.BelowPipeline(host.Target)) {
 					kept = append(kept, host)
@@ -131,7 +131,7 @@ func cutHosts(d *server.DeploymentView, shown *page.Hosts) {
 }
 
 // stepWord returns the text of a step: its name before it begins, then its progress or its end.
-func stepWord(s server.StepRun) string {
+func stepWord(s service.StepRun) string {
 	switch s.State {
 	case pipeline.StateWaiting, pipeline.StateRunnable:
 		return s.Name

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
@@ -23,7 +23,7 @@ func (p *pages) confirmSkip(r *http.Request) (page.Confirm, error) {
 		confirm.Heading += " " + event
 	}
 	confirm.Title = confirm.Heading + " of " + ref.String()
-	preview, err := p.service.PreviewCommand(r.Context(), ref, server.Command{Kind: "skip", Target: target, Event: event})
+	preview, err := p.service.PreviewCommand(r.Context(), ref, service.Command{Kind: "skip", Target: target, Event: event})
 	if err := confirm.Refuse(err); err != nil || confirm.Refused != "" {
 		return confirm, err
 	}
@@ -39,7 +39,7 @@ func (p *pages) confirmSkip(r *http.Request) (page.Confirm, error) {
 		"What comes after them proceeds as if they were done.",
 	}
 	for _, step := range preview.Steps {
-		confirm.AddRow(page.BelowPipeline(step.Target), server.StepName(step.Event), string(step.State))
+		confirm.AddRow(page.BelowPipeline(step.Target), service.StepName(step.Event), string(step.State))
 	}
 	return confirm, nil
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
@@ -37,7 +37,7 @@ const narrowest = 5
 type span struct {
 	Level int // 1: stage; 2: group, or a step of the stage; 3: host
 	Name  string
-	server.Run
+	service.Run
 	Bars  []bar
 	Notes []string // failures and retries
 
@@ -68,7 +68,7 @@ func (b bar) Height() int {
 
 // Waiting reports whether the row has waited for its turn since ReadyAt and still does.
 func (s span) Waiting() bool {
-	return s.State == server.RunWaiting && !s.ReadyAt.IsZero() && s.Bars != nil
+	return s.State == service.RunWaiting && !s.ReadyAt.IsZero() && s.Bars != nil
 }
 
 // shortestWait is the shortest wait that is shown. A pass takes less.
@@ -83,7 +83,7 @@ func (s span) Waited() time.Duration {
 }
 
 // Runs reports whether the row has started and not ended.
-func (s span) Runs() bool { return s.State == server.RunRunning && !s.StartedAt.IsZero() }
+func (s span) Runs() bool { return s.State == service.RunRunning && !s.StartedAt.IsZero() }
 
 // Why returns the reason why the row waits or does not proceed, else the commands of people while
 // it waited. Errors are elsewhere on the page.
@@ -95,7 +95,7 @@ func (s span) Why() string {
 }
 
 // readMeanwhile keeps the commands of people that concerned the row while it waited.
-func (s *span) readMeanwhile(commands []server.RecordedCommand) {
+func (s *span) readMeanwhile(commands []service.RecordedCommand) {
 	for _, c := range commands {
 		concerns := s.Target == c.Target || strings.HasPrefix(s.Target, c.Target+"/")
 		if concerns && s.Waited() > 0 && !c.At.Before(s.ReadyAt) && !c.At.After(s.StartedAt) {
@@ -176,54 +176,54 @@ func partText(d time.Duration) string {
 	case d < time.Second && d > 0:
 		return fmt.Sprintf("%gs", d.Seconds())
 	}
-	return server.ShortDuration(d)
+	return service.ShortDuration(d)
 }
 
 // addSteps adds the steps of a stage that are not steps of its hosts: build, gates and bake. The
 // build and the gates before the hosts are added first.
-func (t *timeline) addSteps(d deploymentPage, steps []server.StepRun, before bool) {
+func (t *timeline) addSteps(d deploymentPage, steps []service.StepRun, before bool) {
 	for _, step := range steps {
-		if isFirst := step.Before || server.IsBuilt(step.Event); isFirst != before {
+		if isFirst := step.Before || service.IsBuilt(step.Event); isFirst != before {
 			continue
 		}
-		row := span{Level: 2, Name: step.Name, Run: server.Run{
+		row := span{Level: 2, Name: step.Name, Run: service.Run{
 			Target: step.Target + " " + step.Event, State: stepRunState(step),
 			StartedAt: step.StartedAt, EndedAt: step.EndedAt,
 		}}
-		if row.State == server.RunWaiting && d.Status != pipeline.StatusActive {
-			row.State = server.RunUnreached
+		if row.State == service.RunWaiting && d.Status != pipeline.StatusActive {
+			row.State = service.RunUnreached
 		}
-		if row.State == server.RunRunning || row.State == server.RunWaiting {
+		if row.State == service.RunRunning || row.State == service.RunWaiting {
 			row.Reason, row.Who = step.Reason, step.Who
 		}
-		t.add(d, row, []server.StepRun{step})
+		t.add(d, row, []service.StepRun{step})
 	}
 }
 
 // stepRunState returns the state of a row for the state of a step.
-func stepRunState(step server.StepRun) server.RunState {
+func stepRunState(step service.StepRun) service.RunState {
 	switch step.State {
 	case pipeline.StateComplete:
-		return server.RunFinished
+		return service.RunFinished
 	case pipeline.StateFailed:
-		return server.RunFailed
+		return service.RunFailed
 	case pipeline.StateElided, pipeline.StateExcluded:
-		return server.RunSkipped
+		return service.RunSkipped
 	case pipeline.StateClaimed:
-		return server.RunRunning
+		return service.RunRunning
 	}
-	return server.RunWaiting
+	return service.RunWaiting
 }
 
 // add adds a row with bars for its wait, for its run and for its steps. Below a stage, a part that
 // has neither begun nor waited gets no row.
-func (t *timeline) add(d deploymentPage, row span, steps []server.StepRun) {
+func (t *timeline) add(d deploymentPage, row span, steps []service.StepRun) {
 	live := d.Status == pipeline.StatusActive
 	tone := page.ToneOf(row.State)
 	switch {
 	case row.Waited() > 0:
 		t.bar(&row, bar{Class: "w-waiting", Words: "waited"}, row.ReadyAt, row.StartedAt)
-	case row.State == server.RunWaiting && !row.ReadyAt.IsZero() && live:
+	case row.State == service.RunWaiting && !row.ReadyAt.IsZero() && live:
 		t.bar(&row, bar{Class: "w-waiting", Words: "waits"}, row.ReadyAt, time.Time{})
 	}
 	switch {
@@ -245,7 +245,7 @@ func (t *timeline) add(d deploymentPage, row span, steps []server.StepRun) {
 
 // addTries adds a bar for each action that did not complete a step, and for each attempt at the
 // step's last action: a single bar if the attempts were not read.
-func (t *timeline) addTries(d deploymentPage, row *span, step server.StepRun) {
+func (t *timeline) addTries(d deploymentPage, row *span, step service.StepRun) {
 	tries := d.tries[step.Action]
 	for _, try := range slices.Concat(step.Earlier, tries[:max(0, len(tries)-1)]) {
 		t.bar(row, bar{Class: page.Failed, Words: step.Name + " " + page.LowerWords(try.Status)}, try.StartedAt, try.EndedAt)
@@ -254,7 +254,7 @@ func (t *timeline) addTries(d deploymentPage, row *span, step server.StepRun) {
 	if n := len(tries); n > 0 {
 		from = tries[n-1].StartedAt
 	}
-	if step.Status == action.Backoff && !server.IsBake(step.Event) && len(tries) > 0 { // nothing is at work now
+	if step.Status == action.Backoff && !service.IsBake(step.Event) && len(tries) > 0 { // nothing is at work now
 		t.bar(row, bar{Class: page.Failed, Words: step.Name + " failed"}, from, tries[len(tries)-1].EndedAt)
 		return
 	}
@@ -266,10 +266,10 @@ const mostTries = 30
 
 // readTries reads the attempts at the first actions of a deployment that have more than one. The
 // rounds of a bake are not attempts.
-func (p *pages) readTries(r *http.Request, d server.DeploymentView) (map[action.ID][]server.Try, error) {
-	found := map[action.ID][]server.Try{}
+func (p *pages) readTries(r *http.Request, d service.DeploymentView) (map[action.ID][]service.Try, error) {
+	found := map[action.ID][]service.Try{}
 	for step := range stepsOf(d) {
-		if step.Attempt < 2 || server.IsBake(step.Event) {
+		if step.Attempt < 2 || service.IsBake(step.Event) {
 			continue
 		}
 		tries, err := p.service.Attempts(r.Context(), step.Action)
@@ -284,10 +284,10 @@ func (p *pages) readTries(r *http.Request, d server.DeploymentView) (map[action.
 }
 
 // stepsOf returns the steps of the stages of a deployment and of their hosts.
-func stepsOf(d server.DeploymentView) iter.Seq[server.StepRun] {
-	return func(yield func(server.StepRun) bool) {
+func stepsOf(d service.DeploymentView) iter.Seq[service.StepRun] {
+	return func(yield func(service.StepRun) bool) {
 		for _, stage := range d.Stages {
-			lists := [][]server.StepRun{stage.Steps}
+			lists := [][]service.StepRun{stage.Steps}
 			for _, group := range stage.Groups {
 				for _, host := range group.Hosts {
 					lists = append(lists, host.Steps)
@@ -303,15 +303,15 @@ func stepsOf(d server.DeploymentView) iter.Seq[server.StepRun] {
 }
 
 // stepTone returns the tone of a step, which differs during a back-off.
-func stepTone(step server.StepRun) page.Tone {
-	if step.State == pipeline.StateClaimed && step.Status == action.Backoff && !server.IsBake(step.Event) {
+func stepTone(step service.StepRun) page.Tone {
+	if step.State == pipeline.StateClaimed && step.Status == action.Backoff && !service.IsBake(step.Event) {
 		return page.Backoff
 	}
 	return page.ToneOf(step.State)
 }
 
 // troubleOf returns the retries, attempts and failure of a step, without its error.
-func troubleOf(step server.StepRun) (notes []string) {
+func troubleOf(step service.StepRun) (notes []string) {
 	switch n := len(step.Earlier); n {
 	case 0:
 	case 1:
@@ -319,7 +319,7 @@ func troubleOf(step server.StepRun) (notes []string) {
 	default:
 		notes = append(notes, fmt.Sprintf("%s: retried %d times", step.Name, n))
 	}
-	if server.IsBake(step.Event) { // its rounds are not attempts
+	if service.IsBake(step.Event) { // its rounds are not attempts
 		return notes
 	}
 	if step.Attempt > 1 {

@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
@@ -19,27 +19,27 @@ import (
 func timed() deploymentPage {
 	begun := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 	at := func(seconds int) time.Time { return begun.Add(time.Duration(seconds) * time.Second) }
-	step := func(event string, state pipeline.State, from, to time.Time) server.StepRun {
-		return server.StepRun{StepState: pipeline.StepState{StepKey: pipeline.StepKey{Target: "p/prod/all/elm", Event: event}, State: state},
-			Name: server.StepName(event), Word: "done", StartedAt: from, EndedAt: to}
+	step := func(event string, state pipeline.State, from, to time.Time) service.StepRun {
+		return service.StepRun{StepState: pipeline.StepState{StepKey: pipeline.StepKey{Target: "p/prod/all/elm", Event: event}, State: state},
+			Name: service.StepName(event), Word: "done", StartedAt: from, EndedAt: to}
 	}
 	deploy := step(pipeline.HostDeployed, pipeline.StateClaimed, at(80), time.Time{})
 	deploy.Attempt, deploy.Spent, deploy.Attempts, deploy.Status = 2, 1, 3, action.Running
-	deploy.Earlier = []server.Try{{Status: action.Failed, StartedAt: at(50), EndedAt: at(60)}}
-	host := server.HostRun{Name: "elm", Steps: []server.StepRun{step(pipeline.HostReplicated, pipeline.StateComplete, at(40), at(50)), deploy},
-		Run: server.Run{Target: "p/prod/all/elm", State: server.RunRunning, ReadyAt: at(20), StartedAt: at(40)}}
-	late := server.HostRun{Name: "fir", Run: server.Run{Target: "p/prod/all/fir", State: server.RunWaiting, ReadyAt: at(20), Reason: "1 of 1 hosts in flight"}}
-	group := server.GroupRun{Name: "all", Hosts: []server.HostRun{host, late}, Run: server.Run{Target: "p/prod/all", State: server.RunRunning, StartedAt: at(20)}}
-	stages := []server.StageRun{
-		{Name: "prod", Run: server.Run{Target: "p/prod", State: server.RunRunning, ReadyAt: begun, StartedAt: at(20)}, Groups: []server.GroupRun{group}},
-		{Name: "last", Run: server.Run{Target: "p/last", State: server.RunWaiting, Reason: "waits for prod"},
-			Groups: []server.GroupRun{{Name: "all", Run: server.Run{Target: "p/last/all", State: server.RunWaiting}}}},
+	deploy.Earlier = []service.Try{{Status: action.Failed, StartedAt: at(50), EndedAt: at(60)}}
+	host := service.HostRun{Name: "elm", Steps: []service.StepRun{step(pipeline.HostReplicated, pipeline.StateComplete, at(40), at(50)), deploy},
+		Run: service.Run{Target: "p/prod/all/elm", State: service.RunRunning, ReadyAt: at(20), StartedAt: at(40)}}
+	late := service.HostRun{Name: "fir", Run: service.Run{Target: "p/prod/all/fir", State: service.RunWaiting, ReadyAt: at(20), Reason: "1 of 1 hosts in flight"}}
+	group := service.GroupRun{Name: "all", Hosts: []service.HostRun{host, late}, Run: service.Run{Target: "p/prod/all", State: service.RunRunning, StartedAt: at(20)}}
+	stages := []service.StageRun{
+		{Name: "prod", Run: service.Run{Target: "p/prod", State: service.RunRunning, ReadyAt: begun, StartedAt: at(20)}, Groups: []service.GroupRun{group}},
+		{Name: "last", Run: service.Run{Target: "p/last", State: service.RunWaiting, Reason: "waits for prod"},
+			Groups: []service.GroupRun{{Name: "all", Run: service.Run{Target: "p/last/all", State: service.RunWaiting}}}},
 	}
-	commands := []server.RecordedCommand{
+	commands := []service.RecordedCommand{
 		{At: at(10), Target: "p", Text: "held by ana"}, {At: at(19), Target: "p/prod", Text: "approved by bob"},
 		{At: at(15), Target: "p/last", Text: "approved by cyd"}, {At: at(30), Target: "p/prod", Text: "retried by ana"},
 	}
-	return deploymentPage{DeploymentView: server.DeploymentView{Commands: commands,
+	return deploymentPage{DeploymentView: service.DeploymentView{Commands: commands,
 		Deployment: journal.Deployment{Pipeline: "p", Number: 1, Status: pipeline.StatusActive, CreatedAt: begun}, Now: at(100), Stages: stages,
 	}}
 }
@@ -93,7 +93,7 @@ func TestTimelineHasABarForEachAttempt(t *testing.T) {
 	deploy := &data.Stages[0].Groups[0].Hosts[0].Steps[1]
 	deploy.Action = action.DerivedID(data.CreatedAt, "deploy")
 	at := func(seconds int) time.Time { return data.CreatedAt.Add(time.Duration(seconds) * time.Second) }
-	data.tries = map[action.ID][]server.Try{deploy.Action: {
+	data.tries = map[action.ID][]service.Try{deploy.Action: {
 		{Status: action.Backoff, StartedAt: at(72), EndedAt: at(78)}, {Status: action.Running, StartedAt: at(84)},
 	}}
 	classes := func() (list []string) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // Confirm describes what a button does, on a page before the button is used. The description comes
@@ -14,18 +14,18 @@ type Confirm struct {
 	Title    string
 	Heading  string
 	Pipeline string
-	Ref      server.Ref // deployment of the page; no number: none
-	Says     []string   // the consequences, in sentences
-	Columns  []string   // headings of Rows
-	Rows     [][]string // changes, at most HostsPerPage
-	More     int        // number of further rows
-	Refused  string     // reason why the server would refuse now; "": it would not
-	Hint     string     // advice after a refusal
-	Choice   string     // address of the form that chooses a target; "": no choice
-	Targets  []string   // stages and groups to choose from
-	Target   string     // chosen target, without the pipeline
-	To       string     // address of the form
-	Fields   []Field    // hidden fields of the form
+	Ref      service.Ref // deployment of the page; no number: none
+	Says     []string    // the consequences, in sentences
+	Columns  []string    // headings of Rows
+	Rows     [][]string  // changes, at most HostsPerPage
+	More     int         // number of further rows
+	Refused  string      // reason why the server would refuse now; "": it would not
+	Hint     string      // advice after a refusal
+	Choice   string      // address of the form that chooses a target; "": no choice
+	Targets  []string    // stages and groups to choose from
+	Target   string      // chosen target, without the pipeline
+	To       string      // address of the form
+	Fields   []Field     // hidden fields of the form
 	Button   string
 	Execute  bool // the button needs the scope execute, not operate
 	Explain  bool // a reason is required
@@ -68,7 +68,7 @@ func (c *Confirm) AddField(name, value string) { c.Fields = append(c.Fields, Fie
 
 // Choose fills in the target of a request, and the stages and groups of hosts that the form at an
 // address proposes.
-func (c *Confirm) Choose(r *http.Request, service *server.Service, address string) error {
+func (c *Confirm) Choose(r *http.Request, service *service.Service, address string) error {
 	version, err := service.Version(r.Context(), c.Pipeline, 0)
 	if err != nil {
 		return err

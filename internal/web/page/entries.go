@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // Entries is a table of entries of the deployment log, the newest first.
@@ -31,8 +31,8 @@ func EntriesOf(log []pipeline.Entry, single bool, text func(detail json.RawMessa
 		if len(e.Detail) > 0 {
 			row.Text = text(e.Detail)
 		}
-		if id, attempt, kept := server.KeptOutput(e.Detail); kept {
-			row.Output = server.ExchangePath(id, attempt)
+		if id, attempt, kept := service.KeptOutput(e.Detail); kept {
+			row.Output = service.ExchangePath(id, attempt)
 		}
 		table.Rows = append(table.Rows, row)
 	}
@@ -59,7 +59,7 @@ func DetailWith(raw json.RawMessage, why func(string) string) string {
 		strings.ToLower(fields.Status), why(fields.Error), why(fields.Reason),
 	}
 	if fields.Size > 0 {
-		parts = append(parts, server.Size(fields.Size))
+		parts = append(parts, service.Size(fields.Size))
 	}
 	if fields.Digest != "" {
 		parts = append(parts, "sha256:"+ShortDigest(fields.Digest))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // Bounds of a form and of one field, in bytes.
@@ -18,7 +19,7 @@ type Submit func(r *http.Request, by string) (next string, err error)
 
 // HandleForm serves a form that needs a scope. Forms on pages of other sites never get here:
 // server.Server refuses them.
-func (s *Site) HandleForm(pattern string, scope server.Scope, do Submit) {
+func (s *Site) HandleForm(pattern string, scope service.Scope, do Submit) {
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		next, err := submit(w, r, scope, do)
 		if err != nil {
@@ -30,8 +31,8 @@ func (s *Site) HandleForm(pattern string, scope server.Scope, do Submit) {
 }
 
 // submit checks the scope and the size of a form, and executes it.
-func submit(w http.ResponseWriter, r *http.Request, scope server.Scope, do Submit) (next string, err error) {
-	me, err := server.Require(r.Context(), scope)
+func submit(w http.ResponseWriter, r *http.Request, scope service.Scope, do Submit) (next string, err error) {
+	me, err := service.Require(r.Context(), scope)
 	if err != nil {
 		return "", err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // Content is a page's template, its data, and the data of the frame around it.
@@ -30,7 +31,7 @@ type Loader func(r *http.Request) (Content, error)
 // View is the data of every template.
 type View struct {
 	Content
-	Me     server.Identity
+	Me     service.Identity
 	Assets string    // digest of the assets, a part of their addresses
 	Path   string    // path of the page, with its query
 	Now    time.Time // the process's time
@@ -38,17 +39,17 @@ type View struct {
 }
 
 // CanOperate reports whether the reader may use the buttons, except those that approve.
-func (v View) CanOperate() bool { return v.Me.Has(server.ScopeOperate) }
+func (v View) CanOperate() bool { return v.Me.Has(service.ScopeOperate) }
 
 // CanExecute reports whether the reader may deploy revisions.
-func (v View) CanExecute() bool { return v.Me.Has(server.ScopeExecute) }
+func (v View) CanExecute() bool { return v.Me.Has(service.ScopeExecute) }
 
 // CanApprove reports whether the reader may approve stages. The server checks which.
-func (v View) CanApprove() bool { return v.Me.Has(server.ScopeApprove) }
+func (v View) CanApprove() bool { return v.Me.Has(service.ScopeApprove) }
 
 func (s *Site) view(r *http.Request, shown Content) View {
 	return View{
-		Content: shown, Me: server.IdentityOf(r.Context()), Assets: s.assets.digest, Path: r.URL.RequestURI(),
+		Content: shown, Me: service.IdentityOf(r.Context()), Assets: s.assets.digest, Path: r.URL.RequestURI(),
 		Now: time.Now(),
 	}
 }

@@ -12,13 +12,13 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // Site answers browsers with pages, live streams of pages, and assets. A server.Server in front of
 // it enforces the access rules.
 type Site struct {
-	service *server.Service
+	service *service.Service
 	mux     *http.ServeMux
 	parts   *template.Template // templates that pages share; never executed, so that it can be cloned
 	frame   *template.Template // a copy of parts that is executed
@@ -27,7 +27,7 @@ type Site struct {
 
 // NewSite returns a site without pages. made has the text of each asset that the program makes, by
 // its name, such as colours.css.
-func NewSite(service *server.Service, made map[string]string) *Site {
+func NewSite(service *service.Service, made map[string]string) *Site {
 	s := &Site{service: service, mux: http.NewServeMux(), parts: sharedTemplates(), assets: newAssets(made)}
 	s.frame = template.Must(s.parts.Clone())
 	s.mux.HandleFunc("GET /assets/{digest}/{file}", s.serveAsset)

@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
@@ -44,7 +45,7 @@ func serve(t *testing.T, load page.Loader, do page.Submit) site {
 	pages := page.NewSite(w.Service, map[string]string{"made.css": "p { color: red }"})
 	shout := template.FuncMap{"shout": func(v any) string { return strings.ToUpper(fmt.Sprint(v)) }}
 	pages.Handle("GET /note", pages.Template(templates, shout, "note"), load)
-	pages.HandleForm("POST /note", server.ScopeOperate, do)
+	pages.HandleForm("POST /note", service.ScopeOperate, do)
 	api := server.New(w.Service, server.Options{Token: homeToken, Pages: pages, Version: "test"})
 	s := httptest.NewServer(api.Handler())
 	t.Cleanup(func() {

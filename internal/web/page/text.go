@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // Plural returns a number with its noun, such as 1 host or 12 hosts.
@@ -54,4 +54,4 @@ func when(t time.Time) string { return t.UTC().Format("2 Jan 15:04 UTC") }
 func moment(t time.Time) string { return t.UTC().Format("2 Jan 15:04:05 UTC") }
 
 // Took returns the time between two moments for people.
-func Took(from, to time.Time) string { return server.Took(to.Sub(from)) }
+func Took(from, to time.Time) string { return service.Took(to.Sub(from)) }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
@@ -18,7 +18,7 @@ func (p *pages) confirmCatchUp(r *http.Request) (page.Confirm, error) {
 	if err := confirm.Choose(r, p.service, page.PipelinePath(name)+"/catch-up"); err != nil {
 		return page.Confirm{}, err
 	}
-	preview, err := p.service.PreviewCatchUp(r.Context(), server.TargetRequest{Pipeline: name, Target: confirm.Target})
+	preview, err := p.service.PreviewCatchUp(r.Context(), service.TargetRequest{Pipeline: name, Target: confirm.Target})
 	if err := confirm.Refuse(err); err != nil || confirm.Refused != "" {
 		return confirm, err
 	}
@@ -48,7 +48,7 @@ func (p *pages) confirmCatchUp(r *http.Request) (page.Confirm, error) {
 // catchUp makes a catch-up of a pipeline or a target and leads to it.
 func (p *pages) catchUp(r *http.Request, by string) (next string, err error) {
 	name := r.PathValue("pipeline")
-	want := server.TargetRequest{Pipeline: name, Target: r.PostFormValue("target"), By: by}
+	want := service.TargetRequest{Pipeline: name, Target: r.PostFormValue("target"), By: by}
 	made, err := p.service.CatchUp(r.Context(), want)
-	return page.DeploymentPath(server.Ref{Pipeline: name, Number: made.Number}), err
+	return page.DeploymentPath(service.Ref{Pipeline: name, Number: made.Number}), err
 }

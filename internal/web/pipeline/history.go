@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/journal"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
@@ -32,13 +32,13 @@ func (p *pages) history(r *http.Request) (page.Content, error) {
 		data.Newest = page.WithQuery(r, "before", "")
 	}
 	data.Passages, err = p.service.History(r.Context(), journal.HistoryQuery{
-		Pipeline: data.Pipeline, Target: target, Before: before, Limit: server.RecentLimit,
+		Pipeline: data.Pipeline, Target: target, Before: before, Limit: service.RecentLimit,
 	})
-	if n := len(data.Passages); n == server.RecentLimit {
+	if n := len(data.Passages); n == service.RecentLimit {
 		data.Earlier = page.WithQuery(r, "before", strconv.FormatInt(data.Passages[n-1].Seq, 10))
 	}
 	return page.Content{Title: "History of " + data.Pipeline, Nav: "pipelines", Data: data}, err
 }
 
 // outcomeOf returns the outcome of a passage.
-func outcomeOf(p journal.Passage) string { return cmp.Or(p.Outcome, string(server.RunRunning)) }
+func outcomeOf(p journal.Passage) string { return cmp.Or(p.Outcome, string(service.RunRunning)) }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
@@ -21,7 +21,7 @@ type metricsPage struct {
 
 // measuredStage holds the metrics of a stage and a drawing of its weeks.
 type measuredStage struct {
-	server.StageMetrics
+	service.StageMetrics
 	Bars []weekBar // oldest first
 }
 
@@ -52,7 +52,7 @@ func (p *pages) metrics(r *http.Request) (page.Content, error) {
 		return page.Content{}, err
 	}
 	data := metricsPage{Pipeline: r.PathValue("pipeline"), Weeks: cmp.Or(weeks, 12), Choices: []int64{4, 12, 26, 52}}
-	q := server.MetricsQuery{Pipeline: data.Pipeline, Weeks: int(min(data.Weeks, 1000))}
+	q := service.MetricsQuery{Pipeline: data.Pipeline, Weeks: int(min(data.Weeks, 1000))}
 	stages, err := p.service.Metrics(r.Context(), q)
 	for _, stage := range stages {
 		data.Stages = append(data.Stages, measuredStage{stage, weekBars(stage.Weeks)})
@@ -61,7 +61,7 @@ func (p *pages) metrics(r *http.Request) (page.Content, error) {
 }
 
 // weekBars returns the drawing of weeks. The week with the most changes has the full height.
-func weekBars(weeks []server.Week) (bars []weekBar) {
+func weekBars(weeks []service.Week) (bars []weekBar) {
 	most := 1
 	for _, week := range weeks {
 		most = max(most, week.Changes)
@@ -77,4 +77,4 @@ func weekBars(weeks []server.Week) (bars []weekBar) {
 func date(t time.Time) string { return t.UTC().Format("2 Jan 2006") }
 
 // length returns a duration for people.
-func length(d action.Duration) string { return server.Took(time.Duration(d)) }
+func length(d action.Duration) string { return service.Took(time.Duration(d)) }

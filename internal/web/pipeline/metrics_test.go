@@ -5,16 +5,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // The week with the most changes has the full height, and failures are on top of successes.
 func TestWeeksAreDrawnToOneScale(t *testing.T) {
 	t.Parallel()
-	week := func(changes, failures int) server.Week {
-		return server.Week{Measures: server.Measures{Changes: changes, Failures: failures}}
+	week := func(changes, failures int) service.Week {
+		return service.Week{Measures: service.Measures{Changes: changes, Failures: failures}}
 	}
-	got := weekBars([]server.Week{week(0, 0), week(4, 1), week(2, 0)})
+	got := weekBars([]service.Week{week(0, 0), week(4, 1), week(2, 0)})
 	if diff := cmp.Diff([]weekBar{{0, 0, 0}, {10, 30, 10}, {20, 20, 0}}, got); diff != "" {
 		t.Error(diff)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
@@ -20,22 +20,22 @@ var templateFiles embed.FS
 
 // pages serves the pages of pipelines.
 type pages struct {
-	service  *server.Service
+	service  *service.Service
 	verified verified
 }
 
 // Register adds the pages and forms of pipelines, and of the services on their hosts, to a site.
-func Register(site *page.Site, service *server.Service) {
-	p := &pages{service: service}
+func Register(site *page.Site, waybill *service.Service) {
+	p := &pages{service: waybill}
 	p.registerPages(site)
 	site.HandleConfirm("GET /pipelines/{pipeline}/rollback", p.confirmRollback)
 	site.HandleConfirm("GET /pipelines/{pipeline}/catch-up", p.confirmCatchUp)
-	site.HandleForm("POST "+serviceAddress+"/restart", server.ScopeOperate, p.restartService)
-	site.HandleForm("POST "+serviceAddress+"/verify", server.ScopeOperate, p.verifyService)
-	site.HandleForm("POST /pipelines/{pipeline}/rollback", server.ScopeOperate, p.rollback)
-	site.HandleForm("POST /pipelines/{pipeline}/catch-up", server.ScopeExecute, p.catchUp)
-	site.HandleForm("POST /pipelines/{pipeline}/freeze", server.ScopeOperate, p.freeze)
-	site.HandleForm("POST /pipelines/{pipeline}/thaw", server.ScopeOperate, p.thaw)
+	site.HandleForm("POST "+serviceAddress+"/restart", service.ScopeOperate, p.restartService)
+	site.HandleForm("POST "+serviceAddress+"/verify", service.ScopeOperate, p.verifyService)
+	site.HandleForm("POST /pipelines/{pipeline}/rollback", service.ScopeOperate, p.rollback)
+	site.HandleForm("POST /pipelines/{pipeline}/catch-up", service.ScopeExecute, p.catchUp)
+	site.HandleForm("POST /pipelines/{pipeline}/freeze", service.ScopeOperate, p.freeze)
+	site.HandleForm("POST /pipelines/{pipeline}/thaw", service.ScopeOperate, p.thaw)
 }
 
 func (p *pages) registerPages(site *page.Site) {
@@ -56,7 +56,7 @@ func (p *pages) registerPages(site *page.Site) {
 	site.Handle("GET /pipelines/{pipeline}/metrics",
 		parse(template.FuncMap{"date": date, "length": length}, "metrics"), p.metrics)
 	site.Handle("GET /pipelines/{pipeline}/plan",
-		parse(template.FuncMap{"duration": server.Took, "stepName": server.StepName}, "plan"), p.plan)
+		parse(template.FuncMap{"duration": service.Took, "stepName": service.StepName}, "plan"), p.plan)
 }
 
 // pipelines returns the page of all pipelines.
@@ -75,15 +75,15 @@ const (
 
 // pipelinePage is the data of the page of one pipeline.
 type pipelinePage struct {
-	server.PipelineView
+	service.PipelineView
 	Columns   []column
 	Waits     map[int64]string // first reason why an active deployment waits, by its number; "": it works
 	Rows      []row
-	Shown     *page.Hosts          // the hosts in Rows
-	MoreDrift int                  // number of further hosts that drift
-	Running   []server.LeftService // services of Left that run or may run
-	MoreLeft  int                  // number of further services that run or may run
-	Versions  []journal.Version    // newest first, at most versionsShown
+	Shown     *page.Hosts           // the hosts in Rows
+	MoreDrift int                   // number of further hosts that drift
+	Running   []service.LeftService // services of Left that run or may run
+	MoreLeft  int                   // number of further services that run or may run
+	Versions  []journal.Version     // newest first, at most versionsShown
 }
 
 // column is a deployment in the table of hosts.
@@ -99,12 +99,12 @@ type row struct {
 	First                   bool   // first host of its group on the page
 	Runs                    string // label of the release on the host; "": none yet
 	RunsBy                  int64
-	Had                     string        // name of the host when it was deployed, such as beta/all/oak; "": as today
-	Found                   *server.Found // the host's report, if the log differs
-	Doubt                   string        // reason not to trust the release
-	Service                 *server.Services
+	Had                     string         // name of the host when it was deployed, such as beta/all/oak; "": as today
+	Found                   *service.Found // the host's report, if the log differs
+	Doubt                   string         // reason not to trust the release
+	Service                 *service.Services
 	Unknown                 bool // the host has not answered: Runs comes from the log
-	Cells                   []server.HostRun
+	Cells                   []service.HostRun
 }
 
 // pipeline returns the page of one pipeline.
@@ -123,7 +123,7 @@ func (p *pages) pipeline(r *http.Request) (page.Content, error) {
 	}
 	data.MoreDrift = max(0, len(data.Drift)-driftsShown)
 	data.Drift = data.Drift[:len(data.Drift)-data.MoreDrift]
-	data.Running = slices.DeleteFunc(slices.Clone(data.Left), server.LeftService.Ended)
+	data.Running = slices.DeleteFunc(slices.Clone(data.Left), service.LeftService.Ended)
 	data.MoreLeft = max(0, len(data.Running)-driftsShown)
 	data.Running = data.Running[:len(data.Running)-data.MoreLeft]
 	data.Versions, err = p.service.Versions(r.Context(), name)
@@ -134,11 +134,11 @@ func (p *pages) pipeline(r *http.Request) (page.Content, error) {
 
 // matrix fills the table of hosts and newest deployments.
 func (p *pages) matrix(r *http.Request, data *pipelinePage) error {
-	byTarget := map[string][]server.HostRun{}
+	byTarget := map[string][]service.HostRun{}
 	shown := data.Deployments[:min(matrixWidth, len(data.Deployments))]
 	for i, d := range shown {
 		data.Columns = append(data.Columns, column{d.Number, d.Label, d.Status})
-		run, err := p.service.Outline(r.Context(), server.Ref{Pipeline: data.Name, Number: d.Number})
+		run, err := p.service.Outline(r.Context(), service.Ref{Pipeline: data.Name, Number: d.Number})
 		if err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func (p *pages) matrix(r *http.Request, data *pipelinePage) error {
 				for _, host := range group.Hosts {
 					now := data.Definition.NameNow(host.Target)
 					if byTarget[now] == nil {
-						byTarget[now] = make([]server.HostRun, len(shown))
+						byTarget[now] = make([]service.HostRun, len(shown))
 					}
 					byTarget[now][i] = host
 				}
@@ -170,14 +170,14 @@ func shownSource(source string) string {
 }
 
 // waitsFor returns the first reason why a stage or a host of a deployment waits.
-func waitsFor(d server.DeploymentView) string {
+func waitsFor(d service.DeploymentView) string {
 	for _, stage := range d.Stages {
-		if stage.State == server.RunWaiting && stage.Reason != "" {
+		if stage.State == service.RunWaiting && stage.Reason != "" {
 			return stage.Name + ": " + stage.Reason
 		}
 		for _, group := range stage.Groups {
 			for _, host := range group.Hosts {
-				if stage.State == server.RunRunning && host.State != server.RunFinished && host.Reason != "" {
+				if stage.State == service.RunRunning && host.State != service.RunFinished && host.Reason != "" {
 					return page.BelowPipeline(host.Target) + ": " + host.Reason
 				}
 			}
@@ -187,11 +187,11 @@ func waitsFor(d server.DeploymentView) string {
 }
 
 // rows returns the hosts of the definition in force that the page shows, with the release on each.
-func rows(data *pipelinePage, cells map[string][]server.HostRun) []row {
+func rows(data *pipelinePage, cells map[string][]service.HostRun) []row {
 	if data.Definition == nil {
 		return nil
 	}
-	views := map[string]server.HostView{}
+	views := map[string]service.HostView{}
 	for _, view := range data.Hosts {
 		views[view.Target] = view
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
@@ -14,7 +14,7 @@ import (
 type planPage struct {
 	Pipeline             string
 	Fail, From, Revision string // texts of the form
-	Plan                 server.PlanView
+	Plan                 service.PlanView
 	Several              bool // other deployments are active
 	Unmeasured           int  // steps without a known duration
 	Rows                 []planRow
@@ -38,7 +38,7 @@ const (
 func (p *pages) plan(r *http.Request) (page.Content, error) {
 	data := planPage{Pipeline: r.PathValue("pipeline"), Fail: strings.TrimSpace(r.FormValue("fail")),
 		From: strings.TrimSpace(r.FormValue("from")), Revision: strings.TrimSpace(r.FormValue("revision"))}
-	q := server.PlanQuery{Pipeline: data.Pipeline, From: data.From, Revision: data.Revision}
+	q := service.PlanQuery{Pipeline: data.Pipeline, From: data.From, Revision: data.Revision}
 	if data.Fail != "" {
 		q.Fail = strings.Fields(data.Fail)
 	}

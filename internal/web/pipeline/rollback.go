@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
@@ -20,7 +20,7 @@ func (p *pages) confirmRollback(r *http.Request) (page.Confirm, error) {
 	if err := confirm.Choose(r, p.service, page.PipelinePath(name)+"/rollback"); err != nil {
 		return page.Confirm{}, err
 	}
-	preview, err := p.service.PreviewRollback(r.Context(), server.TargetRequest{Pipeline: name, Target: confirm.Target})
+	preview, err := p.service.PreviewRollback(r.Context(), service.TargetRequest{Pipeline: name, Target: confirm.Target})
 	if err := confirm.Refuse(err); err != nil || confirm.Refused != "" {
 		return confirm, err
 	}
@@ -43,7 +43,7 @@ func (p *pages) confirmRollback(r *http.Request) (page.Confirm, error) {
 }
 
 // rollbackSays returns the effects of a rollback, in sentences.
-func rollbackSays(preview server.RollbackPreview) []string {
+func rollbackSays(preview service.RollbackPreview) []string {
 	hosts := page.Plural(len(preview.Hosts), "host gets", "hosts get")
 	says := []string{fmt.Sprintf("%s %s back. What is live there ends first.", hosts, preview.Revision)}
 	if preview.Cancels {
@@ -78,7 +78,7 @@ func numbersHeld(numbers []int64) string {
 // rollback rolls a pipeline or a target back and leads to the new deployment.
 func (p *pages) rollback(r *http.Request, by string) (next string, err error) {
 	name := r.PathValue("pipeline")
-	want := server.TargetRequest{
+	want := service.TargetRequest{
 		Pipeline: name, Target: r.PostFormValue("target"), Revision: r.PostFormValue("revision"),
 		Reason: r.PostFormValue("reason"), By: by,
 	}
@@ -88,5 +88,5 @@ func (p *pages) rollback(r *http.Request, by string) (next string, err error) {
 		}
 	}
 	made, err := p.service.Rollback(r.Context(), want)
-	return page.DeploymentPath(server.Ref{Pipeline: name, Number: made.Number}), err
+	return page.DeploymentPath(service.Ref{Pipeline: name, Number: made.Number}), err
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
@@ -21,7 +21,7 @@ const outputShown = 32 << 10
 
 // servicePage is the data of the page of a host's service.
 type servicePage struct {
-	server.ServiceStatusView
+	service.ServiceStatusView
 	Pipeline   string
 	Host       string // path below the pipeline: beta/all/oak
 	Supervised bool   // Waybill starts the service and reads its output
@@ -66,7 +66,7 @@ func (p *pages) hostService(r *http.Request) (page.Content, error) {
 // readOutput fills in the end of the service's output, or the reason why it cannot be shown. Output
 // may be confidential: it needs a token even on the server's machine.
 func (p *pages) readOutput(r *http.Request, data *servicePage) {
-	if _, err := server.Require(r.Context(), server.ScopeRead); err != nil {
+	if _, err := service.Require(r.Context(), service.ScopeRead); err != nil {
 		data.Unread = "Log in to read the output: it may be confidential."
 		return
 	}
@@ -74,7 +74,7 @@ func (p *pages) readOutput(r *http.Request, data *servicePage) {
 		data.Unread = "The host does not answer." // reading its output would only take longer
 		return
 	}
-	q := server.ServiceLogQuery{Pipeline: data.Pipeline, Target: data.Target, Most: outputShown}
+	q := service.ServiceLogQuery{Pipeline: data.Pipeline, Target: data.Target, Most: outputShown}
 	view, err := p.service.ServiceLog(r.Context(), q)
 	if err != nil {
 		data.Unread = err.Error()
@@ -143,22 +143,22 @@ func (p *pages) verifyService(r *http.Request, _ string) (next string, err error
 // restartService enqueues a restart of the service of a host.
 func (p *pages) restartService(r *http.Request, by string) (next string, err error) {
 	name, host := serviceOf(r)
-	_, err = p.service.RestartService(r.Context(), server.ServiceRestart{Pipeline: name, Target: pipeline.Path(name, host),
+	_, err = p.service.RestartService(r.Context(), service.ServiceRestart{Pipeline: name, Target: pipeline.Path(name, host),
 		Reason: r.PostFormValue("reason"), Verify: r.PostFormValue("verify") != "", By: by})
 	return servicePath(r), err
 }
 
 // serviceTone returns the tone of a service's state.
-func serviceTone(s *server.Services) page.Tone {
+func serviceTone(s *service.Services) page.Tone {
 	switch s.State {
-	case server.ServiceUp:
+	case service.ServiceUp:
 		if s.Restarts == 0 {
 			return page.Finished
 		}
 		return page.Backoff
-	case server.ServiceDown:
+	case service.ServiceDown:
 		return page.Failed
-	case server.ServiceStopped:
+	case service.ServiceStopped:
 		return page.Ended
 	}
 	return page.Backoff

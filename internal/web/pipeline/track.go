@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
@@ -26,8 +26,8 @@ type tier struct {
 
 // cell is a stage, or the place where a line from an earlier tier to a later one passes.
 type cell struct {
-	Stage server.StageView // no name: a line passes here
-	from  []string         // cells of the previous tier that lead here
+	Stage service.StageView // no name: a line passes here
+	from  []string          // cells of the previous tier that lead here
 	name  string
 }
 
@@ -44,7 +44,7 @@ func (c cell) Tone() page.Tone {
 
 // insideTone returns the tone of a deployment inside a stage. A deployment that failed elsewhere
 // is stopped here.
-func insideTone(at server.Standing) page.Tone {
+func insideTone(at service.Standing) page.Tone {
 	if at.Status == pipeline.StatusFailed && !at.FailedHere {
 		return page.Stopped
 	}
@@ -52,14 +52,14 @@ func insideTone(at server.Standing) page.Tone {
 }
 
 // conditionTone returns the tone of a condition.
-func conditionTone(c server.Condition) page.Tone {
+func conditionTone(c service.Condition) page.Tone {
 	switch c.State {
-	case server.ConditionOpen, server.ConditionPassed:
+	case service.ConditionOpen, service.ConditionPassed:
 		return page.Finished
-	case server.ConditionClosed:
+	case service.ConditionClosed:
 		return page.Held
-	case server.ConditionWaiting:
-		if c.Kind == server.ApprovalCondition && c.Deployment != 0 {
+	case service.ConditionWaiting:
+		if c.Kind == service.ApprovalCondition && c.Deployment != 0 {
 			return page.Held // a person has to act
 		}
 	}
@@ -74,7 +74,7 @@ const (
 )
 
 // trackOf returns the layout of a pipeline's stages.
-func trackOf(name string, stages []server.StageView) track {
+func trackOf(name string, stages []service.StageView) track {
 	t := track{Pipeline: name, Straight: true}
 	for i, stage := range stages {
 		if i > 0 && !slices.Equal(stage.After, []string{stages[i-1].Name}) {
@@ -98,7 +98,7 @@ func trackOf(name string, stages []server.StageView) track {
 
 // depthsOf returns the number of stages on the longest path to each stage. It also ends on a cycle,
 // which no definition has.
-func depthsOf(stages []server.StageView) map[string]int {
+func depthsOf(stages []service.StageView) map[string]int {
 	depths := map[string]int{}
 	for range stages {
 		changed := false
@@ -125,7 +125,7 @@ func deepest(depths map[string]int) (most int) {
 
 // cellsAt returns the stages of a tier in their order, then the lines that pass it: one for each
 // earlier stage with a later successor.
-func cellsAt(at int, stages []server.StageView, depths map[string]int) (cells []cell) {
+func cellsAt(at int, stages []service.StageView, depths map[string]int) (cells []cell) {
 	passing := map[string]bool{}
 	for _, stage := range stages {
 		for _, name := range stage.After {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func TestALongDefinitionIsCut(t *testing.T) {
@@ -20,7 +20,7 @@ func TestALongDefinitionIsCut(t *testing.T) {
 
 func TestDepthsDoNotDependOnTheOrderOfStages(t *testing.T) {
 	t.Parallel()
-	stages := []server.StageView{{Name: "d", After: []string{"c", "a"}}, {Name: "c", After: []string{"b"}}, {Name: "b", After: []string{"a"}}, {Name: "a"}}
+	stages := []service.StageView{{Name: "d", After: []string{"c", "a"}}, {Name: "c", After: []string{"b"}}, {Name: "b", After: []string{"a"}}, {Name: "a"}}
 	for range 2 {
 		if got := depthsOf(stages); got["a"] != 0 || got["b"] != 1 || got["c"] != 2 || got["d"] != 3 {
 			t.Errorf("depths %v", got)

@@ -1,0 +1,6 @@
+package operation
+
+const (
+	YAMLType   = "application/yaml"
+	BinaryType = "application/octet-stream"
+)

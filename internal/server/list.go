@@ -1,9 +1,0 @@
-package server
-
-// nonNil returns list, but never nil: in JSON an empty list is [] and not null.
-func nonNil[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
-}

@@ -1,0 +1,157 @@
+package service
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
+	"github.com/waybill-dev/waybill/internal/definition"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/queue"
+)
+
+// Handlers maps the name of a handler to a function that makes an action of parameters. The function checks the parameters
+// (fault.Problems) and sets the action's policy and lane.
+type Handlers map[string]func(parameters json.RawMessage) (action.Action, error)
+
+// NewAction is a request for an action.
+type NewAction struct {
+	Handler    string
+	Parameters json.RawMessage // a JSON object
+	At         time.Time       // earliest start; at most a year ahead
+	Priority   *int            // 0..1000, lower goes first; nil: 100
+	UniqueKey  string          // unique among live actions; OnConflict handles a second one
+	Deadline   string          // such as 2h or 7d from now, or never; "": the handler's
+	OnConflict string          // return (default), reject or replace: see queue.OnConflict
+	By         string
+	OwnOnly    bool // only replace actions that By created
+	// IdempotencyKey identifies this request for a day: repeating it returns the same action; "": none.
+	IdempotencyKey string
+}
+
+// AddedAction is an action that a request created or found.
+type AddedAction struct {
+	queue.ActionState
+	Created bool `json:"created"` // false: this live action already has the unique key
+}
+
+// AddAction stores an action. Errors are fault.NoSuchHandler for an unknown handler, and fault.InvalidParameters with every
+// fault of the parameters (fault.Problems).
+func (s *Service) AddAction(ctx context.Context, o NewAction) (AddedAction, error) {
+	handlers := s.offers.Handlers()
+	prepare, ok := handlers[o.Handler]
+	if !ok {
+		return AddedAction{}, fault.New(fault.NoSuchHandler, "handler %q not found", o.Handler).
+			WithHint("handlers are described in server.yaml; waybill config check reads it").
+			WithNearest(o.Handler, slices.Sorted(maps.Keys(handlers)))
+	}
+	a, err := prepare(o.Parameters)
+	if err != nil {
+		return AddedAction{}, BadParameters(err)
+	}
+	if err := o.complete(&a, time.Now()); err != nil {
+		return AddedAction{}, err
+	}
+	if len(a.Parameters) > blob.Inline {
+		if a, err = s.offloadParameters(ctx, a); err != nil {
+			return AddedAction{}, err
+		}
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		return AddedAction{}, err
+	}
+	once, err := IdempotencyOf(o.IdempotencyKey, o.By, sha256.Sum256(append([]byte("add-action\n"), text...)))
+	if err != nil {
+		return AddedAction{}, err
+	}
+	way := queue.OnConflict(o.OnConflict)
+	if o.OwnOnly && way == queue.ReplaceWaiting {
+		way = queue.ReplaceOwn
+	}
+	return s.enqueue(ctx, a, queue.EnqueueOptions{OnConflict: way, Idempotency: once})
+}
+
+// complete sets the fields of the action that the request determines besides its parameters.
+func (o NewAction) complete(a *action.Action, now time.Time) error {
+	a.RunAt, a.UniqueKey, a.CreatedBy, a.Priority = o.At, o.UniqueKey, o.By, o.Priority
+	if o.OnConflict != "" && !slices.Contains(queue.OnConflicts(), o.OnConflict) {
+		return fault.New(fault.Invalid, "onConflict %q: want %s", o.OnConflict, strings.Join(queue.OnConflicts(), ", "))
+	}
+	switch o.Deadline {
+	case "":
+	case "never":
+		a.Policy.Deadline = 0
+	default:
+		deadline, err := definition.ParseDuration(o.Deadline)
+		if err != nil || deadline <= 0 {
+			return fault.New(fault.Invalid, "deadline %q: want a duration such as 2h or 7d, or never", o.Deadline)
+		}
+		a.Policy.Deadline = action.Duration(deadline)
+	}
+	if deadline := time.Duration(a.Policy.Deadline); deadline > 0 && o.At.Sub(now) >= deadline {
+		return fault.New(fault.Invalid, "the action would end at its deadline, %s from now, before it starts", deadline).
+			WithHint("name a later deadline, or never")
+	}
+	return nil
+}
+
+// CancelAction cancels an action: at once if no attempt is running, else as soon as its attempt stops. It returns the state
+// after that, and is idempotent. Errors are fault.Terminal if the action has ended in another way, and
+// fault.OwnedByDeployment for a deployment's step.
+func (s *Service) CancelAction(ctx context.Context, id action.ID) (queue.ActionState, error) {
+	refused := s.ledger.Cancel(ctx, id, queue.CancelNow)
+	if refused != nil && !fault.Is(refused, fault.Terminal) {
+		return queue.ActionState{}, refused
+	}
+	state, err := s.ledger.Action(ctx, id)
+	if err == nil && refused != nil && state.Thread.Status != action.Canceled {
+		err = refused
+	}
+	return state, err
+}
+
+// SnoozeAction makes a waiting action wait until another time. See ledger.Ledger.Snooze for the errors.
+func (s *Service) SnoozeAction(ctx context.Context, id action.ID, until time.Time, by string) (queue.ActionState, error) {
+	if err := s.ledger.Snooze(ctx, id, until, by); err != nil {
+		return queue.ActionState{}, err
+	}
+	return s.ledger.Action(ctx, id)
+}
+
+// refuseRepeat refuses to end or to restart a service once more by an old action. The service may have been started again since on
+// purpose, or a deployment may be at work on it: the command finds out, and a service is ended on its own machine only.
+func refuseRepeat(a action.Action) error {
+	command, is := map[string]string{step.StopHandler: "waybill pipeline stop", step.RestartHandler: "waybill service restart"}[a.Handler]
+	if !is {
+		return nil
+	}
+	return fault.New(fault.Refused, "action %s (%s) is not done again: its service may have changed since", a.ID, a.Name).WithHint("%s", command)
+}
+
+// RetryAction creates a new action with the parameters, key and priority of an ended one. Errors are fault.NotReady while the
+// old action is live, and fault.OwnedByDeployment for a deployment's step.
+func (s *Service) RetryAction(ctx context.Context, id action.ID, by string) (AddedAction, error) {
+	old, err := s.ledger.Action(ctx, id)
+	if err != nil {
+		return AddedAction{}, err
+	}
+	if err := queue.OwnedByDeployment(old.Action, "retry"); err != nil {
+		return AddedAction{}, err
+	}
+	if err := refuseRepeat(old.Action); err != nil {
+		return AddedAction{}, err
+	}
+	if old.Thread.Status.Live() {
+		return AddedAction{}, fault.New(fault.NotReady, "action %s has not ended: %s", id, old.Thread.Status).
+			WithHint("waybill action watch %s", id)
+	}
+	return s.enqueue(ctx, old.Again(action.ID{}, by), queue.EnqueueOptions{})
+}

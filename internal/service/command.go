@@ -1,0 +1,82 @@
+package service
+
+import (
+	"context"
+	"time"
+	"unicode/utf8"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+)
+
+// Command is a person's command to a deployment.
+type Command struct {
+	Kind   string `json:"kind"`             // retry | skip | hold | resume | until | alarm | cancel
+	Target string `json:"target,omitempty"` // with or without the pipeline's name; "": the whole deployment, or for until: all stages
+	Event  string `json:"event,omitempty"`  // only this step of Target
+	Reason string `json:"reason,omitempty"`
+	Now    bool   `json:"now,omitempty"` // cancel: also interrupt builds and replication
+	By     string `json:"by,omitempty"`
+}
+
+// noteOf returns the event of the note that records a kind of command; "" for an unknown kind.
+func noteOf(kind string) string {
+	switch kind {
+	case "retry":
+		return pipeline.RetryRequested
+	case "skip":
+		return pipeline.StepSkipped
+	case "hold":
+		return pipeline.HoldSet
+	case "resume":
+		return pipeline.HoldCleared
+	case "until":
+		return pipeline.UntilSet
+	case "alarm":
+		return pipeline.AlarmRaised
+	case "cancel":
+		return pipeline.PipelineCanceled
+	}
+	return ""
+}
+
+// longestReason bounds what a person gives as a reason, in characters. It stays in the log, and on every page about what it is for.
+const longestReason = 1000
+
+func checkReason(reason string) error {
+	if n := utf8.RuneCountInString(reason); n > longestReason {
+		return fault.New(fault.Invalid, "the reason has %d characters, %d are allowed", n, longestReason)
+	}
+	return nil
+}
+
+// Command records a command as a note, or returns why the engine refuses it. The deployer acts on the note. A skip
+// cannot be taken back, so the log always says why: one without a reason is fault.Invalid.
+func (s *Service) Command(ctx context.Context, ref Ref, c Command) error {
+	if err := checkReason(c.Reason); err != nil {
+		return err
+	}
+	intent, err := c.intent(ref)
+	if err != nil {
+		return err
+	}
+	if c.Kind == "skip" && c.Reason == "" {
+		return fault.New(fault.Invalid, "skip wants a reason").WithHint("such as that a disk is being replaced")
+	}
+	if err := s.checkLive(ctx, ref); err != nil {
+		return err
+	}
+	return s.appendDecided(ctx, ref.Pipeline, c.By, func(e *pipeline.Engine, _ time.Time) ([]pipeline.Entry, error) { return e.Command(intent) })
+}
+
+// intent returns the command in the terms of the engine. The error is fault.Invalid for an unknown kind.
+func (c Command) intent(ref Ref) (pipeline.Command, error) {
+	note := noteOf(c.Kind)
+	if note == "" {
+		return pipeline.Command{}, fault.New(fault.Invalid, "%q is not a command: want retry, skip, hold, resume, until, alarm or cancel", c.Kind)
+	}
+	return pipeline.Command{
+		Kind: note, Deployment: ref.Number, Target: targetOrAll(ref.Pipeline, c.Target), Event: c.Event,
+		By: c.By, Reason: c.Reason, Now: c.Now,
+	}, nil
+}

@@ -1,0 +1,30 @@
+package service
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// Ref names a deployment: greeter#7.
+type Ref struct {
+	Pipeline string
+	Number   int64
+}
+
+// ParseRef parses greeter#7 (also greeter/7, which needs no quotes in a shell).
+func ParseRef(text string) (Ref, error) {
+	name, number, found := strings.Cut(text, "#")
+	if !found {
+		name, number, found = strings.Cut(text, "/")
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if !found || err != nil || n < 1 || name == "" {
+		return Ref{}, fault.New(fault.Invalid, "%q is not a deployment: want one such as greeter#7", text)
+	}
+	return Ref{Pipeline: name, Number: n}, nil
+}
+
+func (r Ref) String() string { return fmt.Sprintf("%s#%d", r.Pipeline, r.Number) }

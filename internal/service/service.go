@@ -1,0 +1,106 @@
+package service
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
+	"github.com/waybill-dev/waybill/internal/config"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/semaphore"
+	"github.com/waybill-dev/waybill/internal/service/buildview"
+)
+
+// Service answers requests about one ledger. It is safe for concurrent use. Errors carry fault codes: NotFound (with the
+// nearest name as the hint), Conflict, Refused, Invalid.
+type Service struct {
+	ledger *ledger.Ledger
+	blobs  blob.Store
+	offers Offers
+	folds  folds
+	pulse  statusCache
+	looks  looks
+
+	observed observations
+
+	builds   buildview.Source // nil: this instance knows of none
+	projects Projects
+
+	decoding *semaphore.Semaphore // bounds how many large inputs are decoded at a time
+
+	retention time.Duration
+	holder    func() *Holder
+
+	// LargestUpload is the size in bytes above which a snapshot or an artifact is refused; 0: LargestUpload, 1 GiB.
+	LargestUpload int64
+	// Inspect asks how a service on a host does; known is false if nothing was deployed there, or this process cannot reach it.
+	// nil: it reaches none.
+	Inspect func(ctx context.Context, at pipeline.Place, service string) (state step.State, known bool, err error)
+	// Verify returns the files of a service's release on a host that are not those of its artifact, at most 20. nil: not known.
+	Verify    func(ctx context.Context, at pipeline.Place, service string) (changed []string, err error)
+	verifying sync.Mutex // one host at a time
+	// Current returns the name of the release that a host has switched to, "" for none; known is false for a host of another
+	// machine. nil: it reaches none.
+	Current func(host pipeline.Host, service string) (release string, known bool, err error)
+	// ReadLog returns a part of the output of a service on a host; known and nil as for Inspect.
+	ReadLog   func(ctx context.Context, at pipeline.Place, service *pipeline.Service, q step.LogQuery) (log step.ServiceLog, known bool, err error)
+	fileReads *semaphore.Semaphore // bounds how many build files are read at a time
+	plans     *semaphore.Semaphore // bounds how many plans are made at a time: each folds a whole log
+}
+
+// Offers are the handlers, processes, schedules and groups of people of the configuration in force. A nil function offers nothing.
+type Offers struct {
+	Handlers  func() Handlers
+	Processes func() map[string]config.Process
+	Schedules func() map[string]config.Schedule
+	Groups    func() map[string][]string // people by the name of their group
+}
+
+// Options hold a Service's sources besides the log. The zero value offers nothing, and no host is on this
+// machine.
+type Options struct {
+	Offers Offers
+	// Retention is the time for which ended actions are kept; 0: forever.
+	Retention time.Duration
+	// LargestUpload, Inspect, Verify, Current and ReadLog are the fields of Service.
+	LargestUpload int64
+	Inspect       func(ctx context.Context, at pipeline.Place, service string) (state step.State, known bool, err error)
+	Verify        func(ctx context.Context, at pipeline.Place, service string) (changed []string, err error)
+	Current       func(host pipeline.Host, service string) (release string, known bool, err error)
+	ReadLog       func(ctx context.Context, at pipeline.Place, service *pipeline.Service, q step.LogQuery) (log step.ServiceLog, known bool, err error)
+	Builds        buildview.Source // nil: none
+	Projects      Projects         // what can be built without a deployment
+	// Holder returns the one process that may run roles on this log, or nil if none does, even if rows of killed processes
+	// remain; nil: trust the rows.
+	Holder func() *Holder
+}
+
+// New returns the service of a ledger and its blob store. A process has one, since each folds the log.
+func New(l *ledger.Ledger, blobs blob.Store, o Options) *Service {
+	offers := o.Offers
+	if offers.Handlers == nil {
+		offers.Handlers = func() Handlers { return nil }
+	}
+	if offers.Processes == nil {
+		offers.Processes = func() map[string]config.Process { return nil }
+	}
+	if offers.Schedules == nil {
+		offers.Schedules = func() map[string]config.Schedule { return nil }
+	}
+	return &Service{ledger: l, blobs: blobs, offers: offers, retention: o.Retention, holder: o.Holder, builds: o.Builds, projects: o.Projects,
+		LargestUpload: o.LargestUpload, Inspect: o.Inspect, Verify: o.Verify, Current: o.Current, ReadLog: o.ReadLog, folds: folds{byPipeline: map[string]*fold{}},
+		observed:  observations{all: map[string]observation{}},
+		looks:     looks{all: map[string]*look{}, slots: make(chan struct{}, looksAtOnce)},
+		decoding:  semaphore.New(decodesAtOnce, decodePatience, "too many large inputs are being read"),
+		fileReads: semaphore.New(mostFileReads, fileReadPatience, "too many build files are being read"),
+		plans:     semaphore.New(mostPlans, planPatience, "too many plans are being made")}
+}
+
+// Ready reports whether the ledger answers; see ledger.Ledger.Ready.
+func (s *Service) Ready(ctx context.Context) error { return s.ledger.Ready(ctx) }
+
+// Credentials returns the ledger as the store of tokens and sessions.
+func (s *Service) Credentials() *ledger.Ledger { return s.ledger }
