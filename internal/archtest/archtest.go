@@ -40,7 +40,7 @@ var layers = map[string]Layer{
 	"sqlite": Adapter, "postgres": Adapter, "blob": Adapter, "aws": Adapter, "kube": Adapter, "argo": Adapter, "git": Adapter, "command": Adapter, "yamltree": Adapter, "results": Adapter, "workspace": Adapter, "buildcache": Adapter, "attempt": Adapter, "docker": Adapter, "config": Adapter,
 	"listener": Adapter, "secret": Adapter, "ssh": Adapter, "webhook": Adapter, "callback": Adapter, "jsonpath": Adapter,
 	"conductor": Component, "deployer": Component, "caboose": Component, "builder": Component,
-	"server": Face, "web": Face,
+	"service": Face, "operation": Face, "client": Face, "server": Face, "web": Face,
 	"assembly": Wiring, "cli": Wiring,
 	"lifecycle": Beside, "obs": Beside, "archtest": Beside,
 }

@@ -1,3 +1,5 @@
+// Package client has the methods of a service.Service and every operation for another process, over HTTP. A Client resumes broken
+// streams, bounds its reads, and sends a home's token only to a server that has proved to have it.
 package client
 
 import (

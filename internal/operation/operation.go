@@ -1,3 +1,5 @@
+// Package operation describes the requests that people and programs can make of Waybill as values, with their inputs and answers,
+// and holds the headers, the problems and the proof of a home's token on which clients and servers agree.
 package operation
 
 import (

@@ -1,3 +1,5 @@
+// Package buildview reads builds for people and programs: their lists, states, logs, test results and artifacts, from results
+// folders of this machine or from rows of the database. It searches logs and follows builds while they run.
 package buildview
 
 import (

@@ -159,7 +159,7 @@ func NewFollower(b Reader, state State, query url.Values, last string) (*Followe
 	return &Follower{reader: b, wanted: steps, cursor: cursor, places: map[int]build.Position{}}, err
 }
 
-// Follow writes what is stored of the build, and then what is added until the build ends.
+// Follow writes the stored events of the build, and new ones until the build ends.
 func (f *Follower) Follow(ctx context.Context, write func(id, kind string, value any) error) error {
 	f.write = write
 	wait := f.reader.Follow()
