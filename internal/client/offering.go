@@ -39,10 +39,10 @@ func (c *Client) ShowProcess(ctx context.Context, id string) (service.ProcessOff
 	}
 	view := process.ProcessOffering
 	for name, v := range process.Inputs {
-		view.Inputs = append(view.Inputs, service.ValueView{name, v.MinOccurs > 0, v.Schema})
+		view.Inputs = append(view.Inputs, service.ValueView{Name: name, Required: v.MinOccurs > 0, Schema: v.Schema})
 	}
 	for name, v := range process.Outputs {
-		view.Outputs = append(view.Outputs, service.ValueView{name, false, v.Schema})
+		view.Outputs = append(view.Outputs, service.ValueView{Name: name, Schema: v.Schema})
 	}
 	for _, values := range [][]service.ValueView{view.Inputs, view.Outputs} {
 		slices.SortFunc(values, func(a, b service.ValueView) int { return strings.Compare(a.Name, b.Name) })
@@ -69,5 +69,6 @@ func (c *Client) RunProcess(ctx context.Context, id string, inputs json.RawMessa
 		return service.AddedAction{}, err
 	}
 	view, err := operation.GetAction.Call(ctx, c, operation.ActionPath{ID: job.JobID.String()})
-	return service.AddedAction{view.ActionState, response.StatusCode == http.StatusCreated}, err // a redirect led to an existing job
+	return service.AddedAction{ActionState: view.ActionState,
+		Created: response.StatusCode == http.StatusCreated}, err // a redirect led to an existing job
 }

@@ -17,7 +17,7 @@ func (a *api) registerBuilds() {
 		if err != nil {
 			return operation.BuildView{}, err
 		}
-		return operation.BuildView{state.Summary, state.Plan, state.StepViews(), state.Updates}, nil
+		return operation.BuildView{Summary: state.Summary, Plan: state.Plan, Steps: state.StepViews(), Done: state.Updates}, nil
 	})
 	handle(a, operation.ListBuildSteps, func(ctx context.Context, in *operation.BuildPath) ([]buildview.StepView, error) {
 		_, state, err := a.service.BuildState(ctx, in.ID)

@@ -43,7 +43,7 @@ func (a *api) registerBuildReports() {
 			return operation.LogReported{}, err
 		}
 		added, err := a.service.ReportBuildLog(ctx, in.ID, entries)
-		return operation.LogReported{added}, err
+		return operation.LogReported{Added: added}, err
 	})
 	handle(a, operation.ReportBuildArtifact, func(ctx context.Context, in *operation.FileReport) (buildview.Artifact, error) {
 		return a.service.ReportBuildArtifact(

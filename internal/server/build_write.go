@@ -51,7 +51,7 @@ func (a *api) runBuild(ctx context.Context, in *operation.RunBuildInput) (operat
 		service.NewBuild{Project: in.Project, Branch: in.Branch, Commit: in.Body.Commit, Environment: in.Environment,
 			Engine: in.Engine, Stages: in.Stages, Inputs: in.Body.Inputs, Passwords: in.Body.Passwords, By: service.IdentityOf(ctx).Name, IdempotencyKey: in.IdempotencyKey, DryRun: in.DryRun},
 	)
-	return operation.MadeBuild{made, created}, err
+	return operation.MadeBuild{Summary: made, Created: created}, err
 }
 
 func (a *api) rerunBuild(ctx context.Context, in *operation.RerunBuildInput) (operation.MadeBuild, error) {
@@ -62,5 +62,5 @@ func (a *api) rerunBuild(ctx context.Context, in *operation.RerunBuildInput) (op
 		ctx,
 		service.BuildRerun{ID: in.ID, Passwords: in.Body.Passwords, Resume: in.Resume, By: service.IdentityOf(ctx).Name, IdempotencyKey: in.IdempotencyKey},
 	)
-	return operation.MadeBuild{made, created}, err
+	return operation.MadeBuild{Summary: made, Created: created}, err
 }

@@ -22,7 +22,8 @@ func problemOf(err error) *operation.Problem {
 		problems = problems.Few()
 		pointers := pointersOf(err, problems)
 		for _, problem := range problems {
-			p.Problems = append(p.Problems, operation.FileProblem{problem, pointers[fault.Position{Line: problem.Line, Column: problem.Column}]})
+			p.Problems = append(p.Problems, operation.FileProblem{Problem: problem,
+				Pointer: pointers[fault.Position{Line: problem.Line, Column: problem.Column}]})
 		}
 	}
 	return p

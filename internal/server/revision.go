@@ -38,7 +38,7 @@ func (a *api) registerRevisions() {
 	handle(a, operation.PutSnapshot,
 		func(ctx context.Context, in *operation.Upload) (operation.Stored, error) {
 			key, err := a.service.PutSnapshot(ctx, in.Pipeline, in.Label, in.Content)
-			return operation.Stored{key}, err
+			return operation.Stored{Key: key}, err
 		})
 	handle(a, operation.GetSnapshot,
 		func(ctx context.Context, in *operation.LabelPath) (service.SnapshotView, error) {

@@ -64,7 +64,7 @@ func (s *Service) ReportBuildArtifact(ctx context.Context, id string, a builds.A
 	}
 	if row.Engine == "" || row.Status.Ended() { // before the content is read
 		a, err = s.ledger.Builds.ReportArtifact(ctx, row.ID, a, nil)
-		return buildview.Artifact{a.Step, a.Artifact}, err
+		return buildview.Artifact{StepID: a.Step, Artifact: a.Artifact}, err
 	}
 	folder := builds.Folder(row.ID) + "/" + rand.Text()
 	stored, err := s.reportArtifact(ctx, row.ID, folder+"/", a, content)
@@ -73,7 +73,7 @@ func (s *Service) ReportBuildArtifact(ctx context.Context, id string, a builds.A
 	if !used && !unknown {
 		err = errors.Join(err, s.blobs.Clear(ctx, folder))
 	}
-	return buildview.Artifact{stored.Step, stored.Artifact}, err
+	return buildview.Artifact{StepID: stored.Step, Artifact: stored.Artifact}, err
 }
 
 // reportArtifact stores the content below a folder of the blob store, unless the artifact is known: then it returns the known one.

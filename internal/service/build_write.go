@@ -476,7 +476,7 @@ func (s *Service) addPasswords(ctx context.Context, of map[builds.ID]*buildview.
 	passwords, err := s.ledger.Builds.Passwords(ctx, slices.Collect(maps.Keys(of))...)
 	for id, p := range passwords {
 		for _, name := range p.Names {
-			of[id].Params = append(of[id].Params, buildview.Param{name, buildview.HiddenValue, true})
+			of[id].Params = append(of[id].Params, buildview.Param{Name: name, Value: buildview.HiddenValue, Hidden: true})
 		}
 		slices.SortFunc(of[id].Params, func(a, b buildview.Param) int { return strings.Compare(a.Name, b.Name) })
 	}
