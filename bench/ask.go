@@ -32,8 +32,8 @@ type question struct {
 	ask   func(context.Context) error
 }
 
-// ask measures questions to a log of many deployments that have finished and two that are under way.
-// The log is filled once; each round asks every question in turn.
+// ask measures questions to a log of many deployments that have finished and two that are in progress. The log is
+// filled once; each round asks every question in turn.
 func ask(ctx context.Context, o Options) ([]Result, error) {
 	if o.N < 1 {
 		return nil, errors.New("--n: want at least 1")
@@ -123,8 +123,8 @@ func answered(found int, err error) error {
 	return err
 }
 
-// askAll asks each question n times and adds a round to its result. The first answer is not
-// measured: it reads the definition and the deployments under way.
+// askAll asks each question n times and adds a round to its result. The first answer is not measured: it reads the
+// definition and the deployments in progress.
 func askAll(ctx context.Context, questions []question, results []Result, n int) error {
 	for i, q := range questions {
 		if err := q.ask(ctx); err != nil {

@@ -25,8 +25,8 @@ import (
 // bench aggregate-build DRIVER DATABASE BLOBS ADDRESS BUILD.
 const aggregateName = "aggregate-build"
 
-// recovery measures how long it takes until a build that prints is stored whole, without a fault and with an aggregator that is killed by
-// kill -9 when half of the lines are stored. Another one is started at once.
+// recovery measures how long it takes until a build that prints is stored whole, without a fault and with an
+// aggregator that is killed by kill -9 when half of the lines are stored. Another is started at once.
 func recovery(ctx context.Context, o Options) ([]Result, error) {
 	dir, err := os.MkdirTemp("", "waybill-bench-")
 	if err != nil {
@@ -133,7 +133,7 @@ func recoveryRound(ctx context.Context, o Options, dir, lines string, kill bool)
 	return round, err
 }
 
-// replaced kills an aggregator and starts another one. It returns that, and the time until it has stored something.
+// replaced kills an aggregator and starts another. It returns that, and the time until it has stored something.
 func replaced(ctx context.Context, stored *builds.Builds, id builds.ID, old *exec.Cmd, arguments []string) (*exec.Cmd, time.Duration, error) {
 	killed, err := time.Now(), old.Process.Signal(syscall.SIGKILL)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 // besidePause is the pause between two transactions of the writer, and two reads of the reader, beside a deletion.
 const besidePause = 5 * time.Millisecond
 
-// retention measures how long deleting the log of an old build takes, and how long at most a writer and a reader of another build wait
-// meanwhile. What they wait for when nothing is deleted is measured before.
+// retention measures how long deleting the log of an old build takes, and how long at most a writer and a reader of
+// another build wait in the meantime. What they wait for when nothing is deleted is measured before.
 func retention(ctx context.Context, o Options) ([]Result, error) {
 	names := []struct{ subject, unit string }{{"deletion", "s"}, {"longest write beside it", "ms"}, {"longest write before", "ms"}, {"longest read beside it", "ms"}, {"longest read before", "ms"}}
 	results := make([]Result, len(names))
@@ -65,7 +65,7 @@ func retentionRound(ctx context.Context, o Options) (rounds [5]Round, err error)
 		return rounds, err
 	}
 	l.at = build.Position{}
-	if err := l.fill(ctx, ids[1], pageLines); err != nil { // for the reader
+	if err := l.fill(ctx, ids[1], pageLines); err != nil { // lines for the reader
 		return rounds, err
 	}
 	if rounds[2], rounds[4], err = l.beside(ctx, ids[1], func() error { time.Sleep(5 * time.Second); return nil }); err != nil {
@@ -134,8 +134,8 @@ func (l *logWriter) fill(ctx context.Context, id builds.ID, lines int) error {
 	return nil
 }
 
-// beside has one goroutine store ten lines of a build at a time, and another one read the build, while work is done, and returns how long
-// they took.
+// beside has one goroutine store ten lines of a build at a time, and another read the build, while work is done, and
+// returns how long they took.
 func (l *logWriter) beside(ctx context.Context, id builds.ID, work func() error) (writes, reads Round, err error) {
 	ended := make(chan struct{})
 	var failed [2]error

@@ -62,7 +62,7 @@ func processOf(pid int) (p process, ok bool) {
 	if end < 0 {
 		return p, false
 	}
-	fields := strings.Fields(name[end+1:]) // from the state on: the third of proc(5)'s
+	fields := strings.Fields(name[end+1:]) // fields of proc(5) from the third, the state
 	if len(fields) < 15 {
 		return p, false
 	}

@@ -19,8 +19,8 @@ import (
 type scratch struct {
 	*ledger.Ledger
 	driver ledger.Driver
-	dsn    string // of the PostgreSQL database; "" for SQLite
-	path   string // of the SQLite file; "" for PostgreSQL
+	dsn    string // address of the PostgreSQL database; "" for SQLite
+	path   string // path of the SQLite file; "" for PostgreSQL
 	remove func() // closes the ledger and removes the place
 }
 

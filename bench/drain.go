@@ -28,10 +28,10 @@ func (c *counter) Do(context.Context, conductor.Attempt) action.Outcome {
 	return action.Outcome{Kind: action.Done}
 }
 
-// drain measures how fast a conductor empties a queue of actions that do nothing, with the whole
-// history of events written. With --rival river it first looks for the settings at which River is
-// quickest here, then measures in turn, round by round: Waybill with --workers, Waybill with as
-// many workers as River has then (and so the same room in memory), and River.
+// drain measures how fast a conductor empties a queue of actions that do nothing, with the whole history of events
+// written. With --rival river it first searches for the settings at which River is quickest here, then measures in
+// turn, round by round: Waybill with --workers, Waybill with as many workers as River has then (and so the same room
+// in memory), and River.
 func drain(ctx context.Context, o Options) ([]Result, error) {
 	if o.HoldXmin > 0 {
 		return holdXmin(ctx, o)

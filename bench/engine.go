@@ -132,7 +132,7 @@ func passCost(_ Options, inFlight int) (Round, error) {
 	if err := step(); err != nil {
 		return Round{}, err
 	}
-	for range 500 { // until deployments are in many stages
+	for range 500 { // enough to have deployments in many stages
 		if err := errors.Join(c.pass(), c.end(len(c.live))); err != nil {
 			return Round{}, err
 		}

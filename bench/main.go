@@ -25,18 +25,18 @@ import (
 // Options are the parameters of the benches; each has those that it names.
 type Options struct {
 	Driver  string // sqlite | postgres
-	DSN     string // of a PostgreSQL server on which databases may be made; "": WAYBILL_TEST_POSTGRES
+	DSN     string // address of a PostgreSQL server on which databases may be made; "": WAYBILL_TEST_POSTGRES
 	Rounds  int
 	JSON    string // file to write the results to as well
 	N       int    // operations in a round
 	Workers int
 	Rival   string
 
-	Limit, Instances int           // of global-limit; Instances of outage too
+	Limit, Instances int           // parameters of global-limit; Instances of outage too
 	Job, For         time.Duration // how long one job takes; how long an outage lasts
 	Rate             float64       // a second: requests that are configured, actions that are enqueued
 	Answers          []int         // statuses of a target that refuses work
-	KillOne          bool          // of chaos
+	KillOne          bool          // parameter of chaos
 
 	Pending      []int         // claim-cost: sizes of the queue
 	Lanes        []int         // blocked: how many lanes are

@@ -167,7 +167,7 @@ type hook struct {
 	remove  func()
 }
 
-// hookTo describes a webhook, and makes the action that asks for it.
+// hookTo describes a webhook, and makes the action that requests it.
 func hookTo(ctx context.Context, address string, rate float64) (hook, action.Action, error) {
 	file := fmt.Appendf(nil, `handlers:
   hook:

@@ -25,9 +25,9 @@ type Round struct {
 	WALBytes  int64   `json:"wal_bytes,omitempty"`
 	Bytes     float64 `json:"bytes,omitempty"`         // on disk for each operation
 	HeapMB    float64 `json:"heap_mb,omitempty"`       // in use, after a collection
-	Buffers   int64   `json:"buffers,omitempty"`       // of all connections; those still open may lag by a second
-	ClientCPU float64 `json:"client_cpu_us,omitempty"` // of this process for each operation, which no neighbour changes
-	ServerCPU float64 `json:"server_cpu_us,omitempty"` // of the server's processes, where they are on this machine
+	Buffers   int64   `json:"buffers,omitempty"`       // buffers of all connections; those still open may lag by a second
+	ClientCPU float64 `json:"client_cpu_us,omitempty"` // time of this process for each operation, which no neighbour changes
+	ServerCPU float64 `json:"server_cpu_us,omitempty"` // time of the server's processes, where they are on this machine
 }
 
 // measured makes a round of what was done since the start.
@@ -40,17 +40,17 @@ func measured(ops int, since time.Time) Round {
 type Result struct {
 	Bench    string            `json:"bench"`
 	Subject  string            `json:"subject"` // what was measured, such as "waybill, batch 100" or "River"
-	Version  string            `json:"version"` // of the subject
+	Version  string            `json:"version"` // version of the subject
 	Driver   string            `json:"driver,omitempty"`
 	Server   string            `json:"server,omitempty"`
 	Settings map[string]string `json:"settings,omitempty"`
-	Unit     string            `json:"unit"` // of PerSecond, such as entries/s
+	Unit     string            `json:"unit"` // unit of PerSecond, such as entries/s
 	Machine  string            `json:"machine"`
 	Rounds   []Round           `json:"rounds"`
 	Median   float64           `json:"median"`
 	Spread   [2]float64        `json:"spread"` // the lowest and the highest round
 	Rival    string            `json:"rival,omitempty"`
-	Ratio    float64           `json:"ratio,omitempty"`  // of medians, to the rival of the same run
+	Ratio    float64           `json:"ratio,omitempty"`  // ratio of medians, to the rival of the same run
 	Target   string            `json:"target,omitempty"` // what the figure is to be
 	Pass     *bool             `json:"pass,omitempty"`   // whether it is
 }

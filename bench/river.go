@@ -158,8 +158,8 @@ func drainRiver(ctx context.Context, o Options, s riverSettings) (Round, error) 
 	return round, err
 }
 
-// latencyRiver measures the rival of latency: a client with a pool of its own inserts, another one
-// works, with the least cooldown.
+// latencyRiver measures the rival of latency: a client with a pool of its own inserts, another works, with the least
+// cooldown.
 func latencyRiver(ctx context.Context, o Options) (Round, error) {
 	url, pool, remove, err := riverDatabase(ctx, o)
 	if err != nil {

@@ -108,10 +108,9 @@ const (
 	passBatch       = 1_000
 )
 
-// appendPasses measures the rows of whole deployments through Ledger.Append, 1,000 in a transaction: 5,000
-// hosts in one stage, four deployments. Claims, facts and what follows from the facts are in it, so also the
-// rows that tell where each revision is and what runs on each host. A bare insert of as many rows takes turns
-// with it.
+// appendPasses measures the rows of whole deployments through Ledger.Append, 1,000 in a transaction: 5,000 hosts in
+// one stage, four deployments. Claims, facts and the consequences of the facts are in it, so also the rows that tell
+// where each revision is and what runs on each host. A bare insert of as many rows takes turns with it.
 func appendPasses(ctx context.Context, o Options) ([]Result, error) {
 	ours := Result{Bench: "append", Subject: "waybill, whole deployments to 5,000 hosts, batch 1000", Driver: o.Driver, Unit: "entries/s"}
 	bare := Result{Bench: "append", Subject: "bare insert beside it, batch 1000", Driver: o.Driver, Unit: "rows/s"}

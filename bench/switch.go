@@ -80,7 +80,7 @@ type clients struct {
 	mu            sync.Mutex
 	asked, failed int
 	last          error
-	answered      time.Time // when the latest request that was answered was sent
+	answered      time.Time // time at which the latest answered request was sent
 	longest       time.Duration
 }
 

@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// serve answers until a signal asks it to stop, then finishes the requests that are under way.
+// serve answers until a signal asks it to stop, then finishes the requests that are in progress.
 func serve(address string, who identity) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

@@ -1,6 +1,5 @@
-// Package action decides what becomes of an action: its state machine, when it
-// is tried again, and when it is given up. It has no clock and does no I/O;
-// the queue stores what is decided here and package conductor does the work.
+// Package action decides the outcome of an action: its state machine, when it is tried again, and when it is given
+// up. It has no clock and does no I/O; the queue stores what is decided here and package conductor does the work.
 //
 // An action is one side effect on the outside world. The row itself never
 // changes; a Thread is the current state of a live action, and Events are its history.
@@ -14,7 +13,7 @@ import (
 	"time"
 )
 
-// Delivery says what may happen when it is unknown whether an attempt took effect.
+// Delivery sets the reaction when it is unknown whether an attempt took effect.
 type Delivery string
 
 // The delivery modes.
@@ -27,16 +26,16 @@ const (
 type Action struct {
 	ID         ID              `json:"id"`
 	Kind       string          `json:"kind"`              // job, callback, step, build, …
-	Name       string          `json:"name"`              // for people, such as "host-deployed prod/east/elm"; of a job its process
-	Version    int             `json:"version,omitempty"` // of a job: its process's version when it was asked for
+	Name       string          `json:"name"`              // name for people, such as "host-deployed prod/east/elm"; of a job its process
+	Version    int             `json:"version,omitempty"` // in a job: version of its process at the time of the request
 	Handler    string          `json:"handler"`           // the handler that does it
 	Lane       string          `json:"lane"`              // handler, or handler "/" target: the unit of order and limits
 	Priority   *int            `json:"priority"`          // 0..1000, lower goes first; nil in Enqueue means DefaultPriority; a stored one has it
 	UniqueKey  string          `json:"uniqueKey"`         // unique among live actions; "" has none
-	CacheKey   ID              `json:"cacheKey,omitzero"` // of a job: the payload cache's, a UUID version 5
-	ParentID   ID              `json:"parentId,omitzero"` // the action that asked for this one
+	CacheKey   ID              `json:"cacheKey,omitzero"` // in a job: key in the payload cache, a UUID version 5
+	ParentID   ID              `json:"parentId,omitzero"` // action that requested this one
 	RetryOf    ID              `json:"retryOf,omitzero"`  // the ended action that this one repeats
-	Width      int             `json:"-"`                 // of a chained job: the product, over its chain, of how many jobs started together; 0 means 1
+	Width      int             `json:"-"`                 // in a chained job: the product, over its chain, of the numbers of jobs that started together; 0 means 1
 	Parameters json.RawMessage `json:"parameters,omitempty"`
 	// ParametersRef is the blob key of parameters that are too big for the row; Parameters is empty
 	// then.
@@ -48,7 +47,7 @@ type Action struct {
 	CreatedAt     time.Time   `json:"createdAt,omitzero"`   // the id's own time
 	Trace         string      `json:"trace,omitempty"`      // W3C traceparent of the request that enqueued it
 	Subscriber    *Subscriber `json:"subscriber,omitempty"` // the receiver of its progress and end
-	Answer        *Answer     `json:"answer,omitempty"`     // of a job: how its request wants what it makes; nil: raw, all of it
+	Answer        *Answer     `json:"answer,omitempty"`     // in a job: requested form of its results; nil: raw, all of it
 	Step          *StepRef    `json:"step,omitempty"`       // set for a deployment's step, and only then
 }
 
@@ -101,7 +100,7 @@ func (s StepRef) UniqueKey(deployment string) string {
 // their owner may end the attempt. Spent and Attempt differ because many claims spend nothing.
 type Thread struct {
 	Status    Status    `json:"status"`
-	Seq       int       `json:"seq"`       // of its last event; 0 is the action row itself
+	Seq       int       `json:"seq"`       // number of its last event; 0 is the action row itself
 	Attempt   int       `json:"attempt"`   // claims so far; never goes back; the fence
 	Spent     int       `json:"spent"`     // attempts that count against Policy.Retries
 	Lost      int       `json:"lost"`      // leases lost
@@ -109,11 +108,11 @@ type Thread struct {
 	RunAt     time.Time `json:"runAt"`     // not before
 	ClaimedBy ID        `json:"claimedBy,omitzero"`
 	Lease     time.Time `json:"lease,omitzero"`     // the running attempt's hard end
-	StartedAt time.Time `json:"startedAt,omitzero"` // when it was RUNNING first
-	CancelAt  time.Time `json:"cancelAt,omitzero"`  // when a cancel was requested
+	StartedAt time.Time `json:"startedAt,omitzero"` // time at which it was RUNNING first
+	CancelAt  time.Time `json:"cancelAt,omitzero"`  // time of the request to cancel
 	Draining  bool      `json:"draining,omitempty"` // the running attempt may end, none follows
 	Deadline  time.Time `json:"deadline,omitzero"`  // TIMED_OUT from here on; zero: never
-	Progress  int       `json:"progress,omitempty"` // of handed-off work, per cent; 0: unknown
+	Progress  int       `json:"progress,omitempty"` // progress of handed-off work, per cent; 0: unknown
 }
 
 // Idle reports whether the action waits for a claim, now or later.
@@ -132,7 +131,7 @@ type Event struct {
 	Source   string    `json:"source"`          // the reporter: an instance's name, "api", a rescuer
 	Until    time.Time `json:"until,omitzero"`  // BACKOFF: not before
 	Code     string    `json:"code,omitempty"`  // a word for programs, such as lease_lost
-	Error    string    `json:"error,omitempty"` // for people, at most MaxError bytes
+	Error    string    `json:"error,omitempty"` // text for people, at most MaxError bytes
 	Ref      string    `json:"ref,omitempty"`   // where the work is, or its evidence
 }
 

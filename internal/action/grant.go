@@ -13,9 +13,9 @@ type Ask struct {
 	SlotAsk
 }
 
-// Within returns the ask, reduced to a report if its handler has no slot left for the asker. full
-// has the keys of such handlers. Otherwise two instances could deadlock, one with the slots of a
-// lane and the other with those of its handler.
+// Within returns the ask, reduced to a report if its handler has no slot left for the caller. full has the keys of
+// such handlers. Otherwise two instances could deadlock, one with the slots of a lane and the other with those of its
+// handler.
 func (a Ask) Within(full map[string]bool) Ask {
 	if key := HandlerKey(HandlerOf(a.Key)); a.Key != key && full[key] {
 		a.Tokens, a.Want = 0, 0

@@ -46,14 +46,14 @@ type Input struct {
 	Source   string    // the reporter, for the event
 	Who      string    // LoseLease, OverrunAttempt, OverrunClaim: the name of the process that had the claim
 	Progress int       // Began: per cent; 0: unknown
-	At       time.Time // Began, Ended by an observer: what its source's clock said, for the event; zero: now
+	At       time.Time // Began, Ended by an observer: time by its source's clock, for the event; zero: now
 }
 
 // Transition is the result of an input: the thread from now on, and the event that records it.
 type Transition struct {
 	Thread    Thread
 	Event     *Event          // nil: the status is the same, and the history gets no event
-	Output    json.RawMessage // of a successful end
+	Output    json.RawMessage // output of a successful end
 	OutputRef string          // its blob key, when it is too big for the row
 }
 

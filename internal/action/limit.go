@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Limits bounds what may run of a handler, over all instances. The zero value limits nothing.
+// Limits bounds the attempts of a handler, over all instances. The zero value limits nothing.
 type Limits struct {
 	Lane    Limit // in each of its lanes
 	Handler Limit // in all its lanes together; Slots alone counts
@@ -23,14 +23,14 @@ type Limit struct {
 // The figures of the adaptive bucket.
 const (
 	Window       = 10 * time.Second // over which results are judged, where nothing else is configured
-	MaxPause     = time.Hour        // longest pause that a target may ask for
+	MaxPause     = time.Hour        // longest pause that a target may request
 	earlyAfter   = time.Second      // a window is judged from here on …
 	earlyBad     = 10               // … when so many results are bad
 	staleWindows = 10               // windows without a result after which the learned rate no longer counts
-	badShare     = 0.5              // of a window's results, from where on the lane is slowed
+	badShare     = 0.5              // share of a window's results from which the lane is slowed
 	goodShare    = 0.1              // up to which it is sped up
 	floorPart    = 64               // the floor is this part of the full rate
-	peakDecay    = 0.9              // of a rate that was only observed, per window
+	peakDecay    = 0.9              // factor per window for the peak of a rate that was only observed
 	minPeak      = 1                // attempts a second
 )
 
@@ -50,7 +50,7 @@ type Bucket struct {
 	SlowedAt   time.Time `json:"slowedAt,omitzero"`
 	Tokens     float64   `json:"tokens"`
 	RefilledAt time.Time `json:"refilledAt,omitzero"` // Tokens are as of then; zero: the bucket is new
-	WindowAt   time.Time `json:"windowAt,omitzero"`   // when the window under way began, or the quiet time since the last one
+	WindowAt   time.Time `json:"windowAt,omitzero"`   // beginning of the current window, or of the quiet time since the last one
 	OK         int       `json:"ok"`                  // results in the window
 	Bad        int       `json:"bad"`
 	Peak       float64   `json:"peak,omitempty"` // results a second, the best of late
@@ -60,11 +60,10 @@ type Bucket struct {
 	Reason     string    `json:"reason,omitempty"` // why it is slowed, paused or disabled
 }
 
-// ByTarget is the PausedBy of a pause that the target asked for with a time (Retry-After).
+// ByTarget is the PausedBy of a pause that the target requested with a time (Retry-After).
 const ByTarget = "target"
 
-// With returns the bucket with a configuration. What it learned of the target stays, cut to the new
-// limits.
+// With returns the bucket with a configuration. Its knowledge of the target stays, cut to the new limits.
 func (b Bucket) With(l Limit, now time.Time) Bucket {
 	b.Configured, b.Burst, b.Slots, b.Window = max(l.Rate, 0), max(l.Burst, 0), max(l.Slots, 0), Duration(l.Window)
 	if b.Window <= 0 {
@@ -112,7 +111,7 @@ func (b Bucket) Rate() float64 {
 // HalfOpen reports whether the lane is at its floor: one attempt runs at a time.
 func (b Bucket) HalfOpen() bool { return b.Slowed > 0 && b.Slowed <= b.Probe() }
 
-// Paused reports whether a pause withholds tokens now. It may end by itself.
+// Paused reports whether a pause withholds tokens now. It may end on its own.
 func (b Bucket) Paused(now time.Time) bool {
 	return b.PausedBy != "" && (b.PauseUntil.IsZero() || now.Before(b.PauseUntil))
 }
@@ -178,7 +177,7 @@ func (b Bucket) At(now time.Time) Bucket {
 		b.PausedBy, b.WindowAt = "", later(b.WindowAt, b.PauseUntil)
 		b.PauseUntil = time.Time{}
 	}
-	// A rate that was learned long ago says nothing about the target now.
+	// A rate that was learned long ago proves nothing about the target now.
 	if b.PausedBy == "" && b.OK+b.Bad == 0 && now.Sub(b.WindowAt) >= staleWindows*b.window() {
 		b = b.recover()
 	}
@@ -340,8 +339,8 @@ func (b Bucket) unexplained() Bucket {
 	return b
 }
 
-// Reset forgets what the lane learned of the target: the rate, the window, its pause. A person's
-// pause and a disabled lane remain.
+// Reset forgets the lane's knowledge of the target: the rate, the window, its pause. A person's pause and a disabled
+// lane remain.
 func (b Bucket) Reset(now time.Time) Bucket {
 	b = b.At(now)
 	b.OK, b.Bad, b.WindowAt = 0, 0, now

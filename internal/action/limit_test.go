@@ -157,8 +157,8 @@ func (p *player) state() string {
 	return s
 }
 
-// TestTokensIssuedAreBounded: whatever instances ask, report, give back or lose, no span of time
-// sees more than r·t + B.
+// TestTokensIssuedAreBounded: whatever instances request, report, give back or lose, no span of time sees more than
+// r·t + B.
 func TestTokensIssuedAreBounded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -191,7 +191,7 @@ func TestTokensIssuedAreBounded(t *testing.T) {
 				b = b.Observe(action.Results{Bad: 1, Pause: now.Add(time.Duration(rapid.IntRange(1, 100).Draw(t, "pause")) * time.Second)}, now)
 			case 4:
 				b = b.Reset(now).Resume(now).Enable()
-			default: // it uses some, gives the rest back, and asks for more
+			default: // it uses some, gives the rest back, and requests more
 				unused := rapid.IntRange(0, held[i]).Draw(t, "unused")
 				b = b.With(limit, now).Return(unused)
 				b, held[i] = b.Take(rapid.IntRange(0, 1000).Draw(t, "want"), now)
@@ -210,8 +210,7 @@ func TestTokensIssuedAreBounded(t *testing.T) {
 	})
 }
 
-// TestSlotsHeldAreBounded: whatever instances ask, answers that they lose and crashes, no more than
-// C run.
+// TestSlotsHeldAreBounded: whatever instances request, answers that they lose and crashes, no more than C run.
 func TestSlotsHeldAreBounded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -259,8 +258,7 @@ func TestSlotsHeldAreBounded(t *testing.T) {
 	})
 }
 
-// TestSlotsAreAllLeased checks that a lone instance gets all slots within a few asks, and that two
-// share evenly.
+// TestSlotsAreAllLeased checks that a lone instance gets all slots within a few requests, and that two share evenly.
 func TestSlotsAreAllLeased(t *testing.T) {
 	t.Parallel()
 	for _, capacity := range []int{1, 2, 7, 40, 100} {
@@ -272,7 +270,7 @@ func TestSlotsAreAllLeased(t *testing.T) {
 			t.Errorf("alone it has %d of %d", one, capacity)
 		}
 		two := 0
-		for range 6 { // each asks, and attempts end in between
+		for range 6 { // each requests slots, and attempts end in between
 			two, _ = action.SlotPool{Capacity: capacity, Live: 2, Had: two, Others: one, Wanted: true}.Share(action.SlotAsk{Held: two, Want: 1000})
 			one, _ = action.SlotPool{Capacity: capacity, Live: 2, Had: one, Others: two, Wanted: true}.Share(action.SlotAsk{Held: one, Want: 1000})
 		}

@@ -20,9 +20,8 @@ const StopLease = time.Minute
 // too.
 const LeaseGrace = 10 * time.Second
 
-// Next decides what an input does to a live action. It never changes its
-// arguments. An input that the table refuses is an error with the code
-// terminal, not_ready, stale_claim, illegal_transition or backoff_without_time.
+// Next decides the effect of an input on a live action. It never changes its arguments. An input that the table
+// refuses is an error with the code terminal, not_ready, stale_claim, illegal_transition or backoff_without_time.
 func Next(a Action, t Thread, in Input, now time.Time) (Transition, error) {
 	m := move{action: a, thread: t, in: in, now: now}
 	if !t.Status.Live() {
@@ -140,8 +139,8 @@ func (m move) ended() (Transition, error) {
 	return Transition{}, fault.New(fault.IllegalTransition, "action %s: its handler returned no outcome", m.action.ID)
 }
 
-// mayEnd returns an error for an end that the sender may not report. An owner needs its claim, and
-// an observer cannot ask for a retry of work that was not handed off.
+// mayEnd returns an error for an end that the sender may not report. An owner needs its claim, and an observer cannot
+// request a retry of work that was not handed off.
 func (m move) mayEnd() error {
 	status, kind := m.thread.Status, m.in.Outcome.Kind
 	if m.in.Owner && !m.claimed() {
@@ -170,8 +169,8 @@ func (m move) failed() (Transition, error) {
 	return m.end(Failed, o)
 }
 
-// stop applies the end of an attempt that was stopped. What an observer reports as stopped has
-// ended for certain; an owner may have handed the work off.
+// stop applies the end of an attempt that was stopped. Work that an observer reports as stopped has certainly ended;
+// an owner may have handed the work off.
 func (m move) stop() (Transition, error) {
 	if !m.in.Owner {
 		return m.endStopped(m.in.Outcome)
@@ -179,8 +178,8 @@ func (m move) stop() (Transition, error) {
 	return m.halt(m.thread, m.in.Outcome)
 }
 
-// halt ends an action that was asked to stop. Work that may have been handed off meanwhile counts
-// as handed off and is stopped first, because it may be running elsewhere.
+// halt ends an action that was asked to stop. Work that may have been handed off in the meantime counts as handed off
+// and is stopped first, because it may be running elsewhere.
 func (m move) halt(t Thread, o Outcome) (Transition, error) {
 	if !m.handOffPending() {
 		m.thread = t
@@ -262,8 +261,8 @@ func unknown(o Outcome) Outcome {
 	return o
 }
 
-// postpone waits without spending an attempt: the handler asked to be called later, the target
-// refuses work, or the process is shutting down.
+// postpone waits without spending an attempt: the handler requests a later call, the target refuses work, or the
+// process is shutting down.
 func (m move) postpone() (Transition, error) {
 	o, t := m.in.Outcome, m.thread
 	if m.mayNotRetry() {
@@ -356,8 +355,8 @@ func (m move) deadline() (Transition, error) {
 	return Transition{Thread: m.withStopRequest()}, nil
 }
 
-// late returns the outcome of an action that its deadline ended. Its error names the deadline and what the last attempt
-// reported, since a time that has passed explains nothing.
+// late returns the outcome of an action that its deadline ended. Its error names the deadline and the last attempt's
+// report, since a time that has passed explains nothing.
 func (m move) late(o Outcome) Outcome {
 	last := o.Error
 	o.Code, o.Error = CodeDeadline, fmt.Sprintf("not done within its deadline of %s", time.Duration(m.action.Policy.Deadline))

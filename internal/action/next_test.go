@@ -43,9 +43,9 @@ func outcome(kind action.OutcomeKind) action.Outcome {
 	return o
 }
 
-// TestTransitions plays testdata/transitions.txt: every input to threads of every kind. A line that
-// begins with a colon says what was asked of the threads before; a cell is the status after the
-// input, what else it did when nothing is written to the history, or the code of the refusal.
+// TestTransitions plays testdata/transitions.txt: every input to threads of every kind. A line that begins with a
+// colon gives the earlier requests to the threads; a cell is the status after the input, what else it did when
+// nothing is written to the history, or the code of the refusal.
 func TestTransitions(t *testing.T) {
 	t.Parallel()
 	const file = "testdata/transitions.txt"
@@ -74,7 +74,7 @@ func TestTransitions(t *testing.T) {
 	goldentest.Compare(t, file, got.String())
 }
 
-// kinds returns the kinds of live threads; a star is a claim. What is QUEUED or RUNNING without one was
+// kinds returns the kinds of live threads; a star is a claim. A thread that is QUEUED or RUNNING without one was
 // handed off.
 func kinds() []string {
 	return []string{"PENDING", "PENDING*", "QUEUED", "RUNNING*", "RUNNING", "BACKOFF", "BACKOFF*"}
@@ -88,7 +88,7 @@ func row(name string, cells []string) string {
 	return strings.TrimRight(line, " ")
 }
 
-// cell returns what an input does to a thread of a kind.
+// cell returns the effect of an input on a thread of a kind.
 func cell(t *testing.T, kind, asked, word string) string {
 	t.Helper()
 	name, claimed := strings.CutSuffix(kind, "*")
@@ -177,7 +177,7 @@ func run(a action.Action, th action.Thread, in action.Input) string {
 	return next.Thread.Status.String()
 }
 
-// silent says what changed without an event.
+// silent reports what changed without an event.
 func silent(was, is action.Thread) string {
 	switch {
 	case was.ClaimedBy != is.ClaimedBy:
@@ -371,7 +371,8 @@ func TestNothingFollowsADrainedOrCanceledAttempt(t *testing.T) {
 	}
 }
 
-// TestAnEndByTheDeadlineNamesItAndTheLastError: of what waits, of what was asked to stop, and of what its owner ended first.
+// TestAnEndByTheDeadlineNamesItAndTheLastError: of waiting actions, of those asked to stop, and of those that their
+// owner ended first.
 func TestAnEndByTheDeadlineNamesItAndTheLastError(t *testing.T) {
 	t.Parallel()
 	a := plain()

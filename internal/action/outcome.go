@@ -36,7 +36,7 @@ func (k OutcomeKind) String() string {
 type Outcome struct {
 	Kind   OutcomeKind     `json:"kind"`
 	Code   string          `json:"code,omitempty"`  // a word for programs
-	Error  string          `json:"error,omitempty"` // for people: what failed, and what to do
+	Error  string          `json:"error,omitempty"` // text for people: the failure, and its remedy
 	At     time.Time       `json:"at,omitzero"`     // Retry, Throttle: not before; RetryAfter: then
 	Output json.RawMessage `json:"output,omitempty"`
 	// OutputRef is the blob key of an output that is too big for the row. A handler that has the
@@ -58,12 +58,12 @@ type Outcome struct {
 type Policy struct {
 	Retries        int        `json:"retries"`            // after the first attempt
 	Initial        Duration   `json:"initial"`            // before the first retry
-	Factor         float64    `json:"factor"`             // of each further one; 1: constant
+	Factor         float64    `json:"factor"`             // factor of each further delay; 1: constant
 	Max            Duration   `json:"max"`                // longest back-off
 	Jitter         float64    `json:"jitter"`             // ± this part of the back-off
 	Schedule       []Duration `json:"schedule,omitempty"` // instead of Initial, Factor, Max
-	AttemptTimeout Duration   `json:"attemptTimeout"`     // of one attempt; 0: none
-	Deadline       Duration   `json:"deadline"`           // of the whole action, from enqueue; 0: never
+	AttemptTimeout Duration   `json:"attemptTimeout"`     // bounds one attempt; 0: no bound
+	Deadline       Duration   `json:"deadline"`           // bounds the whole action, from enqueue; 0: never
 }
 
 // Duration is a time.Duration that reads as "1m30s" in JSON.

@@ -87,7 +87,7 @@ func (a *Approval) counts(who Person, authors Authors) bool {
 	return a.allows(who) && (a.Self || who.Name != authors.Registrant && !authors.Uploaders[who.Name])
 }
 
-// partOf returns what an author has done for the revision.
+// partOf returns an author's part in the revision.
 func (a Authors) partOf(person string) string {
 	if person == a.Registrant {
 		return "registered"

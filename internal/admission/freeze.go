@@ -16,7 +16,7 @@ type Freeze struct {
 	Until  time.Time `json:"until,omitzero"` // zero: until a person thaws the pipeline
 }
 
-// InForce reports whether there is a freeze that has not ended by itself.
+// InForce reports whether there is a freeze that has not ended on its own.
 func (f *Freeze) InForce(now time.Time) bool {
 	return f != nil && (f.Until.IsZero() || now.Before(f.Until))
 }

@@ -18,7 +18,7 @@ type Window struct {
 	Kind     cron.Kind       `json:"kind"`
 	Schedule string          `json:"schedule"` // its starts, in the five fields of cron
 	Duration action.Duration `json:"duration"`
-	Timezone string          `json:"timezone"` // of Schedule, by its name in the IANA database
+	Timezone string          `json:"timezone"` // time zone of Schedule, by its name in the IANA database
 	Reason   string          `json:"reason,omitempty"`
 }
 
@@ -90,8 +90,8 @@ func searched(length time.Duration) string {
 	return fmt.Sprintf("%d days", int(length.Hours()/24))
 }
 
-// clockText returns a later moment in a time zone, such as "Mon 09:00 Europe/Stockholm". It has the
-// date where the day of the week says too little.
+// clockText returns a later moment in a time zone, such as "Mon 09:00 Europe/Stockholm". It has the date where the
+// day of the week is ambiguous.
 func clockText(at, now time.Time, zone *time.Location) string {
 	form := "Mon 15:04 "
 	switch local := at.In(zone); {

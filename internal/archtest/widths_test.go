@@ -29,7 +29,7 @@ var wide = map[string]struct {
 	"internal/queue.CacheRows":               {7, "rows of the payload cache"},
 	"internal/journal.Rows":                  {32, "rows of the deployment log and its roll-ups"},
 	"internal/builds.Rows":                   {27, "rows of builds, steps, events, logs, artifacts and test results"},
-	"internal/service/buildview.Reader":       {6, "all of a build that is read: in a folder of results, or in the database"},
+	"internal/service/buildview.Reader":      {6, "all of a build that is read: in a folder of results, or in the database"},
 	"internal/token.Rows":                    {7, "rows of tokens and sessions"},
 	"internal/ledger.Driver":                 {18, "a database for the whole log: the five drivers above put together"},
 	"internal/caboose.Ledger":                {10, "one loop reads and records what workflows and executions do"},

@@ -1,10 +1,10 @@
-// Package argo names the resources of Argo Workflows and what Waybill's workflows carry, and reads
-// and writes the status of their nodes.
+// Package argo names the resources of Argo Workflows and the metadata of Waybill's workflows, and reads and writes
+// the status of their nodes.
 package argo
 
 import "k8s.io/apimachinery/pkg/runtime/schema"
 
-// What workflows that Waybill created carry.
+// Metadata of workflows that Waybill created.
 const (
 	Finalizer   = "waybill.dev/archive" // kept until the workflow is archived and its end is recorded
 	LabelAction = "waybill.dev/action"  // the action's id, which is the workflow's name too

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// maxNodes bounds what compressed node status may unpack to, in bytes.
+// maxNodes bounds the unpacked size of compressed node status, in bytes.
 const maxNodes = 64 << 20
 
 // Nodes returns the status of a workflow's nodes by their ids, unpacked when Argo packed it; none

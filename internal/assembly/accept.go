@@ -20,10 +20,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/git"
 )
 
-// What is in a home decides where commands connect, which hosts they believe, and what a process that serves runs. A home that was found
-// beside a project may have come with it: by a clone, a checkout of another branch, or an archive. So a home that was found counts only if
-// Waybill made it on this machine, or the user has accepted it, which is noted outside of it: in a file of this account whose name is
-// a digest of the machine's id and the home's. Of a home that is noted, files that git tracks count only with the content that was accepted.
+// The content of a home decides where commands connect, which hosts they believe, and the work of a serving process.
+// A home that was found beside a project may have come with it: by a clone, a checkout of another branch, or an
+// archive. So a home that was found counts only if Waybill made it on this machine, or the user has accepted it,
+// which is noted outside of it: in a file of this account whose name is a digest of the machine's id and the home's.
+// Of a home that is noted, files that git tracks count only with the content that was accepted.
 
 // sharedFiles returns the files of a home that people write, and may share by git. Everything else there is only Waybill's to write.
 func sharedFiles() []string { return []string{configFile, "known_hosts", ignoreFile} }

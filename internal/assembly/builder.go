@@ -75,8 +75,8 @@ func readBuilderKeys(path string) (build.BuilderKeys, error) {
 	return keys, nil
 }
 
-// program returns the argv of this program, to which a command that runs a build is appended. A build reads what its tools are from the
-// same configuration.
+// program returns the argv of this program, to which a command that runs a build is appended. A build reads its tools
+// from the same configuration.
 func (s *Session) program() ([]string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *Session) provisioner(ctx context.Context, o RoleOptions) (role lifecycl
 // backend is the place where a provisioner runs workers, and its work beside requests.
 type backend struct {
 	provisioner.Backend
-	name  string // for metrics
+	name  string // name in metrics
 	run   func(ctx context.Context) error
 	close func() error
 }

@@ -65,7 +65,7 @@ func (s *Session) needProvisioner(role string) (*provisionerv1.Client, error) {
 	return client, nil
 }
 
-// workers returns what the handler of builds needs to run those of the database.
+// workers returns the means of the handler of builds to run those of the database.
 func (s *Session) workers(log *slog.Logger) (*handler.Workers, error) {
 	w := &handler.Workers{Builds: s.Ledger.Builds, Instance: s.Live.Now().Builder.Instance, Now: s.Ledger.Now, Project: s.project,
 		ProjectOf: func(id string) string { return s.Live.Now().Builds.ProjectOf(id) },
@@ -189,7 +189,7 @@ func (s *Session) builderRole(ctx context.Context, name string, o RoleOptions) (
 	return s.watchdog(o)
 }
 
-// aggregator makes the role that stores what the workers of builds record.
+// aggregator makes the role that stores the records of builds' workers.
 func (s *Session) aggregator(o RoleOptions) (role lifecycle.Role, err error) {
 	client, err := s.needProvisioner(RoleAggregator)
 	if err != nil {
@@ -247,10 +247,11 @@ type listedWorkers struct {
 	instance string
 	builds   *builds.Builds
 	share    share
-	cluster  func() (*kube.Cluster, error) // of workers that are pods
+	cluster  func() (*kube.Cluster, error) // cluster of workers that are pods
 }
 
-// Workers lists the workers of this instance's builds that are this process's share, with the tokens that they ask for.
+// Workers lists the workers of this instance's builds that are this process's share, with the tokens that they
+// request.
 func (l listedWorkers) Workers(ctx context.Context) ([]aggregator.Worker, error) {
 	list, err := l.client.List(ctx, provisionerv1.Filter{Instance: l.instance})
 	if err != nil {
@@ -281,7 +282,7 @@ func (l listedWorkers) Workers(ctx context.Context) ([]aggregator.Worker, error)
 	for _, w := range list.Workers {
 		key, known := l.keys.Numbered(w.Key)
 		nonce := nonces[w.BuildID]
-		if !known || nonce == "" { // of a build that was deleted, or of a key that was withdrawn
+		if !known || nonce == "" { // the build was deleted, or its key was withdrawn
 			continue
 		}
 		one := aggregator.Worker{Build: builds.ID(w.BuildID), ID: w.WorkerID, Address: w.Address, Token: key.WorkerToken(w.Instance, w.BuildID, nonce),
@@ -294,14 +295,14 @@ func (l listedWorkers) Workers(ctx context.Context) ([]aggregator.Worker, error)
 	return workers, nil
 }
 
-// What is read of the log of a pod that has ended.
+// Bounds of reading the log of an ended pod.
 const (
 	lastLines = 100
 	lastBytes = 7 << 10 // an event has room for some more
 )
 
-// reach sets how a worker that is a pod is reached: through its cluster. What is wrong with its address or with the cluster is an error of the
-// connection, which is tried again, and hides no other worker.
+// reach sets how a worker that is a pod is reached: through its cluster. A fault of its address or of the cluster is
+// an error of the connection, which is tried again, and hides no other worker.
 func (l listedWorkers) reach(w *aggregator.Worker) {
 	pod, err := kube.ParsePodAddress(w.Address)
 	if err != nil {

@@ -47,7 +47,8 @@ type Restored struct {
 	Kept string `json:"kept,omitempty"` // the old log; "" if there was none
 }
 
-// Restore replaces the embedded log by a backup and keeps the old log beside it. No process may run roles meanwhile.
+// Restore replaces the embedded log by a backup and keeps the old log beside it. No process may run roles in the
+// meantime.
 func (p Place) Restore(ctx context.Context, backup string) (Restored, error) {
 	s, err := p.fileLog("restore", "pg_restore --clean --if-exists --dbname=URL FILE")
 	if err != nil {

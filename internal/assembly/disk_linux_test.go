@@ -17,7 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/operation"
 )
 
-// TestAHomeOnAReadOnlyDiskIsRead: what writes says what is wrong, and with which folder.
+// TestAHomeOnAReadOnlyDiskIsRead: a writer reports the fault and the folder.
 func TestAHomeOnAReadOnlyDiskIsRead(t *testing.T) {
 	if !childtest.AsRoot(t) {
 		return

@@ -1,8 +1,8 @@
-// Package assembly puts a running Waybill together: it finds and opens the log, builds the components over it, and rebuilds
-// what a changed server.yaml changes. It is the only package that knows which driver is used.
+// Package assembly puts a running Waybill together: it finds and opens the log, builds the components over it, and
+// rebuilds the parts that a changed server.yaml changes. It is the only package that knows which driver is used.
 //
-// The files, in the order in which a process goes through them: Place finds the log (place, home, trust), Open opens it with
-// its Service (open, drivers), Roles builds the components (wire, handlers), and
-// reloading keeps them up to date (reload). Beside these: what commands ask for (operations), backup and restore (copy), and
-// `pipeline stop` (stop).
+// The files, in the order in which a process goes through them: Place finds the log (place, home, trust), Open opens
+// it with its Service (open, drivers), Roles builds the components (wire, handlers), and reloading keeps them up to
+// date (reload). Beside these: the operations of commands (operations), backup and restore (copy), and `pipeline
+// stop` (stop).
 package assembly

@@ -32,7 +32,7 @@ func (s *Session) openDriver(ctx context.Context, m Mode) (ledger.Driver, error)
 	return sqlite.Open(ctx, s.URL)
 }
 
-// keeper is a ledger whose maintenance also deletes what is older than the retention.
+// keeper is a ledger whose maintenance also deletes entries older than the retention.
 type keeper struct {
 	*ledger.Ledger
 	blobs     blob.Store
@@ -40,7 +40,7 @@ type keeper struct {
 	logs      time.Duration // retention of what builds have left; 0: it is kept
 }
 
-// Maintain creates the partitions of the next weeks, and deletes what is too old.
+// Maintain creates the partitions of the next weeks, and deletes those that are too old.
 func (k keeper) Maintain(ctx context.Context) error {
 	if err := k.Ledger.Maintain(ctx); err != nil {
 		return err

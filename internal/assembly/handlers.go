@@ -42,12 +42,13 @@ type duties struct {
 	observes bool                         // it has the role caboose, for the workflows of all handlers
 }
 
-// concern reports whether the instance has to set up a handler. What other handlers need may be missing on this machine.
+// concern reports whether the instance has to set up a handler. The needs of other handlers may be missing on this
+// machine.
 func (d duties) concern(h config.Handler, serving config.Conductor) bool {
 	return d.builtIn != nil && serving.Serves(h.Name) || d.observes && (h.Type == config.TypeArgo || h.Type == config.TypeCirrus)
 }
 
-// buildHandlers builds what the roles need of a configuration.
+// buildHandlers builds the parts of a configuration that the roles need.
 func (s *Session) buildHandlers(ctx context.Context, cfg *config.Config, d duties, log *slog.Logger) (*handlerSet, error) {
 	e := &handlerSet{table: conductor.Table{Handlers: map[string]conductor.Handler{}, Limits: map[string]conductor.Limits{}, Schedules: ticking(cfg.Schedules)},
 		clusters: map[string]*kube.Cluster{}, buckets: map[string]caboose.Bucket{}, cirrus: map[string]caboose.Cirrus{}}
@@ -118,7 +119,7 @@ func (s *Session) orderable() service.Handlers {
 	return table
 }
 
-// prepared returns a function that makes actions of a handler, after its type has checked what no schema says.
+// prepared returns a function that makes actions of a handler, after its type has checked what no schema expresses.
 func prepared(h config.Handler) func(json.RawMessage) (action.Action, error) {
 	check := map[string]func(json.RawMessage) fault.Problems{config.TypeNoop: noop.Check, config.TypeCirrus: cirrus.Check}[h.Type]
 	return func(parameters json.RawMessage) (action.Action, error) {

@@ -28,14 +28,14 @@ const homeIgnore = "*\n!known_hosts\n!server.yaml\n"
 // Home is the folder that holds the embedded log and all that goes with it.
 type Home struct {
 	Dir   string
-	found bool // it was looked for, and not named
+	found bool // it was searched for, and not named
 }
 
 func (h Home) file(name string) string { return filepath.Join(h.Dir, name) }
 
 func (h Home) database() string { return h.file("waybill.db") }
 func (h Home) Token() string    { return h.file("token") }
-func (h Home) address() string  { return h.file("address") } // of the server that runs on it
+func (h Home) address() string  { return h.file("address") } // file with the address of the server that runs on it
 func (h Home) blobs() string    { return h.file("blobs") }
 func (h Home) Builds() string   { return h.file("builds") }
 
@@ -54,7 +54,7 @@ func (p Place) HomeOf(dir string) Home {
 	return Home{filepath.Join(dir, HomeName), true}
 }
 
-// findUpwards looks for a file in dir and the folders above it.
+// findUpwards searches for a file in dir and the folders above it.
 func findUpwards(dir, name string) (path string, ok bool) {
 	for {
 		path := filepath.Join(dir, name)

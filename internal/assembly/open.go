@@ -38,7 +38,7 @@ type Session struct {
 	Processes
 	place   Place
 	Home    Home
-	dir     string // of the project, or where it would be
+	dir     string // folder of the project, existing or not
 	Kind    Kind
 	Ledger  *ledger.Ledger   // nil with --server
 	metrics *obs.Ledger      // of the log; nil with --server
@@ -59,7 +59,7 @@ type Session struct {
 	serves          []func(conductor.Table)                                          // take the new set
 }
 
-// Kind says which processes can do the work of a log.
+// Kind describes the processes that can do the work of a log.
 type Kind uint8
 
 const (
@@ -252,13 +252,13 @@ func (p Place) homeToken(h Home, address string) string {
 	}
 	content, err := file.Read(h.Token(), mostNote)
 	if err != nil {
-		return "" // reading needs none on this machine; a change says what is missing
+		return "" // reading needs none on this machine; a change reports the missing part
 	}
 	return strings.TrimSpace(string(content))
 }
 
-// isOwnServer reports whether an address is where the home's server listens: as it has noted in the home, or as the home's
-// configuration says.
+// isOwnServer reports whether an address is where the home's server listens: as it has noted in the home, or as the
+// home's configuration sets.
 func (p Place) isOwnServer(h Home, address string) bool {
 	asked, err := url.Parse(address)
 	if err != nil {
@@ -280,7 +280,7 @@ func (p Place) isOwnServer(h Home, address string) bool {
 	})
 }
 
-// reaches reports whether a client that asks for one host and port gets to a server that listens on the other one.
+// reaches reports whether a client that requests one host and port gets to a server that listens on the other one.
 func reaches(asked, listens string) bool {
 	if asked == listens {
 		return true
@@ -301,7 +301,7 @@ func (s *Session) IsIdle(ctx context.Context) bool {
 	}
 	processes, err := operation.ListInstances.Call(ctx, s, operation.Nothing{})
 	if err != nil {
-		return false // the command's own question reports it
+		return false // the command's own prompt reports it
 	}
 	works := map[string]bool{}
 	for _, p := range processes {

@@ -21,10 +21,10 @@ type Place struct {
 	Dir         string              // the working directory
 	Environment func(string) string // such as os.Getenv
 	Flags       Flags
-	Log         *slog.Logger // of a process that serves; nil: nothing is logged
-	// Ask asks a person whether to accept a home that may have come from others; nil: no one answers, and it is refused.
+	Log         *slog.Logger // log of a serving process; nil: nothing is logged
+	// Ask prompts a person to accept a home that may have come from others; nil: no one answers, and it is refused.
 	Ask     func(ctx context.Context, question string) bool
-	Version string // of this program, as instances report it
+	Version string // version of this program, as instances report it
 }
 
 // Flags are the flags that name a log.
@@ -79,8 +79,8 @@ func (p Place) ProjectDir(dir string) string {
 	return dir
 }
 
-// Config reads --config, WAYBILL_CONFIG, or the home's server.yaml when it is there, then puts --store over it. source
-// is what the file says; nil if there is none.
+// Config reads --config, WAYBILL_CONFIG, or the home's server.yaml when it is there, then puts --store over it.
+// source is the content of the file; nil if there is none.
 func (p Place) Config(h Home) (cfg config.Config, source []byte, err error) {
 	path, required := p.ConfigPath(h)
 	cfg = config.Default()

@@ -14,7 +14,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// prepare builds what the named roles need of the configuration in force, and arranges that a reload does the same.
+// prepare builds the parts of the configuration in force that the named roles need, and arranges that a reload does
+// the same.
 func (s *Session) prepare(ctx context.Context, o RoleOptions, names []string) error {
 	d := duties{observes: slices.Contains(names, RoleCaboose)}
 	switch {
@@ -46,7 +47,7 @@ func (s *Session) prepare(ctx context.Context, o RoleOptions, names []string) er
 	return nil
 }
 
-// reloading is the role that puts a changed server.yaml in force: within seconds, or at once when asked.
+// reloading is the role that puts a changed server.yaml in force: within seconds, or at once on request.
 func (s *Session) reloading(o RoleOptions) lifecycle.Role {
 	path, _ := s.place.ConfigPath(s.Home)
 	reloader := config.NewReloader(config.ReloadOptions{
@@ -66,7 +67,7 @@ func (s *Session) reloading(o RoleOptions) lifecycle.Role {
 }
 
 // runCaboose observes the workflows of every handler that hands work to a cluster. When the handlers differ after a
-// reload, it starts another caboose, which does what the first one left.
+// reload, it starts another caboose, which does the work that the first one left.
 func (s *Session) runCaboose(ctx context.Context, o RoleOptions, metrics *obs.Caboose) error {
 	for ctx.Err() == nil {
 		cfg := s.Live.Now()
@@ -124,8 +125,8 @@ func watched(cfg *config.Config) (parts struct {
 	return parts
 }
 
-// outdating ends the process once a newer Waybill has migrated the log: what works on it drains. The API alone has nothing
-// to drain; it answers, and /readyz says that it should be replaced.
+// outdating ends the process once a newer Waybill has migrated the log: processes that work on it drain. The API
+// alone has nothing to drain; it answers, and /readyz reports that it should be replaced.
 func (s *Session) outdating() lifecycle.Role {
 	return lifecycle.Role{Name: "schema", Run: func(ctx context.Context) error {
 		select {

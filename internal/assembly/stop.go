@@ -64,7 +64,7 @@ func (s *Session) Stop(ctx context.Context, name string) (Stopped, error) {
 
 // Stopped are the hosts whose services were ended, as stage/group/host.
 type Stopped struct {
-	Hosts []string // of the definition in force
+	Hosts []string // hosts of the definition in force
 	Left  []string // those that it no longer has
 }
 

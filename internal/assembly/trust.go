@@ -11,8 +11,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/file"
 )
 
-// Trust refuses files and folders that belong to neither this user nor root: the owner of a waybill.yaml, a server.yaml or a
-// home has this user's processes run commands. What is not there is trusted. Links are judged by their owner, and by their target's.
+// Trust refuses files and folders that belong to neither this user nor root: the owner of a waybill.yaml, a
+// server.yaml or a home has this user's processes run commands. A missing file is trusted. Links are judged by their
+// owner, and by their target's.
 func (p Place) Trust(paths ...string) error {
 	for _, path := range paths {
 		for _, look := range []func(string) (os.FileInfo, error){os.Lstat, os.Stat} {
@@ -41,8 +42,8 @@ func (p Place) TrustFound(path string) error {
 	return p.Trust(path)
 }
 
-// ReadTrusted reads a file, and at most one byte more than limit. It returns file.ErrForeign when Trust would refuse the file,
-// which it judges by what it has opened: its owner cannot exchange it meanwhile.
+// ReadTrusted reads a file, and at most one byte more than limit. It returns file.ErrForeign when Trust would refuse
+// the file, which it judges by what it has opened: its owner cannot exchange it in the meantime.
 func (p Place) ReadTrusted(path string, limit int64) (data []byte, err error) {
 	link, err := os.Lstat(path)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// watchdog makes the role that looks for builds without workers and workers without builds.
+// watchdog makes the role that searches for builds without workers and workers without builds.
 func (s *Session) watchdog(o RoleOptions) (role lifecycle.Role, err error) {
 	client, err := s.needProvisioner(RoleWatchdog)
 	if err != nil {
@@ -97,8 +97,8 @@ func (w watchedBuilds) observe(ctx context.Context, b *builds.Build, now time.Ti
 	return observed, err
 }
 
-// Decide records what was decided as an event of the build, and deletes the worker. When only the first succeeds, a later look finds
-// the worker of an ended build.
+// Decide records the decision as an event of the build, and deletes the worker. When only the first succeeds, a later
+// look finds the worker of an ended build.
 func (w watchedBuilds) Decide(ctx context.Context, d build.WatchDecision, key string) error {
 	if d.BuildAge > 0 { // the build is known
 		e := builds.Event{Source: builds.Watchdog, EventID: key, Status: d.Status, Reason: string(d.Rule), Message: d.Reason}

@@ -53,11 +53,11 @@ type RoleOptions struct {
 	// MetricsPerPipeline gives metrics that count what pipelines have the label pipeline.
 	MetricsPerPipeline bool
 
-	Listen  string               // of the API; "": the configuration's
-	Shard   build.Shard          // of the workers that the role aggregator follows; zero: the live aggregators share them
+	Listen  string               // address of the API; "": the configuration's
+	Shard   build.Shard          // share of the workers that the role aggregator follows; zero: the live aggregators share them
 	ledger  *obs.Ledger          // its metrics
 	Tracing trace.TracerProvider // where spans go; nil: nowhere
-	Reload  <-chan os.Signal     // asks to have the configuration read at once; nil: only its changes do
+	Reload  <-chan os.Signal     // requests an immediate read of the configuration; nil: only its changes do
 }
 
 // registerer returns where metrics are registered; nil without a registry.
@@ -148,11 +148,11 @@ func (s *Session) Roles(ctx context.Context, o RoleOptions, names ...string) ([]
 	return append(roles, s.presence(o, names)...), nil
 }
 
-// presence makes the role that keeps those of the named roles registered that claim nothing; none if all do. A caboose joins by itself while it
-// has handlers; that it runs is in the report of any instance of the process.
+// presence makes the role that keeps those of the named roles registered that claim nothing; none if all do. A
+// caboose joins on its own while it has handlers; that it runs is in the report of any instance of the process.
 func (s *Session) presence(o RoleOptions, names []string) []lifecycle.Role {
 	claimless := []string{RoleAPI, RoleProvisioner, RoleWatchdog}
-	if s.Kind != shared { // where an aggregator joins by itself, to share the workers
+	if s.Kind != shared { // where an aggregator joins on its own, to share the workers
 		claimless = append(claimless, RoleAggregator)
 	}
 	claimless = slices.DeleteFunc(claimless, func(name string) bool { return !slices.Contains(names, name) })
@@ -176,14 +176,14 @@ func (s *Session) archives(log *slog.Logger) blob.Putter {
 	return nil
 }
 
-// How long the blob store may take to give its id, and how long until it is asked again.
+// How long the blob store may take to give its id, and how long until the next request.
 const (
 	identityWait  = 10 * time.Second
 	identityPause = 30 * time.Second
 )
 
-// reportBlobs reports where this process keeps blobs, so that the status finds processes that cannot read each other's. A
-// store that does not answer is asked again: the process starts without it. It returns when ctx ends.
+// reportBlobs reports where this process keeps blobs, so that the status finds processes that cannot read each
+// other's. A store that does not answer gets a new request: the process starts without it. It returns when ctx ends.
 func (s *Session) reportBlobs(ctx context.Context, log *slog.Logger) error {
 	id, err := s.blobIdentity(ctx)
 	for ; err != nil && ctx.Err() == nil; id, err = s.blobIdentity(ctx) {
@@ -277,7 +277,7 @@ func (s *Session) listen(ctx context.Context, o RoleOptions) (err error) {
 	return s.API.Listen(ctx)
 }
 
-// server makes an HTTP server of this instance; it listens where the configuration says, unless more says otherwise.
+// server makes an HTTP server of this instance; it listens at the configured address, unless more names another.
 func (s *Session) server(o RoleOptions, more server.Options) (*server.Server, error) {
 	token, err := server.HomeToken(s.Home.Token())
 	if err != nil {
@@ -308,7 +308,7 @@ func (s *Session) operationsRole(ctx context.Context, o RoleOptions, names []str
 	return lifecycle.Role{Name: "operations", Run: made.Run}, nil
 }
 
-// serveAPI runs the API, and notes its address in the home meanwhile: commands send the home's token there.
+// serveAPI runs the API, and notes its address in the home in the meantime: commands send the home's token there.
 func (s *Session) serveAPI(ctx context.Context) error {
 	if err := os.WriteFile(s.Home.address(), []byte(s.API.URL()+"\n"), 0o600); err != nil {
 		return fmt.Errorf("note the API's address: %w", err)
@@ -322,7 +322,7 @@ func (s *Session) pages() http.Handler {
 	return ogc.New(ogc.Config{Service: s.service, Pages: web.New(s.service), Version: s.place.Version})
 }
 
-// instance returns what this process is called in the log.
+// instance returns this process's name in the log.
 func (s *Session) instance() queue.Instance {
 	name, err := os.Hostname()
 	if err != nil {

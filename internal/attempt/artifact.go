@@ -89,7 +89,7 @@ func placeOne(ctx context.Context, n build.Needed, repo string) error {
 type keeper struct {
 	root  *os.Root
 	step  string
-	links []string // that lead to no file, of which an archive keeps those to its folders
+	links []string // links that lead to no file; an archive keeps those to its folders
 	sink  build.Sink
 }
 

@@ -51,7 +51,7 @@ func TestCachesGoFromBuildToBuild(t *testing.T) {
 	shelf := buildcache.Open(t.TempDir(), 1<<20).Of("shop")
 	for _, build := range []struct {
 		name   string
-		files  map[string]string // of the workspace
+		files  map[string]string // files of the workspace
 		code   int
 		change map[string]string
 		notes  []string
@@ -158,7 +158,7 @@ func TestCachesAreOnlyOfStepsThatRan(t *testing.T) {
 	}
 }
 
-// TestAReasonOfTheProgramOutweighsCaches: people look for why the step ended.
+// TestAReasonOfTheProgramOutweighsCaches: people search for why the step ended.
 func TestAReasonOfTheProgramOutweighsCaches(t *testing.T) {
 	t.Parallel()
 	var sink kept

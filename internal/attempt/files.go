@@ -22,8 +22,9 @@ type Files struct {
 	tests  *watchedTests
 }
 
-// PrepareFiles puts the artifacts that the step needs and what earlier builds left into the workspace repo, and remembers the files of
-// test results that are there. Without a shelf no caches are used. The caller closes the result.
+// PrepareFiles puts the artifacts that the step needs and the files of earlier builds into the workspace repo, and
+// remembers the files of test results that are there. Without a shelf no caches are used. The caller closes the
+// result.
 func PrepareFiles(ctx context.Context, run build.Run, shelf *buildcache.Shelf, repo string, sink build.Sink) (*Files, error) {
 	f := &Files{run: run, shelf: shelf, repo: repo}
 	if err := placeNeeded(ctx, run.Needed, repo); err != nil {
@@ -56,10 +57,10 @@ func (f *Files) Repo() string { return f.repo }
 // Close releases the workspace.
 func (f *Files) Close() { f.tests.close() }
 
-// Wanted says which files of a workspace are kept.
+// Wanted selects the kept files of a workspace.
 type Wanted struct {
-	Globs []string // of artifacts and test results
-	Parts []string // of caches: see build.CacheRule
+	Globs []string // patterns of artifacts and test results
+	Parts []string // parts of caches: see build.CacheRule
 }
 
 // In reports whether a file or folder, by slash-separated path, is wanted.
@@ -67,7 +68,8 @@ func (w Wanted) In(file string) bool {
 	return slices.ContainsFunc(w.Globs, func(glob string) bool { return build.MatchGlob(glob, file) }) || build.CacheRule{Paths: w.Parts}.In(file)
 }
 
-// Wanted returns what Keep and KeepCopies look for after an attempt that ended with an exit status; ctx is that of the attempt.
+// Wanted returns the patterns that Keep and KeepCopies search for after an attempt that ended with an exit status;
+// ctx is that of the attempt.
 func (f *Files) Wanted(ctx context.Context, exit build.Exit) (wanted Wanted) {
 	if f.again(ctx, exit) {
 		return wanted
@@ -90,8 +92,8 @@ func (f *Files) again(ctx context.Context, exit build.Exit) bool {
 	return again
 }
 
-// Keep keeps caches, artifacts and test results of the workspace, when no other attempt follows; ctx is that of the attempt, after whose
-// end files are kept too. It returns the exit, which also says what became of the caches.
+// Keep keeps caches, artifacts and test results of the workspace, when no other attempt follows; ctx is that of the
+// attempt, after whose end files are kept too. It returns the exit, which also describes the caches.
 func (f *Files) Keep(ctx context.Context, exit build.Exit, sink build.Sink) (build.Exit, error) {
 	if f.again(ctx, exit) {
 		return exit, nil
@@ -99,7 +101,7 @@ func (f *Files) Keep(ctx context.Context, exit build.Exit, sink build.Sink) (bui
 	return f.keep(ctx, exit, f.repo, sink)
 }
 
-// Copies says where copies of the files of an attempt are.
+// Copies returns the places of the copies of an attempt's files.
 type Copies struct {
 	Repo   string // those of artifacts and test results
 	Caches string // those of caches

@@ -24,13 +24,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/buildcache"
 )
 
-// kept is a sink that records what it is given as lines.
+// kept is a sink that records its input as lines.
 type kept struct {
 	build.Sink
 
 	notes, artifacts, tests []string
-	broken                  error // of every call, if not nil
-	testsBroken             error // of Tests
+	broken                  error // error of every call, if not nil
+	testsBroken             error // error of Tests
 }
 
 func (k *kept) Note(text string) error {
@@ -123,7 +123,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// prepare puts into a workspace what a run wants.
+// prepare prepares a workspace for a run.
 func prepare(t *testing.T, run build.Run, shelf *buildcache.Shelf, repo string, sink build.Sink) *attempt.Files {
 	t.Helper()
 	files, err := attempt.PrepareFiles(t.Context(), run, shelf, repo, sink)
@@ -259,7 +259,7 @@ func TestAStepWithoutItsTestResultsHasFailed(t *testing.T) {
 	}
 }
 
-// TestFilesAreKeptOfAStepThatWasStopped: its context has ended, and what it left explains why.
+// TestFilesAreKeptOfAStepThatWasStopped: its context has ended, and its files explain why.
 func TestFilesAreKeptOfAStepThatWasStopped(t *testing.T) {
 	t.Parallel()
 	var sink kept
@@ -275,7 +275,7 @@ func TestFilesAreKeptOfAStepThatWasStopped(t *testing.T) {
 	}
 }
 
-// TestOnlyTheLastAttemptIsKept: what an attempt leaves that another one follows is of no use.
+// TestOnlyTheLastAttemptIsKept: files of an attempt that another follows are of no use.
 func TestOnlyTheLastAttemptIsKept(t *testing.T) {
 	t.Parallel()
 	step := build.PlanStep{Retry: &build.Retry{Attempts: 2, On: []build.Fault{build.Failure}}, Tests: &build.TestRules{TRX: []string{"*.trx"}},

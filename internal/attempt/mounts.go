@@ -4,8 +4,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
-// CheckMounts reports what a step wants of a cluster that a runner without one does not have: access to clusters, by name, and certificates.
-// Credentials for registries are the user's own.
+// CheckMounts reports the mounts from a cluster that a runner without one does not have: access to clusters, by name,
+// and certificates. Credentials for registries are the user's own.
 func CheckMounts(spec build.Spec, hasCluster func(name string) bool, hasCertificates bool, add func(code, format string, arguments ...any)) {
 	for _, m := range spec.Mounts {
 		switch {

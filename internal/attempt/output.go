@@ -7,8 +7,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/mask"
 )
 
-// OutputPause is the age at which a begun line is given out: it may be a prompt, or show progress. The caller of an Output calls
-// Flush after so much silence; while bytes come, the Output does it by itself.
+// OutputPause is the age at which a begun line is given out: it may be a prompt, or show progress. The caller of an
+// Output calls Flush after so much silence; while bytes come, the Output does it on its own.
 const OutputPause = time.Second
 
 // Output takes the bytes of one of a step's two outputs and hands them to a sink as entries, without
@@ -18,13 +18,13 @@ type Output struct {
 	stderr bool
 	masked mask.Stream
 	framer build.Framer
-	at     time.Time // of the lines that are taken; zero: that of the sink
-	begun  time.Time // of the begun line, or of its last part that was given out; zero: no line is begun
+	at     time.Time // time of the lines that are taken; zero: that of the sink
+	begun  time.Time // time of the begun line, or of its last part that was given out; zero: no line is begun
 	taken  []build.Entry
 	texts  []byte // those of taken: the framer reuses its own
 }
 
-// NewOutput returns what takes the bytes of standard output, or of standard error. secrets may be nil.
+// NewOutput returns a writer for the bytes of standard output, or of standard error. secrets may be nil.
 func NewOutput(sink build.Sink, stderr bool, secrets *mask.Set) *Output {
 	return &Output{sink: sink, stderr: stderr, masked: mask.Stream{Set: secrets}}
 }
@@ -72,7 +72,7 @@ func (o *Output) Flush() error {
 	return o.Put()
 }
 
-// Close gives out what is left at the end of the stream.
+// Close gives out the rest at the end of the stream.
 func (o *Output) Close() error {
 	o.masked.Close(o.cut)
 	o.framer.Close(o.emit)

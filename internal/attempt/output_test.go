@@ -95,7 +95,8 @@ func TestSecretsAreMaskedWhereverReadsCutThem(t *testing.T) {
 	}
 }
 
-// TestTheBeginningOfASecretIsHeldBack: what follows may be the rest. At the end a few bytes are printed, and more are masked.
+// TestTheBeginningOfASecretIsHeldBack: the next bytes may be the rest. At the end a few bytes are printed, and more
+// are masked.
 func TestTheBeginningOfASecretIsHeldBack(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{"say c": "say c", "say correct ": "say ***"} {

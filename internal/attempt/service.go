@@ -8,7 +8,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
-// Prefixed writes what a service prints into the step's log, each line after the service's name, and remembers the last ones.
+// Prefixed writes the output of a service into the step's log, each line after the service's name, and remembers the
+// last ones.
 type Prefixed struct {
 	build.Sink
 	name string

@@ -57,8 +57,8 @@ func watchTests(rules *build.TestRules, repo string) (*watchedTests, error) {
 	return t, nil
 }
 
-// move says that dir has the files of the step at its end, with times in whole seconds, and that the step knew it as shown. What was there
-// before must still be in the folder that is watched.
+// move reports that dir has the files of the step at its end, with times in whole seconds, and that the step knew it
+// as shown. A file that was there before must still be in the folder that is watched.
 func (t *watchedTests) move(dir, shown string) (err error) {
 	t.repo, t.shown = dir, shown
 	if t.root == nil {
@@ -123,7 +123,7 @@ func (t *watchedTests) written(name string) bool {
 	return was.ModTime().Unix() != is.ModTime().Unix() || !t.sameBytes(filepath.FromSlash(name))
 }
 
-// sameBytes compares a file with what it was before the step began.
+// sameBytes compares a file with its state before the step began.
 func (t *watchedTests) sameBytes(name string) bool {
 	was, _, err := file.OpenIn(t.first, name)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
-// watched returns what watches a folder with these files.
+// watched returns a watcher of a folder with these files.
 func watched(t *testing.T, rules *build.TestRules, files ...string) *watchedTests {
 	t.Helper()
 	repo := t.TempDir()

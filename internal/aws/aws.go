@@ -1,5 +1,5 @@
-// Package aws reaches services of AWS: settings and credentials as Amazon's own
-// tools find them, Step Functions and SQS, and what their errors mean.
+// Package aws reaches services of AWS: settings and credentials as Amazon's own tools find them, Step Functions and
+// SQS, and the meaning of their errors.
 package aws
 
 import (
@@ -18,14 +18,15 @@ import (
 // DefaultRegion is used if no region is named and none is needed: servers that replace Amazon's have none.
 const DefaultRegion = "us-east-1"
 
-// Config says whose services, and where. What is empty is found as Amazon's own tools find it.
+// Config configures the account of the services, and their place. Empty fields are found as Amazon's own tools find
+// them.
 type Config struct {
 	Region   string // such as eu-north-1
 	Endpoint string // URL of a server that replaces Amazon's
-	Profile  string // of the shared configuration and credentials files
+	Profile  string // profile in the shared configuration and credentials files
 }
 
-// Load reads settings; it asks no service anything. A profile that is not there is fault.Invalid.
+// Load reads settings; it calls no service. A profile that is not there is fault.Invalid.
 func Load(ctx context.Context, c Config) (sdk.Config, error) {
 	options := []func(*config.LoadOptions) error{}
 	if c.Profile != "" {
@@ -54,7 +55,7 @@ type Account struct {
 	queues   *sqs.Client
 }
 
-// Open makes the clients; it asks no service anything. Settings without a region are fault.Invalid.
+// Open makes the clients; it calls no service. Settings without a region are fault.Invalid.
 func Open(ctx context.Context, c Config) (*Account, error) {
 	settings, err := Load(ctx, c)
 	if err != nil {

@@ -119,7 +119,7 @@ func TestErrorsAreJudged(t *testing.T) {
 	}
 }
 
-// Not parallel: what the environment says counts for all.
+// Not parallel: the environment is one for all tests.
 func TestSettingsAreFoundByProfile(t *testing.T) {
 	s := awstest.Start(t)
 	file := filepath.Join(t.TempDir(), "config")

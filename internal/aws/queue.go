@@ -33,8 +33,7 @@ const batch = 10
 // longPoll is the time for which SQS waits for a message before it answers, in seconds.
 const longPoll = 20
 
-// Receive waits for messages, at most twenty seconds; there may be none. What is not deleted comes
-// again.
+// Receive waits for messages, at most twenty seconds; there may be none. A message that is not deleted comes again.
 func (a *Account) Receive(ctx context.Context, queue string) ([]Message, error) {
 	got, err := a.queues.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &queue, MaxNumberOfMessages: batch, WaitTimeSeconds: longPoll})
 	if err != nil {

@@ -16,13 +16,13 @@ type Meaning uint8
 
 // The meanings.
 const (
-	MayPass Meaning = iota // of this request, and may pass
+	MayPass Meaning = iota // the error is one of this request, and may pass
 	Busy                   // the service refuses work for now, or is not reached: news of the service, not of the request
 	Missing                // what was named was not found, or is something else
 	Wrong                  // what was sent is at fault, and will be
 )
 
-// meanings are of the codes that say more than their HTTP status.
+// meanings are of the codes that mean more than their HTTP status.
 var meanings = map[string]Meaning{
 	"StateMachineDoesNotExist": Missing, "StateMachineDeleting": Missing, "ExecutionDoesNotExist": Missing,
 	"QueueDoesNotExist": Missing, "NonExistentQueue": Missing, "ResourceNotFound": Missing, "ResourceNotFoundException": Missing,
@@ -37,8 +37,7 @@ var meanings = map[string]Meaning{
 	"MissingAuthenticationTokenException": Busy, "NotAuthorized": Busy, "OptInRequired": Busy,
 }
 
-// Judge returns what an error means and its code: the service's word, or unreachable if no service
-// answered.
+// Judge returns the meaning of an error and its code: the service's word, or unreachable if no service answered.
 func Judge(err error) (m Meaning, code string) {
 	if errors.Is(err, context.Canceled) {
 		return MayPass, "canceled" // the caller that canceled knows why

@@ -24,13 +24,12 @@ type Store interface {
 	Has(ctx context.Context, key string) (bool, error)
 	// Folders lists the names right below a folder that have objects below them, in order.
 	Folders(ctx context.Context, folder string) ([]string, error)
-	// Clear deletes every object below a folder; one that is not there is clear. What was
-	// interrupted may be repeated.
+	// Clear deletes every object below a folder; one that is not there is clear. An interrupted call may be repeated.
 	Clear(ctx context.Context, folder string) error
 }
 
-// Open makes or opens the store at location: file:/DIR, a plain path, or
-// s3://BUCKET/PREFIX?endpoint=URL&region=NAME. What cannot be a store is fault.Invalid.
+// Open makes or opens the store at location: file:/DIR, a plain path, or s3://BUCKET/PREFIX?endpoint=URL&region=NAME.
+// Any other text is fault.Invalid.
 func Open(ctx context.Context, location string) (Store, error) {
 	if strings.HasPrefix(location, bucketScheme) {
 		return OpenBucket(ctx, location)

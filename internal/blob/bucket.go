@@ -31,12 +31,11 @@ type Bucket struct {
 	client *s3.Client
 	bucket string
 	prefix string // "" or ending in a slash
-	name   string // for messages
+	name   string // name in messages
 }
 
-// OpenBucket reads s3://BUCKET/PREFIX?endpoint=URL&region=NAME. Credentials, and
-// the region unless it is named, are found as Amazon's own tools find them. The
-// bucket is not asked for: whether it answers is news of each call.
+// OpenBucket reads s3://BUCKET/PREFIX?endpoint=URL&region=NAME. Credentials, and the region unless it is named, are
+// found as Amazon's own tools find them. The bucket is not called: each call shows whether it answers.
 func OpenBucket(ctx context.Context, location string) (*Bucket, error) {
 	u, err := url.Parse(location)
 	if err != nil || u.Scheme != "s3" || u.Host == "" {
@@ -66,8 +65,7 @@ func OpenBucket(ctx context.Context, location string) (*Bucket, error) {
 	return &Bucket{client: client, bucket: u.Host, prefix: prefix, name: bucketScheme + u.Host + "/" + prefix}, nil
 }
 
-// Put implements Store. What is stored is first received whole, since S3 wants its size and the key
-// may be its digest.
+// Put implements Store. Content is first received whole, since S3 wants its size and the key may be its digest.
 func (b *Bucket) Put(ctx context.Context, key string, r io.Reader) (stored, digest string, size int64, err error) {
 	if err := CheckKey(strings.TrimSuffix(key, "/")); err != nil {
 		return "", "", 0, err

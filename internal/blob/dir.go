@@ -216,7 +216,7 @@ func (d *Dir) makeParents(dir string) error {
 	return file.SyncFolder(filepath.Dir(dir))
 }
 
-// sweep removes what writers left that were killed before the given time.
+// sweep removes the files of writers that were killed before the given time.
 func (d *Dir) sweep(before time.Time) error {
 	entries, err := os.ReadDir(d.temporary())
 	if err != nil {
@@ -225,7 +225,7 @@ func (d *Dir) sweep(before time.Time) error {
 	for _, entry := range entries {
 		info, err := entry.Info()
 		if err != nil || !info.ModTime().Before(before) {
-			continue // gone meanwhile, or in use
+			continue // gone in the meantime, or in use
 		}
 		err = os.Remove(filepath.Join(d.temporary(), entry.Name()))
 		if errors.Is(err, syscall.EROFS) {
@@ -251,7 +251,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	return r.r.Read(p)
 }
 
-// explain gives errors of the disk a code and says what to do about them.
+// explain gives errors of the disk a code and adds the remedy.
 func explain(err error, root string) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

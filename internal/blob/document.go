@@ -29,8 +29,8 @@ type Putter interface {
 	Put(ctx context.Context, key string, r io.Reader) (stored, digest string, size int64, err error)
 }
 
-// Offload stores a document that is too big for its row under key, and returns what the row stores:
-// the document, or the key. Storing it again is the same as once.
+// Offload stores a document that is too big for its row under key, and returns the value for the row: the document,
+// or the key. Storing it again is the same as once.
 func Offload(ctx context.Context, s Putter, key string, document json.RawMessage) (inline json.RawMessage, ref string, err error) {
 	if len(document) <= Inline {
 		return document, "", nil

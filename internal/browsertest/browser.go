@@ -1,5 +1,5 @@
-// Package browsertest drives a real headless Chromium in tests. If it is missing and the test runs as root on Debian, the
-// package installs it; else the test fails with what to install.
+// Package browsertest drives a real headless Chromium in tests. If it is missing and the test runs as root on Debian,
+// the package installs it; else the test fails and names the packages to install.
 package browsertest
 
 import (
@@ -20,11 +20,11 @@ import (
 // a load of twenty.
 const (
 	installTimeout = 5 * time.Minute
-	beginTimeout   = 5 * time.Minute // until it listens
+	beginTimeout   = 5 * time.Minute // bounds the start until it listens
 	browserTimeout = 15 * time.Minute
 )
 
-// installing is held by the test that looks for the browser, since installing it twice at once fails.
+// installing is held by the test that searches for the browser, since installing it twice at once fails.
 var installing sync.Mutex //nolint:gochecknoglobals // a lock of this process' tests
 
 // shared is the browser of this process: started for the first test that needs it, ended with the last one.

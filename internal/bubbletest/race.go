@@ -16,9 +16,10 @@ var running struct {
 	processors int // before the first
 }
 
-// Test runs f in a bubble, and Go code on one processor meanwhile. All timers of a bubble share one context of the race detector,
-// and Go 1.26 runs those that are due on any processor: two at a time destroy the context, which ends the process or corrupts its
-// memory. The detector compares what happens before what, so it finds races on one processor as well.
+// Test runs f in a bubble, and Go code on one processor in the meantime. All timers of a bubble share one context of
+// the race detector, and Go 1.26 runs those that are due on any processor: two at a time destroy the context, which
+// ends the process or corrupts its memory. The detector compares what happens before what, so it finds races on one
+// processor as well.
 func Test(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	enter()

@@ -6,7 +6,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Advice returns what a valid file should say differently. It never blocks.
+// Advice returns the proposed changes of a valid file. It never blocks.
 func (f *File) Advice() fault.Problems {
 	var advice fault.Problems
 	for _, stage := range f.Stages {

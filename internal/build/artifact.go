@@ -12,7 +12,7 @@ type Artifact struct {
 	ID     int    `json:"artifactId"` // counts over the whole build
 	Step   int    `json:"-"`
 	Name   string `json:"name"`
-	Path   string `json:"path"`   // of its bytes: in the folder of the step's results, or as a key of the blob store
+	Path   string `json:"path"`   // path of its bytes: in the folder of the step's results, or as a key of the blob store
 	Size   int64  `json:"size"`   // bytes
 	SHA256 string `json:"sha256"` // 64 hex digits
 	Kind   string `json:"kind"`   // file | archive | junit | trx

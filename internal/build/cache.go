@@ -12,7 +12,7 @@ import (
 type CacheRule struct {
 	Key     string   `json:"key"`               // ${hash:GLOB} in it is the digest of the files that match
 	Paths   []string `json:"paths"`             // files, folders and globs of the workspace
-	Restore []string `json:"restore,omitempty"` // beginnings of other keys, whose newest entry is taken in place of a missing one
+	Restore []string `json:"restore,omitempty"` // beginnings of other keys, whose newest entry is taken instead of a missing one
 }
 
 // In reports whether a file or folder of the workspace, by slash-separated path, belongs to the rule.
@@ -23,7 +23,7 @@ func (c CacheRule) In(file string) bool {
 	})
 }
 
-// hashPrefix begins the name of what is in the place of a variable in a key: ${hash:GLOB}.
+// hashPrefix begins the name of the variables in a key: ${hash:GLOB}.
 const hashPrefix = "hash:"
 
 // ExpandHashes replaces each ${hash:GLOB} of a key by what hash returns for the glob.
@@ -47,7 +47,7 @@ func ExpandHashes(key string, hash func(glob string) (string, error)) (string, e
 	}
 }
 
-// caches reads what a step leaves for later builds.
+// caches reads the files that a step leaves for later builds.
 func (r *reader) caches(n *document.Node, scope string) []CacheRule {
 	if !r.atMost(maxCaches, n, scope, "step", "caches") {
 		return nil

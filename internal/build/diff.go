@@ -28,7 +28,7 @@ type Difference struct {
 	WorkerID   string        // "": absent
 	BuildAge   time.Duration // 0: the build is not known
 	WorkerAge  time.Duration
-	LeaseUntil time.Time // of the build
+	LeaseUntil time.Time // end of the build's lease
 }
 
 func (d Difference) same(other Difference) bool {
@@ -42,19 +42,19 @@ type WatchDecision struct {
 	Unreachable bool   // the build gets the condition Unreachable
 	Delete      bool   // the worker is deleted
 	Force       bool   // without waiting for its end
-	Reason      string // for people
+	Reason      string // text for people
 }
 
 // Suspicion is a difference that was seen once.
 type Suspicion struct {
 	Difference
-	Since time.Time // when it was seen
+	Since time.Time // time at which it was seen
 }
 
 // Suspicions are passed from one look to the next.
 type Suspicions struct {
 	Open      []Suspicion // to be looked at again
-	Withdrawn []Suspicion // of the look before, which this one did not confirm
+	Withdrawn []Suspicion // suspicions of the look before, which this one did not confirm
 }
 
 // Diff compares the builds with the workers. It acts on a difference only when two looks, at least SecondLook apart and with no
@@ -85,7 +85,7 @@ func Diff(now time.Time, builds BuildList, workers WorkerList, before Suspicions
 	return decided, after
 }
 
-// differences returns what one look finds, ordered by build and worker.
+// differences returns the differences of one look, ordered by build and worker.
 func differences(now time.Time, builds []ObservedBuild, workers []ObservedWorker, s WatchSettings) []WatchDecision {
 	known := map[int64]ObservedBuild{}
 	for _, b := range builds {
@@ -134,7 +134,7 @@ func liveliest(workers []ObservedWorker) *ObservedWorker {
 func judgeActive(now time.Time, b ObservedBuild, w *ObservedWorker, s WatchSettings) []WatchDecision {
 	leased := now.Before(b.LeaseUntil)
 	switch {
-	case b.Engine != "": // that engine reports, and the deadline of its action ends it
+	case b.Engine != "": // the engine reports, and the deadline of its action ends it
 		return nil
 	case w == nil:
 		return judgeAbsent(now, b, leased, s)
@@ -213,7 +213,7 @@ func lastSeen(now time.Time, b ObservedBuild) string {
 	return "was last heard from " + since(now, at) + " ago"
 }
 
-// because returns words for what the platform says of a worker.
+// because returns words for the platform's report about a worker.
 func because(w *ObservedWorker) string {
 	if w.Reason == "" {
 		return ""

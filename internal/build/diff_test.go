@@ -22,7 +22,7 @@ type look struct {
 	broken  bool // a list is incomplete
 }
 
-// watch plays looks, and returns a line for each: what is decided, suspected and withdrawn.
+// watch plays looks, and returns a line for each: the decisions, suspicions and withdrawals.
 func watch(looks ...look) []string {
 	now := zero.Add(100 * time.Hour)
 	var open build.Suspicions

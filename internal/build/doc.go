@@ -1,6 +1,6 @@
-// Package build decides what a .wharf-ci.yml means: it parses, substitutes,
-// plans, and says step by step what to start, skip and cancel. It has no clock,
-// reads no file and runs nothing; package builder/worker is a loop around Next.
+// Package build decides what a .wharf-ci.yml means: it parses, substitutes, plans, and decides step by step what to
+// start, skip and cancel. It has no clock, reads no file and runs nothing; package builder/worker is a loop around
+// Next.
 //
 // A build is Scheduling, then Running, then at one of its ends. A step goes
 //
@@ -11,6 +11,6 @@
 // and an end is final. The result of a build comes from all its steps together,
 // never from the last thing that happened.
 //
-// What a program printed is kept as entries (ParseEntry, FormatEntry), one line
-// of a file each, numbered by their line in it.
+// A program's output is kept as entries (ParseEntry, FormatEntry), one line of a file each, numbered by their line in
+// it.
 package build

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Marks say what an entry is, beside a whole line of standard output.
+// Marks describe an entry beside a whole line of standard output.
 type Marks struct {
-	Stderr  bool // from standard error
+	Stderr  bool // whether it is from standard error
 	Partial bool // continues in the next entry of its stream
 	Waybill bool // written by Waybill, not by the program
 	CRLF    bool // the line ended with \r\n
@@ -29,7 +29,7 @@ type Line struct {
 	Entry
 }
 
-// ValidText returns the text with what is not UTF-8 replaced.
+// ValidText returns the text with invalid UTF-8 replaced.
 func (e Entry) ValidText() string { return strings.ToValidUTF8(string(e.Text), "\ufffd") }
 
 // Stream returns who wrote an entry: stdout, stderr, or waybill.

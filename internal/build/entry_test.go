@@ -73,7 +73,7 @@ func TestEntriesComeBack(t *testing.T) {
 	})
 }
 
-// cut cuts a stream that arrives in chunks and joins what belongs together.
+// cut cuts a stream that arrives in chunks and joins its parts.
 func cut(chunks ...[]byte) (lines []string, parts int, longest int, open bool) {
 	var f build.Framer
 	var line []byte

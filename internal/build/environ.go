@@ -62,8 +62,8 @@ func (p *Plan) SecretFiles() []string {
 	return slices.Compact(files)
 }
 
-// SetSecrets gives the plan the values of the secrets that its steps want, by Local and then by key. Values that are missing are faults;
-// one that is too short to be found in what steps print is a warning.
+// SetSecrets gives the plan the values of the secrets that its steps want, by Local and then by key. Values that are
+// missing are faults; one that is too short to be found in the output of steps is a warning.
 func (p *Plan) SetSecrets(files map[string]map[string]string) fault.Problems {
 	s := &secretSetter{plan: p, files: files}
 	p.environ = map[int][]string{}

@@ -50,13 +50,13 @@ const (
 type Step struct {
 	Name      string
 	Key       string         // its name in the file, which the combinations of a matrix have in common
-	At        fault.Position // of its name
+	At        fault.Position // position of its name
 	Type      string
-	Container Container     // of the type container
+	Container Container     // container of a step of type container
 	Spec      Spec          // what it comes to; the zero value before variables are replaced
 	Needs     []Need        // what it waits for; nil: all earlier stages
 	Retry     *Retry        // nil: one attempt
-	Timeout   time.Duration // of an attempt; 0: none
+	Timeout   time.Duration // bounds an attempt; 0: no bound
 	Artifacts []ArtifactRule
 	Cache     []CacheRule
 	Secrets   []SecretName
@@ -74,7 +74,7 @@ type Container struct {
 	Shell    string
 }
 
-// ArtifactRule says which files of a step's workspace are kept.
+// ArtifactRule selects the files of a step's workspace that are kept.
 type ArtifactRule struct {
 	Path    string    `json:"path"`           // glob, slash-separated, from the root of the workspace; see Glob
 	Name    string    `json:"name,omitempty"` // instead of the file's path

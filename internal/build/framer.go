@@ -73,7 +73,7 @@ func (f *Framer) Flush(emit func(Entry)) {
 	f.part(n, emit)
 }
 
-// Close gives out what is left when the stream has ended. A line without its newline is an entry.
+// Close gives out the rest when the stream has ended. A line without its newline is an entry.
 func (f *Framer) Close(emit func(Entry)) {
 	f.cut(MaxText, emit)
 	if len(f.rest) > 0 || f.open {

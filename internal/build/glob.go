@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// CheckGlob returns an error that says what is wrong with a pattern.
+// CheckGlob returns an error that names the fault of a pattern.
 func CheckGlob(pattern string) error {
 	if pattern == "" {
 		return errors.New("it is empty")

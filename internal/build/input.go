@@ -10,14 +10,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Input is a variable whose value is asked for when a build starts.
+// Input is a variable whose value is requested when a build starts.
 type Input struct {
 	Name    string
 	At      fault.Position
 	Type    InputType
 	Default Value
 	Given   bool     // the file gives the default
-	Values  []string // of a choice
+	Values  []string // permitted values of a choice
 }
 
 // InputType is the type of the values of an input.
@@ -133,14 +133,14 @@ func PlainPasswords(inputs []Input, plain map[string]string) (passwords []Input)
 	return passwords
 }
 
-// PlainProblem returns what is wrong with a password that is given as a plain input to a build of a server.
+// PlainProblem returns the faults of a password that is given as a plain input to a build of a server.
 func (in Input) PlainProblem() fault.Problem {
 	name := VisibleText([]byte(in.Name))
 	return fault.Problem{Position: in.At, Code: "input-password", Scope: keyInputs + "." + name,
 		Text: fmt.Sprintf("the input %q is a password, and plain inputs are stored and shown; give it by -p %s, or over HTTP in passwords", name, name)}
 }
 
-// MissingProblem returns what is wrong with a password without a default that a build of a server uses and is not given.
+// MissingProblem returns the faults of a password without a default that a build of a server uses and is not given.
 func (in Input) MissingProblem() fault.Problem {
 	name := VisibleText([]byte(in.Name))
 	return fault.Problem{Position: in.At, Code: "input-missing", Scope: keyInputs + "." + name,

@@ -11,8 +11,8 @@ import (
 
 // Bounds of the values of inputs that steps get as environment variables, in bytes. A system starts no program with much more.
 const (
-	maxInputVariable  = 64 << 10  // of one
-	maxInputVariables = 256 << 10 // of all
+	maxInputVariable  = 64 << 10  // bytes of one variable
+	maxInputVariables = 256 << 10 // bytes of all variables
 )
 
 // InputVariable returns the environment variable that has the value of an input: WAYBILL_INPUT_LOG_LEVEL of log-level.
@@ -55,7 +55,7 @@ func (f *File) inputEnviron(variables Variables) (e inputEnviron, problems fault
 	for i, in := range f.Inputs {
 		name := InputVariable(in.Name)
 		if seen[name] {
-			continue // which is a warning of its own
+			continue // it has a warning of its own
 		}
 		seen[name] = true
 		given, _ := variables.Lookup(in.Name)

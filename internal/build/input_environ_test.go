@@ -48,7 +48,7 @@ func TestInputsAreEnvironmentVariables(t *testing.T) {
 	if problems := plan.SetSecrets(nil); problems != nil || len(plan.Environ(2)) != 1 {
 		t.Errorf("beside secrets: %v, %v", plan.Environ(2), problems)
 	}
-	// The plan of the same inputs reuses what was given no password; another value is another step.
+	// The plan of the same inputs reuses steps that got no password; another value is another step.
 	completed := func(int) string { return "" }
 	again, _ := build.MakePlan(file, build.Choice{Inputs: map[string]string{"log-level": "\"; touch x", "token": "other"}})
 	if diff := cmp.Diff(map[int]int{1: 1}, again.Reusable(plan.Earlier(completed)).Steps); diff != "" {

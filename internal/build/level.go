@@ -27,7 +27,7 @@ func (r *reader) atItsLevel(p fault.Problem, path, key string) fault.Problem {
 	return p
 }
 
-// fieldOf says which step types have a field; "" if none has.
+// fieldOf reports which step types have a field; "" if none has.
 func (r *reader) fieldOf(key string) string {
 	var types []string
 	for _, t := range r.types {

@@ -12,8 +12,8 @@ import (
 
 // LoopError reports variables that refer to each other in a circle.
 type LoopError struct {
-	Names []string         // from the first by the alphabet to itself
-	At    []fault.Position // of their values; zero: in no file
+	Names []string         // cycle of names, beginning at the first by the alphabet
+	At    []fault.Position // positions of their values; zero: in no file
 }
 
 // loop returns the error for names of which each refers to the next and the last to the first.
@@ -42,7 +42,7 @@ func (e *LoopError) Error() string {
 // metLoops are the circles that were reported.
 type metLoops map[string]bool
 
-// again reports whether an error is a circle that it was asked about before.
+// again reports whether an error is a circle that it was given before.
 func (m *metLoops) again(err error) bool {
 	if _, ok := errors.AsType[*LoopError](err); !ok {
 		return false
@@ -55,7 +55,7 @@ func (m *metLoops) again(err error) bool {
 	return before
 }
 
-// mostVisits bounds the search for circles. What a file has beyond it is found where it is used.
+// mostVisits bounds the search for circles. Circles beyond it are found where they are used.
 const mostVisits = 1_000_000
 
 // Loops returns the circles among the defaults of the inputs, and among these and the variables of each environment: any use of these variables
@@ -81,7 +81,7 @@ func (f *File) searchLoops() *loopSearch {
 	return s
 }
 
-// loopSearch looks for circles, depth first.
+// loopSearch searches for circles, depth first.
 type loopSearch struct {
 	variables Variables
 	seen      map[string]bool // true: it is open, or what it refers to

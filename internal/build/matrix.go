@@ -11,7 +11,7 @@ import (
 
 // Bounds of matrices.
 const (
-	maxCombinations = 256     // of one step, before exclude
+	maxCombinations = 256     // combinations of one step, before exclude
 	maxExpanded     = 200_000 // values that all steps of a file with a matrix come to
 )
 
@@ -32,7 +32,7 @@ type axis struct {
 	values []*document.Node
 }
 
-// matrixOf reads the matrix of a step, and reports what is wrong with it.
+// matrixOf reads the matrix of a step, and reports its faults.
 func matrixOf(n *document.Node, scope string, problems *fault.Problems) (m matrix) {
 	add := func(at fault.Position, code, scope, format string, args ...any) {
 		problems.Add(fault.Problem{Position: at, Code: code, Scope: scope, Text: fmt.Sprintf(format, args...)})

@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Need is a step that another one waits for: step or stage/step.
+// Need is a step that another waits for: step or stage/step.
 type Need struct {
 	Text string
 	At   fault.Position
@@ -33,7 +33,7 @@ func readNeeds(n *document.Node) []Need {
 // place is the position of a step in a file.
 type place struct{ stage, step int }
 
-// needs checks what the steps of a file wait for: each need names one step, and no step waits for itself.
+// needs checks the needs of a file's steps: each need names one step, and no step waits for itself.
 func (r *reader) needs(file *File) {
 	if !file.hasNeeds() {
 		return
@@ -67,7 +67,7 @@ func (r *reader) needs(file *File) {
 	r.cycles(file, edges)
 }
 
-// hasNeeds reports whether a step names what it waits for.
+// hasNeeds reports whether a step names its needs.
 func (f *File) hasNeeds() bool {
 	return slices.ContainsFunc(f.Stages, func(stage Stage) bool {
 		return slices.ContainsFunc(stage.Steps, func(step Step) bool { return step.Needs != nil })
@@ -79,7 +79,7 @@ type stepIndex struct {
 	byName map[string][]place // in file order
 	byPath map[string][]place // by stage/step
 	paths  []string
-	names  []string // of the paths, without their stages
+	names  []string // names of the paths, without their stages
 }
 
 func indexSteps(file *File) stepIndex {
@@ -103,8 +103,9 @@ func (x *stepIndex) add(stage, step string, at place) {
 	}
 }
 
-// find returns the steps that a need of a stage names: one, or the combinations of a matrix. Else it returns a code and a text that say
-// what is wrong. A name alone is that of a step of the same stage, else of the only stage that has it.
+// find returns the steps that a need of a stage names: one, or the combinations of a matrix. Else it returns a code
+// and a text that name the fault. A name alone is that of a step of the same stage, else of the only stage that has
+// it.
 func (x stepIndex) find(need string, stage int) (found []place, code, text string) {
 	if found = x.byPath[need]; found != nil {
 		return found, "", ""
@@ -155,13 +156,13 @@ func (r *reader) cycles(file *File, needs map[place][]place) {
 	}
 }
 
-// Bounds of what is said of circles: a file can have very many, and long ones.
+// Bounds of reports about circles: a file can have very many, and long ones.
 const (
 	maxCircles = 3
 	maxNamed   = 12
 )
 
-// walk looks for circles of steps.
+// walk searches for circles of steps.
 type walk struct {
 	file    *File
 	needs   map[place][]place
@@ -175,10 +176,10 @@ const (
 	closed
 )
 
-// barrier in place of a step means the end of that stage and all earlier ones, for which a step without needs waits.
+// barrier instead of a step means the end of that stage and all earlier ones, for which a step without needs waits.
 const barrier = -1
 
-// before lists what a place waits for.
+// before lists the needs of a place.
 func (w *walk) before(at place) (list []place) {
 	steps := w.file.Stages[at.stage].Steps
 	switch {

@@ -10,9 +10,9 @@ type Decision struct {
 	Start  []int     // ascending
 	End    []Ending  // steps that are not at work: they never began, or wait for another attempt
 	Stop   []Ending  // running steps to end, and the status that they end with
-	Wake   time.Time // something changes by itself then; zero: never
+	Wake   time.Time // something changes on its own then; zero: never
 	Done   bool      // every step has ended
-	Result Status    // of the build; set when Done
+	Result Status    // result of the build; set when Done
 }
 
 // Ending is a step's end that the build decides, not the step.
@@ -26,9 +26,8 @@ type Ending struct {
 // Error returns the reason, which a step that is stopped learns as the cause of its context.
 func (e Ending) Error() string { return e.Reason }
 
-// Next decides what a build does at the time now. It changes nothing. Start and
-// End are decided once, given the states that follow from them; Stop is repeated
-// until the step has ended.
+// Next decides the next actions of a build at the time now. It changes nothing. Start and End are decided once, given
+// the states that follow from them; Stop is repeated until the step has ended.
 func Next(p *Plan, s States, now time.Time) Decision {
 	n := &next{plan: p, states: s, now: now, culprits: map[int]string{}}
 	n.overrun = !s.StartedAt.IsZero() && p.Timeout > 0 && !now.Before(s.StartedAt.Add(p.Timeout))
@@ -52,7 +51,7 @@ func Next(p *Plan, s States, now time.Time) Decision {
 	return n.decision
 }
 
-// Result returns the status of the whole build, from all its steps. overrun says that its own time ran out.
+// Result returns the status of the whole build, from all its steps. overrun reports that its own time ran out.
 func Result(p *Plan, s States, overrun bool) Status {
 	failed, ran := false, false
 	for _, step := range p.Steps {
@@ -84,7 +83,7 @@ type next struct {
 	decision Decision
 }
 
-// earlier says what the steps came to that a step waits for.
+// earlier returns the results of the steps that a step waits for.
 type earlier struct {
 	ended  bool   // every step
 	broken string // one that failed or was canceled, for people: s/a failed; "": none
@@ -95,7 +94,7 @@ func (n *next) active(id int) bool {
 	return status != Pending && status != Backoff && !status.Ended()
 }
 
-// with adds what the steps of a stage came to.
+// with adds the results of a stage's steps.
 func (n *next) with(before earlier, stage PlanStage) earlier {
 	for _, id := range stage.Steps {
 		before.ended = before.ended && n.states.Status(id).Ended()
@@ -106,7 +105,7 @@ func (n *next) with(before earlier, stage PlanStage) earlier {
 	return before
 }
 
-// broken says which step failed, or else was canceled: s/a failed; "" when none was.
+// broken reports which step failed, or else was canceled: s/a failed; "" when none was.
 func (n *next) broken(steps []int) string {
 	canceled := ""
 	for _, id := range steps {
@@ -120,7 +119,7 @@ func (n *next) broken(steps []int) string {
 	return canceled
 }
 
-// needed returns what the steps came to that a step names in its needs, and those behind them.
+// needed returns the results of the steps that a step names in its needs, and those behind them.
 func (n *next) needed(step *PlanStep) earlier {
 	for _, id := range step.Needs {
 		if !n.states.Status(id).Ended() {
@@ -197,7 +196,7 @@ func (n *next) reasonNeverToRun(stage PlanStage, before earlier) (string, Status
 	return "", ""
 }
 
-// watch ends a running step when the build, its stage or its own time says so.
+// watch ends a running step when the build, its stage or its own time ends.
 func (n *next) watch(id int, stage PlanStage, culprit string) {
 	step, state := n.plan.Step(id), n.states.Steps[id]
 	deadline := state.StartedAt.Add(step.Timeout)

@@ -49,8 +49,8 @@ func needing(p *build.Plan, step int, others ...int) *build.Plan {
 // zero is the beginning of builds in these tests.
 var zero = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// transcript plays a build: each move is "STEP status", "cancel" or "+duration", and what
-// is decided after it is written down.
+// transcript plays a build: each move is "STEP status", "cancel" or "+duration", and the decisions after it are
+// written down.
 func transcript(p *build.Plan, moves ...string) []string {
 	s := build.States{StartedAt: zero, Steps: map[int]build.StepState{}}
 	now := zero

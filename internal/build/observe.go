@@ -10,7 +10,7 @@ const (
 	WorkerPending WorkerStatus = "Pending" // it has not begun
 	WorkerRunning WorkerStatus = "Running"
 	WorkerEnded   WorkerStatus = "Ended"
-	WorkerUnknown WorkerStatus = "Unknown" // the platform cannot say, as for a pod of a lost node
+	WorkerUnknown WorkerStatus = "Unknown" // the platform does not know, as for a pod of a lost node
 )
 
 // ObservedBuild is a build as the store knows it. Times are those of the store's clock.
@@ -19,8 +19,8 @@ type ObservedBuild struct {
 	Status     Status
 	Engine     string // another build engine that runs it; "": a worker does
 	CreatedAt  time.Time
-	LeaseUntil time.Time // until when its worker's messages count as recent; zero: none has come
-	ProgressAt time.Time // when new events or bytes came last; zero: none have
+	LeaseUntil time.Time // time until which its worker's messages count as recent; zero: none has come
+	ProgressAt time.Time // time of the last new events or bytes; zero: none have come
 
 	Creating          bool      // its action lives, and has no worker yet
 	CancelRequestedAt time.Time // zero: no cancel was requested

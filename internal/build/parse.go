@@ -38,8 +38,8 @@ func Strict(problems fault.Problems) fault.Problems {
 type reader struct {
 	document.Reader
 	replaced  map[*document.Node]bool // values that came from variables; nil: nothing was replaced yet
-	variables Variables               // for what fields are by default; nil: nothing was replaced yet
-	project   Variables               // which name the project's Secrets; nil: variables do
+	variables Variables               // variables in the defaults of fields; nil: nothing was replaced yet
+	project   Variables               // variables that name the project's Secrets; nil: variables do
 	noPush    bool                    // images stay where they are built
 	tools     Tools
 
@@ -50,7 +50,7 @@ type reader struct {
 
 	openKeys map[string]bool // scopes of mappings in which a variable is a key
 
-	environmentNames []string        // of the file
+	environmentNames []string        // names of environments in the file
 	isEnvironment    map[string]bool // the same
 	suggested        int             // how often nearest was called
 }
@@ -89,8 +89,8 @@ func (r *reader) read(root *document.Node) (*File, fault.Problems) {
 	return file, r.Problems
 }
 
-// unknownKey lets a key pass that a variable decides, and an unknown field of a step type, which older programs ignored, both with a
-// warning. It says where a key belongs.
+// unknownKey lets a key pass that a variable decides, and an unknown field of a step type, which older programs
+// ignored, both with a warning. It reports where a key belongs.
 func (r *reader) unknownKey(p fault.Problem, scope, key string) fault.Problem {
 	if r.replaced != nil || !strings.Contains(key, "${") {
 		p.Warning = r.inType
@@ -114,8 +114,8 @@ const (
 	maxStages    = 2000
 	maxSteps     = 2000 // combinations of matrices included
 	maxArtifacts = 256  // rules of a step, each of which is compared with every file
-	maxCaches    = 32   // of a step
-	maxPaths     = 64   // of a cache
+	maxCaches    = 32   // caches of a step
+	maxPaths     = 64   // paths of a cache
 )
 
 // atMost reports a list with more items than are allowed: "a step has at most 16 services".
@@ -127,12 +127,12 @@ func (r *reader) atMost(most int, n *document.Node, scope, whole, parts string) 
 	return false
 }
 
-// stepNames reports names that cannot be shown, steps that a matrix gives the name of another one, and a file with too many steps, for which
-// it returns false.
+// stepNames reports names that cannot be shown, steps that a matrix gives the name of another, and a file with too
+// many steps, for which it returns false.
 func (r *reader) stepNames(file *File) bool {
 	steps := 0
 	for _, stage := range file.Stages {
-		keys := map[string]string{} // of the steps, by name
+		keys := map[string]string{} // keys of the steps, by name
 		r.printable(stage.Name, stage.At, stage.Name)
 		for _, step := range stage.Steps {
 			r.printable(step.Name, step.At, r.Join(stage.Name, step.Name))
@@ -158,7 +158,8 @@ func (r *reader) printable(name string, at fault.Position, scope string) {
 	}
 }
 
-// decided are the shapes of what a variable can decide: it has one value, so it is never a list or a mapping.
+// decided are the shapes of the values that a variable can decide: it has one value, so it is never a list or a
+// mapping.
 const decided = document.Text | document.Duration | document.Flag | document.Number | document.Scalar | document.Anything
 
 // accept lets values pass that variables decide: before substitution a scalar that
@@ -402,7 +403,7 @@ func (r *reader) unknownType(f *document.Field, step *document.Node, scope strin
 	r.Problems.Add(p)
 }
 
-// tooManyTypes returns one fault for the step, unless what is too much has been reported as unknown.
+// tooManyTypes returns one fault for the step, unless the surplus has been reported as unknown.
 func (r *reader) tooManyTypes(types []*document.Field, step *document.Node, scope string) {
 	var names []string
 	for _, f := range types {
@@ -468,7 +469,7 @@ func (r *reader) stepKey(f *document.Field, scope string, step *Step) {
 	}
 }
 
-// retry reads when an attempt is followed by another one.
+// retry reads when an attempt is followed by another.
 func (r *reader) retry(n *document.Node, scope string) *Retry {
 	retry := &Retry{On: []Fault{Failure, Timeout, Infrastructure}, Backoff: defaultBackoff}
 	attempts := n.Get("attempts")

@@ -268,7 +268,7 @@ func TestTextsAreBoundedTogether(t *testing.T) {
 	}
 }
 
-// TestFieldsMayBeNamedByVariables: what a variable decides is judged once it is replaced.
+// TestFieldsMayBeNamedByVariables: a variable's value is judged once it is replaced.
 func TestFieldsMayBeNamedByVariables(t *testing.T) {
 	t.Parallel()
 	file, problems := build.Parse(tree(t, "s: {a: {container: {\"${f}\": i, cmds: [x]}}, b: {kubectl: {\"${g}\": x}}}"))
@@ -608,7 +608,7 @@ func TestCombinationsAndStepsHaveNamesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestNamesAndNeedsThatMultiply: what variables and matrices make of a small file is bounded.
+// TestNamesAndNeedsThatMultiply: the growth of a small file by variables and matrices is bounded.
 func TestNamesAndNeedsThatMultiply(t *testing.T) {
 	t.Parallel()
 	axis := "[" + strings.Repeat("a,", 200)[:399] + "]"
@@ -640,7 +640,7 @@ func TestNamesAndNeedsThatMultiply(t *testing.T) {
 	}
 }
 
-// TestAFileCannotNameAnotherProject and so get the Secrets of that one, where the caller says which project is built.
+// TestAFileCannotNameAnotherProject and so get the Secrets of that one, where the caller names the project.
 func TestAFileCannotNameAnotherProject(t *testing.T) {
 	t.Parallel()
 	for name, file := range map[string]string{

@@ -22,7 +22,7 @@ type Choice struct {
 	Also        []string          // steps of the other stages, by path, that take part because they are reused
 	Inputs      map[string]string // values of inputs by name; an input without one has its default
 	Variables   Variables         // placed after the inputs and the environment's own
-	Project     Variables         // where PROJECT_ID and WHARF_INSTANCE count for the names of Secrets, whatever the file says; nil: everywhere
+	Project     Variables         // where PROJECT_ID and WHARF_INSTANCE count for the names of Secrets, whatever the file sets; nil: everywhere
 	Strict      bool              // a variable without a value is an error
 	NoPush      bool              // images stay where they are built
 	Tools       Tools
@@ -40,7 +40,7 @@ type Plan struct {
 	Environment string        `json:"environment,omitempty"`
 	Stages      []PlanStage   `json:"stages"`
 	Steps       []PlanStep    `json:"steps"`
-	Timeout     time.Duration `json:"timeout"` // of the whole build, in ns
+	Timeout     time.Duration `json:"timeout"` // bounds the whole build, in ns
 	MaxParallel int           `json:"maxParallel,omitempty"`
 
 	secrets    []string
@@ -81,7 +81,7 @@ type PlanStep struct {
 	clear       *PlanStep    // the step with passwords; nil: it has none
 	secretsAt   []SecretName // Secrets, with their places
 	secretsLeft bool         // those of Spec.Secrets come from the cluster
-	variables   Variables    // for texts of files; a plan that was stored has none
+	variables   Variables    // variables in texts of files; a plan that was stored has none
 	strict      bool
 	password    bool // it is given a password, in its spec or in a file
 }
@@ -89,8 +89,8 @@ type PlanStep struct {
 // Path names a step for people: stage/step.
 func (s PlanStep) Path() string { return s.Stage + "/" + s.Name }
 
-// MakePlan decides what a build of the file does. Faults anywhere in it are
-// returned, also in stages that are not selected; warnings do not block.
+// MakePlan decides the steps of a build of the file. Faults anywhere in it are returned, also in stages that are not
+// selected; warnings do not block.
 //
 // The plan has *** in the place of passwords; PlanStep.Clear returns a step with them.
 func MakePlan(file *File, choice Choice) (*Plan, fault.Problems) {
@@ -112,7 +112,7 @@ func MakePlan(file *File, choice Choice) (*Plan, fault.Problems) {
 	if len(secrets) > 0 {
 		clear, faults := file.plan(variables, choice, inputs.plain)
 		switch {
-		case faults.Err() != nil: // a password is not what its field takes, and keys with faults were not read
+		case faults.Err() != nil: // a password does not fit its field, and keys with faults were not read
 		case len(clear.Steps) != len(plan.Steps):
 			faults.Add(fault.Problem{Position: file.root.At, Code: "matrix-password", Text: "what a matrix excludes must not depend on a password"})
 		default:
@@ -128,7 +128,7 @@ func MakePlan(file *File, choice Choice) (*Plan, fault.Problems) {
 	return plan, problems
 }
 
-// plan plans the file with these variables. environ is what every step gets of the inputs.
+// plan plans the file with these variables. environ has the inputs for every step.
 func (f *File) plan(variables Variables, choice Choice, environ []string) (*Plan, fault.Problems) {
 	s := &substituter{variables: variables, others: environmentsOf(f.Environments), strict: choice.Strict,
 		replaced: map[*document.Node]bool{}, plain: map[*document.Node]bool{}}
@@ -144,7 +144,7 @@ func (f *File) plan(variables Variables, choice Choice, environ []string) (*Plan
 		plan.Timeout = DefaultTimeout
 	}
 	ids := map[place][]int{}
-	size := len(strings.Join(environ, "\x00")) // of what every step gets
+	size := len(strings.Join(environ, "\x00")) // size of the part that every step gets
 	for i, stage := range chosen.Stages {
 		chosen := choice.steps(stage, i, single)
 		if chosen == nil {
@@ -367,10 +367,10 @@ func (p *Plan) Unselected() []string {
 	return slices.Compact(p.unselected)
 }
 
-// Names reports whether the choice of the plan names a step by itself.
+// Names reports whether the choice of the plan names a step on its own.
 func (p *Plan) Names(path string) bool { return slices.Contains(p.named, path) }
 
-// digest returns the digest of what the step does, regardless of its place in the plan.
+// digest returns the digest of the step's work, regardless of its place in the plan.
 func (s PlanStep) digest() string {
 	s.ID, s.After, s.Needs, s.At, s.Digest = 0, nil, nil, fault.Position{}, ""
 	text, _ := json.Marshal(s) // strings and numbers always marshal

@@ -196,7 +196,8 @@ func TestAMissingVariableNamesItsEnvironments(t *testing.T) {
 	}
 }
 
-// TestStagesThatDoNotRunAreNotWarnedOf: a build without an environment does not warn of what its stages lack; their faults count.
+// TestStagesThatDoNotRunAreNotWarnedOf: a build without an environment does not warn about gaps in its stages; their
+// faults count.
 func TestStagesThatDoNotRunAreNotWarnedOf(t *testing.T) {
 	t.Parallel()
 	file, problems := build.Parse(tree(t, "environments: {prod: {ns: shop}}\ntest: {unit: {container: {image: \"${x}\", cmds: [a]}}}\n"+

@@ -24,7 +24,8 @@ func (s PlanStep) SubstituteFile(name, text string) (replaced string, count int,
 	return f.out.String(), f.count, f.problems
 }
 
-// Replace records that the step has the variables of a file replaced. The values of these variables are a part of what the step is.
+// Replace records that the step has the variables of a file replaced. The values of these variables are a part of the
+// step's identity.
 func (p *Plan) Replace(step int, name, text string) fault.Problems {
 	s := p.Step(step)
 	f := s.substituteFile(name, text)
@@ -51,7 +52,7 @@ type fileSubstitution struct {
 	strict     bool
 	out        strings.Builder
 	count      int
-	values     map[string]string // of the variables that were replaced
+	values     map[string]string // values of the variables that were replaced
 	problems   fault.Problems
 
 	at, lines, column int // offset of the last problem; the lines before its own, and the characters before it in that

@@ -23,7 +23,7 @@ func planOfFiles(t *testing.T, prefix, step string, choice build.Choice) *build.
 	return plan
 }
 
-// TestFilesChangeInTheirVariablesOnly: line ends, the last newline and what is not a variable stay.
+// TestFilesChangeInTheirVariablesOnly: line ends, the last newline and all other text stay.
 func TestFilesChangeInTheirVariablesOnly(t *testing.T) {
 	t.Parallel()
 	plan := planOfFiles(t, "", "{matrix: {n: [7]}, kubectl: {file: f}}", build.Choice{Variables: build.Variables{build.Texts("test", map[string]string{"x": "1", "deep": "<${x}>", "loop": "${loop}", "same": "${%same%}"})}})
@@ -57,7 +57,8 @@ func TestAFileIsBounded(t *testing.T) {
 	}
 }
 
-// TestFilesUnderStrictVariables: a name without a value is an error at its place, but not what only a shell can mean.
+// TestFilesUnderStrictVariables: a name without a value is an error at its place, but not a variable that only a
+// shell can mean.
 func TestFilesUnderStrictVariables(t *testing.T) {
 	t.Parallel()
 	plan := planOfFiles(t, "", "{kubectl: {file: f}}", build.Choice{Strict: true})
@@ -69,7 +70,8 @@ func TestFilesUnderStrictVariables(t *testing.T) {
 	}
 }
 
-// TestReplacingIsAPartOfWhatAStepIs: a step whose files get other values is another one, and one whose files change elsewhere is not.
+// TestReplacingIsAPartOfWhatAStepIs: a step whose files get other values is another, and one whose files change
+// elsewhere is not.
 func TestReplacingIsAPartOfWhatAStepIs(t *testing.T) {
 	t.Parallel()
 	digest := func(value, text string) string {
@@ -121,7 +123,7 @@ func TestPasswordsInFiles(t *testing.T) {
 	}
 }
 
-// TestAStepWithAPasswordInAFileRunsAgain: the password may be another one than before.
+// TestAStepWithAPasswordInAFileRunsAgain: the password may be another than before.
 func TestAStepWithAPasswordInAFileRunsAgain(t *testing.T) {
 	t.Parallel()
 	completed := func(int) string { return "" }

@@ -10,8 +10,8 @@ import (
 // v3/org/project/repo.
 var versionFolder = regexp.MustCompile(`^v[0-9]+/`)
 
-// RepositoryOf splits the URL of a repository into REPO_GROUP and REPO_NAME: its last element
-// without .git, and what precedes it.
+// RepositoryOf splits the URL of a repository into REPO_GROUP and REPO_NAME: its last element without .git, and the
+// path before it.
 func RepositoryOf(address string) (group, name string) {
 	path := strings.Trim(pathOf(address), "/")
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {

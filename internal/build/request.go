@@ -15,7 +15,7 @@ import (
 type Request struct {
 	Stages      []string // none: all
 	Environment string
-	Inputs      map[string]string // that are stored and shown
+	Inputs      map[string]string // inputs that are stored and shown
 	Passwords   map[string]string
 }
 
@@ -27,8 +27,8 @@ func (f *File) CheckPlain(inputs map[string]string) (problems fault.Problems) {
 	return problems
 }
 
-// Check returns what is wrong with a request for a build of the file. Of a file with faults, which are for the build to report, only the
-// passwords among its plain inputs are.
+// Check returns the faults of a request for a build of the file. Of a file with faults, which are for the build to
+// report, only the passwords among its plain inputs are.
 func (f *File) Check(r Request) (problems fault.Problems) {
 	problems = f.CheckPlain(r.Inputs)
 	if f.faulty || len(problems) > 0 {
@@ -64,8 +64,9 @@ func (f *File) Check(r Request) (problems fault.Problems) {
 // in lower case, as names of images are.
 var inputMark = regexp.MustCompile(`waybill[0-9]+input`)
 
-// missingPasswords returns the passwords without a value and a default that steps of a request use. What reaches them through files and
-// variables that are not known here is for the worker to report. given has all values of the request.
+// missingPasswords returns the passwords without a value and a default that steps of a request use. Those that reach
+// them through files and variables that are not known here is for the worker to report. given has all values of the
+// request.
 func (f *File) missingPasswords(r Request, given map[string]string) (problems fault.Problems) {
 	missing := map[string]Input{} // by mark
 	for i, in := range f.Inputs {
@@ -80,7 +81,7 @@ func (f *File) missingPasswords(r Request, given map[string]string) (problems fa
 	unknown := Texts("known to the worker", map[string]string{"PROJECT_ID": "1", "REPO_NAME": "x", "REPO_GROUP": "x", "REG_URL": "x", "CHART_REPO": "x"})
 	plan, faults := MakePlan(f, Choice{Environment: r.Environment, Stages: r.Stages, Inputs: given, Variables: Variables{unknown}})
 	if faults.Err() != nil {
-		return nil // for the worker to report, whatever the passwords are
+		return nil // the worker reports it, whatever the passwords are
 	}
 	for _, step := range plan.Steps {
 		text, _ := json.Marshal(step.Clear()) // strings and numbers always marshal

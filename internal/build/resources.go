@@ -30,7 +30,7 @@ func resourcesTable() []document.Key {
 	}
 }
 
-// resources reads what a step may use.
+// resources reads the resources of a step.
 func (r *reader) resources(n *document.Node, scope string) (requests, limits Resources) {
 	requests = r.amounts(n.Get("requests"), r.Join(scope, "requests"))
 	limits = r.amounts(n.Get("limits"), r.Join(scope, "limits"))

@@ -17,7 +17,7 @@ type Earlier struct {
 	Missing  string `json:"missing,omitempty"` // why it cannot be reused, such as: it failed; "": it can
 }
 
-// MissingOf says why a step with a status cannot be reused; "": it can.
+// MissingOf reports why a step with a status cannot be reused; "": it can.
 func MissingOf(s Status) string {
 	switch s {
 	case Completed, Reused:
@@ -34,20 +34,20 @@ func MissingOf(s Status) string {
 	return "how it would have ended is not known"
 }
 
-// Reuse says which steps of a plan need not run again.
+// Reuse lists the steps of a plan that need not run again.
 type Reuse struct {
 	Steps map[int]int    // each with the number that it has in the earlier build
 	Again map[int]string // why each other step runs again
 }
 
-// Identity returns a digest of what a step is and of the steps that it names in its needs: 64 hex digits.
+// Identity returns a digest of a step and of the steps that it names in its needs: 64 hex digits.
 func (p *Plan) Identity(id int) string {
 	step := p.Step(id)
 	needs := []string{}
 	for _, need := range step.Needs {
 		needs = append(needs, p.Step(need).Path())
 	}
-	if step.Needs == nil { // which is not the same as needs: []
+	if step.Needs == nil { // an absent key is not the same as needs: []
 		needs = nil
 	}
 	text, _ := json.Marshal(struct {
@@ -58,7 +58,7 @@ func (p *Plan) Identity(id int) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Earlier lists the steps of a plan that another one may reuse. missing says why a step cannot be reused; "": it can.
+// Earlier lists the steps of a plan that another may reuse. missing reports why a step cannot be reused; "": it can.
 func (p *Plan) Earlier(missing func(id int) string) (steps []Earlier) {
 	for i := range p.Steps {
 		s := &p.Steps[i]
@@ -67,10 +67,11 @@ func (p *Plan) Earlier(missing func(id int) string) (steps []Earlier) {
 	return steps
 }
 
-// Reusable finds the steps that need not run again after an earlier build: those that completed, whose definition is unchanged with all
-// variables replaced, and for which all that they wait for is reused too. What was pushed or deployed must have seen the same files as all
-// other steps: unless each such step is reused, none is. What runs because of a failure, or always, runs again. A step that was given a
-// password or a secret runs again, since the earlier one is not known.
+// Reusable finds the steps that need not run again after an earlier build: those that completed, whose definition is
+// unchanged with all variables replaced, and for which all that they wait for is reused too. Pushed or deployed
+// content must be from the same files as all other steps: unless each such step is reused, none is. A step that runs
+// because of a failure, or always, runs again. A step that was given a password or a secret runs again, since the
+// earlier one is not known.
 func (p *Plan) Reusable(earlier []Earlier) Reuse {
 	r := reuse{plan: p, before: map[string]Earlier{}, known: map[int]bool{}, conditions: map[string]Condition{}, Reuse: Reuse{map[int]int{}, map[int]string{}}}
 	for _, step := range earlier {

@@ -78,7 +78,7 @@ func TestReusable(t *testing.T) {
 	}
 }
 
-// TestReasonsToRunAgain names what differs, and of what a step waits for the first.
+// TestReasonsToRunAgain names the difference, and of a step's needs the first.
 func TestReasonsToRunAgain(t *testing.T) {
 	t.Parallel()
 	planOf := func(file string) *build.Plan {

@@ -16,7 +16,7 @@ const (
 	Infrastructure Fault = "infrastructure" // what the step runs on
 )
 
-// Retry says after which faults a step is attempted again.
+// Retry lists the faults after which a step is attempted again.
 type Retry struct {
 	Attempts int           `json:"attempts"` // in all
 	On       []Fault       `json:"on"`

@@ -13,19 +13,19 @@ type Run struct {
 	Build    string    // its id
 	Step     PlanStep  // with passwords
 	Environ  []string  // NAME=value, the secrets of the step; it must be neither stored nor shown
-	Attempt  int       // from 1
+	Attempt  int       // number of the attempt, from 1
 	Needed   []Needed  // artifacts that are put into the copy of the workspace, in this order
 	Tree     string    // folder of the workspace as it was taken; the runner copies it and changes nothing in it
 	Snapshot Snapshot  // the workspace as one file; zero: it was not packed
-	Scratch  string    // folder for what the runner needs meanwhile
+	Scratch  string    // folder for what the runner needs in the meantime
 	Trace    string    // W3C traceparent that the step's program continues; "": none
-	Mask     *mask.Set // the passwords, which the runner takes out of what the step prints; nil: none
+	Mask     *mask.Set // the passwords, which the runner takes out of the output of the step; nil: none
 }
 
 // Snapshot is the file that has a workspace: a PAX tar with sorted paths, compressed with zstd.
 type Snapshot struct {
 	Path   string
-	SHA256 string // of the tar, 64 hex digits
+	SHA256 string // digest of the tar, 64 hex digits
 }
 
 // Needed is a file that is put into a step's workspace: an artifact of a step that it needs, or a copy with variables replaced.
@@ -40,15 +40,16 @@ type Needed struct {
 // Exit describes the end of a step's program. It has no meaning beside an error.
 type Exit struct {
 	Code   int
-	Reason string // more than the code says, such as that memory ran out or a cache was found; "": nothing
+	Reason string // details beyond the code, such as that memory ran out or a cache was found; "": nothing
 }
 
-// StepError is a Failure of the step, such as an image that does not exist. Any other error of a runner is a fault of what it runs on.
+// StepError is a Failure of the step, such as an image that does not exist. Any other error of a runner is a fault of
+// its platform.
 type StepError struct{ Text string }
 
 func (e *StepError) Error() string { return e.Text }
 
-// WaitError says what an attempt waited for when it was ended before its program began.
+// WaitError describes the wait during which an attempt was ended before its program began.
 type WaitError struct {
 	For string // such as a node with room
 	Err error  // why it was ended
@@ -61,12 +62,12 @@ func (e *WaitError) Unwrap() error { return e.Err }
 // ErrNoTests means that a step has no test results although it must have some: a Failure of the step.
 var ErrNoTests = errors.New("test results are required")
 
-// Sink takes what a runner reports about one attempt. Its methods block while
-// the disk is busy, which holds the program back. Output and Note may be called concurrently.
+// Sink takes a runner's reports about one attempt. Its methods block while the disk is busy, which holds the program
+// back. Output and Note may be called concurrently.
 type Sink interface {
 	// Phase reports Initializing and Running.
 	Phase(Status) error
-	// Output stores what one read of a stream gave, without passwords. It sets the time of entries without one.
+	// Output stores the result of one read of a stream, without passwords. It sets the time of entries without one.
 	Output(entries []Entry) error
 	// Note writes a remark of Waybill's own into the step's log.
 	Note(text string) error

@@ -19,8 +19,8 @@ func withVariable() map[string]any {
 	return map[string]any{"type": "string", "pattern": `\$\{`}
 }
 
-// letVariables changes a schema so that a text with a variable may be in place of a number, a flag or one of some words, and lets conditions be
-// written with capitals as the parser does.
+// letVariables changes a schema so that a text with a variable may be instead of a number, a flag or one of some
+// words, and lets conditions be written with capitals as the parser does.
 func letVariables(schema map[string]any) {
 	for _, word := range []string{"properties", "items", "additionalProperties"} {
 		switch inside := schema[word].(type) {

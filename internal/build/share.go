@@ -16,7 +16,7 @@ import (
 
 // Shard is a fixed share: that of replica Index of Count. The zero Shard means that none is fixed.
 type Shard struct {
-	Index int // from 1
+	Index int // number of the shard, from 1
 	Count int
 }
 

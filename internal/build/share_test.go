@@ -102,7 +102,7 @@ func TestOnlyTheWorkersOfAReplicaMove(t *testing.T) {
 		before := replicasOf(count)
 		dead := rapid.SampledFrom(before).Draw(t, "dead")
 		after := slices.DeleteFunc(slices.Clone(before), func(r string) bool { return r == dead })
-		rand.Shuffle(len(after), func(i, j int) { after[i], after[j] = after[j], after[i] }) // the order says nothing
+		rand.Shuffle(len(after), func(i, j int) { after[i], after[j] = after[j], after[i] }) // the order has no meaning
 		moved := 0
 		for _, w := range workers {
 			was, is := build.ReplicaOf(w, before), build.ReplicaOf(w, after)

@@ -9,14 +9,14 @@ type Spec struct {
 	OS    string   `json:"os"`
 	Argv  []string `json:"argv"`
 
-	// Secret says that Argv holds passwords, which other users of a computer could read there: a
-	// runner passes the commands in another way.
+	// Secret reports that Argv holds passwords, which other users of a computer could read there: a runner passes the
+	// commands in another way.
 	Secret bool `json:"secret,omitempty"`
 
 	// Tools is the programs that Argv starts beside its first; they are in Image.
 	Tools []string `json:"tools,omitempty"`
 
-	// Summary says in a few words what the step does, for people; "": it runs Image.
+	// Summary describes the step in a few words, for people; "": it runs Image.
 	Summary string `json:"summary,omitempty"`
 
 	// Build is the image that a step of the type docker makes; nil for other types. Image is then a builder that runs without root, which
@@ -34,8 +34,8 @@ type Spec struct {
 	Mounts   []Mount      `json:"mounts,omitempty"`
 	Secrets  []SecretKeys `json:"secretKeys,omitempty"`
 
-	// ServiceAccount is the account of the cluster that the step runs as; "": the namespace's default one. Token says that it gets the
-	// account's token.
+	// ServiceAccount is the account of the cluster that the step runs as; "": the namespace's default one. Token
+	// reports that it gets the account's token.
 	ServiceAccount string `json:"serviceAccount,omitempty"`
 	Token          bool   `json:"token,omitempty"`
 }
@@ -50,7 +50,7 @@ type Service struct {
 	Ready   time.Duration `json:"ready,omitempty"` // how long the step waits for all ports; 0: it does not
 }
 
-// Resources is an amount of what a step may use. Zero leaves it open.
+// Resources is an amount of resources for a step. Zero leaves it open.
 type Resources struct {
 	CPU     int64 `json:"cpu,omitempty"`     // thousandths of a core
 	Memory  int64 `json:"memory,omitempty"`  // bytes

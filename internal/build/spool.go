@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// SpoolKind says what a record of a spool holds.
+// SpoolKind is the kind of a spool's record.
 type SpoolKind byte
 
 // Kinds of records.
@@ -34,7 +34,7 @@ type SpoolTrailer struct {
 	Code   int    `json:"code"`             // exit status
 	Fault  string `json:"fault,omitempty"`  // why the program could not run
 	OfStep bool   `json:"ofStep,omitempty"` // the fault is the step's own: a StepError
-	Ended  bool   `json:"ended,omitempty"`  // the container was ended, and the program with it: its exit status may say nothing
+	Ended  bool   `json:"ended,omitempty"`  // the container was ended, and the program with it: its exit status may be meaningless
 	Stdout int64  `json:"stdout,omitempty"` // bytes in all
 	Stderr int64  `json:"stderr,omitempty"`
 }

@@ -109,7 +109,7 @@ func writeManifests(b *strings.Builder, files []string) {
 	}
 }
 
-// stepNamesOf returns a step's name for each file, each once: what short makes of its path, with dashes.
+// stepNamesOf returns a step's name for each file, each once: the shortened path, with dashes.
 func stepNamesOf(files []string, fallback string, short func(string) string) []string {
 	names, reserved := make([]string, len(files)), document.Names(stageTable())
 	seen := map[string]bool{}

@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/goldentest"
 )
 
-// TestStartingFilesAreSound: what is written for a folder has neither faults nor warnings.
+// TestStartingFilesAreSound: the file for a folder has neither faults nor warnings.
 func TestStartingFilesAreSound(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ names, steps []string }{

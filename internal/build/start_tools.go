@@ -86,7 +86,7 @@ func nodeCommands(f startingFiles) []string {
 	if described.Scripts["build"] != "" {
 		commands = append(commands, program+" run build")
 	}
-	if test := described.Scripts["test"]; test != "" && !strings.Contains(test, "no test specified") { // which npm init writes
+	if test := described.Scripts["test"]; test != "" && !strings.Contains(test, "no test specified") { // npm init writes this text
 		commands = append(commands, program+" test")
 	}
 	return commands
@@ -123,14 +123,15 @@ func pythonCommands(f startingFiles) []string {
 	return append(commands, "python -m unittest discover"+f.testFolder())
 }
 
-// usesPytest reports whether the files name pytest, or have what only pytest reads.
+// usesPytest reports whether the files name pytest, or have code that only pytest reads.
 func (f startingFiles) usesPytest() bool {
 	return f.has("pytest.ini") || slices.ContainsFunc(f.sorted(), func(name string) bool {
 		return StartingText(name) && pytest.MatchString(f[name]) || path.Base(name) == "conftest.py"
 	})
 }
 
-// testFolder returns the option for the folder that has the tests of unittest, which looks only into packages by itself.
+// testFolder returns the option for the folder that has the tests of unittest, which looks only into packages on its
+// own.
 func (f startingFiles) testFolder() string {
 	for _, name := range f.sorted() {
 		if IsPythonTest(name) && path.Dir(name) != "." && !f.has(path.Dir(name)+"/__init__.py") && plainPath.MatchString(name) {

@@ -20,7 +20,7 @@ const (
 	Canceled     Status = "Canceled"
 	TimedOut     Status = "TimedOut"
 	Skipped      Status = "Skipped"
-	Lost         Status = "Lost"   // its worker is gone, and said nothing of its end
+	Lost         Status = "Lost"   // its worker is gone, without a report of its end
 	Reused       Status = "Reused" // it completed in the build that is resumed, and did not run
 )
 
@@ -70,15 +70,15 @@ func CheckChange(from, to Status) error {
 // StepState is the state of one step.
 type StepState struct {
 	Status    Status
-	StartedAt time.Time // when its last attempt began
+	StartedAt time.Time // start of its last attempt
 	EndedAt   time.Time
 	Attempt   int       // number of the last attempt, from 1; 0: none began
-	RetryAt   time.Time // when the next one may begin; set in Backoff
+	RetryAt   time.Time // earliest start of the next one; set in Backoff
 }
 
 // States is the state of a build and its steps.
 type States struct {
-	StartedAt time.Time         // of the build
+	StartedAt time.Time         // start of the build
 	Canceled  bool              // a cancel was requested
 	Steps     map[int]StepState // by id; a step that is not in it is Pending
 }

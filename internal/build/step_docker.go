@@ -47,7 +47,7 @@ func dockerTable() []d.Key {
 	}
 }
 
-// dockerSchema completes the schema of docker by what its table does not say.
+// dockerSchema completes the schema of docker by rules that its table cannot express.
 func dockerSchema(schema map[string]any) {
 	schema["anyOf"] = []any{
 		map[string]any{"required": []string{"secretName", "secretArgs"}},

@@ -23,7 +23,7 @@ func kubectlTable() []d.Key {
 	}
 }
 
-// kubectlSchema completes the schema of kubectl by what its table does not say.
+// kubectlSchema completes the schema of kubectl by rules that its table cannot express.
 func kubectlSchema(schema map[string]any) {
 	properties := schema["properties"].(map[string]any)
 	properties["file"].(map[string]any)["minLength"] = 1

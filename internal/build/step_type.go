@@ -20,7 +20,7 @@ const (
 type fields struct {
 	*reader
 	node  *document.Node
-	at    fault.Position // of the step type
+	at    fault.Position // position of the step type
 	scope string
 	step  *Step
 }
@@ -35,7 +35,7 @@ func (f fields) settled(name string) *document.Node {
 	return n
 }
 
-// lack reports what only a step that runs must have.
+// lack reports missing keys that only a running step needs.
 func (f fields) lack(at fault.Position, scope, code, text string) {
 	if f.replaced != nil {
 		f.step.lacks.Add(fault.Problem{Position: at, Code: code, Scope: scope, Text: text})
@@ -127,7 +127,8 @@ func (r *reader) inside(n *document.Node, scope string) {
 // variable returns the value of a variable with its own variables replaced; "" without one.
 func (r *reader) variable(name string) string { return valueOf(r.variables, name) }
 
-// projectVariable returns the value of a variable that names the project: a build's file must not name another one, and get its Secrets.
+// projectVariable returns the value of a variable that names the project: a build's file must not name another, and
+// get its Secrets.
 func (r *reader) projectVariable(name string) string {
 	if r.project != nil {
 		return valueOf(r.project, name)
@@ -188,7 +189,7 @@ func (r *reader) projectObject(id string) string {
 	return "wharf-" + instance + "-project-" + id
 }
 
-// certificates returns the mount of the certificates that a field asks for; none without it.
+// certificates returns the mount of the certificates that a field requests; none without it.
 func (f fields) certificates(name string) ([]Mount, []string) {
 	at := f.text(name, "")
 	if at == "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// plannedSpec returns what a step of a stage s comes to.
+// plannedSpec returns the specification of a step of a stage s.
 func plannedSpec(t *testing.T, step string, variables map[string]string) build.Spec {
 	t.Helper()
 	plan := plannedStep(t, step, variables)
@@ -39,7 +39,7 @@ func shop() map[string]string {
 	return map[string]string{"REG_URL": "reg", "REPO_GROUP": "team", "REPO_NAME": "shop", "CHART_REPO": "https://charts/", "PROJECT_ID": "7"}
 }
 
-// TestDestinationsOfImages: what an image is called.
+// TestDestinationsOfImages: the name of an image.
 func TestDestinationsOfImages(t *testing.T) {
 	t.Parallel()
 	for fields, want := range map[string]string{
@@ -132,7 +132,7 @@ func TestArgumentsOfTools(t *testing.T) {
 	}
 }
 
-// TestInsecureRegistries: certificates are verified unless a variable says otherwise.
+// TestInsecureRegistries: certificates are verified unless a variable turns that off.
 func TestInsecureRegistries(t *testing.T) {
 	t.Parallel()
 	for step, words := range map[string][2]string{
@@ -326,7 +326,7 @@ func TestListsOfAStepAreBounded(t *testing.T) {
 	}
 }
 
-// TestServicesOfAPlan: what a service comes to.
+// TestServicesOfAPlan: the services of steps.
 func TestServicesOfAPlan(t *testing.T) {
 	t.Parallel()
 	spec := plannedSpec(t, `{services: [{name: "${n}", image: "pg:${v}", env: {A: "${n}", B: 1.50}, cmds: [a, b], ports: ["${p}"], ready: "${r}"}, {name: c, image: i, ports: [1]}, {name: d, image: i}], container: {image: i, cmds: [x]}}`,

@@ -21,7 +21,7 @@ type Value struct {
 
 // Source is named values from one place.
 type Source struct {
-	Name   string // for people, such as "environment stage"
+	Name   string // name for people, such as "environment stage"
 	Values map[string]Value
 }
 
@@ -47,9 +47,9 @@ func (vs Variables) Lookup(name string) (Value, bool) {
 	return Value{}, false
 }
 
-// Substitute replaces each ${name} in text by its value, whose own variables
-// are replaced too. ${%name%} becomes a literal ${name}. What has no value stays
-// as it is and is listed in undefined. The error is a *LoopError, or says which bound was met.
+// Substitute replaces each ${name} in text by its value, whose own variables are replaced too. ${%name%} becomes a
+// literal ${name}. A variable without a value stays as it is and is listed in undefined. The error is a *LoopError,
+// or names the bound that was met.
 func Substitute(vs Variables, text string) (replaced string, undefined []string, err error) {
 	s := substitution{variables: vs}
 	replaced, err = s.expand(text, nil)
@@ -318,7 +318,7 @@ func (s *substituter) scalar(n *document.Node, scope string, quiet bool) *docume
 
 func (s *substituter) text(text string, at fault.Position, scope string, quiet bool) string {
 	if s.size > maxDocument {
-		return text // which was reported
+		return text // the error was reported
 	}
 	one := substitution{variables: s.variables}
 	replaced, err := one.expand(text, nil)
@@ -363,7 +363,8 @@ func environmentsOf(environments []Environment) map[string][]string {
 	return names
 }
 
-// inOthers says which environments would give a variable a value: " but in environment prod, which is not selected"; "" if none would.
+// inOthers reports which environments would give a variable a value: " but in environment prod, which is not
+// selected"; "" if none would.
 func (s *substituter) inOthers(name string) string {
 	names := s.others[name]
 	switch n := len(names); {

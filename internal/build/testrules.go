@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
-// TestRules says which files of a step's workspace report about its tests.
+// TestRules selects the files of a step's workspace that report about its tests.
 type TestRules struct {
 	JUnit    []string `json:"junit,omitempty"` // globs, as in ArtifactRule
 	TRX      []string `json:"trx,omitempty"`
@@ -97,7 +97,7 @@ func (r *reader) testRules(f *document.Field, scope string) *TestRules {
 	return rules
 }
 
-// testSchema completes the schema of test-results by what its table does not say.
+// testSchema completes the schema of test-results by rules that its table cannot express.
 func testSchema(schema map[string]any) {
 	var some []any
 	for _, name := range []string{"junit", "trx"} {
@@ -107,7 +107,7 @@ func testSchema(schema map[string]any) {
 	schema["anyOf"] = some
 }
 
-// testAdvice returns what the test-results of a step should say differently.
+// testAdvice returns the proposed changes of a step's test-results.
 func testAdvice(step Step, scope string) (advice fault.Problems) {
 	if step.Tests == nil {
 		return nil

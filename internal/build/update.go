@@ -11,8 +11,8 @@ type Update struct {
 	Attempt   int       `json:"attempt,omitempty"`
 	Reason    string    `json:"reason,omitempty"`
 	ExitCode  *int      `json:"exitCode,omitempty"`
-	Trailer   *Trailer  `json:"trailer,omitempty"` // of an end
-	Final     *Final    `json:"final,omitempty"`   // of the build's end: the final marker
+	Trailer   *Trailer  `json:"trailer,omitempty"` // trailer of an end
+	Final     *Final    `json:"final,omitempty"`   // final marker of the build's end
 }
 
 // Trailer is the expected end of a step's log.

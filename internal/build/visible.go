@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// sequence finds what a program sends to move a cursor, to colour text or to name a window
-// (ECMA-48), begun by ESC or by the control character of its own. A string, such as a title, ends
-// with BEL or ST, else with the line.
+// sequence finds the sequence that a program sends to move a cursor, to colour text or to name a window (ECMA-48),
+// begun by ESC or by the control character of its own. A string, such as a title, ends with BEL or ST, else with the
+// line.
 var sequence = regexp.MustCompile("(?:\x1b\\[|\u009b)([0-?]*)[ -/]*([@-~]?)|" +
 	"(?:\x1b[\\]PX^_]|[\u0090\u0098\u009d\u009e\u009f])[^\x07\x1b\u009c\n]*(?:\x07|\x1b\\\\|\u009c)?|" +
 	"\x1b[ -/]*[0-~]?")
@@ -16,15 +16,15 @@ var sequence = regexp.MustCompile("(?:\x1b\\[|\u009b)([0-?]*)[ -/]*([@-~]?)|" +
 // carriage return, without control characters, and as valid UTF-8.
 func VisibleText(text []byte) string { return VisibleColours(text, nil) }
 
-// VisibleColours returns what VisibleText does, with the colours for which keep reports true.
+// VisibleColours returns the same as VisibleText, with the colours for which keep reports true.
 func VisibleColours(text []byte, keep func(parameters string) bool) string {
 	line := strings.TrimRight(string(text), "\r")
 	return strings.ReplaceAll(Printable(line[strings.LastIndexByte(line, '\r')+1:], keep), "\n", "")
 }
 
-// Printable returns text without what a terminal would obey: control characters but tabs and line
-// breaks, sequences, and the characters that turn the direction of text. keep says which colours
-// pass, by the parameters of their sequence; nil: none.
+// Printable returns text without sequences that a terminal obeys: control characters but tabs and line breaks,
+// sequences, and the characters that turn the direction of text. keep selects the colours that pass, by the
+// parameters of their sequence; nil: none.
 func Printable(text string, keep func(parameters string) bool) string {
 	text = strings.ToValidUTF8(text, "\ufffd")
 	if !strings.ContainsFunc(text, isControl) {

@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/mask"
 )
 
-// TestWhatIsShownHasNoSecrets: the mask compares what viewers show, so both must agree about what is hidden.
+// TestWhatIsShownHasNoSecrets: the mask compares visible text, so both must agree about hidden text.
 func TestWhatIsShownHasNoSecrets(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter"

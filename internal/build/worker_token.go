@@ -30,8 +30,8 @@ const (
 	mostBuilderNumber = 1_000_000
 )
 
-// ParseBuilderKeys reads a file of keys: one line each, such as "k2 SECRET", where SECRET is base64url without padding. An error
-// does not repeat what the file says.
+// ParseBuilderKeys reads a file of keys: one line each, such as "k2 SECRET", where SECRET is base64url without
+// padding. An error does not repeat the content of the file.
 func ParseBuilderKeys(text string) (BuilderKeys, error) {
 	var keys BuilderKeys
 	for i, line := range slices.Collect(strings.Lines(text)) {
@@ -82,6 +82,6 @@ func (keys BuilderKeys) Numbered(number int) (key BuilderKey, ok bool) {
 // WorkerToken returns the token of a build's worker. nonce is kept with the build.
 func (key BuilderKey) WorkerToken(instance string, buildID int64, nonce string) string {
 	mac := hmac.New(sha256.New, key.Secret)
-	fmt.Fprintf(mac, "waybill worker\n%q\n%d\n%q\n", instance, buildID, nonce) // quoted, so that no two say the same
+	fmt.Fprintf(mac, "waybill worker\n%q\n%d\n%q\n", instance, buildID, nonce) // quoted, so that no two are equal
 	return fmt.Sprintf("k%d.%s", key.Number, base64.RawURLEncoding.EncodeToString(mac.Sum(nil)))
 }

@@ -45,12 +45,13 @@ type Shelf struct {
 // Restored is the entry that was found.
 type Restored struct {
 	Key   string // "": none
-	Exact bool   // it is the one that was asked for
+	Exact bool   // it is the one that was requested
 	Size  int64  // compressed
 }
 
-// Restore puts the files of an entry into the folder root, in place of what in reports: that of the key, else the newest whose key
-// begins with the first of the prefixes that any key begins with. After an error what in reports is gone.
+// Restore puts the files of an entry into the folder root, instead of the files that in reports: that of the key,
+// else the newest whose key begins with the first of the prefixes that any key begins with. After an error those
+// files are gone.
 func (s *Shelf) Restore(ctx context.Context, key string, prefixes []string, root string, in func(path string) bool) (Restored, error) {
 	entries, err := s.entries()
 	if err != nil {
@@ -111,8 +112,8 @@ func choose(entries []entry, key string, prefixes []string) (entry, bool) {
 	return entry{}, false
 }
 
-// Save stores what is below root and in it under a key, unless the key has an entry or the store is too small. It returns the size of
-// a new entry, compressed; 0 if there is none.
+// Save stores the content below root and in it under a key, unless the key has an entry or the store is too small. It
+// returns the size of a new entry, compressed; 0 if there is none.
 func (s *Shelf) Save(ctx context.Context, key, root string, in func(path string) bool) (size int64, err error) {
 	path := filepath.Join(s.dir, fileOf(key))
 	if _, err := os.Lstat(path); err == nil {
@@ -215,7 +216,7 @@ type used struct {
 // abandoned is the age at which a file is removed whose process died while it was written.
 const abandoned = 24 * time.Hour
 
-// evict removes what was used longest ago until the rest fits, and files that were never finished.
+// evict removes the entries that were used longest ago until the rest fits, and files that were never finished.
 func (s *Store) evict() error {
 	var all []used
 	total := int64(0)

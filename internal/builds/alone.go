@@ -66,8 +66,8 @@ func (b *Builds) RefusePlain(ctx context.Context, id ID, names []string, why str
 	})
 }
 
-// Resolve stores what a build without a deployment builds: the commit that its branch was at. It returns the build with what counts, which was stored
-// first: its worker may have been asked for.
+// Resolve stores the source of a build without a deployment: the commit that its branch was at. It returns the build
+// with the source that counts, which was stored first: its worker may have been requested.
 func (b *Builds) Resolve(ctx context.Context, id ID, branch, commit string) (resolved Build, err error) {
 	err = b.write(ctx, fmt.Sprintf("store the commit of build %d", id), func(t txn) error {
 		if resolved, err = t.lock(id); err != nil || resolved.Commit != "" {
@@ -80,10 +80,11 @@ func (b *Builds) Resolve(ctx context.Context, id ID, branch, commit string) (res
 	return resolved, err
 }
 
-// NoBundle in place of a key says that a build is given nothing of the earlier one.
+// NoBundle instead of a key reports that a build is given nothing of the earlier one.
 const NoBundle = "none"
 
-// Bundle stores the blob key of what the steps of the earlier build have left, and returns the key that counts: the first one, or NoBundle.
+// Bundle stores the blob key of the results of the earlier build's steps, and returns the key that counts: the first
+// one, or NoBundle.
 func (b *Builds) Bundle(ctx context.Context, id ID, key string) (counts string, err error) {
 	err = b.change(ctx, "store the bundle of", id, func(_ txn, b *Build) {
 		if b.Bundle == "" || key == NoBundle {
@@ -99,7 +100,7 @@ type Clearer interface {
 	Clear(ctx context.Context, folder string) error
 }
 
-// ForgetBundle deletes what a build was given of the earlier one.
+// ForgetBundle deletes the results that a build got from the earlier one.
 func (b *Builds) ForgetBundle(ctx context.Context, id ID, blobs Clearer) error {
 	err := blobs.Clear(ctx, BundleFolder(id))
 	if err == nil {

@@ -34,7 +34,7 @@ func New(db *store.DB, driver Driver, o Options) *Builds {
 	return &Builds{db: db, driver: driver, options: o}
 }
 
-// ForReaders returns the builds for people and programs that ask: their reads delay no other work.
+// ForReaders returns the builds for requests of people and programs: their reads delay no other work.
 func (b *Builds) ForReaders() *Builds {
 	return &Builds{db: b.db.For(store.ForReaders), driver: b.driver, options: b.options}
 }
@@ -79,8 +79,8 @@ func known(b Build, ok bool, id ID) error {
 	return nil
 }
 
-// Create stores a new build, which is Scheduling, and returns it with its id. Of b it takes what the build is about:
-// the fields from Project to ActionID, and CreatedBy.
+// Create stores a new build, which is Scheduling, and returns it with its id. Of b it takes the description of the
+// build: the fields from Project to ActionID, and CreatedBy.
 func (b *Builds) Create(ctx context.Context, new Build) (created Build, err error) {
 	err = b.db.Write(ctx, "create a build", func(tx *store.Tx) error {
 		created, err = b.CreateIn(tx, new)
@@ -99,7 +99,7 @@ func (b *Builds) CreateIn(tx *store.Tx, new Build) (Build, error) {
 	return new, err
 }
 
-// Define stores the steps of a build as planned: ids from 1, names, types and needs. What is known of their states stays.
+// Define stores the steps of a build as planned: ids from 1, names, types and needs. Their known states stay.
 func (b *Builds) Define(ctx context.Context, id ID, planned []Step) error {
 	return b.write(ctx, fmt.Sprintf("define the steps of build %d", id), func(t txn) error {
 		if _, err := t.lock(id); err != nil {
@@ -167,9 +167,9 @@ func (b *Builds) change(ctx context.Context, what string, id ID, fn func(txn, *B
 	})
 }
 
-// Delete deletes what is stored of a build that has ended, its inputs included, and leaves a tombstone, so that late data is refused. The caller
-// then clears Folder in the blob store. What is interrupted is continued by the next call, and deleting again does nothing. A build that has not ended
-// is fault.Refused.
+// Delete deletes the rows of an ended build, its inputs included, and leaves a tombstone, so that late data is
+// refused. The caller then clears Folder in the blob store. An interrupted deletion is continued by the next call,
+// and deleting again does nothing. A build that has not ended is fault.Refused.
 func (b *Builds) Delete(ctx context.Context, id ID) error {
 	return b.slices(ctx, fmt.Sprintf("delete build %d", id), func(t txn) (left bool, err error) {
 		found, ok, err := t.LockBuild(id)

@@ -14,8 +14,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// Record stores one event of a source other than the worker, and makes its change if it is allowed. An event whose source and id
-// are stored does nothing. It returns the event as it is stored: Applied says whether it changed anything.
+// Record stores one event of a source other than the worker, and makes its change if it is allowed. An event whose
+// source and id are stored does nothing. It returns the event as it is stored: Applied reports whether it changed
+// anything.
 func (b *Builds) Record(ctx context.Context, id ID, e Event) (stored Event, err error) {
 	if e.Source == Worker || e.EventID == "" || e.Trailer != nil || e.Final != nil {
 		return e, fault.New(fault.Invalid, "record an event of build %d: an event of a worker comes with its results", id)
@@ -34,7 +35,7 @@ func (b *Builds) Record(ctx context.Context, id ID, e Event) (stored Event, err 
 	return stored, err
 }
 
-// record does what Record does to a build that is locked.
+// record does the same as Record to a locked build.
 func (t txn) record(found Build, e Event, o Options) (stored Event, err error) {
 	e.EventID = cleanEventID(e.EventID) // as it is stored
 	if twice, err := t.HasBuildEvent(found.ID, e.Source, e.EventID); err != nil || twice {
@@ -97,7 +98,8 @@ func (in *ingestion) apply(e *Event) error {
 	return nil
 }
 
-// canStore reports whether every database, log and JSON document can have a time. They have it in UTC, where its year may be another one.
+// canStore reports whether every database, log and JSON document can have a time. They have it in UTC, where its year
+// may be another.
 func canStore(at time.Time) bool {
 	year := at.UTC().Year()
 	return year >= 1970 && year <= 9999
@@ -112,7 +114,7 @@ func checkChange(from, to build.Status) error {
 	return build.CheckChange(from, to)
 }
 
-// checkBuild does what checkChange does for a build, which has fewer statuses.
+// checkBuild does the same as checkChange for a build, which has fewer statuses.
 func checkBuild(from, to build.Status) error {
 	switch to {
 	case build.Pending, build.Initializing, build.Backoff, build.Reused:
@@ -182,8 +184,8 @@ func (in *ingestion) checkEnd(e Event) error {
 // mostMissing bounds the missing things that an error lists.
 const mostMissing = 10
 
-// lacks says what of a step's log is not stored; "": nothing. A log that has the length of its trailer and another digest
-// is fault.Corrupt.
+// lacks returns the missing part of a step's log; "": nothing. A log that has the length of its trailer and another
+// digest is fault.Corrupt.
 func (s *Step) lacks() (string, error) {
 	switch t := s.Trailer; {
 	case t == nil:

@@ -1,4 +1,4 @@
-// Package builds keeps in the database what the workers of builds have recorded: statuses, logs, artifacts and test results.
+// Package builds keeps in the database the records of builds' workers: statuses, logs, artifacts and test results.
 //
 // # Who owns the truth
 //
@@ -8,10 +8,10 @@
 //
 // # How nothing is lost or doubled
 //
-// An aggregator has no state of its own. It resumes at Builds.Progress. Every transaction of Ingest locks the build's row
-// first, so two aggregators of one build take turns. Each part of a batch is compared with what is stored: what is stored
-// already is skipped, a batch of a log that overlaps is cut, and a gap is a GapError that names the position expected. So
-// each may be killed between any two statements, and whatever is sent twice is stored once.
+// An aggregator has no state of its own. It resumes at Builds.Progress. Every transaction of Ingest locks the build's
+// row first, so two aggregators of one build take turns. Each part of a batch is compared with the stored rows: a
+// part that is stored already is skipped, a batch of a log that overlaps is cut, and a gap is a GapError that names
+// the position expected. So each may be killed between any two statements, and whatever is sent twice is stored once.
 //
 // The running SHA-256 of each log is stored with its position. The final marker is stored only when the entries, bytes and
 // digest of each step's log are those of its trailer, and every event and artifact is there.

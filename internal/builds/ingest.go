@@ -19,9 +19,9 @@ type Batch struct {
 	Logs      []*LogBatch
 	Artifacts []Artifact // whose bytes are in the blob store, or Damaged
 	Tests     []build.TestFile
-	Events    []Event // of the source Worker
-	// Again says that everything is probably stored: Ingest looks for that first, and then writes nothing while the lease is
-	// young. It saves time and changes nothing else.
+	Events    []Event // events of the source Worker
+	// Again reports that everything is probably stored: Ingest searches for that first, and then writes nothing while
+	// the lease is young. It saves time and changes nothing else.
 	Again bool
 }
 
@@ -35,16 +35,16 @@ type Progress struct {
 	Known     bool                   // the acknowledgement was stored
 }
 
-// Ingested says what a batch changed.
+// Ingested describes the changes by a batch.
 type Ingested struct {
-	Entries   int64 // of logs
-	Bytes     int64 // of logs
+	Entries   int64 // entries of logs
+	Bytes     int64 // bytes of logs
 	Events    int
-	Refused   int // of Events, the changes that were not allowed
+	Refused   int // number of Events with changes that were not allowed
 	Artifacts int
 }
 
-// GapError says that a batch does not continue what is stored. Nothing of it was stored.
+// GapError reports that a batch does not continue the stored log. Nothing of it was stored.
 type GapError struct {
 	Build ID
 	What  string // event, artifact, or the log of step 3
@@ -85,9 +85,10 @@ func (b *Builds) Progress(ctx context.Context, id ID) (p Progress, err error) {
 	return p, err
 }
 
-// Ingest stores what a worker has sent and renews the build's lease; an empty batch only renews it. What is stored already is
+// Ingest stores a worker's messages and renews the build's lease; an empty batch only renews it. Stored data is
 // skipped. It returns a *GapError, and stores nothing, if something before the batch is missing. A batch that
-// contradicts what is stored is fault.Corrupt; one with a final marker is fault.Conflict while anything of the build is missing.
+// contradicts the stored data is fault.Corrupt; one with a final marker is fault.Conflict while anything of the build
+// is missing.
 func (b *Builds) Ingest(ctx context.Context, id ID, batch Batch) (done Ingested, err error) {
 	if err := batch.check(); err != nil {
 		return Ingested{}, fmt.Errorf("ingest results of build %d: %w", id, err)
@@ -147,7 +148,7 @@ func checkArtifact(id int) error {
 	return nil
 }
 
-// has reports whether a batch of logs is stored and the lease is young. It locks nothing: what is stored stays.
+// has reports whether a batch of logs is stored and the lease is young. It locks nothing: stored data stays.
 func (b *Builds) has(ctx context.Context, id ID, batch Batch) (stored bool, err error) {
 	if len(batch.Steps)+len(batch.Artifacts)+len(batch.Tests)+len(batch.Events) > 0 {
 		return false, nil

@@ -37,7 +37,8 @@ func (l *LogBatch) Join(next *LogBatch) bool {
 	return true
 }
 
-// Pack compresses the batch ahead of Ingest, which otherwise does it in its transaction. Call it for what is surely new.
+// Pack compresses the batch ahead of Ingest, which otherwise does it in its transaction. Call it for a build that is
+// surely new.
 func (l *LogBatch) Pack() {
 	if l.packed == nil {
 		l.packed = compress(l.Data)
@@ -61,8 +62,8 @@ func (l *LogBatch) check() error {
 
 var newline = []byte("\n")
 
-// after cuts off what is before a position; nil: nothing is left. A batch that does not have the position's entry end
-// at the position's byte is fault.Corrupt.
+// after cuts off the part before a position; nil: nothing is left. A batch that does not have the position's entry
+// end at the position's byte is fault.Corrupt.
 func (l *LogBatch) after(at build.Position) (*LogBatch, error) {
 	if l.Begin == at {
 		return l, nil
@@ -93,7 +94,7 @@ func (l *LogBatch) block() Block {
 		FirstAt: build.ParseEntry(l.Data[:bytes.IndexByte(l.Data, '\n')]).At, LastAt: build.ParseEntry(l.Data[last:]).At}
 }
 
-// logs appends what is new of the batches: a compare-and-append on the positions of their steps.
+// logs appends the new part of the batches: a compare-and-append on the positions of their steps.
 func (in *ingestion) logs(b Batch) error {
 	var blocks []Block
 	sums := map[int]summing{}

@@ -18,22 +18,22 @@ type Build struct {
 	Branch      string            `json:"branch,omitempty"`
 	Commit      string            `json:"commit,omitempty"`
 	Revision    string            `json:"revision,omitempty"`   // label, of a deployment's build
-	Deployment  int64             `json:"deployment,omitempty"` // of the pipeline Project; 0: of none
-	Target      string            `json:"target,omitempty"`     // of the deployment
+	Deployment  int64             `json:"deployment,omitempty"` // deployment of the pipeline Project; 0: none
+	Target      string            `json:"target,omitempty"`     // target in the deployment
 	Environment string            `json:"environment,omitempty"`
-	Stages      []string          `json:"stages,omitempty"` // that were asked for; none: all
+	Stages      []string          `json:"stages,omitempty"` // requested stages; none: all
 	Inputs      map[string]string `json:"inputs,omitempty"` // without passwords
 	Engine      string            `json:"engine,omitempty"` // another build engine; "": a worker of Waybill
 	WorkerID    string            `json:"workerId,omitempty"`
-	Nonce       string            `json:"-"` // of the worker's token
+	Nonce       string            `json:"-"` // nonce of the worker's token
 	RerunOf     ID                `json:"rerunOf,omitempty"`
 	Resume      bool              `json:"resume,omitempty"` // steps of RerunOf that completed do not run again
 	Bundle      string            `json:"-"`                // blob key of what these have left; "": it was not gathered yet
 	ActionID    action.ID         `json:"actionId,omitzero"`
 
 	Status  build.Status `json:"status"`
-	Reason  string       `json:"reason,omitempty"`  // of the last event
-	Message string       `json:"message,omitempty"` // of the last event
+	Reason  string       `json:"reason,omitempty"`  // reason of the last event
+	Message string       `json:"message,omitempty"` // message of the last event
 
 	CreatedBy         string    `json:"createdBy"`
 	CreatedAt         time.Time `json:"createdAt"`
@@ -68,9 +68,9 @@ type Step struct {
 	StartedAt time.Time      `json:"startedAt,omitzero"` // by the clock of the worker
 	EndedAt   time.Time      `json:"endedAt,omitzero"`   // by the clock of the worker
 	LogLines  int64          `json:"logLines"`           // entries that are stored
-	LogBytes  int64          `json:"logBytes"`           // of the entries, as in the worker's file
+	LogBytes  int64          `json:"logBytes"`           // bytes of the entries, as in the worker's file
 	Trailer   *build.Trailer `json:"trailer,omitempty"`  // nil: the step has not ended
-	HashState []byte         `json:"-"`                  // of SHA-256 over LogBytes; nil: over nothing
+	HashState []byte         `json:"-"`                  // state of SHA-256 over LogBytes; nil: over nothing
 	Identity  string         `json:"-"`                  // build.Plan.Identity; "": not known
 }
 
@@ -101,14 +101,14 @@ type Event struct {
 	Reason   string         `json:"reason,omitempty"`
 	Message  string         `json:"message,omitempty"`
 	ExitCode *int           `json:"exitCode,omitempty"`
-	Trailer  *build.Trailer `json:"-"`        // of a worker's step that ends; kept on the step
-	Final    *build.Final   `json:"-"`        // of a worker's build that ends; kept on the build
+	Trailer  *build.Trailer `json:"-"`        // trailer of a worker's step that ends; kept on the step
+	Final    *build.Final   `json:"-"`        // final marker of a worker's build that ends; kept on the build
 	Applied  bool           `json:"applied"`  // false: the change was not allowed, and changed nothing
 	At       time.Time      `json:"at"`       // by the clock of the source
 	StoredAt time.Time      `json:"storedAt"` // by the clock of the database
 }
 
-// ArtifactState says whether the bytes of an artifact are what the worker says.
+// ArtifactState reports whether the bytes of an artifact match the worker's report.
 type ArtifactState string
 
 // The states.
@@ -147,7 +147,7 @@ type Block struct {
 	Begin   build.Position // before the first entry
 	Lines   int            // entries
 	Size    int            // bytes, at most BlockSize
-	FirstAt time.Time      // of the first and last entry; zero: it has no time
+	FirstAt time.Time      // times of the first and last entry; zero: it has no time
 	LastAt  time.Time
 	Data    []byte // zstd of the entries, as in the worker's file
 }
@@ -174,7 +174,7 @@ type Query struct {
 // CommitRange returns the texts between which all commits are that begin with Commit: from is the first one, and below comes after all.
 func (q Query) CommitRange() (from, below string) { return q.Commit, q.Commit + "\U0010ffff" }
 
-// Part names what of a build Having searches.
+// Part names the part of a build that Having searches.
 type Part string
 
 // The parts.

@@ -80,7 +80,7 @@ func (b *Builds) Artifacts(ctx context.Context, id ID, after int) (found []Artif
 	return found, err
 }
 
-// TestReports reads what the files of a build report about tests, in the order of their artifacts, without the results.
+// TestReports reads the test reports of a build's files, in the order of their artifacts, without the results.
 func (b *Builds) TestReports(ctx context.Context, id ID) (found []build.TestFile, err error) {
 	err = b.read(ctx, fmt.Sprintf("read the test reports of build %d", id), func(t txn) error {
 		found, err = t.TestReports(id)
@@ -117,9 +117,9 @@ func (b *Builds) TestResults(ctx context.Context, id ID, after TestResult, broke
 	return found, err
 }
 
-// Bounds of what one transaction of a reader reads.
+// Bounds of one transaction of a reader.
 const (
-	aheadBytes   = 1 << 20 // unless the caller asks for less
+	aheadBytes   = 1 << 20 // unless the caller requests less
 	blocksAtOnce = 1000
 )
 
@@ -136,7 +136,7 @@ type LogReader struct {
 	rest   []byte
 }
 
-// OpenLog returns a reader of a step's log from a byte on. What is stored later comes with a later read after io.EOF.
+// OpenLog returns a reader of a step's log from a byte on. Data stored later comes with a later read after io.EOF.
 func (b *Builds) OpenLog(ctx context.Context, id ID, step int, offset int64) *LogReader {
 	return &LogReader{ctx: ctx, builds: b, id: id, step: step, offset: offset, ahead: aheadBytes}
 }
@@ -157,7 +157,7 @@ func (b *Builds) ReadLog(ctx context.Context, id ID, step int, offset int64, buf
 	return size, nil
 }
 
-// Read reads what is stored; io.EOF at its end, after which more may come.
+// Read reads the stored log; io.EOF at its end, after which more may come.
 func (r *LogReader) Read(p []byte) (int, error) {
 	if len(r.rest) == 0 {
 		if err := r.next(); err != nil {
@@ -199,8 +199,8 @@ func (r *LogReader) fetch() error {
 	})
 }
 
-// Find returns the position before the entry after a log id: the byte at which it begins. After the end of what is stored it
-// returns the end.
+// Find returns the position before the entry after a log id: the byte at which it begins. After the end of the stored
+// log it returns the end.
 func (b *Builds) Find(ctx context.Context, id ID, step int, after int64) (at build.Position, err error) {
 	if after <= 0 {
 		return build.Position{}, nil
@@ -216,7 +216,8 @@ func (b *Builds) Find(ctx context.Context, id ID, step int, after int64) (at bui
 	return b.within(ctx, id, block, func(logID int64, _ []byte) bool { return logID > after })
 }
 
-// FindSince returns the position before the first entry that is not older than a time; if there is none, the end of what is stored.
+// FindSince returns the position before the first entry that is not older than a time; if there is none, the end of
+// the stored log.
 func (b *Builds) FindSince(ctx context.Context, id ID, step int, since time.Time) (build.Position, error) {
 	var block Block
 	var ok bool
@@ -274,7 +275,7 @@ func (b *Builds) Log(ctx context.Context, id ID, step int, after int64, visit fu
 	}
 }
 
-// End returns the end of what is stored of a step's log.
+// End returns the end of a step's stored log.
 func (b *Builds) End(ctx context.Context, id ID, step int) (build.Position, error) {
 	return b.Find(ctx, id, step, math.MaxInt64)
 }

@@ -17,7 +17,8 @@ import (
 // LongestReported is the most bytes of the text of an entry that another build engine reports.
 const LongestReported = 16 << 10
 
-// Bounds of what another build engine may report about a build. All steps are read with each report, and readers read what a build has whole.
+// Bounds of another build engine's reports about a build. All steps are read with each report, and readers read a
+// build whole.
 const (
 	mostReportedSteps     = 2000
 	mostReportedEvents    = 20_000 // and then only the end of the build
@@ -33,8 +34,9 @@ type ReportedStep struct {
 	Stage, Name string // "": as known
 }
 
-// ReportStatus makes a change of status that the build engine of a build reports: of a step, or with e.Step 0 of the build. An end of the build also
-// ends its steps. The same report again does nothing; a change that is not allowed is fault.Conflict, and says what is.
+// ReportStatus makes a change of status that the build engine of a build reports: of a step, or with e.Step 0 of the
+// build. An end of the build also ends its steps. The same report again does nothing; a change that is not allowed is
+// fault.Conflict, and names the permitted changes.
 func (b *Builds) ReportStatus(ctx context.Context, id ID, step ReportedStep, e Event) (stored Event, err error) {
 	if err := checkStep(step.ID); err != nil {
 		return e, err
@@ -151,8 +153,8 @@ func checkLine(e build.Line) error {
 	return nil
 }
 
-// ReportArtifact stores an artifact whose bytes are in the blob store, and what it reports about tests, unless tests is nil. The same
-// content under a known name of the step is known; another one is fault.Conflict.
+// ReportArtifact stores an artifact whose bytes are in the blob store, and its test report, unless tests is nil. The
+// same content under a known name of the step is known; another is fault.Conflict.
 func (b *Builds) ReportArtifact(ctx context.Context, id ID, a Artifact, tests *build.TestFile) (stored Artifact, err error) {
 	if err := checkStep(a.Step); err != nil {
 		return a, err
@@ -194,7 +196,7 @@ func (b *Builds) ReportArtifact(ctx context.Context, id ID, a Artifact, tests *b
 	return stored, err
 }
 
-// report runs fn on the locked row of a build that another build engine runs, and stores what it has changed.
+// report runs fn on the locked row of a build that another build engine runs, and stores its changes.
 func (b *Builds) report(ctx context.Context, id ID, fn func(*ingestion) error) error {
 	return b.write(ctx, fmt.Sprintf("store a report about build %d", id), func(t txn) error {
 		found, err := t.lock(id)
@@ -308,7 +310,7 @@ func (in *ingestion) checkReported(e Event) error {
 	return fault.New(fault.Conflict, "build %d, step %d: %w; allowed: %s", in.build.ID, e.Step, err, what)
 }
 
-// endSteps returns the events that end what has not ended with the build.
+// endSteps returns the events that end the steps that have not ended with the build.
 func (in *ingestion) endSteps(end Event) []Event {
 	var events []Event
 	for _, id := range slices.Sorted(maps.Keys(in.steps.by)) {
@@ -334,10 +336,10 @@ type reportedLog struct {
 	at      build.Position // the end, with batches
 	last    time.Time
 	batches []*LogBatch
-	lines   [][]byte // of batches
-	block   Block    // of the entry that was compared last
-	data    []byte   // of block
-	blocks  *int     // that were read for all steps
+	lines   [][]byte // lines of batches
+	block   Block    // block of the entry that was compared last
+	data    []byte   // data of block
+	blocks  *int     // number of blocks read for all steps
 }
 
 // add appends an entry, or compares it with the one that has its id.

@@ -12,13 +12,14 @@ import (
 
 // Bounds of one slice of Retain and Delete, so that other work comes between.
 const (
-	expiredAtOnce = 50  // builds that are looked for at a time
+	expiredAtOnce = 50  // builds that are searched for at a time
 	rowsAtOnce    = 500 // rows of a table that one transaction deletes
 )
 
-// Retain deletes the logs, events, artifacts and test results of builds that ended longer ago than the retention, by the database's clock, and their
-// artifacts in the blob store. The builds and their steps stay. 0 deletes nothing. What is interrupted is continued by the next call. A build that
-// cannot be cleared does not keep later ones from it; the first error is returned.
+// Retain deletes the logs, events, artifacts and test results of builds that ended longer ago than the retention, by
+// the database's clock, and their artifacts in the blob store. The builds and their steps stay. 0 deletes nothing. An
+// interrupted deletion is continued by the next call. A build that cannot be cleared does not keep later ones from
+// it; the first error is returned.
 func (b *Builds) Retain(ctx context.Context, retention time.Duration, blobs store.Folders) (failed error) {
 	for last := ID(0); retention > 0; {
 		var old []ID
@@ -47,8 +48,9 @@ func (b *Builds) Retain(ctx context.Context, retention time.Duration, blobs stor
 	return failed
 }
 
-// ClearBundles deletes what builds that have ended were given of earlier ones. The conductor does so at the end of a build, unless it is killed or the
-// build's action ends before that. A build whose bundle cannot be deleted does not keep later ones from it; the first error is returned.
+// ClearBundles deletes the results that ended builds got from earlier ones. The conductor does so at the end of a
+// build, unless it is killed or the build's action ends before that. A build whose bundle cannot be deleted does not
+// keep later ones from it; the first error is returned.
 func (b *Builds) ClearBundles(ctx context.Context, blobs Clearer) (failed error) {
 	for last, more := ID(0), true; more && ctx.Err() == nil; {
 		var ended []ID
@@ -72,7 +74,7 @@ func (b *Builds) ClearBundles(ctx context.Context, blobs Clearer) (failed error)
 	return cmp.Or(failed, context.Cause(ctx))
 }
 
-// expire deletes what a build has left. The blobs go first: only their rows name them.
+// expire deletes a build's results. The blobs go first: only their rows name them.
 func (b *Builds) expire(ctx context.Context, id ID, blobs store.Folders) error {
 	if err := blobs.Clear(ctx, Folder(id)); err != nil {
 		return fmt.Errorf("delete the artifacts of build %d: %w", id, err)

@@ -13,22 +13,23 @@ type Driver interface {
 	BuildRows(store.Rows) (Rows, PasswordRows)
 }
 
-// Rows is builds and what belongs to them, in one transaction. Methods that write what belongs to a build need its row
-// locked. The error of a method that only writes may be returned by a later one, or by the commit.
+// Rows is builds and their parts, in one transaction. Methods that write parts of a build need its row locked. The
+// error of a method that only writes may be returned by a later one, or by the commit.
 type Rows interface {
 	// InsertBuild stores a build and returns its id.
 	InsertBuild(b Build) (ID, error)
 	// LockBuild locks and reads a build, also a deleted one. No build has the id if ok is false.
 	LockBuild(id ID) (b Build, ok bool, err error)
-	// UpdateBuild writes what changes in the life of a build: all but what InsertBuild stores for good, which is everything
-	// from Project to Environment, Deployment, Target, Stages, Inputs, Engine, RerunOf, Resume, CreatedBy and CreatedAt.
+	// UpdateBuild writes the changing columns of a build: all but those that InsertBuild stores for good, which is
+	// everything from Project to Environment, Deployment, Target, Stages, Inputs, Engine, RerunOf, Resume, CreatedBy
+	// and CreatedAt.
 	UpdateBuild(b Build) error
 	// Builds reads by query, newest first.
 	Builds(q Query) ([]Build, error)
 	// BuildsHaving returns those of the builds that have a part with a text: as its whole name if it is a stage, else in its name, upper and lower
 	// case of ASCII letters alike.
 	BuildsHaving(ids []ID, part Part, text string) ([]ID, error)
-	// ResolveBuild stores what a build without a deployment builds.
+	// ResolveBuild stores the source of a build without a deployment.
 	ResolveBuild(id ID, branch, commit string) error
 	// DeleteResults deletes all rows of a build but its own.
 	DeleteResults(id ID) error
@@ -38,7 +39,8 @@ type Rows interface {
 	// EndedResumes returns builds after one that have ended, were not deleted and have not expired, and that were to reuse steps, unless their Bundle is
 	// NoBundle; the oldest first.
 	EndedResumes(after ID, limit int) ([]ID, error)
-	// DeleteSome deletes at most so many rows of each table of a build, other than its own row and its steps. left says that there are more.
+	// DeleteSome deletes at most so many rows of each table of a build, other than its own row and its steps. left
+	// reports that there are more.
 	DeleteSome(id ID, most int) (left bool, err error)
 
 	// PutSteps stores whole steps, new or known.
@@ -67,7 +69,7 @@ type Rows interface {
 	// BuildArtifacts reads the artifacts of a build after one, in the order of their ids.
 	BuildArtifacts(id ID, after int) ([]Artifact, error)
 
-	// InsertReport stores what a file reports about tests with the results, unless that is stored.
+	// InsertReport stores a file's test report with the results, unless that is stored.
 	InsertReport(id ID, f build.TestFile) error
 	// TestReports reads the reports of a build in the order of their artifacts, without the results.
 	TestReports(id ID) ([]build.TestFile, error)

@@ -17,7 +17,7 @@ import (
 // sealingLabel keeps the key of passwords apart from all else that a builder key is for.
 const sealingLabel = "waybill passwords of builds"
 
-// numberSize is the size of a key's number in front of what it has sealed, in bytes.
+// numberSize is the size of a key's number in front of the sealed text, in bytes.
 const numberSize = 4
 
 // Seal encrypts passwords with the first key, for the build of one action: four bytes with the key's number, the nonce, and AES-256-GCM
@@ -42,7 +42,7 @@ func Seal(keys build.BuilderKeys, of action.ID, values map[string]string) ([]byt
 	return sealing.Seal(append(sealed, nonce...), nonce, text, of[:]), nil
 }
 
-// Unseal decrypts what Seal has encrypted for the same action.
+// Unseal decrypts the output of Seal for the same action.
 func Unseal(keys build.BuilderKeys, of action.ID, sealed []byte) (map[string]string, error) {
 	if len(sealed) < numberSize {
 		return nil, fault.New(fault.Corrupt, "the passwords are not stored any more")

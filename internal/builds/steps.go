@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// Bounds of what one worker may store.
+// Bounds of one worker's data.
 const (
 	mostSteps     = 100_000
 	mostEvents    = 1_000_000
@@ -63,7 +63,7 @@ func (s *steps) define(p Step) {
 // change has store write a step.
 func (s *steps) change(id int) { s.changed[id] = true }
 
-// store writes what was changed.
+// store writes the changes.
 func (s *steps) store(t txn, id ID) error {
 	var all []Step
 	for _, step := range slices.Sorted(maps.Keys(s.changed)) {
@@ -98,8 +98,9 @@ func clean(text string, most int) string {
 // StoredReason returns the reason of an event as it is stored, which is cut if it is long.
 func StoredReason(reason string) string { return clean(reason, mostReason) }
 
-// Waits completes an event, of which EventID says what kind it is, that shows why a build is still Scheduling. It returns false if the build shows
-// that already. Of several programs that see the same, one stores it; a reason that comes back is shown again.
+// Waits completes an event, whose kind EventID names, that shows why a build is still Scheduling. It returns false if
+// the build shows that already. Of several programs that see the same, one stores it; a reason that comes back is
+// shown again.
 func (b *Build) Waits(e Event) (Event, bool) {
 	if b.Reason == StoredReason(e.Reason) && b.Message == clean(e.Message, mostMessage) {
 		return e, false

@@ -37,7 +37,7 @@ const (
 const codeArtifact = "artifact_missing"
 
 // Bucket is the place where workflows of a handler store their artifacts. Artifacts elsewhere are not read: a
-// workflow must not choose what is read with this instance's credentials.
+// workflow must not choose the objects read with this instance's credentials.
 type Bucket struct {
 	Name  string
 	Store Getter
@@ -95,8 +95,7 @@ type made struct {
 	missing []string // what its artifacts lack, in words
 }
 
-// collect reads what a workflow has made. It fails while an artifact cannot be read; a later call
-// may succeed.
+// collect reads a workflow's outputs. It fails while an artifact cannot be read; a later call may succeed.
 func (w *watcher) collect(ctx context.Context, id action.ID, full *unstructured.Unstructured, process string) (made, error) {
 	c := collector{watcher: w, bucket: w.cfg.Buckets[w.handler], id: id, left: maxArtifact, unread: maxRead, outputs: parametersOf(full)}
 	if phaseOf(full) != phaseSucceeded {
@@ -182,7 +181,7 @@ func (c *collector) addOnly(ctx context.Context, name string, artifacts []artifa
 	return c.add(ctx, artifacts[i])
 }
 
-// add reads one artifact. What will never be there is null, and named.
+// add reads one artifact. An artifact that will never be there is null, and named.
 func (c *collector) add(ctx context.Context, a artifact) error {
 	c.outputs[a.name] = nil
 	why := ""
@@ -222,8 +221,7 @@ func (c *collector) keep(ctx context.Context, name string, content []byte) error
 	return nil
 }
 
-// read fetches and unpacks an artifact. An artifact that is too big, or not what it is said to be,
-// is fault.Invalid.
+// read fetches and unpacks an artifact. An artifact that is too big, or not of its declared kind, is fault.Invalid.
 func (c *collector) read(ctx context.Context, a artifact) ([]byte, error) {
 	if c.unread <= 0 {
 		return nil, errTooMuch
@@ -253,12 +251,11 @@ func (c *collector) read(ctx context.Context, a artifact) ([]byte, error) {
 	return content, nil
 }
 
-// errTooMuch is the fault of an artifact that is not read because others used up what may be
-// fetched and unpacked.
+// errTooMuch is the fault of an artifact that is not read because others used up the budget of fetching and
+// unpacking.
 var errTooMuch = fault.New(fault.Invalid, "want at most %d bytes of artifacts fetched and unpacked", maxRead)
 
-// charged is a reader that takes what it reads from its collector's unread bytes, and fails when
-// they are used up.
+// charged is a reader that takes its bytes from its collector's budget, and fails when they are used up.
 type charged struct {
 	*collector
 	from io.Reader
@@ -273,7 +270,7 @@ func (r charged) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// limited reads at most what may still be kept.
+// limited reads at most the rest of the budget.
 func (c *collector) limited(r io.Reader) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(r, c.left+1))
 	if err == nil && int64(len(content)) > c.left {

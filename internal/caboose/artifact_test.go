@@ -187,8 +187,7 @@ func (c counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestArtifactsThatAreDroppedCostToo: what is fetched and unpacked is bounded, whether it is kept
-// or not.
+// TestArtifactsThatAreDroppedCostToo: fetching and unpacking is bounded, whether it is kept or not.
 func TestArtifactsThatAreDroppedCostToo(t *testing.T) {
 	t.Parallel()
 	var folders bytes.Buffer

@@ -35,8 +35,7 @@ type Config struct {
 	Instance queue.Instance           // Name and Version, for people; every join makes a new id
 	Clusters map[string]*kube.Cluster // where the workflows of each handler are, by its name
 	Buckets  map[string]Bucket        // where the workflows of a handler put their artifacts, by its name; none: artifacts are not read
-	// Output says which of its outputs is the whole output of a process's job; nil: all outputs
-	// together.
+	// Output names the output that is the whole output of a process's job; nil: all outputs together.
 	Output  func(process string) *config.ArgoOutput
 	Cirrus  map[string]Cirrus // where the work of each handler that hands it to Cirrus is, by its name
 	Workers int               // workflows handled at a time, of each cluster; default 4
@@ -45,15 +44,15 @@ type Config struct {
 	Metrics *obs.Caboose      // default: unregistered
 }
 
-// Pace sets the intervals of a Caboose. A zero field has its default. What is zero has its default.
+// Pace sets the intervals of a Caboose. A zero field has its default.
 type Pace struct {
 	Resync      time.Duration // between looks at all workflows; 10m
 	Retry       time.Duration // before archiving, or recording, is tried again, doubling; 1s
 	RetryMax    time.Duration // at most; 5m
 	DeleteAgain time.Duration // before deleting is tried again; 5m
-	Missing     time.Duration // between looks for vanished workflows; 10m
-	MissingWait time.Duration // until one that is not there is looked for again; 2m
-	Ask         time.Duration // before an execution is asked about, and until the next time, doubling; 5s
+	Missing     time.Duration // between searches for vanished workflows; 10m
+	MissingWait time.Duration // delay before a missing workflow is read again; 2m
+	Ask         time.Duration // delay before an execution is described, and until the next time, doubling; 5s
 	AskMax      time.Duration // at most; 60s
 }
 
@@ -99,7 +98,7 @@ func New(l Ledger, archive blob.Putter, cfg Config) *Caboose {
 	return &Caboose{ledger: l, archive: archive, cfg: cfg, log: obs.Component(cfg.Log, role), metrics: cfg.Metrics}
 }
 
-// role is by what instances know each other.
+// role is the key by which instances know each other.
 const role = "caboose"
 
 // Run observes until ctx ends, and returns nil. Work that is cut off is repeated by the next

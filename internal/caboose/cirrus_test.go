@@ -242,7 +242,7 @@ func TestKilledProcessesKeepNoShards(t *testing.T) {
 		t.Fatal(err)
 	}
 	var ids []action.ID
-	for range 8 { // of which the dead one would own about half
+	for range 8 { // a dead instance would own about half
 		ids = append(ids, w.started())
 	}
 	w.observe(nil, nil)
@@ -264,8 +264,7 @@ func TestBigOutputsAreKeptBesideTheirActions(t *testing.T) {
 	}
 }
 
-// TestFaultsOfStepFunctionsLoseNothing: whatever answers the questions get, the end is seen, and
-// once.
+// TestFaultsOfStepFunctionsLoseNothing: whatever answers the requests get, the end is seen, and once.
 func TestFaultsOfStepFunctionsLoseNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -317,7 +316,7 @@ func TestExecutionsThatVanishedAreLost(t *testing.T) {
 	}
 }
 
-// cirrusEvent returns what Cirrus publishes about a payload.
+// cirrusEvent returns Cirrus's message about a payload.
 func cirrusEvent(kind, payload string) string {
 	raw, _ := json.Marshal(map[string]string{"event_type": kind, "payload_id": payload, "isotimestamp": "2026-11-20T10:00:00.123456+00:00",
 		"payload_url": "s3://bucket/input.json", "error": map[bool]string{true: "no luck"}[kind == "FAILED" || kind == "INVALID"]})
@@ -396,7 +395,7 @@ func TestOnlyTheirOwnEventsEndActions(t *testing.T) {
 	for _, message := range []string{"", "hello", "[]", `{"event_type": "FAILED"}`, bySNS("hello"),
 		cirrusEvent("FAILED", "s2/workflow-mirror/a/b"),                  // not of Waybill
 		cirrusEvent("FAILED", payloadID(host.ID)),                        // no such action
-		cirrusEvent("FAILED", payloadID(other[0].ID)),                    // of another handler
+		cirrusEvent("FAILED", payloadID(other[0].ID)),                    // an action of another handler
 		cirrusEvent("FAILED", "s2/workflow-somebodys/"+id.String()),      // not the payload that was sent
 		cirrusEvent("FAILED", "arn:aws:states:x:execution:"+id.String()), // a name alone does not permit ending it
 	} {

@@ -15,12 +15,12 @@ type event struct {
 	Type       string `json:"event_type"`
 	PayloadID  string `json:"payload_id"`
 	Time       string `json:"isotimestamp"`
-	PayloadURL string `json:"payload_url"` // of the payload, in Cirrus's bucket
+	PayloadURL string `json:"payload_url"` // address of the payload, in Cirrus's bucket
 	Execution  string `json:"execution"`   // where the execution is shown
 	Error      string `json:"error"`
 }
 
-// readEvent reads a message of the events queue: the event itself, or what SNS wraps around it.
+// readEvent reads a message of the events queue: the event itself, or the envelope of SNS around it.
 func readEvent(body string) (event, error) {
 	var e event
 	var wrapped struct{ Message *string }
@@ -42,8 +42,8 @@ func (e event) action() (action.ID, bool) {
 	return id, err == nil
 }
 
-// observed returns what the event means for its action; false: nothing. Cirrus has called the same
-// thing ALREADY_SUCCEEDED and ALREADY_COMPLETED.
+// observed returns the observation of its action; false: nothing. Cirrus has called the same thing ALREADY_SUCCEEDED
+// and ALREADY_COMPLETED.
 func (e event) observed() (o queue.Observation, news bool) {
 	at, err := time.Parse(time.RFC3339Nano, e.Time)
 	if err != nil {
@@ -73,7 +73,7 @@ func (e event) observed() (o queue.Observation, news bool) {
 	return o, true
 }
 
-// output returns what Cirrus reports of a success: the places of the payload and of its execution.
+// output returns Cirrus's report of a success: the places of the payload and of its execution.
 func (e event) output() json.RawMessage {
 	reported := map[string]string{}
 	for name, text := range map[string]string{"payload_url": e.PayloadURL, "execution": e.Execution} {

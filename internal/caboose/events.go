@@ -15,7 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// events records what Cirrus says of payloads, as one queue delivers it.
+// events records Cirrus's events about payloads, as one queue delivers it.
 type events struct {
 	*Caboose
 	account  Account
@@ -64,8 +64,8 @@ const (
 	deleteLimit  = 10 * time.Second // bounds one deletion
 )
 
-// runOnce waits for messages, records what they say, and deletes them last: what is cut off in
-// between comes again, and is known then.
+// runOnce waits for messages, records their content, and deletes them last: a message cut off in between comes again,
+// and is known then.
 func (q *events) runOnce(ctx context.Context) error {
 	receiving, cancel := context.WithTimeoutCause(ctx, receiveLimit, fmt.Errorf("the queue did not answer within %s", receiveLimit))
 	messages, err := q.account.Receive(receiving, q.queue)
@@ -90,7 +90,7 @@ func (q *events) runOnce(ctx context.Context) error {
 	return errors.Join(err, q.account.Delete(deleting, q.queue, done))
 }
 
-// record records what a message says. After nil the message is not needed any more.
+// record records the content of a message. After nil the message is not needed any more.
 func (q *events) record(ctx context.Context, m aws.Message) error {
 	o, news, err := q.read(ctx, m)
 	if err != nil || !news {
@@ -109,8 +109,8 @@ func (q *events) record(ctx context.Context, m aws.Message) error {
 	return nil
 }
 
-// read returns the action of a message and what it reports. news is false if nothing must be
-// recorded: the action is unknown, or its state is.
+// read returns the action of a message and its report. news is false if nothing must be recorded: the action is
+// unknown, or its state is.
 func (q *events) read(ctx context.Context, m aws.Message) (o queue.Observation, news bool, err error) {
 	e, err := readEvent(m.Body)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// observed returns what an execution's state means for its action. An execution in a state
-// that is not known here is still running.
+// observed returns the observation of its action by an execution's state. An execution in a state that is not known
+// here is still running.
 func observed(e aws.Execution) queue.Observation {
 	o := queue.Observation{Began: true, BeganAt: e.StartedAt, Ref: e.ARN, EndedAt: e.EndedAt, Outcome: action.Outcome{Ref: e.ARN}}
 	switch e.Status {

@@ -32,10 +32,9 @@ const (
 	// describeRate is the number of executions described in a second, by all instances: less than AWS lets one
 	// account.
 	describeRate = 10
-	// describeEach is the number of executions that are asked about before the answers are
-	// recorded.
+	// describeEach is the number of executions that are described before the answers are recorded.
 	describeEach = 10
-	// describeLimit bounds one question.
+	// describeLimit bounds one DescribeExecution call.
 	describeLimit = 10 * time.Second
 	// executionPage is the number of live actions read at once; each may carry its whole payload.
 	executionPage = 200
@@ -47,9 +46,9 @@ type executions struct {
 	handler string
 	account Account
 	log     *slog.Logger
-	listAt  time.Time // when live actions are read again
+	listAt  time.Time // time of the next read of live actions
 	live    map[action.ID]*execution
-	results action.Results // results of questions since the last report to the lane
+	results action.Results // results of calls since the last report to the lane
 }
 
 // execution is the known state of one execution.
@@ -58,7 +57,7 @@ type execution struct {
 	arn      string
 	began    bool // it is recorded as RUNNING
 	askAt    time.Time
-	wait     time.Duration // until it is asked about after that
+	wait     time.Duration // delay between the next poll and the one after it
 	goneFrom time.Time     // since when AWS does not have it; zero: it has
 }
 
@@ -66,7 +65,7 @@ func newExecutions(c *Caboose, handler string, account Account) *executions {
 	return &executions{Caboose: c, handler: handler, account: account, log: c.log.With(obs.KeyHandler, handler), live: map[action.ID]*execution{}}
 }
 
-// run asks about executions until ctx ends.
+// run polls executions until ctx ends.
 func (e *executions) run(ctx context.Context) {
 	var away loop.Backoff
 	for wait := time.Duration(0); loop.Pause(ctx, wait); {
@@ -82,8 +81,8 @@ func (e *executions) run(ctx context.Context) {
 	}
 }
 
-// pass asks about those executions whose time has come, as far as the lane lets it, and says when
-// to come back.
+// pass describes those executions whose time has come, as far as the lane lets it, and returns the time of the next
+// round.
 func (e *executions) pass(ctx context.Context) (time.Duration, error) {
 	now := time.Now()
 	if !now.Before(e.listAt) {
@@ -109,7 +108,7 @@ func (e *executions) pass(ctx context.Context) (time.Duration, error) {
 	return e.rest(time.Now()), nil
 }
 
-// due lists the executions to be asked about, those that wait longest first.
+// due lists the executions to be described, those that wait longest first.
 func (e *executions) due(now time.Time) []*execution {
 	var due []*execution
 	for _, x := range e.live {
@@ -172,8 +171,7 @@ func (e *executions) meet(s queue.ActionState, now time.Time) {
 	e.live[s.ID] = x
 }
 
-// grant asks the lane for permission to ask that many questions, and reports the results of the
-// last ones.
+// grant asks the lane for permission to make that many calls, and reports the results of the last ones.
 func (e *executions) grant(ctx context.Context, want int) (int, error) {
 	lane := e.handler + "/DescribeExecution"
 	grants, err := e.ledger.Grant(ctx, e.current(), []action.Ask{{Key: lane, Limit: action.Limit{Rate: describeRate}, Tokens: want, Results: e.results}})
@@ -189,8 +187,7 @@ func (e *executions) grant(ctx context.Context, want int) (int, error) {
 	return want, nil
 }
 
-// ask asks about executions and records their ends. An end that could not be recorded is asked
-// about again.
+// ask describes executions and records their ends. An end that could not be recorded is described again.
 func (e *executions) ask(ctx context.Context, some []*execution) error {
 	var seen []queue.Observation
 	for _, x := range some {
@@ -215,7 +212,7 @@ func (e *executions) ask(ctx context.Context, some []*execution) error {
 	return recorded.Deferred.Err()
 }
 
-// look asks about one execution. news: there is something to record.
+// look describes one execution. news: there is something to record.
 func (e *executions) look(ctx context.Context, x *execution) (o queue.Observation, news bool) {
 	ctx, cancel := context.WithTimeout(ctx, describeLimit)
 	defer cancel()
@@ -265,8 +262,7 @@ func (e *executions) offload(ctx context.Context, o *queue.Observation) error {
 	return nil
 }
 
-// recorded forgets what has ended, and counts it. Executions whose end is deferred are asked about
-// again.
+// recorded forgets ended executions, and counts it. Executions whose end is deferred are polled again.
 func (e *executions) recorded(seen []queue.Observation, recorded queue.Observed) {
 	for _, o := range seen {
 		switch {

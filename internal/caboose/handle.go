@@ -25,8 +25,8 @@ import (
 // are planned from the output as it was read here, so no callback misses it.
 const recordAnyway = 5
 
-// handle does what a workflow asks for now. again is when to come back after an error; zero: soon,
-// then later and later.
+// handle does the work of a workflow that is due now. again is when to come back after an error; zero: soon, then
+// later and later.
 func (w *watcher) handle(ctx context.Context, one *unstructured.Unstructured, m *memory) (again time.Duration, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, callLimit, fmt.Errorf("a workflow took longer than %s", callLimit))
 	defer cancel()
@@ -178,7 +178,7 @@ func (w *watcher) record(ctx context.Context, end ended, m *memory) error {
 func (w *watcher) remove(ctx context.Context, one *unstructured.Unstructured, m *memory) (time.Duration, error) {
 	err := w.tryRemove(ctx, one)
 	switch {
-	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err): // gone, or another one by that name
+	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err): // gone, or another by that name
 		m.deleted = true
 		w.nameStuck(one, nil)
 		return 0, nil
@@ -216,7 +216,7 @@ func (w *watcher) tryRemove(ctx context.Context, one *unstructured.Unstructured)
 	}
 	at := slices.Index(now.GetFinalizers(), argo.Finalizer)
 	if at < 0 || now.GetUID() != uid {
-		return nil // others hold it, or it is another one
+		return nil // others hold it, or it is another
 	}
 	path := fmt.Sprintf("/metadata/finalizers/%d", at)
 	patch, err := json.Marshal([]map[string]any{

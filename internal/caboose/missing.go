@@ -19,7 +19,7 @@ const CodeLost = "workflow_lost"
 // page is the number of live actions read at once.
 const page = 1000
 
-// missing looks for live actions whose workflow is not there, for as long as ctx lasts.
+// missing searches for live actions whose workflow is not there, for as long as ctx lasts.
 func (w *watcher) missing(ctx context.Context) {
 	absent := map[action.ID]time.Time{} // since when
 	wait := w.cfg.Pace.Missing
@@ -83,8 +83,7 @@ func (w *watcher) absent(ctx context.Context, before map[action.ID]time.Time) (m
 	}
 }
 
-// has looks for an action's workflow: in the cache, then in the cluster, since the cache may be
-// behind.
+// has searches for an action's workflow: in the cache, then in the cluster, since the cache may be behind.
 func (w *watcher) has(ctx context.Context, id action.ID) (bool, error) {
 	if _, there := w.informer.Get(w.namespace, id.String()); there {
 		return true, nil

@@ -25,8 +25,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// diary is a log, an archive and a cluster that note when they are asked. It lives in a bubble of
-// synctest.
+// diary is a log, an archive and a cluster that note when they are called. It lives in a bubble of synctest.
 type diary struct {
 	caboose.Ledger // nil: what is not written here is not called
 	known          map[action.ID]queue.ActionState
@@ -185,8 +184,7 @@ func TestFaultsArePaced(t *testing.T) {
 	})
 }
 
-// TestResyncsAskNobody: what is known of a workflow is not asked for again, however often all are
-// looked at.
+// TestResyncsAskNobody: the known state of a workflow is not requested again, however often all are looked at.
 func TestResyncsAskNobody(t *testing.T) {
 	for name, disturb := range map[string]func(*kubetest.API){
 		"undisturbed": nil, "repeated events": (*kubetest.API).Repeat, "a watch that ends": (*kubetest.API).Cut, "a version that is forgotten": (*kubetest.API).Forget,

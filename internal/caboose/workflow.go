@@ -14,8 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/blob"
 )
 
-// slim keeps of a workflow what is looked at while it runs; the whole is read once, when it is
-// complete.
+// slim keeps the fields of a workflow that are read while it runs; the whole is read once, when it is complete.
 func slim(w *unstructured.Unstructured) *unstructured.Unstructured {
 	kept := &unstructured.Unstructured{Object: map[string]any{"apiVersion": w.GetAPIVersion(), "kind": w.GetKind()}}
 	if metadata, ok := w.Object["metadata"].(map[string]any); ok {
@@ -52,8 +51,8 @@ func completed(w *unstructured.Unstructured) bool {
 // refOf returns where a workflow is, for people.
 func refOf(w *unstructured.Unstructured) string { return w.GetNamespace() + "/" + w.GetName() }
 
-// outcomeOf returns what a completed workflow means for its action. Whether a failure was a cancel
-// is the ledger's to know.
+// outcomeOf returns the outcome of a completed workflow for its action. Whether a failure was a cancel is the
+// ledger's to know.
 func outcomeOf(w *unstructured.Unstructured, m made) action.Outcome {
 	o := action.Outcome{Ref: refOf(w)}
 	if phaseOf(w) == phaseSucceeded {
@@ -86,7 +85,7 @@ func progressOf(w *unstructured.Unstructured) int {
 	return 0
 }
 
-// outputsFile is the file of an action in the blob store that has what its work made.
+// outputsFile is the file of an action in the blob store that has the outputs of its work.
 const outputsFile = "outputs.json"
 
 // limitOf returns how long the workflow may take, by itself or by its template; zero: no limit.

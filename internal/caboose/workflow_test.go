@@ -42,7 +42,7 @@ const nodes = `{
 	"c": {"type": "Pod", "phase": "Succeeded", "message": "fine", "finishedAt": "2026-11-20T10:00:10Z"},
 	"d": {"type": "Steps", "phase": "Failed", "message": "child failed", "finishedAt": "2026-11-20T10:00:11Z"}}`
 
-// collected returns what a workflow has made without artifacts.
+// collected returns a workflow's outputs without artifacts.
 func collected(t *testing.T, full *unstructured.Unstructured) made {
 	t.Helper()
 	m, err := (&watcher{Caboose: &Caboose{}}).collect(t.Context(), action.ID{}, full, "")

@@ -1,7 +1,6 @@
-// Package cachekey says which runs of a process are the same: the key of the
-// payload cache. A key is a UUID version 5 (RFC 9562) of the process's id and
-// the canonical form (RFC 8785) of what rules leave of its inputs, so the order
-// of keys and the spelling of numbers do not matter.
+// Package cachekey decides which runs of a process are the same: the key of the payload cache. A key is a UUID
+// version 5 (RFC 9562) of the process's id and the canonical form (RFC 8785) of its inputs as rules reduce them, so
+// the order of keys and the spelling of numbers do not matter.
 package cachekey
 
 import "crypto/sha1" //nolint:gosec // what a UUID version 5 is made of; no secret depends on it
@@ -13,9 +12,8 @@ type Key [16]byte
 // namespace of URLs.
 var namespace = Key{0x4b, 0x11, 0x8b, 0x9e, 0x70, 0xee, 0x51, 0x33, 0x94, 0xf1, 0xd7, 0x84, 0x60, 0x9b, 0xdb, 0xf1}
 
-// KeyOf returns the key of what is left of a value, for a process. The value is as encoding/json
-// decodes it, with numbers as json.Number; a number that is not valid is an error, and a value that
-// the rules do not fit is a *Misfit.
+// KeyOf returns the key of the rest of a value, for a process. The value is as encoding/json decodes it, with numbers
+// as json.Number; a number that is not valid is an error, and a value that the rules do not fit is a *Misfit.
 func KeyOf(process string, rules Rules, value any) (Key, error) {
 	if err := rules.Check(value); err != nil {
 		return Key{}, err

@@ -137,8 +137,8 @@ func TestKeysAreThoseOfWhatCounts(t *testing.T) {
 	}
 }
 
-// TestPayloadsThatRulesDoNotFitHaveNoKey checks that a payload that the rules do not fit has no
-// key. What the rules leave of such payloads would be one key for all.
+// TestPayloadsThatRulesDoNotFitHaveNoKey checks that a payload that the rules do not fit has no key. The reduced form
+// of such payloads would be one key for all.
 func TestPayloadsThatRulesDoNotFitHaveNoKey(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Misfit is the error of a value that rules do not fit. Such a value has no key: a key of what the
-// rules leave of it would be that of other values too.
+// Misfit is the error of a value that rules do not fit. Such a value has no key: a key of its reduced form would be
+// that of other values too.
 type Misfit struct {
 	At   string // JSON pointer of the place in the value
 	Text string // the rule, and what is wrong
@@ -17,8 +17,8 @@ type Misfit struct {
 
 func (m *Misfit) Error() string { return m.Text }
 
-// Check reports a value that the rules do not fit: a rule meets another type than its path names,
-// or no include finds its path. An empty list is found; what is null is absent.
+// Check reports a value that the rules do not fit: a rule meets another type than its path names, or no include finds
+// its path. An empty list is found; a null is absent.
 func (r Rules) Check(value any) error {
 	var includes []string
 	found := false

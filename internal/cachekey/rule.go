@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Rules say what of a value counts. The zero Rules count all of it.
+// Rules select the parts of a value that count. The zero Rules count all of it.
 type Rules struct {
 	root *branch
 	all  []rule // as they were written
@@ -24,7 +24,7 @@ type rule struct {
 type branch struct {
 	says verdict
 	keys map[string]*branch
-	each *branch // of a list's elements
+	each *branch // branch of a list's elements
 }
 
 // verdict is a rule's decision on exactly one place.
@@ -87,10 +87,10 @@ func ParseRules(includes, excludes []string) (Rules, []*RuleError) {
 	return Rules{root, all}, faults
 }
 
-// statements are the places that rules name, with what they say.
+// statements are the places that rules name, with their statements.
 type statements map[*branch]verdict
 
-// add notes what a rule says of a place; an error when another rule has named it.
+// add notes a rule's statement about a place; an error when another rule has named it.
 func (s statements) add(at *branch, says verdict, path string) error {
 	switch before, ok := s[at]; {
 	case ok && before != says:
@@ -129,8 +129,7 @@ func (b *branch) reach(steps []step) (*branch, error) {
 	return b, nil
 }
 
-// Keep returns what is left of a value, and does not change the value. If nothing is left, it
-// returns the empty form.
+// Keep returns the rest of a value, and does not change the value. If nothing is left, it returns the empty form.
 func (r Rules) Keep(value any) any {
 	if r.root == nil {
 		return value
@@ -147,8 +146,8 @@ func (r Rules) Keep(value any) any {
 	return nil
 }
 
-// keep returns what is left of the value at a branch, and whether anything is. inherited is what
-// the nearest rule above says.
+// keep returns the rest of the value at a branch, and whether anything is. inherited is the statement of the nearest
+// rule above.
 func (b *branch) keep(value any, inherited bool) (any, bool) {
 	if b == nil {
 		return value, inherited

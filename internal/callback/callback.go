@@ -16,17 +16,17 @@ type Callback struct {
 	Name       string
 	Target     Target
 	PerFeature bool    // one per element of $.output.features
-	When       Ends    // of the job
-	Filter     *Filter // which features; nil: all
+	When       Ends    // ends of the job that it follows
+	Filter     *Filter // filter of features; nil: all
 	Parameters []Parameter
 	Disabled   bool // kept and checked, never planned
 }
 
 // Target is the work that a callback starts.
 type Target struct {
-	Handler string // that does it
-	Process string // that is chained; "": the handler itself is called
-	// Prepare makes the action of these parameters; its error says what is wrong with them.
+	Handler string // handler of the work
+	Process string // chained process; "": the handler itself is called
+	// Prepare makes the action of these parameters; its error names their fault.
 	Prepare func(parameters json.RawMessage) (action.Action, error)
 	// Optional reports whether a parameter may be left out.
 	Optional func(parameter string) bool

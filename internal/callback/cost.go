@@ -32,7 +32,7 @@ const countedUnits = 2000
 // maxNumber bounds the characters of a number in a document: it is parsed wherever it is compared.
 const maxNumber = 1000
 
-// nodesOf returns what looking through all of a value costs.
+// nodesOf returns the cost of reading all of a value.
 func nodesOf(value any) float64 {
 	cost := float64(valueNodes)
 	switch v := value.(type) {
@@ -77,7 +77,7 @@ func hasLongNumber(value any) bool {
 	return false
 }
 
-// celNodes returns what an evaluation has cost, in nodes.
+// celNodes returns the cost of an evaluation, in nodes.
 func celNodes(details *cel.EvalDetails) float64 {
 	units := float64(costLimit)
 	if cost := details.ActualCost(); cost != nil {
@@ -87,10 +87,9 @@ func celNodes(details *cel.EvalDetails) float64 {
 	return units*unitNodes + counted*counted/countedUnits
 }
 
-// celCosts charges what a filter of CEL calls. CEL itself counts a regular expression by the length
-// of its text, and a comparison of two lists, the size of a text and conversions as one unit. It has
-// the regular expressions that are literals: complete once the filter is compiled, and only read
-// afterwards.
+// celCosts charges the calls of a CEL filter. CEL itself counts a regular expression by the length of its text, and a
+// comparison of two lists, the size of a text and conversions as one unit. It has the regular expressions that are
+// literals: complete once the filter is compiled, and only read afterwards.
 type celCosts map[string]bool
 
 // boundedMatches is the name of CEL's matches in a compiled filter.
@@ -133,8 +132,8 @@ func (c celCosts) bound(i interpreter.InterpretableV2) (interpreter.Interpretabl
 	}), nil
 }
 
-// ofMatch returns what a match costs, in nodes. Its error is why nothing is matched; then it returns
-// what that cost to find out.
+// ofMatch returns the cost of a match, in nodes. Its error is why nothing is matched; then it returns the cost of
+// that answer.
 func (c celCosts) ofMatch(text, pattern string) (float64, error) {
 	literal := c[pattern]
 	if !literal && len(pattern) > maxPattern {
@@ -150,8 +149,8 @@ func (c celCosts) ofMatch(text, pattern string) (float64, error) {
 	return match + compile, err
 }
 
-// CallCost returns what a call has cost, in units of CEL; nil where CEL knows. It goes by the
-// function, since documents have no types and CEL finds the overload only when it calls it.
+// CallCost returns the cost of a call, in units of CEL; nil where CEL knows. It goes by the function, since documents
+// have no types and CEL finds the overload only when it calls it.
 func (c celCosts) CallCost(function, _ string, arguments []ref.Val, _ ref.Val) *uint64 {
 	if len(arguments) == 0 {
 		return nil
@@ -181,7 +180,7 @@ func (c celCosts) CallCost(function, _ string, arguments []ref.Val, _ ref.Val) *
 	return &units
 }
 
-// costOfIn returns what it costs to compare a value with each element of a list.
+// costOfIn returns the cost of comparing a value with each element of a list.
 func costOfIn(one, list ref.Val) float64 {
 	elements, ok := list.(traits.Lister)
 	if !ok {
@@ -194,7 +193,7 @@ func costOfIn(one, list ref.Val) float64 {
 	return float64(size) * (valueNodes + textNodes(one))
 }
 
-// textNodes returns what it costs to look through a text or bytes; 0 for any other value.
+// textNodes returns the cost of reading a text or bytes; 0 for any other value.
 func textNodes(value ref.Val) float64 {
 	if v, ok := value.(types.Bytes); ok {
 		return float64(len(v) / textBytes)

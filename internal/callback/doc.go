@@ -1,10 +1,9 @@
 // Package callback plans the actions that follow the end of a job: the callbacks of its process,
 // chained jobs and the calls to its subscribers.
 //
-// Plan is pure. It takes an ended job with its documents and returns actions. Planner adds what is
-// not pure: it fetches the documents, and stores parameters that are too big for a row as blobs.
-// Both run before the transaction that ends the job; the ledger stores the planned actions in that
-// transaction.
+// Plan is pure. It takes an ended job with its documents and returns actions. Planner adds the impure part: it
+// fetches the documents, and stores parameters that are too big for a row as blobs. Both run before the transaction
+// that ends the job; the ledger stores the planned actions in that transaction.
 //
 // # States
 //
@@ -16,9 +15,8 @@
 //
 // # Who owns the truth
 //
-// The configuration says which callbacks a process has, in the version that is in force when the
-// job ends. The ledger says which actions exist and how they ended. This package remembers nothing
-// between two calls.
+// The configuration has the callbacks of a process, in the version that is in force when the job ends. The ledger
+// knows the actions and their ends. This package remembers nothing between two calls.
 //
 // # Invariants
 //
@@ -37,6 +35,6 @@
 // lose them, and a repetition would send them twice. As actions they are stored with the end, and
 // have retries, limits and a history.
 //
-// They could also be planned later, from the log, by a process of their own. Then an end could be
-// visible whose callbacks are not, and a client that waits for both would have to ask twice.
+// They could also be planned later, from the log, by a process of their own. Then an end could be visible whose
+// callbacks are not, and a client that waits for both would have to poll twice.
 package callback

@@ -27,7 +27,7 @@ type Filter struct {
 
 // FilterError is a fault in a filter's text.
 type FilterError struct {
-	Offset int // of the character at fault, from 0
+	Offset int // index of the character at fault, from 0
 	Text   string
 }
 
@@ -132,7 +132,7 @@ func isPath(text string) bool {
 // matches reports whether the filter accepts the feature of the documents. They hold JSON values,
 // numbers as json.Number.
 //
-// It takes what it costs from left, which may become negative: the caller asks no further then.
+// It takes its cost from left, which may become negative: the caller stops then.
 func (f *Filter) matches(docs documents, left *float64) (bool, error) {
 	if f.path != nil {
 		one := float64(costLimit)

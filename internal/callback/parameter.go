@@ -21,7 +21,7 @@ const docFeature = "feature"
 type Parameter struct {
 	Name  string
 	Path  *jsonpath.Path // nil: Value
-	Items *Items         // which items of the document under Path; nil: all
+	Items *Items         // selection of items in the document under Path; nil: all
 	Value any
 }
 
@@ -54,8 +54,7 @@ type documents map[string]any
 // errNoNode is the fault of a singular path that selects nothing.
 var errNoNode = errors.New("selects nothing")
 
-// errTooManyItems is the fault of filters that are asked about too many items, over all features of
-// a callback.
+// errTooManyItems is the fault of filters that are applied to too many items, over all features of a callback.
 var errTooManyItems = fmt.Errorf("asks the filter about more than %d items together", pathLimit/itemCost)
 
 // errNoList is the fault of a path that does not select the list of items.

@@ -15,7 +15,7 @@ type Job struct {
 	Action     action.Action
 	Status     action.Status // its end
 	Error      string
-	Code       string    // of Error
+	Code       string    // code of Error
 	StartedAt  time.Time // zero: it never ran
 	FinishedAt time.Time
 	Input      json.RawMessage
@@ -27,12 +27,12 @@ type Job struct {
 // Planned is one action that follows a job.
 type Planned struct {
 	Action action.Action
-	Code   string // of Fault
+	Code   string // code of Fault
 	Fault  string // why it is FAILED at its birth; "": it is to be done
-	Link   string // of a job: the callback that chained it; it replaces the job if the payload cache has the answer
+	Link   string // in a job: the callback that chained it; it replaces the job if the payload cache has the answer
 }
 
-// Bounds of what is planned.
+// Bounds of plans.
 const (
 	maxFeatures = 10_000
 	maxDepth    = 32       // jobs in a chain
@@ -112,7 +112,7 @@ func wanted(callbacks []Callback, end action.Status) (some []Callback) {
 	return some
 }
 
-// documents decodes what the job has. The output is empty unless it was successful.
+// documents decodes the job's documents. The output is empty unless it was successful.
 func (j Job) documents() (documents, error) {
 	if j.Lost != nil {
 		return nil, j.Lost
@@ -154,7 +154,7 @@ type planner struct {
 	// subscriber is the one that is called; zero for the subscriber of the job's own request, and
 	// for callbacks.
 	subscriber action.ID
-	size       int     // of all parameters so far, in bytes
+	size       int     // bytes of all parameters so far
 	left       float64 // nodes that the paths and filters of the callback may still look at
 }
 

@@ -303,8 +303,8 @@ func TestChainsStayWithinTheBound(t *testing.T) {
 	})
 }
 
-// TestFeaturesAreLookedAtByThemselves: what a callback costs does not grow with the features times
-// their document, and the paths that look at all of it for each feature share one bound.
+// TestFeaturesAreLookedAtByThemselves: the cost of a callback does not grow with the features times their document,
+// and the paths that look at all of it for each feature share one bound.
 func TestFeaturesAreLookedAtByThemselves(t *testing.T) {
 	t.Parallel()
 	features := strings.Repeat(`{"id": "x", "list": [1, 2, 3]}, `, maxFeatures-1) + `{"id": "x", "list": [1, 2, 3]}`

@@ -24,7 +24,7 @@ type calling struct {
 
 func (c calling) Callbacks(action.Action) []Callback { return c.callbacks }
 
-// family says whose child an action is; what it does not name is not retained any more.
+// family maps actions to their parents; an action that it does not name is not retained any more.
 type family map[action.ID]action.ID
 
 func (f family) Action(_ context.Context, id action.ID) (queue.ActionState, error) {

@@ -9,8 +9,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// Problem returns the HTTP status and the type of the problem (RFC 7807) of a job that has not ended well.
-// What the handler's target answered is the failure's own status; code is the end's.
+// Problem returns the HTTP status and the type of the problem (RFC 7807) of a job that has not ended well. The answer
+// of the handler's target is the failure's own status; code is the end's.
 func Problem(end action.Status, code string) (status int, kind string) {
 	kind = "waybill:" + cmp.Or(code, strings.ToLower(end.String()))
 	switch end {

@@ -52,8 +52,7 @@ func readRecorded(t *testing.T) recorded {
 	return r
 }
 
-// TestFiltersAnswerAsRecorded proves that a change in the evaluation of filters does not change
-// what files mean.
+// TestFiltersAnswerAsRecorded proves that a change in the evaluation of filters does not change the meaning of files.
 func TestFiltersAnswerAsRecorded(t *testing.T) {
 	t.Parallel()
 	table := readRecorded(t)
@@ -67,7 +66,7 @@ func TestFiltersAnswerAsRecorded(t *testing.T) {
 	}
 }
 
-// answers returns what the table has for a filter.
+// answers returns the table's answers for a filter.
 func (r recorded) answers(t *testing.T, text string) string {
 	t.Helper()
 	filter, err := ParseFilter(text)

@@ -28,7 +28,7 @@ func subscribers(a action.Action, added []queue.Subscriber) []queue.Subscriber {
 	return append([]queue.Subscriber{{Subscriber: *a.Subscriber}}, added...)
 }
 
-// The types of what subscribers get.
+// The types of subscribers' documents.
 const (
 	typeJSON    = "application/json"
 	typeProblem = "application/problem+json"

@@ -27,7 +27,7 @@ func (book) Results(_ action.Action, output json.RawMessage) map[string]json.Raw
 	return map[string]json.RawMessage{"made": output}
 }
 
-// TestSubscribersAreToldOfEnds: what the results of the job would say, with the same status.
+// TestSubscribersAreToldOfEnds: with the results of the job, with the same status.
 func TestSubscribersAreToldOfEnds(t *testing.T) {
 	t.Parallel()
 	const problem = "application/problem+json"

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Bounds of a program: how long it runs, and how long its output is read after its end, which what
-// it has started may hold open.
+// Bounds of a program: how long it runs, and how long its output is read after its end, which its children may hold
+// open.
 const (
 	Limit  = 10 * time.Minute
 	Linger = 10 * time.Second

@@ -19,18 +19,18 @@ import (
 
 // exits holds the ends of a command if something is missing or wrong.
 type exits struct {
-	arguments string // that are well-formed
+	arguments string // well-formed arguments
 	noLog     int    // in a home without a log
 	noServer  int    // with --server, at an address that does not answer
 	badConfig int    // with --config, a file with faults
 }
 
-// What kinds of commands do. A project is a folder with a waybill.yaml, which the test does not have.
+// Kinds of commands. A project is a folder with a waybill.yaml, which the test does not have.
 var (
 	reads    = exits{"", fault.ExitUnavailable, fault.ExitUnavailable, fault.ExitUsage}
 	alone    = exits{"", fault.ExitDone, fault.ExitDone, fault.ExitDone}              // neither log, server nor configuration
-	here     = exits{"", fault.ExitDone, fault.ExitUsage, fault.ExitDone}             // reads what is on this computer, and refuses a server
-	projects = exits{"", fault.ExitUsage, fault.ExitUsage, fault.ExitUsage}           // looks for the project first
+	here     = exits{"", fault.ExitDone, fault.ExitUsage, fault.ExitDone}             // reads data of this computer, and refuses a server
+	projects = exits{"", fault.ExitUsage, fault.ExitUsage, fault.ExitUsage}           // searches for the project first
 	makes    = exits{"", fault.ExitUsage, fault.ExitUnavailable, fault.ExitUsage}     // makes the log; what it is asked for is not known there
 	beside   = exits{"", fault.ExitUnavailable, fault.ExitUsage, fault.ExitUsage}     // where the log is, not through a server
 	builds   = exits{"none", fault.ExitUsage, fault.ExitUnavailable, fault.ExitUsage} // builds of this computer, or of a server

@@ -1,4 +1,4 @@
-// Package cli is the command line: it reads flags, and prints what the operations answer.
+// Package cli is the command line: it reads flags, and prints the answers of the operations.
 //
 // A noun is a package below, and a command a file of it. RunE opens the log or the server, fills a struct of options
 // with the few operations that the command uses, and calls a function, run…, that does the work and prints: text for

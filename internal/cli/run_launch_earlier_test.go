@@ -68,7 +68,7 @@ func sumOf(data []byte) string {
 type resumer struct {
 	t       *testing.T
 	command *exec.Cmd
-	lines   *bufio.Scanner // what it prints
+	lines   *bufio.Scanner // the output
 	address string         // at which it awaits the bundle; "": it does not
 	token   string
 	work    string
@@ -153,7 +153,8 @@ func pushOf(data []byte) *provisionerv1.Push {
 	return &provisionerv1.Push{Size: int64(len(data)), SHA256: sumOf(data)}
 }
 
-// TestAWorkerReusesStepsThatItIsSent: in parts, since the provisioner may die in the middle and another one continue; or as a file.
+// TestAWorkerReusesStepsThatItIsSent: in parts, since the provisioner may die in the middle and another continue; or
+// as a file.
 func TestAWorkerReusesStepsThatItIsSent(t *testing.T) {
 	t.Parallel()
 	data := bundle(t)
@@ -185,7 +186,7 @@ func TestAWorkerReusesStepsThatItIsSent(t *testing.T) {
 	}
 }
 
-// TestAWorkerRunsEveryStepWithoutAWholeBundle, and says why.
+// TestAWorkerRunsEveryStepWithoutAWholeBundle, and reports why.
 func TestAWorkerRunsEveryStepWithoutAWholeBundle(t *testing.T) {
 	t.Parallel()
 	data := bundle(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
-// launched runs `waybill run --launch -` with an input, and returns what it printed and its exit status.
+// launched runs `waybill run --launch -` with an input, and returns the output and its exit status.
 func launched(t *testing.T, input, results string, arguments ...string) (text string, status int) {
 	t.Helper()
 	c := childtest.Command(t, "waybill", append([]string{"run", "--launch", "-", "--results-dir", results}, arguments...)...)
@@ -181,7 +181,7 @@ func TestAWorkerTakesACloneThatWasMade(t *testing.T) {
 		c := childtest.Command(t, "waybill", "run", "--launch", "-", "--results-dir", into, "--runner", "process", "--linger", "0s", "--cache-size", "0")
 		c.Env = append(os.Environ(), "TMPDIR="+work, "HOME="+work)
 		c.Stdin = strings.NewReader(text(t, launch))
-		out, _ := c.CombinedOutput() // the results say it
+		out, _ := c.CombinedOutput() // the results have it
 		return string(out)
 	}
 	out := run(results)

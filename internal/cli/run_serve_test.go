@@ -136,7 +136,7 @@ func (s *servedRun) take() (takenResults, error) {
 	return got, events.Err()
 }
 
-// acknowledge takes everything and acknowledges it. The files must be what was taken.
+// acknowledge takes everything and acknowledges it. The files must equal those taken.
 func (s *servedRun) acknowledge() takenResults {
 	s.t.Helper()
 	got, err := s.take()
@@ -279,8 +279,8 @@ func (s *servedRun) printed(text string) {
 	}
 }
 
-// TestAKilledWorkerLeavesWholeEntries: what a reader received before kill -9 is in the files, which end with a whole entry and have
-// no end of the build.
+// TestAKilledWorkerLeavesWholeEntries: entries that a reader received before kill -9 are in the files, which end with
+// a whole entry and have no end of the build.
 func TestAKilledWorkerLeavesWholeEntries(t *testing.T) {
 	t.Parallel()
 	s := startServed(t, oneStep("i=0; while :; do echo line $i; i=$((i+1)); done"))
@@ -344,7 +344,7 @@ func TestAServedBuildWithoutAPlanHasAnEnd(t *testing.T) {
 	}
 }
 
-// TestServedFlagsAreChecked: what is wrong is said before anything runs.
+// TestServedFlagsAreChecked: faults are reported before anything runs.
 func TestServedFlagsAreChecked(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -14,8 +14,8 @@ import (
 )
 
 // answer NAME STATUS[:BODY]… starts a target on loopback that gives these answers, one to each request and the last
-// one ever after; hang answers nothing until the client goes away. $NAME becomes its host and port; what it was asked
-// is in the file NAME, the headers in NAME.headers.
+// one ever after; hang answers nothing until the client goes away. $NAME becomes its host and port; the request is in
+// the file NAME, the headers in NAME.headers.
 func answer(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: answer NAME STATUS[:BODY]…")
@@ -33,7 +33,7 @@ func answer(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		headers, err := os.OpenFile(asked+".headers", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err == nil {
-			_ = r.Header.Write(headers) // the story misses what is not there
+			_ = r.Header.Write(headers) // the story misses the missing file
 			headers.Close()
 		}
 		status, text, _ = strings.Cut(next[0], ":")

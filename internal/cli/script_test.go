@@ -136,7 +136,7 @@ func acceptHomes(env *testscript.Env) error {
 	return nil
 }
 
-// stopServices ends what still runs on the local hosts of every home below a folder.
+// stopServices ends the programs that still run on the local hosts of every home below a folder.
 func stopServices(root string) {
 	homes, _ := filepath.Glob(filepath.Join(root, "*", ".waybill", "waybill.db")) // the pattern is a good one
 	for _, database := range homes {

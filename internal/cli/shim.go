@@ -17,7 +17,7 @@ import (
 // People do not run them, and nothing of the command line is set up for them.
 const shimName = "shim"
 
-// runShim runs a shim when the command line says so; ok is false when it says something else.
+// runShim runs a shim when the command line requests it; ok is false for other commands.
 func runShim(arguments []string) (status int, ok bool) {
 	if len(arguments) < 2 || arguments[0] != shimName {
 		return 0, false

@@ -50,7 +50,7 @@ func sshHosts(t *testing.T, env *testscript.Env) error {
 	return nil
 }
 
-// endService ends what a deployment started below the home of an account.
+// endService ends the services that a deployment started below the home of an account.
 func endService(home string) {
 	states, _ := filepath.Glob(filepath.Join(home, "waybill", "*", ".waybill", "state"))
 	for _, file := range states {

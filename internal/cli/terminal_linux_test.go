@@ -80,8 +80,8 @@ func TestClosingTheTerminalEndsUp(t *testing.T) {
 	}
 }
 
-// A password that was not given is asked for on a terminal, which does not show it, and again when the build is resumed. Ctrl-C at the
-// question ends the command and leaves the terminal as it was.
+// A password that was not given is requested on a terminal, which does not show it, and again when the build is
+// resumed. Ctrl-C at the prompt ends the command and leaves the terminal as it was.
 func TestAPasswordIsAskedForOnATerminal(t *testing.T) {
 	t.Parallel()
 	dir, temporary := t.TempDir(), t.TempDir()
@@ -169,7 +169,7 @@ func TestAShellOpensInTheFolderOfAFailedStep(t *testing.T) {
 	}
 }
 
-// awaitNoEcho waits until a terminal no longer shows what is typed.
+// awaitNoEcho waits until a terminal no longer shows typed text.
 func awaitNoEcho(t *testing.T, terminal *os.File) {
 	t.Helper()
 	for t.Context().Err() == nil {

@@ -33,8 +33,8 @@ stages:
   groups: [{name: web, hosts: [{name: h1, url: "local://SRV"}]}]
 `
 
-// walkSteps are the changes of the host, in order. After each one every answer about the host agrees with it, or says
-// that it does not know. host is the name of the host from then on.
+// walkSteps are the changes of the host, in order. After each one every answer about the host agrees with it, or
+// reports that it does not know. host is the name of the host from then on.
 var walkSteps = []struct {
 	name, host string
 	do         func(w *walk)
@@ -97,8 +97,8 @@ func TestEveryAnswerAgreesWithTheHost(t *testing.T) {
 	}
 }
 
-// agree does a step and then has every answer about a host agree with it. The questions are repeated if the host changed
-// meanwhile: it may be starting a service.
+// agree does a step and then has every answer about a host agree with it. The requests are repeated if the host
+// changed in the meantime: it may be starting a service.
 func (w *walk) agree(step, target string, do func()) {
 	w.t.Helper()
 	do()
@@ -121,7 +121,7 @@ type walk struct {
 	t            *testing.T
 	project, srv string
 	ships        int
-	lost         bool // the host cannot be reached: every answer says so
+	lost         bool // the host cannot be reached: every answer reports it
 }
 
 func newWalk(t *testing.T) *walk {
@@ -237,7 +237,7 @@ func (w *walk) kill() {
 	}
 }
 
-// endHost ends what runs on a local host. Each of supervisor and service has a group of its own.
+// endHost ends the programs on a local host. Each of supervisor and service has a group of its own.
 func endHost(srv string) {
 	for _, pid := range pidsOn(srv) {
 		_ = syscall.Kill(-pid, syscall.SIGKILL) // it may have ended
@@ -282,7 +282,7 @@ func isAlive(pid int) bool {
 	return err == nil && !strings.HasPrefix(string(state), "Z")
 }
 
-// disagreements asks every view about the host and returns what is not so there. A view may say that it does not know.
+// disagreements reads every view of the host and returns the differences. A view may report that it does not know.
 func (w *walk) disagreements(target string, is truth) (wrong []string) {
 	w.t.Helper()
 	say := func(view, format string, args ...any) {

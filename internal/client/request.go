@@ -25,7 +25,7 @@ type request struct {
 	method, path string
 	query        url.Values
 	body         io.Reader
-	size         int64 // of body; 0: not known
+	size         int64 // size of body; 0: not known
 	expect       string
 	kind         string // Content-Type of body
 	accept       string // "": JSON

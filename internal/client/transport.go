@@ -16,9 +16,9 @@ import (
 
 // Limits on what a command reads from a server, which may be another program.
 const (
-	answerWithin = 30 * time.Second // until the header of an answer comes, once the request is sent
+	answerWithin = 30 * time.Second // bounds the wait for the header of an answer, once the request is sent
 	storedWithin = 15 * time.Minute // the same for uploads, which the server stores first
-	bodyWithin   = 2 * time.Minute  // for the body of an answer that is read whole
+	bodyWithin   = 2 * time.Minute  // bounds the body of an answer that is read whole
 	mostWhole    = 64 << 20         // bytes of such a body, and of an event of a stream
 	mostProblem  = 1 << 20          // bytes of a problem
 	mostRedirect = 5
@@ -52,7 +52,7 @@ func newHTTP(within time.Duration, dial dialer) *http.Client {
 // line is a client of a server, with or without the token.
 type line struct {
 	token         string
-	quick, stores *http.Client // for requests, and for uploads
+	quick, stores *http.Client // clients of requests, and of uploads
 }
 
 func newLine(token string, dial dialer) *line {

@@ -27,7 +27,7 @@ type Command struct {
 // Exit describes the end of a program.
 type Exit struct {
 	Code   int            // exit status; 128 + signal when a signal ended it, as a shell counts
-	Signal syscall.Signal // 0: it exited by itself
+	Signal syscall.Signal // 0: it exited on its own
 }
 
 func (e Exit) String() string {
@@ -40,9 +40,9 @@ func (e Exit) String() string {
 // outputDelay bounds the time for which the output stays open after the program and its group are gone.
 const outputDelay = 2 * time.Second
 
-// Run runs the program to its end and kills what is left of its process group.
-// When ctx ends first, the group gets SIGTERM and after Grace SIGKILL. The error
-// is about starting and about reading output; a program that fails is an Exit.
+// Run runs the program to its end and kills the rest of its process group. When ctx ends first, the group gets
+// SIGTERM and after Grace SIGKILL. The error is about starting and about reading output; a program that fails is an
+// Exit.
 func (c Command) Run(ctx context.Context) (Exit, error) {
 	if len(c.Argv) == 0 {
 		return Exit{}, errors.New("run a program: its argv is empty")
@@ -87,9 +87,9 @@ func (c Command) prepare() *exec.Cmd {
 // maxBusy bounds the time for which start waits until the writers of a program file have closed it.
 const maxBusy = 2 * time.Second
 
-// start starts the program that prepare returns. A program file that was written a moment ago may still be
-// open in a process that was forked meanwhile and has not called exec yet; until it does, the kernel says
-// that the file is busy, and start tries again.
+// start starts the program that prepare returns. A program file that was written a moment ago may still be open in a
+// process that was forked in the meantime and has not called exec yet; until it does, the kernel reports that the
+// file is busy, and start tries again.
 func start(prepare func() *exec.Cmd) (*exec.Cmd, error) {
 	for waited, pause := time.Duration(0), time.Millisecond; ; pause *= 2 {
 		cmd := prepare()

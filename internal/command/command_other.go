@@ -10,5 +10,5 @@ func killWithParent(*syscall.SysProcAttr) {}
 
 func becomeSubreaper() error { return nil }
 
-// Hide does nothing: what other processes of a user may read here is the system's to say.
+// Hide does nothing: the access of a user's other processes here is decided by the system.
 func Hide() error { return nil }

@@ -10,11 +10,11 @@ import (
 // Instance is one run of a program on this machine. A PID alone is not: it is given to another process some time after the end.
 type Instance struct {
 	PID   int    `json:"pid"`
-	Start string `json:"start"` // when the process began, as the system says it; on Linux with the boot
+	Start string `json:"start"` // start of the process, as the system reports it; on Linux with the boot
 }
 
-// InstanceOf returns what is known of a process that runs now. It returns os.ErrProcessDone if none has the PID, or if it has ended
-// and only its exit status is left.
+// InstanceOf returns the known state of a process that runs now. It returns os.ErrProcessDone if none has the PID, or
+// if it has ended and only its exit status is left.
 func InstanceOf(pid int) (Instance, error) {
 	if pid < 1 {
 		return Instance{}, os.ErrProcessDone
@@ -35,8 +35,8 @@ func (i Instance) Alive() (bool, error) {
 	return err == nil && now == i, err
 }
 
-// Signal sends a signal to this very process, and never to another one that has its PID now. It returns os.ErrProcessDone if the
-// process has ended.
+// Signal sends a signal to this very process, and never to another that has its PID now. It returns os.ErrProcessDone
+// if the process has ended.
 func (i Instance) Signal(signal syscall.Signal) error {
 	process, err := os.FindProcess(i.PID) // on Linux a handle, which stays with the process that it was opened for
 	if err != nil {

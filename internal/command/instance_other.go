@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// startOf asks ps, which prints nothing for a process that has ended.
+// startOf runs ps, which prints nothing for a process that has ended.
 func startOf(pid int) (string, error) {
 	ps := exec.Command("ps", "-o", "state=,lstart=", "-p", strconv.Itoa(pid)) //nolint:noctx // it answers at once
 	ps.Env = append(os.Environ(), "LC_ALL=C")

@@ -53,7 +53,7 @@ func (r *Runner) keepFailed(run build.Run, repo string, why build.Fault, sink bu
 type Kept struct {
 	Step string // stage/step
 	Dir  string // its workspace
-	// Environ returns the variables of the step's program. It writes what they name into the folder own.
+	// Environ returns the variables of the step's program. It writes the files that they name into the folder own.
 	Environ func(own string) ([]string, error)
 }
 

@@ -16,8 +16,8 @@ import (
 	"syscall"
 )
 
-// Local is this computer as a host: what other hosts do behind a connection, it does here.
-// The zero value is ready. Safe for concurrent use.
+// Local is this computer as a host: it does here the work that other hosts do over a connection. The zero value is
+// ready. Safe for concurrent use.
 type Local struct {
 	Env []string // NAME=value, all of it; nil: PATH, HOME and the like of this process, and no more
 }
@@ -25,11 +25,11 @@ type Local struct {
 // inherited lists the environment variables of this process that a command on this computer gets.
 var inherited = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ"}
 
-// Run runs argv in a session of its own and returns its exit status; 128 + signal when a signal
-// ended it. An error says that it did not run, or that stdin could not be read.
+// Run runs argv in a session of its own and returns its exit status; 128 + signal when a signal ended it. An error
+// reports that it did not run, or that stdin could not be read.
 //
-// When ctx ends first, Run returns its cause at once and argv continues as it would behind a
-// connection that is cut: its standard input ends, and what it writes goes nowhere.
+// When ctx ends first, Run returns its cause at once and argv continues as it would behind a connection that is cut:
+// its standard input ends, and its output goes nowhere.
 func (l *Local) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 	if err := context.Cause(ctx); err != nil {
 		return -1, err
@@ -150,7 +150,7 @@ func (s *pipes) copy(stdin *rememberingReader, stdout, stderr io.Writer) <-chan 
 	return copied
 }
 
-// drain copies all of r; what w does not want is dropped, so that the command never blocks.
+// drain copies all of r; bytes that w does not want are dropped, so that the command never blocks.
 func drain(w io.Writer, r io.Reader) {
 	if w != nil {
 		_, _ = io.Copy(w, r)

@@ -36,7 +36,7 @@ type Runner struct {
 	KeepFailed string     // folder to which workspaces of failed steps are moved, in the file system of Run.Scratch; "": they are removed
 	Kept       func(Kept) // gets each of these, also concurrently; nil: nothing does
 
-	Cache *buildcache.Shelf // of the project; nil: steps get nothing from earlier builds. It is not used with InPlace
+	Cache *buildcache.Shelf // cache of the project; nil: steps get nothing from earlier builds. It is not used with InPlace
 
 	supervisors supervisors
 }
@@ -108,7 +108,7 @@ func (r *Runner) execute(ctx context.Context, run build.Run, at place, sink buil
 		return build.Exit{}, err
 	}
 	exit, err := r.supervise(ctx, order{Argv: argv, Dir: at.repo, Env: append(r.environment(run, at.repo), own...)}, outputs.writers)
-	if exit.Signal != 0 { // the supervisor was killed, so what is left has no parent
+	if exit.Signal != 0 { // the supervisor was killed, so the rest has no parent
 		killMarked(attempt.Marker(at.repo))
 	}
 	return build.Exit{Code: exit.Code}, errors.Join(err, outputs.end())

@@ -19,13 +19,13 @@ import (
 // Cluster is access to a cluster of Kubernetes.
 type Cluster struct {
 	Kubeconfig string // full path of a file
-	Context    string // of the file; "": its current one
+	Context    string // context in the file; "": its current one
 }
 
-// askTimeout bounds the question whether BuildKit answers.
+// askTimeout bounds the check whether BuildKit answers.
 const askTimeout = 20 * time.Second
 
-// Check lists what this computer cannot run, all at once, and what it ignores as warnings.
+// Check lists the steps that this computer cannot run, all at once, and the ignored keys as warnings.
 func (r *Runner) Check(ctx context.Context, steps []build.PlanStep) fault.Problems {
 	var problems fault.Problems
 	silent := map[string]string{} // what askBuildKit has returned, by the configured address
@@ -101,7 +101,7 @@ func askBuildKit(ctx context.Context, address string) string {
 	return fmt.Sprintf("%v: %.200q", err, line)
 }
 
-// localArgv returns a command with the client of a running BuildKit in place of one that starts its own.
+// localArgv returns a command with the client of a running BuildKit instead of one that starts its own.
 func localArgv(argv []string) []string {
 	argv = slices.Clone(argv)
 	for i, word := range argv {
@@ -145,7 +145,8 @@ func (r *Runner) specEnvironment(spec build.Spec, folder string) ([]string, erro
 	return environ, nil
 }
 
-// kubeconfig returns what KUBECONFIG is for a cluster: the file, after one in the folder that selects the context.
+// kubeconfig returns the value of KUBECONFIG for a cluster: the file, after one in the folder that selects the
+// context.
 func (c Cluster) kubeconfig(folder string) (string, error) {
 	if c.Context == "" {
 		return c.Kubeconfig, nil

@@ -15,7 +15,7 @@ import (
 // readSize is the number of bytes of one read of a step's output, and about that of one write of the log.
 const readSize = 64 << 10
 
-// readsAhead bounds the reads that wait for the log: reading at once is what keeps the order of the two outputs.
+// readsAhead bounds the reads that wait for the log: reading at once keeps the order of the two outputs.
 const readsAhead = 16
 
 // outputs copies a step's standard output and standard error to a sink.
@@ -78,7 +78,7 @@ func (o *outputs) buffer() []byte {
 	return make([]byte, readSize)
 }
 
-// pump hands what was read to the sink until both outputs have ended.
+// pump hands the bytes read to the sink until both outputs have ended.
 func (o *outputs) pump() error {
 	silence := time.NewTimer(attempt.OutputPause)
 	defer silence.Stop()

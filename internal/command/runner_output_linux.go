@@ -10,11 +10,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/attempt"
 )
 
-// open makes a pipe for each output, and returns what reads both until they end.
+// open makes a pipe for each output, and returns a reader of both until they end.
 //
-// One reader takes them in the order in which the kernel has found them ready (epoll's list is first in, first out), so a write to one output and a
-// write to the other that follows it keep their order. What a program writes to one output while the reader is not running is read at once, even
-// if it wrote to the other in between: pipes do not say when.
+// One reader takes them in the order in which the kernel has found them ready (epoll's list is first in, first out),
+// so a write to one output and a write to the other that follows it keep their order. Bytes that a program writes to
+// one output while the reader is not running is read at once, even if it wrote to the other in between: pipes have no
+// times.
 func (o *outputs) open() (read func(), err error) {
 	r := &readiness{o: o}
 	defer func() {
@@ -90,7 +91,7 @@ func (r *readiness) run() {
 	}
 }
 
-// take reads what is ready once, since what comes then is found ready again; at the end of an output it reads all.
+// take reads the ready bytes once, since later ones are found ready again; at the end of an output it reads all.
 func (r *readiness) take(events []unix.EpollEvent) {
 	for _, event := range events {
 		for more := true; more; {

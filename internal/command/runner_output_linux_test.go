@@ -94,7 +94,7 @@ func TestOutputsAreReadToTheirEnds(t *testing.T) {
 	}
 }
 
-// TestAFailingSinkDoesNotBlockTheStep: what it prints then is read and dropped.
+// TestAFailingSinkDoesNotBlockTheStep: its further output is read and dropped.
 func TestAFailingSinkDoesNotBlockTheStep(t *testing.T) {
 	t.Parallel()
 	var failed error

@@ -11,7 +11,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/attempt"
 )
 
-// open makes a pipe for each output, and returns what reads both until they end. The outputs have no order among each other.
+// open makes a pipe for each output, and returns a reader of both until they end. The outputs have no order among
+// each other.
 func (o *outputs) open() (read func(), err error) {
 	var readers [2]*os.File
 	for i := range readers {

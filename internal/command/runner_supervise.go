@@ -82,7 +82,7 @@ func (h handover) run(asked <-chan os.Signal, closed <-chan struct{}) (status by
 		defer close(watched)
 		endWhenAsked(cmd.Process.Pid, asked, closed, ended)
 	}()
-	_ = cmd.Wait() // the state says it all: the streams are files
+	_ = cmd.Wait() // the state is complete: the streams are files
 	close(ended)
 	<-watched
 	if reap(syscall.WNOHANG) {
@@ -161,7 +161,7 @@ func markedProcesses(pair string) (marked []int, begin bool) {
 		}
 		environ, err := os.ReadFile("/proc/" + entry.Name() + "/environ")
 		if err != nil {
-			continue // of another user, or gone
+			continue // the process belongs to another user, or is gone
 		}
 		if slices.Contains(strings.Split(string(environ), "\x00"), pair) {
 			marked = append(marked, pid)

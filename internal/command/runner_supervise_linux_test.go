@@ -20,7 +20,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// What the first argument makes of the test's binary.
+// Roles of the test's binary, by its first argument.
 const (
 	superviseArgument = "supervise-for-test"
 	workArgument      = "work-for-test" // see work
@@ -53,7 +53,7 @@ func underSupervisors(t *testing.T) *Runner {
 	return r
 }
 
-// step runs a script as a step until nothing of it is alive, and returns what it printed.
+// step runs a script as a step until nothing of it is alive, and returns the output.
 func step(ctx context.Context, t *testing.T, r *Runner, script string, more ...string) (Exit, string) {
 	t.Helper()
 	s := begin(ctx, t, r, script, more...)

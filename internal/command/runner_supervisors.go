@@ -22,8 +22,8 @@ type supervisors struct {
 	idle []*supervisor
 }
 
-// supervisor is a process in Supervise, which runs one step at a time. It lives on when this process is killed, until it has ended
-// what its step started: the kernel closes this end of the socket.
+// supervisor is a process in Supervise, which runs one step at a time. It lives on when this process is killed, until
+// it has ended the programs of its step: the kernel closes this end of the socket.
 type supervisor struct {
 	process *exec.Cmd
 	steps   *net.UnixConn
@@ -121,8 +121,8 @@ func (p *supervisors) put(s *supervisor) {
 	p.idle = append(p.idle, s)
 }
 
-// startSupervisor starts a supervisor in a session of its own. It gets nothing of this environment, and GOGC saves it a collection of what
-// this program allocates before main.
+// startSupervisor starts a supervisor in a session of its own. It gets nothing of this environment, and GOGC saves it
+// a collection of this program's allocations before main.
 func startSupervisor(argv []string) (*supervisor, error) {
 	steps, theirs, err := socketPair()
 	if err != nil {
@@ -137,7 +137,7 @@ func startSupervisor(argv []string) (*supervisor, error) {
 	s := &supervisor{process, steps, make(chan struct{})}
 	go func() {
 		defer close(s.ended)
-		_ = process.Wait() // the state says it all
+		_ = process.Wait() // the state is complete
 	}()
 	return s, nil
 }

@@ -2,7 +2,7 @@ package command
 
 import "strings"
 
-// Tail keeps the last Limit bytes that are written to it, such as what a command says last.
+// Tail keeps the last Limit bytes that are written to it, such as the last output of a command.
 type Tail struct {
 	Limit int
 	kept  []byte
@@ -20,7 +20,7 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Text returns what was kept, and whether more came before it.
+// Text returns the kept text, and whether more came before it.
 func (t *Tail) Text() (text string, cut bool) {
 	kept := t.kept[max(0, len(t.kept)-t.Limit):]
 	return strings.ToValidUTF8(string(kept), "�"), t.cut

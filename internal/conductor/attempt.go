@@ -154,7 +154,7 @@ func judge(cause error, a *attempt, o action.Outcome) action.Outcome {
 	switch {
 	case errors.Is(cause, ErrDeadline):
 		if o.Error == cause.Error() {
-			o.Error = "" // the end of the action says the same
+			o.Error = "" // the end of the action has the same
 		}
 		return action.Outcome{Kind: action.Expired, Code: action.CodeDeadline, Error: o.Error, Ref: o.Ref}
 	case errors.Is(cause, ErrCanceled):
@@ -175,8 +175,8 @@ func judge(cause error, a *attempt, o action.Outcome) action.Outcome {
 	return o
 }
 
-// timeoutText returns the error of an attempt that its limit ended. reported is what the handler said then, "" for nothing;
-// it may name what the attempt was waiting for.
+// timeoutText returns the error of an attempt that its limit ended. reported is the handler's error then, "" for
+// nothing; it may name the reason of the attempt's wait.
 func timeoutText(limit error, reported string) string {
 	switch {
 	case reported == "":

@@ -16,8 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// switched is a handler that is fast until a test replaces what it does. It records the actions that
-// it was called for.
+// switched is a handler that is fast until a test replaces its work. It records the actions that it was called for.
 type switched struct {
 	mu      sync.Mutex
 	then    doer
@@ -46,7 +45,7 @@ func (s *switched) turn(then doer) {
 	s.then = then
 }
 
-// waiting lists what is claimed and was never started.
+// waiting lists claims that were never started.
 func (s *switched) waiting(f *fake) (ids []action.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,8 +245,8 @@ func TestALongLaneKeepsNoWorkerFromTheOthers(t *testing.T) {
 	})
 }
 
-// TestAQuickLaneThatTurnsSlowOnBoth: on the real ledger what waits is given back unspent, no
-// handler is called for an action that has ended, and everything is done.
+// TestAQuickLaneThatTurnsSlowOnBoth: on the real ledger waiting claims are given back unspent, no handler is called
+// for an action that has ended, and everything is done.
 func TestAQuickLaneThatTurnsSlowOnBoth(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *ledger.Ledger) {
 		var slow atomic.Bool

@@ -9,9 +9,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// claimLoop owns what is known of claims. Package turn decides what the loop does. Transactions and
-// attempts run in goroutines of their own and report to the loop over channels, so that it never
-// waits for the ledger and needs no lock.
+// claimLoop owns the known state of claims. Package turn decides what the loop does. Transactions and attempts run in
+// goroutines of their own and report to the loop over channels, so that it never waits for the ledger and needs no
+// lock.
 //
 // A claim moves from claims to unflushed when its attempt ends, to recording while a turn records
 // it, and then vanishes; or back to unflushed if the turn fails; or to deferred, and from there to
@@ -22,8 +22,8 @@ type claimLoop struct {
 	claims    map[claim]*attempt // claims whose attempts have not ended
 	unflushed []queue.Completion // ends to be recorded, the oldest first
 	deferred  []queue.Completion // ends to be recorded at until; their successors could not be planned
-	recording map[claim]bool     // ends that a turn under way records
-	until     time.Time          // when the deferred ends are recorded again
+	recording map[claim]bool     // ends that a turn in progress records
+	until     time.Time          // time at which the deferred ends are recorded again
 	away      loop.Backoff       // the delay after transactions that failed
 
 	turns   sync.WaitGroup
@@ -43,8 +43,8 @@ func newClaimLoop(c *Conductor) *claimLoop {
 	return t
 }
 
-// background runs a transaction in a goroutine, then has the loop call the function that it
-// returned. transaction must not use what the loop owns; the function may.
+// background runs a transaction in a goroutine, then has the loop call the function that it returned. transaction
+// must not use the loop's state; the function may.
 func (t *claimLoop) background(transaction func() (answer func(now time.Time))) {
 	t.turns.Go(func() {
 		answer := transaction()

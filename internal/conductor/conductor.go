@@ -24,7 +24,7 @@ type Ledger interface {
 	Membership
 	Signals
 	Ticks
-	// Maintain creates in advance what the next weeks need, such as partitions.
+	// Maintain creates in advance the tables of the next weeks, such as partitions.
 	Maintain(ctx context.Context) error
 	// Sample counts all actions by handler and status.
 	Sample(ctx context.Context) (queue.Sample, error)
@@ -52,7 +52,7 @@ type Membership interface {
 	Rescue(ctx context.Context, self action.ID, began func(action.ID) bool) ([]queue.Rescued, error)
 }
 
-// Signals reports what callers and other instances did: work became ready, or an end was requested.
+// Signals reports actions of callers and other instances: work became ready, or an end was requested.
 type Signals interface {
 	Wait(ctx context.Context, topic store.Topic, deadline time.Time) error
 	ReadyLanes() []string
@@ -76,7 +76,7 @@ type Config struct {
 	Metrics    *obs.Conductor       // default: unregistered
 	Ledger     *obs.Ledger          // metrics of the log; default: unregistered
 	Tracing    trace.TracerProvider // default: spans go nowhere
-	LedgerID   string               // for the ids of deployments' traces
+	LedgerID   string               // id of the ledger, in the ids of deployments' traces
 }
 
 const (
@@ -84,8 +84,8 @@ const (
 	defaultTurnRows = 1000
 )
 
-// Conductor runs actions. Make it with New, run it once. Its fields are either set once, or atomic,
-// or channels; what is known of claims belongs to the loop, which other goroutines reach by exec.
+// Conductor runs actions. Make it with New, run it once. Its fields are either set once, or atomic, or channels; the
+// known state of claims belongs to the loop, which other goroutines reach by exec.
 type Conductor struct {
 	ledger  Ledger
 	cfg     Config
@@ -97,7 +97,7 @@ type Conductor struct {
 	drains  atomic.Bool           // this instance claims nothing more
 
 	instance  atomic.Pointer[queue.Instance]  // this process; its id is zero between being declared dead and joining again
-	beaten    atomic.Pointer[time.Time]       // when the last heartbeat was sent that the ledger answered
+	beaten    atomic.Pointer[time.Time]       // time of the last heartbeat that the ledger answered
 	standings atomic.Pointer[[]turn.Standing] // how lanes are limited, for the metrics
 
 	// Signals. Each has room for one, so that sending never blocks and signals that come together
@@ -110,7 +110,7 @@ type Conductor struct {
 	rescheduled chan struct{} // the schedules were replaced
 
 	attempts sync.WaitGroup
-	ended    chan end              // of attempts; it has room for all of them
+	ended    chan end              // ends of attempts; it has room for all
 	calls    chan func(*claimLoop) // what other goroutines do to what the loop owns
 	over     chan struct{}         // closed when the loop has ended
 }
@@ -153,7 +153,8 @@ func New(l Ledger, cfg Config) *Conductor {
 	return c
 }
 
-// exec runs a function in the loop, which owns what it is given, and waits for it. When the loop has ended it does nothing.
+// exec runs a function in the loop, which owns its arguments, and waits for it. When the loop has ended it does
+// nothing.
 func (c *Conductor) exec(fn func(t *claimLoop)) {
 	done := make(chan struct{})
 	call := func(t *claimLoop) {

@@ -36,7 +36,7 @@ func settle(d time.Duration) {
 
 func done() action.Outcome { return action.Outcome{Kind: action.Done} }
 
-// untilEnd blocks until the attempt's context ends, and says why.
+// untilEnd blocks until the attempt's context ends, and returns the cause.
 func untilEnd(ctx context.Context, _ conductor.Attempt) action.Outcome {
 	<-ctx.Done()
 	return action.Outcome{Kind: action.Retry, Error: context.Cause(ctx).Error()}
@@ -501,8 +501,8 @@ func TestARecoveryOfADeadIdentityRecoversNothing(t *testing.T) {
 	})
 }
 
-// TestAnEndThatIsBeingRecordedHasBegun: while the turn that records an end is under way, a rescue
-// must not take its claim for one that never began, and have it done again.
+// TestAnEndThatIsBeingRecordedHasBegun: while the turn that records an end is in progress, a rescue must not take its
+// claim for one that never began, and have it done again.
 func TestAnEndThatIsBeingRecordedHasBegun(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()

@@ -9,16 +9,16 @@
 //
 // # Who owns the truth
 //
-// The queue. It decides what the end of an attempt does to its action, and refuses the end of an
-// attempt whose claim this instance has lost (the fence: owner and attempt number). The conductor
-// never retries, throttles or ends an action itself; it reports how the attempt ended.
+// The queue. It decides the effect of an attempt's end on its action, and refuses the end of an attempt whose claim
+// this instance has lost (the fence: owner and attempt number). The conductor never retries, throttles or ends an
+// action itself; it reports how the attempt ended.
 //
 // # Loops
 //
-// The main loop owns the state of claims: which actions are claimed, which ends are not recorded,
-// and how lanes are limited. Package turn decides what the loop does next. The loop runs each
-// transaction and each attempt in a goroutine of its own, which reports to it over a channel. Other
-// loops have it run a function (exec). So it needs no lock, and never waits for the database.
+// The main loop owns the state of claims: which actions are claimed, which ends are not recorded, and how lanes are
+// limited. Package turn decides the loop's next step. The loop runs each transaction and each attempt in a goroutine
+// of its own, which reports to it over a channel. Other loops have it run a function (exec). So it needs no lock, and
+// never waits for the database.
 //
 // The other loops are:
 //
@@ -26,17 +26,18 @@
 //   - watch wakes the main loop and dues when work may be ready.
 //   - cancels ends attempts that are canceled, and stops handed-off work.
 //   - beats keeps this instance alive, and takes back the claims of dead instances.
-//   - maintain creates what the database needs in advance, and removes what it no longer needs.
+//
+// - maintain creates tables that the database needs in advance, and removes those that it no longer needs.
 //   - ticks creates the actions of schedules. Every instance computes the same ticks, and a tick's
 //     action has the same id everywhere, so that only one is created.
 //   - measure samples the queue for the metrics, on one instance.
 //
 // # Why not the obvious way
 //
-// The obvious way is a loop per worker that claims an action, does it and records its end: two
-// transactions for each action. Here one turn records the ends and claims for all workers, so that
-// throughput is not bounded by commits. The price is that claims wait in memory, and that a lost
-// answer leaves it unknown what was claimed; most of package turn deals with these two.
+// The obvious way is a loop per worker that claims an action, does it and records its end: two transactions for each
+// action. Here one turn records the ends and claims for all workers, so that throughput is not bounded by commits.
+// The price is that claims wait in memory, and that a lost answer leaves the claims unknown; most of package turn
+// deals with these two.
 //
 // # Claims that wait
 //
@@ -47,13 +48,12 @@
 //
 // # Limits
 //
-// Once a second the loop reports how attempts ended, and takes tokens and slots of lanes that have
-// limits or whose targets refuse work, in one transaction. The queue's rows are the truth. Tokens
-// and slots that were granted may be lost with the process, and are never exceeded. An instance
-// gets a lane's slot only while it has one of the handler's. Otherwise two instances could
-// deadlock, each holding what the other needs. A lane that may start nothing is blocked, and delays
-// no other lane. Searches and claims leave out lanes that are paused, disabled or slowed without a
-// token.
+// Once a second the loop reports how attempts ended, and takes tokens and slots of lanes that have limits or whose
+// targets refuse work, in one transaction. The queue's rows are the truth. Tokens and slots that were granted may be
+// lost with the process, and are never exceeded. An instance gets a lane's slot only while it has one of the
+// handler's. Otherwise two instances could deadlock, each holding a lock that the other needs. A lane that may start
+// nothing is blocked, and delays no other lane. Searches and claims leave out lanes that are paused, disabled or
+// slowed without a token.
 //
 // # Finding work
 //
@@ -65,19 +65,17 @@
 //
 // # Drain and stop
 //
-// When Run's context ends nothing more is claimed; attempts have Config.Drain to
-// end by themselves, then their contexts end with ErrShutdown and what they did
-// not finish is given back unspent. Claims that even then do not come back stay
-// as they are: Leave says that this instance is gone, and the next one finds out
-// what happened.
+// When Run's context ends nothing more is claimed; attempts have Config.Drain to end on their own, then their
+// contexts end with ErrShutdown and unfinished ones are given back unspent. Claims that even then do not come back
+// stay as they are: Leave reports that this instance is gone, and the next one finds the truth.
 //
 // # Where to look
 //
-// run.go starts and ends everything. claimloop.go is the one goroutine that knows the claims, and
-// turn.go makes the turns that package turn decides. attempt.go calls a handler and judges its outcome.
-// member.go sends heartbeats, and joins again after this instance was declared dead. limits.go asks for
-// tokens and slots. watch.go makes due actions ready and ends what is to be canceled, stop.go ends work
-// that was handed off, drain.go waits for the rest. table.go is what a reload replaces.
+// run.go starts and ends everything. claimloop.go is the one goroutine that knows the claims, and turn.go makes the
+// turns that package turn decides. attempt.go calls a handler and judges its outcome. member.go sends heartbeats, and
+// joins again after this instance was declared dead. limits.go requests tokens and slots. watch.go makes due actions
+// ready and ends canceled work, stop.go ends work that was handed off, drain.go waits for the rest. table.go holds
+// the part that a reload replaces.
 //
-// See docs/design/conductor.md and, for what the ledger decides, docs/design/queue.md.
+// See docs/design/conductor.md and, for the ledger's decisions, docs/design/queue.md.
 package conductor

@@ -12,8 +12,8 @@ import (
 // stopped, waited for and killed.
 const handBackTime = 15 * time.Second
 
-// drain lets running attempts end by themselves, cancels the rest when Config.Drain has passed, and
-// records every end. It returns when all ends are recorded, or handBackTime after it canceled.
+// drain lets running attempts end on their own, cancels the rest when Config.Drain has passed, and records every end.
+// It returns when all ends are recorded, or handBackTime after it canceled.
 func (t *claimLoop) drain(work context.Context) {
 	t.drains.Store(true)
 	t.state.Drain(time.Now())
@@ -40,8 +40,8 @@ func (t *claimLoop) drain(work context.Context) {
 	t.attempts.Wait()
 }
 
-// abandon logs what drain leaves behind. Another instance gives these claims back, since their
-// owner has left.
+// abandon logs the claims that drain leaves behind. Another instance gives these claims back, since their owner has
+// left.
 func (t *claimLoop) abandon() {
 	for _, a := range t.claims {
 		t.log.Error("attempt does not end; left behind", obs.KeyActionID, a.ID.String(), obs.KeyHandler, a.Handler, obs.KeyName, a.Name)

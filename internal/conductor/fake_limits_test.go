@@ -17,7 +17,7 @@ type limiters struct {
 	asks  int // statements
 }
 
-// change does to a lane what a person would.
+// change does to a lane the same as a person.
 func (f *fake) change(lane string, to func(action.Bucket) action.Bucket) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -35,7 +35,7 @@ func (f *fake) bucket(lane string) action.Bucket {
 	return f.limits.rows[lane].At(time.Now())
 }
 
-// statements returns how often the limits were asked for.
+// statements returns how often the limits were requested.
 func (f *fake) statements() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,8 +98,7 @@ func (l *limiters) share(owner action.ID, a action.Ask, capacity, live int) int 
 	return slots
 }
 
-// blocked reports whether a lane, or all of its handler, may start nothing now because its target
-// or a person says so.
+// blocked reports whether a lane, or all of its handler, may start nothing now because of its target or a person.
 func (l *limiters) blocked(lane string) bool {
 	handler, _, _ := strings.Cut(lane, "/")
 	now := time.Now()

@@ -24,7 +24,7 @@ var _ conductor.Ledger = (*fake)(nil)
 type fake struct {
 	mu      sync.Mutex
 	rows    map[action.ID]*row
-	lanes   map[string][]*row // what may be claimed, in the order in which it became so
+	lanes   map[string][]*row // claimable actions, in the order in which it became so
 	later   map[*row]bool     // actions that wait for their time
 	claimed map[*row]bool
 	joined  []action.ID
@@ -43,12 +43,12 @@ type fake struct {
 	samples  int // calls of Sample
 
 	unguarded  atomic.Bool
-	ahead      time.Duration // of its clock, before this machine's
+	ahead      time.Duration // its clock's lead over this machine's
 	away       bool          // Now returns an error
 	refuseTick func(schedule string, at time.Time) error
 
 	refuse    func(c []queue.Completion) error // before a turn
-	turning   func(c []queue.Completion)       // while a turn is under way; set before the conductor runs
+	turning   func(c []queue.Completion)       // while a turn is in progress; set before the conductor runs
 	reading   func(owner action.ID)            // while an instance reads its claims; set before the conductor runs
 	loseTurns int                              // answers to lose after the commit
 	holds     func(action.ID) bool             // completions to leave out

@@ -20,8 +20,8 @@ type Limits struct {
 	Refusing func(text string) bool
 }
 
-// askLimits reports results to the ledger and asks for tokens and slots. An ask that fails is made
-// again; until then limited lanes wait, and lanes without limits do not.
+// askLimits reports results to the ledger and requests tokens and slots. A request that fails is repeated; until then
+// limited lanes wait, and lanes without limits do not.
 func (t *claimLoop) askLimits(work context.Context, asks []action.Ask) {
 	owner := t.current()
 	t.background(func() func(time.Time) {

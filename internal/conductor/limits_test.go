@@ -18,7 +18,7 @@ func limits(l action.Limits) func(*conductor.Config) {
 	return func(c *conductor.Config) { c.Limits = map[string]conductor.Limits{"work": {Limits: l}} }
 }
 
-// meter counts what runs and what has run.
+// meter counts running and finished attempts.
 type meter struct{ busy, most, runs atomic.Int64 }
 
 // take returns a handler whose attempts take d and end with outcome.
@@ -346,7 +346,7 @@ func TestAnErrorThatTheBreakerKnowsIsARefusal(t *testing.T) {
 		if o := f.get(again).outcomes[0]; o.Kind != action.Throttle || !o.Refused {
 			t.Errorf("%+v, want throttle", o)
 		}
-		if o := f.get(once).outcomes[0]; o.Kind != action.Retry || !o.Refused { // what may have been done is not done again
+		if o := f.get(once).outcomes[0]; o.Kind != action.Retry || !o.Refused { // work that may have been done is not done again
 			t.Errorf("%+v, want retry, refused", o)
 		}
 		settle(2 * time.Second)

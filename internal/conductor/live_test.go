@@ -12,9 +12,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor"
 )
 
-// TestWhatIsReadyIsDone: whatever the lanes, their limits, how long attempts take now and then, how
-// many workers there are and how many conductors, which may stop and be followed by others: all
-// that was asked for is done, each action once.
+// TestWhatIsReadyIsDone: whatever the lanes, their limits, how long attempts take now and then, how many workers
+// there are and how many conductors, which may stop and be followed by others: all requested work is done, each
+// action once.
 func TestWhatIsReadyIsDone(t *testing.T) {
 	for seed := range uint64(40) {
 		bubbletest.Test(t, func(t *testing.T) {

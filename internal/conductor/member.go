@@ -100,7 +100,7 @@ func (c *Conductor) pulse(work context.Context, renew bool) (others bool, err er
 	}
 	c.leads.Store(pulse.Leads)
 	if renew {
-		c.beaten.Store(&began) // when it was sent, not answered: the lease may be counted from then
+		c.beaten.Store(&began) // time of sending, not of the answer: the lease may be counted from then
 		loop.Poke(c.renewed)
 	}
 	if pulse.Lost {

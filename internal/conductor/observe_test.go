@@ -26,7 +26,7 @@ func logged(out *bytes.Buffer) func(*conductor.Config) {
 	return func(c *conductor.Config) { c.Log = slog.New(slog.NewJSONHandler(out, nil)) }
 }
 
-// lines returns what was logged, without attributes that differ from run to run.
+// lines returns the logged lines, without attributes that differ from run to run.
 func lines(t *testing.T, out *bytes.Buffer) (all []map[string]any) {
 	t.Helper()
 	for line := range strings.Lines(out.String()) {

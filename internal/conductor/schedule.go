@@ -49,10 +49,10 @@ type ticker struct {
 // ticking is an instance's memory of a schedule. It may be lost at any time: which ticks have happened is in the
 // ledger.
 type ticking struct {
-	since   time.Time    // when this instance first saw the schedule
-	next    time.Time    // when the schedule needs a look; nothing is due before
+	since   time.Time    // time at which this instance first saw the schedule
+	next    time.Time    // time of the schedule's next check; nothing is due before
 	skipped time.Time    // the last tick for which no partition exists; later ticks are still made
-	away    loop.Backoff // of this schedule alone, so that one that fails delays no other
+	away    loop.Backoff // back-off of this schedule alone, so that one that fails delays no other
 }
 
 // ticks looks at the schedules whenever one may be due, until ctx ends.
@@ -132,7 +132,7 @@ func (t *ticker) tick(ctx context.Context, s Schedule, memory *ticking, now time
 	due := s.Window.Due(past, memory.since, now)
 	if due.Replace {
 		err := t.ledger.Cancel(ctx, last.ID, queue.CancelNow)
-		if err != nil && !fault.Is(err, fault.Terminal) { // terminal: it has ended by itself meanwhile
+		if err != nil && !fault.Is(err, fault.Terminal) { // terminal: it has ended on its own in the meantime
 			return err
 		}
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	lanesAtOnce = 200         // lanes asked for per search
-	askAgain    = time.Second // until deferred ends are recorded again; their successors could not be planned
+	lanesAtOnce = 200         // lanes requested per search
+	askAgain    = time.Second // delay of deferred ends, whose successors could not be planned
 )
 
 // makeTurns makes turns until ctx ends. Transactions use work, so that the end of ctx aborts none.
@@ -27,7 +27,7 @@ func (t *claimLoop) makeTurns(ctx, work context.Context) {
 // due, an event arrives, ctx ends, or limit is reached; a zero limit is none.
 func (t *claimLoop) step(ctx, work context.Context, limit time.Time) {
 	now := time.Now()
-	// Checked before every start: a process that was frozen must not begin what it claimed before.
+	// Checked before every start: a process that was frozen must not begin its earlier claims.
 	t.guard(now)
 	t.requeue(now)
 	for _, c := range t.state.Advance(now) {
@@ -96,7 +96,7 @@ func (t *claimLoop) gauge() {
 	t.metrics.Unflushed.Set(float64(unrecorded))
 }
 
-// begin starts a turn in the background and records in the state that it is under way.
+// begin starts a turn in the background and records in the state that it is in progress.
 func (t *claimLoop) begin(work context.Context, next turn.Turn, now time.Time) {
 	switch {
 	case next.Ask:
@@ -114,7 +114,7 @@ func (t *claimLoop) begin(work context.Context, next turn.Turn, now time.Time) {
 	t.state.Begin(next, now)
 }
 
-// search looks for lanes with ready work.
+// search searches for lanes with ready work.
 func (t *claimLoop) search(work context.Context, after string) {
 	names := t.table.Load().names
 	t.background(func() func(time.Time) {
@@ -143,7 +143,7 @@ func (t *claimLoop) recover(work context.Context) {
 				t.failed("read own claims", err)
 				return
 			}
-			if owner.ID != t.current().ID { // declared dead meanwhile: what a turn of the new identity lost is still unknown
+			if owner.ID != t.current().ID { // declared dead in the meantime: what a turn of the new identity lost is still unknown
 				t.state.NotRecovered()
 				return
 			}
@@ -241,7 +241,7 @@ func (t *claimLoop) known(claimed queue.Claimed) bool {
 	return held || t.recording[claim{claimed.ID, claimed.Thread.Attempt}] || slices.ContainsFunc(t.unflushed, same) || slices.ContainsFunc(t.deferred, same)
 }
 
-// completion returns what the ledger is to record of an attempt.
+// completion returns the ledger's record of an attempt.
 func (t *claimLoop) completion(a *attempt, o action.Outcome) queue.Completion {
 	return queue.Completion{ID: a.ID, Attempt: a.Thread.Attempt, Outcome: o, HandOff: t.handsOff(a.Handler), Claimed: &a.Claimed}
 }

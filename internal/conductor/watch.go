@@ -16,8 +16,8 @@ const (
 	// minDue is the shortest time between two rounds of the due loop. It bounds the load, also when
 	// this machine's clock is ahead of the ledger's and a time seems to have come that has not.
 	minDue = 20 * time.Millisecond
-	// maxDue is the longest sleep of the due loop. The ledger does not look for times farther away.
-	// A poll or a heartbeat finds what other instances changed.
+	// maxDue is the longest sleep of the due loop. The ledger does not search for times farther away. A poll or a
+	// heartbeat finds the changes of other instances.
 	maxDue      = time.Minute
 	upkeep      = time.Hour // between rounds of maintenance
 	firstUpkeep = time.Minute

@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/document"
 )
 
-// Builder says how builds run in workers.
+// Builder configures builds in workers.
 type Builder struct {
 	Instance    string // label of the workers of this log's builds, in every build environment; default waybill
 	Key         string // file of the keys that the workers' tokens are made of; "" (default): builder.key in the home
@@ -25,7 +25,7 @@ type Builder struct {
 	Tools       build.Tools // what steps run that build images, deploy or pack; of an empty field the default
 }
 
-// Provisioner says how workers are started, and where the process that does it is.
+// Provisioner configures the start of workers, and the address of the process that starts them.
 type Provisioner struct {
 	URL       string // where conductors, aggregators and watchdogs reach it; "" (default): builds have no workers
 	TokenFile string // file of the token that they show; "" (default): that of the home
@@ -44,32 +44,32 @@ type Provisioner struct {
 	Docker      *WorkerDocker     // how workers run in containers; nil (default): they are processes
 	Credentials map[string]string // files of git-credential-store, by the name that builds use
 
-	// Kubernetes has the workers be pods, and says how the provisioner and aggregators reach their cluster; nil (default): they are
-	// processes.
+	// Kubernetes has the workers be pods, and configures how the provisioner and aggregators reach their cluster; nil
+	// (default): they are processes.
 	Kubernetes *Kubernetes
 	StartLimit time.Duration // after which an aggregator ends a build whose worker has not started; default 10m
 }
 
-// Kubernetes says where workers run as pods, and how.
+// Kubernetes configures workers in pods.
 type Kubernetes struct {
 	Kubeconfig     string   // a file; "" (default): the cluster that this process runs in
 	Context        string   // in the file; "" (default): its current one
-	Namespace      string   // of the workers and their steps; "" (default): the context's, or that of this process
+	Namespace      string   // namespace of the workers and their steps; "" (default): the context's, or that of this process
 	Image          string   // has waybill and git in its PATH; needed by the role provisioner
-	PullPolicy     string   // of the images of workers and steps: Always, IfNotPresent or Never; "" (default): Kubernetes' own
-	ServiceAccount string   // of the workers; default waybill-worker
+	PullPolicy     string   // pull policy of images of workers and steps: Always, IfNotPresent or Never; "" (default): Kubernetes' own
+	ServiceAccount string   // account of the workers; default waybill-worker
 	Accounts       []string // service accounts that steps may name beside default
 }
 
-// WorkerDocker says how workers run as containers of a Docker Engine.
+// WorkerDocker configures workers in containers of a Docker Engine.
 type WorkerDocker struct {
 	Host    string // address of the Engine; "" (default): that of DOCKER_HOST, else of this machine
-	Image   string // of the workers; with waybill and git
+	Image   string // image of the workers; with waybill and git
 	Network string // in which readers are too; "" (default): ports are published where local workers would listen
 	Memory  int64  // bytes that a worker may use, without its steps; 0 (default): no limit
 }
 
-// Watchdog says when builds without workers and workers without builds are looked for.
+// Watchdog sets the times of the search for builds without workers and workers without builds.
 type Watchdog struct {
 	Interval  time.Duration // between two rounds; default 5m
 	WorkerAge time.Duration // above which a worker without a build is deleted; default 1m
@@ -222,7 +222,7 @@ var objectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 // longestImage bounds the name of an image, in bytes.
 const longestImage = 500
 
-// kubernetes reads where workers run as pods; nil if the file does not say so.
+// kubernetes reads where workers run as pods; nil if the file has no such part.
 func (r *reader) kubernetes(n *document.Node) *Kubernetes {
 	if !fits(n, document.Object) {
 		return nil
@@ -264,7 +264,8 @@ func (r *reader) largestSnapshot(n *document.Node, p *Provisioner) {
 	}
 }
 
-// localWorkers reads where local workers listen. What listens everywhere needs a name by which it is reached.
+// localWorkers reads where local workers listen. A worker that listens everywhere needs a name by which it is
+// reached.
 func (r *reader) localWorkers(n *document.Node, p *Provisioner) {
 	const path = "builder.provisioner.workers."
 	listen, advertise := n.Get("listen"), n.Get("advertise")

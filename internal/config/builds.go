@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/git"
 )
 
-// Builds says what can be built without a deployment.
+// Builds lists the projects that can be built without a deployment.
 type Builds struct {
 	Projects  map[string]Project  // by name
 	Engines   map[string]Handler  // other build engines, by name: the webhook that starts a build there
@@ -22,7 +22,7 @@ type Builds struct {
 type Project struct {
 	ID           string // number that names its Secrets in a cluster, of digits; "" (default): its name, if that is a number, else it has none
 	Repository   string // its URL, without a password
-	Branch       string // what is built unless a build names another one; "" (default): the repository's own
+	Branch       string // what is built unless a build names another; "" (default): the repository's own
 	Subdirectory string // with the build's file; "" (default): the root
 	Credential   string // name of an entry of builder.provisioner.credentials; "" (default): none
 	Engine       string // what its builds are started at unless they name one; "" (default): that of all projects

@@ -12,7 +12,7 @@ import (
 type Cirrus struct {
 	Region         string // "": as Amazon's own tools find it
 	Endpoint       string // URL of a server that replaces Amazon's
-	Profile        string // of the shared configuration and credentials files
+	Profile        string // profile in the shared configuration and credentials files
 	SqsURL         string // Cirrus's process queue; "": state machines only
 	EventsQueueURL string // receives what Cirrus publishes to its workflow-event topic; "": an action ends when the queue has taken it
 }
@@ -57,7 +57,7 @@ func isURL(text string) bool {
 	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// warn reports what is worth a word and blocks nothing.
+// warn reports remarks and blocks nothing.
 func (r *reader) warn(n *document.Node, code, path, text string) {
 	r.Problems.Add(fault.Problem{Position: n.At, Code: code, Warning: true, Scope: path, Text: text})
 }
@@ -71,7 +71,7 @@ func cirrusParameters(c *Cirrus) Parameters {
 	}
 }
 
-// cirrusOptions reads what Cirrus shall run for a process.
+// cirrusOptions reads the work of Cirrus for a process.
 func (r *workflowReader) cirrusOptions(n *document.Node, h *Cirrus) *CirrusOptions {
 	o := &CirrusOptions{SfnArn: n.Str("sfnArn")}
 	switch {

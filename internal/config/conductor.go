@@ -14,14 +14,14 @@ const DefaultConductor = "default"
 // AllHandlers means every handler in a conductor's list.
 const AllHandlers = "*"
 
-// Conductor says what one process serves, and how much it does at a time.
+// Conductor sets the handlers that one process serves, and the size of its work at a time.
 type Conductor struct {
-	Handlers     []string      // that it serves; default AllHandlers
+	Handlers     []string      // handlers that it serves; default AllHandlers
 	Workers      int           // attempts at a time; default 200
 	Drain        time.Duration // how long running attempts may continue when the process ends; default 25s
 	PriorityStep time.Duration // by how much a point of priority puts an action of these handlers back; default 1s
 	TurnRows     int           // most rows that one turn claims, and records; default 1,000
-	NotifyWait   time.Duration // from a notification to the search for what it announced; default 0
+	NotifyWait   time.Duration // delay between a notification and the search for its work; default 0
 }
 
 func standardConductor() Conductor {

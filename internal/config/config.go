@@ -25,7 +25,7 @@ type Config struct {
 	Groups      map[string][]string  // people by the name of their group, by the names of their tokens
 	Conductors  map[string]Conductor // what a process serves, by name; there is always a default
 	TemplateEnv []string             // the environment names that env in templates may read; default none
-	Defaults    action.Policy        // of every handler that says nothing else
+	Defaults    action.Policy        // policy of every handler without a policy of its own
 	Handlers    map[string]Handler   // by name
 	Processes   map[string]Process   // the processes, by id
 	Schedules   map[string]Schedule  // what is done again and again, by name
@@ -34,7 +34,7 @@ type Config struct {
 	Builds      Builds
 }
 
-// Ledger says where the log is.
+// Ledger is the place of the log.
 type Ledger struct {
 	URL       string        // postgres://…, sqlite:FILE or a file; "" (default): waybill.db in the home
 	ListenURL string        // a direct connection, when URL is a transaction pooler's; "" (default): URL
@@ -46,12 +46,12 @@ type Ledger struct {
 	Heartbeat    time.Duration // time between heartbeats of an instance; its lease is three heartbeats; default 5s
 }
 
-// Blob says where snapshots and artifacts are kept.
+// Blob is the place of snapshots and artifacts.
 type Blob struct {
 	URL string // file:DIR, a folder or s3://BUCKET/PREFIX?endpoint=URL&region=NAME; "" (default): blobs in the home
 }
 
-// Server says where the API listens.
+// Server configures the API's listener.
 type Server struct {
 	Listen string // host:port; default 127.0.0.1:7070; elsewhere than on loopback reading needs a token too
 	// URL is the address of the API and the pages for clients when that is not the address it listens at, as behind a
@@ -62,7 +62,7 @@ type Server struct {
 	LargestUpload int64
 }
 
-// Caboose says how workflows are looked after.
+// Caboose configures the care of workflows.
 type Caboose struct {
 	Workers int           // workflows at a time, of each handler; default 4
 	Resync  time.Duration // time between looks at all workflows; default 10m
@@ -160,7 +160,7 @@ func (r *reader) fill(c *Config, root *document.Node) {
 	r.schedules(root.Get("schedules"), c)
 }
 
-// fits reports whether there is a value of the shape; another one has been reported by Check.
+// fits reports whether there is a value of the shape; another has been reported by Check.
 func fits(n *document.Node, shape document.Shape) bool { return n != nil && shape.Fits(n) }
 
 // location makes a relative path absolute, counted from the file's folder; other URLs stay. The

@@ -11,18 +11,17 @@
 //
 // # Who owns the truth
 //
-// The file says what is wanted. Live holds what is in force in this process, and every operation
-// takes it from there with one call of Now. Nothing of it is stored in the ledger: an action has
-// its handler's name and its own policy, and the handler is looked up again when an attempt is
-// made.
+// The file has the wanted state. Live holds the configuration in force in this process, and every operation takes it
+// from there with one call of Now. Nothing of it is stored in the ledger: an action has its handler's name and its
+// own policy, and the handler is looked up again when an attempt is made.
 //
 // # Invariants
 //
-//   - A Config is never changed once it is in force. Another one replaces it as a whole, so no operation sees half of
+//   - A Config is never changed once it is in force. Another replaces it as a whole, so no operation sees half of
 //     a change.
-//   - What is read has been checked: parameters against schemas, templates against the names that they may use, filters and
-//     paths by compiling them. A fault is found when the file is loaded, not when an attempt is made.
-//   - The tables of keys (document.Key) are the only list of what a file may contain. Reading, defaults, suggestions for
+//   - A configuration that was read has been checked: parameters against schemas, templates against the names that
+//     they may use, filters and paths by compiling them. A fault is found when the file is loaded, not when an attempt is made.
+//   - The tables of keys (document.Key) are the only list of the keys of a file. Reading, defaults, suggestions for
 //     misspelled keys and the help text come from them.
 //   - Secrets are named in the file and never contained in it.
 //

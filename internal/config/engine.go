@@ -45,7 +45,7 @@ func engineKeys() []document.Key {
 		document.Key{Name: "tokens", Shape: document.Texts, Help: "names of the tokens that may report about its builds; default: the engine's name"})
 }
 
-// builds reads what can be built without a deployment, and at what.
+// builds reads the projects that can be built without a deployment, and their branches.
 func (r *reader) builds(n *document.Node, c *Config) {
 	if !fits(n, document.Object) {
 		return
@@ -118,7 +118,7 @@ func (b Builds) MayReport(engine, token string) bool {
 	return token == engine
 }
 
-// completeEngine adds what is the same for every build engine, and what its request does not say itself.
+// completeEngine adds the keys common to every build engine, and those that its request leaves out.
 func completeEngine(n *document.Node) {
 	root, _ := yamltree.Parse("engine", []byte(engine), maxSize) // it is written here, and tested
 	n.Fields = append(n.Fields, root.Fields...)
@@ -138,7 +138,8 @@ func completeEngine(n *document.Node) {
 	request.Fields = append(request.Fields, document.Field{Key: "body", At: request.At, Value: standard.Get("body")})
 }
 
-// EngineOf returns the build engine that starts a build of a project for which asked was named, if anything was; "": a worker of Waybill.
+// EngineOf returns the build engine that starts a build of a project for which asked is named, if anything was; "": a
+// worker of Waybill.
 func (b Builds) EngineOf(project, asked string) (string, error) {
 	for _, name := range []string{asked, b.Projects[project].Engine, b.Engine} {
 		if name == OwnEngine {

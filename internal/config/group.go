@@ -10,7 +10,7 @@ import (
 // Bounds of groups. The groups of a person are stored with each of their approvals.
 const (
 	maxGroups = 100
-	maxPeople = 1_000 // of one group
+	maxPeople = 1_000 // people of one group
 	maxPerson = 100   // bytes of a name
 )
 

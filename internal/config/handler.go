@@ -22,8 +22,7 @@ const (
 	TypeNoop    = "noop"
 )
 
-// Handler is one entry of handlers: what its actions may say, how often they are tried, and what is
-// done.
+// Handler is one entry of handlers: the parameters of its actions, their policy, and their work.
 type Handler struct {
 	Name       string
 	Type       string // webhook, shell, argo, cirrus or noop
@@ -31,18 +30,17 @@ type Handler struct {
 	Policy     action.Policy
 	Parameters Parameters
 	Secrets    []secret.Source
-	Request    *webhook.Request // of a webhook
-	Command    *Command         // of a shell
-	Argo       *Argo            // of an argo
-	Cirrus     *Cirrus          // of a cirrus
+	Request    *webhook.Request // request of a webhook
+	Command    *Command         // command of a shell
+	Argo       *Argo            // options of an argo
+	Cirrus     *Cirrus          // options of a cirrus
 	Workers    int              // attempts at a time in one process; 0: the conductor's
 	Limits     action.Limits    // over all processes
 	refusals   []*regexp.Regexp // errors that mean that the target refuses work
 	lane       *webhook.Template
 }
 
-// Refuses reports whether an attempt's error means that the target refuses work, so far as the
-// configuration says.
+// Refuses reports whether an attempt's error means that the target refuses work, as far as the configuration decides.
 func (h Handler) Refuses(text string) bool {
 	return slices.ContainsFunc(h.refusals, func(p *regexp.Regexp) bool { return p.MatchString(text) })
 }
@@ -60,7 +58,7 @@ type Argo struct {
 	Kubeconfig string // a file; "": the cluster that this process runs in
 	Context    string // in the file; "": its current one
 	Namespace  string // "": the context's
-	InstanceID string // of the controller that runs them; "": the one without
+	InstanceID string // id of the controller that runs them; "": the one without
 	Finalizer  bool   // keep a workflow until it is archived
 	Artifacts  string // s3://BUCKET?endpoint=URL&region=NAME, where the workflows put theirs; "": they are not read
 }
@@ -80,8 +78,8 @@ const (
 // KindAction is the kind of an action that was added by naming a handler.
 const KindAction = "action"
 
-// Prepare makes the action that these parameters ask for, without its id. The error is every fault
-// of the parameters (fault.Problems).
+// Prepare makes the action that these parameters request, without its id. The error is every fault of the parameters
+// (fault.Problems).
 func (h Handler) Prepare(raw json.RawMessage) (action.Action, error) {
 	if h.Type == TypeNoop {
 		return h.action(raw, h.Name), nil

@@ -13,7 +13,7 @@ type Live struct {
 // NewLive makes a configuration in force.
 func NewLive(c Config) *Live { return &Live{now: &c, changed: make(chan struct{})} }
 
-// Now returns the configuration in force. It is never changed; another one takes its place.
+// Now returns the configuration in force. It is never changed; another takes its place.
 func (l *Live) Now() *Config {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Keywords of JSON Schema, by what is below them.
+// Keywords of JSON Schema, by the content below them.
 var (
 	schemaKeywords     = []string{"items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames", "unevaluatedItems", "unevaluatedProperties"}
 	schemaListKeywords = []string{"allOf", "anyOf", "oneOf", "prefixItems"}
@@ -120,7 +120,7 @@ func itemsOf(compiled *jsonschema.Schema) *jsonschema.Schema {
 		return nil
 	}
 	if items, ok := compiled.Items.(*jsonschema.Schema); ok {
-		return items // of drafts before 2020-12
+		return items // items of drafts before 2020-12
 	}
 	return compiled.Items2020
 }
@@ -133,8 +133,7 @@ func dereferenced(compiled *jsonschema.Schema) *jsonschema.Schema {
 	return compiled
 }
 
-// Alternatives lists what a value may be by its media type; none where the schema leaves no choice
-// of it.
+// Alternatives lists the types of a value by its media type; none where the schema leaves no choice of it.
 func (v Value) Alternatives() []Value {
 	schema := resolve(v.Schema, v.root)
 	var all []Value
@@ -184,8 +183,7 @@ func (v Value) Binary() bool {
 	return len(all) > 0 || binary(resolve(v.Schema, v.root))
 }
 
-// binary reports whether a schema describes bytes. The standard's examples write binary where JSON
-// Schema says base64.
+// binary reports whether a schema describes bytes. The standard's examples write binary where JSON Schema has base64.
 func binary(schema map[string]any) bool {
 	encoding, _ := schema["contentEncoding"].(string)
 	return encoding == "base64" || encoding == "binary" || schema["format"] == "byte"

@@ -12,14 +12,14 @@ import (
 // Outputs are the results of a job, by the names of its process's outputs.
 type Outputs struct {
 	Values  map[string]json.RawMessage
-	Schemas map[string]map[string]any // of those that the process describes
+	Schemas map[string]map[string]any // schemas of the outputs that the process describes
 }
 
 // loneOutput is the name of an output that is not an object, and therefore has no names of its own.
 const loneOutput = "output"
 
-// Outputs reads what a job of the process made. What it makes besides the outputs that the process
-// describes is there too.
+// Outputs reads the outputs of a job of the process. Those besides the outputs that the process describes is there
+// too.
 func (w Process) Outputs(made json.RawMessage) Outputs {
 	o := Outputs{Values: map[string]json.RawMessage{}, Schemas: map[string]map[string]any{}}
 	if json.Unmarshal(made, &o.Values) != nil && len(made) > 0 {

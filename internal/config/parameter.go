@@ -22,7 +22,7 @@ type Parameters []Parameter
 // Parameter is one declared parameter.
 type Parameter struct {
 	Name     string
-	Default  any  // when Optional
+	Default  any  // default value when Optional
 	Optional bool // false: it must be given
 	document map[string]any
 	schema   *jsonschema.Schema

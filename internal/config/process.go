@@ -26,13 +26,13 @@ type Process struct {
 	Name        string // the process's id
 	Title       string
 	Description string
-	Version     int           // from 1; a job of an earlier version does not answer the same inputs
+	Version     int           // version, from 1; a job of an earlier version does not answer the same inputs
 	Sync        time.Duration // how long a request may wait for the job's end; 0: jobs are asynchronous only
-	Argo        *ArgoOptions  // of a handler of type argo
+	Argo        *ArgoOptions  // options of a handler of type argo
 	Cirrus      *CirrusOptions
-	Cache       *cachekey.Rules     // which inputs make two jobs the same; nil: none do, every execution is a new job
-	Input       Schema              // of the inputs, together
-	Output      Schema              // of the output, together
+	Cache       *cachekey.Rules     // rules for inputs that make two jobs the same; nil: none do, every execution is a new job
+	Input       Schema              // schema of the inputs, together
+	Output      Schema              // schema of the output, together
 	Callbacks   []callback.Callback // what follows its jobs, in the order of the file
 	handler     Handler
 }
@@ -52,12 +52,12 @@ type ArgoOptions struct {
 type ArgoOutput struct {
 	Parameter string
 	Artifact  string
-	Key       *webhook.Template // of an object in the handler's bucket; it speaks of .id
+	Key       *webhook.Template // key of an object in the handler's bucket; it uses .id
 }
 
 // CirrusOptions names the work of Cirrus for a job.
 type CirrusOptions struct {
-	SfnArn string // of a state machine; "": the handler's queue gets the payload
+	SfnArn string // ARN of a state machine; "": the handler's queue gets the payload
 }
 
 // Schema is a JSON Schema of an object whose properties are inputs or outputs. The zero Schema
@@ -76,12 +76,12 @@ type Value struct {
 	root     any                // the document that references in Schema lead through
 }
 
-// Values lists what the schema names, in the order of names.
+// Values lists the names of the schema, in the order of names.
 func (s Schema) Values() []Value {
 	properties, _ := s.Document["properties"].(map[string]any)
 	byName := map[string]*Value{}
 	for name, schema := range properties {
-		document, _ := schema.(map[string]any) // true and false are schemas too, and say nothing to show
+		document, _ := schema.(map[string]any) // true and false are schemas too, with nothing to show
 		byName[name] = &Value{Name: name, Schema: document, root: s.Document}
 		if s.compiled != nil {
 			byName[name].compiled = s.compiled.Properties[name]
@@ -161,9 +161,9 @@ func (w Process) Refuses(names []string) bool {
 // takesInputs reports whether a job's inputs are the handler's own parameters.
 func (h Handler) takesInputs() bool { return h.Type == TypeWebhook || h.Type == TypeShell }
 
-// Prepare makes the job that these inputs ask for, without its id. The job's parameters are the
-// inputs; what the handler needs besides is the workflow's, and looked up by the job's name. The
-// error is every fault of the inputs (fault.Problems).
+// Prepare makes the job that these inputs request, without its id. The job's parameters are the inputs; the handler's
+// other needs are the workflow's, and looked up by the job's name. The error is every fault of the inputs
+// (fault.Problems).
 func (w Process) Prepare(inputs json.RawMessage) (action.Action, error) {
 	given, err := object("inputs", inputs)
 	if err != nil {
@@ -181,7 +181,7 @@ func (w Process) Prepare(inputs json.RawMessage) (action.Action, error) {
 		}
 	}
 	var key action.ID
-	if len(problems) == 0 { // what is missing or of another type is reported once
+	if len(problems) == 0 { // a part that is missing or of another type is reported once
 		key, problems = w.key(given)
 	}
 	if err := problems.Err(); err != nil {
@@ -233,8 +233,8 @@ func (w Process) key(inputs map[string]any) (action.ID, fault.Problems) {
 	return action.ID{}, fault.Problems{{Code: "inputs", Scope: at, Text: err.Error()}}
 }
 
-// Arguments returns what the workflow gets: every input, and what Parameters say. data is
-// what their templates speak of; its Parameters are filled in here.
+// Arguments returns the arguments of the workflow: every input, and Parameters. data has the values of their
+// templates; its Parameters are filled in here.
 func (o *ArgoOptions) Arguments(inputs json.RawMessage, data webhook.Data) (map[string]json.RawMessage, error) {
 	filled, err := object("inputs", inputs)
 	if err != nil {

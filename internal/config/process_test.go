@@ -108,8 +108,7 @@ func TestInputsBecomeAJob(t *testing.T) {
 	}
 }
 
-// TestJobsAreEqualOnlyWhereAProcessSaysSo: what has an effect must happen each time that it is
-// asked for.
+// TestJobsAreEqualOnlyWhereAProcessSaysSo: work with an effect must happen each time that it is requested.
 func TestJobsAreEqualOnlyWhereAProcessSaysSo(t *testing.T) {
 	t.Parallel()
 	all := workflowsOf(t, mirror)

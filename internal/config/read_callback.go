@@ -42,8 +42,7 @@ func parameterKeys() []document.Key {
 	}
 }
 
-// templates checks the keys of the top-level callbacks, which workflows bring in by anchors: they
-// may say a part only.
+// templates checks the keys of the top-level callbacks, which workflows bring in by anchors: they may be partial.
 func (r *reader) templates(n *document.Node) {
 	if !fits(n, document.Object) {
 		return
@@ -53,7 +52,7 @@ func (r *reader) templates(n *document.Node) {
 	}
 }
 
-// callbacks reads what follows the jobs of every process, once all processes are known.
+// callbacks reads the callbacks of every process, once all processes are known.
 func (r *reader) callbacks(root *document.Node, c *Config) {
 	for _, f := range fieldsOf(root.Get("workflows")) {
 		w, ok := c.Processes[f.Key]
@@ -79,8 +78,7 @@ func (r *reader) callback(f document.Field, place document.Place, root *document
 	return cr.read(f.Key)
 }
 
-// reports checks a callback's keys. Faults of what an anchor of the top level brought in were
-// reported there.
+// reports checks a callback's keys. Faults of keys that an anchor of the top level brought in were reported there.
 func (r *reader) reports(n *document.Node, place document.Place) bool {
 	before := len(r.Problems)
 	ok := r.Check(n, place, callbackKeys())
@@ -189,7 +187,7 @@ func (r *callbackReader) items(n *document.Node, path string, whole *jsonpath.Pa
 	return &callback.Items{From: list, Filter: r.expression(filter, path+".filter")}
 }
 
-// target reads what runs. It returns the zero Handler if the parameters are not known.
+// target reads the target. It returns the zero Handler if the parameters are not known.
 func (r *callbackReader) target(cb *callback.Callback) (Handler, bool) {
 	handler, process := r.node.Get("handler"), r.node.Get("process")
 	switch {

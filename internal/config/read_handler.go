@@ -67,7 +67,7 @@ func (r *reader) handlerType(f document.Field, path string) (string, bool) {
 			r.Add(at, "field-missing", path, `the field "type" is missing: webhook, shell, argo, cirrus or noop`)
 			return "", false
 		}
-		return TypeNoop, true // the check says what is wrong
+		return TypeNoop, true // the check reports the fault
 	}
 	known, ok := typeNames[strings.ToLower(n.Text)]
 	switch {
@@ -248,7 +248,7 @@ func (r *handlerReader) unused(n *document.Node, h Handler) {
 	}
 }
 
-// command reads what a shell handler runs.
+// command reads the command of a shell handler.
 func (r *handlerReader) command(n *document.Node) *Command {
 	if !fits(n, document.Object) {
 		return nil
@@ -271,7 +271,7 @@ func (r *handlerReader) command(n *document.Node) *Command {
 	return c
 }
 
-// policy reads what a handler, or the defaults, say of attempts.
+// policy reads the policy of a handler, or of the defaults.
 func (r *reader) policy(n *document.Node, path string, p action.Policy) action.Policy {
 	if backoff := n.Get("backoff"); fits(backoff, document.Object) {
 		r.backoff(backoff, r.Join(path, "backoff"), &p)

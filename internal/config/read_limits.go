@@ -96,7 +96,7 @@ const (
 	longestWindow  = time.Hour
 )
 
-// breaker reads what is a refusal of work, and over which time refusals are counted.
+// breaker reads the patterns of refusals, and over which time refusals are counted.
 func (r *handlerReader) breaker(n *document.Node, h *Handler) {
 	path := r.path + ".breaker"
 	if v := n.Get("window"); fits(v, document.Scalar) {
@@ -119,7 +119,7 @@ func (r *handlerReader) breaker(n *document.Node, h *Handler) {
 	}
 }
 
-// pattern reads one refusal: of an answer, or of what an attempt says that got none.
+// pattern reads one refusal: of an answer, or of the report of an attempt that got none.
 func (r *handlerReader) pattern(n *document.Node, path string, h *Handler, b *webhook.Breaker) {
 	text := n.Get("error")
 	if text == nil {

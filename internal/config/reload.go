@@ -27,9 +27,9 @@ type ReloadOptions struct {
 	File string // path of server.yaml; it may be missing until it was found once
 	Read []byte // its content when Live was made of it; nil: it was not there
 	Live *Live  // what it keeps up to date
-	// Prepare changes and checks a configuration that was read, before anything is in force, and
-	// makes what the roles need of it; commit puts that in place, just before the configuration is
-	// in force. Either may be nil.
+	// Prepare changes and checks a configuration that was read, before anything is in force, and makes the parts of
+	// it that the roles need; commit puts that in place, just before the configuration is in force. Either may be
+	// nil.
 	Prepare func(ctx context.Context, c *Config) (commit func(), err error)
 	Asked   <-chan os.Signal   // each signal reloads, whatever the content; may be nil
 	Report  func(queue.Reload) // gets the result of the first load and each different one; may be nil
@@ -83,7 +83,7 @@ func (r *Reloader) Run(ctx context.Context) error {
 	}
 }
 
-// look reloads a file that changed, or when a reload was asked for.
+// look reloads a file that changed, or when a reload was requested.
 func (r *Reloader) look(ctx context.Context, asked bool) {
 	source, err := file.Read(r.o.File, file.Most)
 	switch {
@@ -149,7 +149,7 @@ func (r *Reloader) refuse(err error, sum [sha256.Size]byte, always bool) {
 	r.log.Error("configuration refused; what was in force stays", obs.KeyFile, r.o.File, obs.Error(err))
 }
 
-// keepStarted keeps what a process starts with as it is, and returns the sections that differ.
+// keepStarted keeps the settings that a process starts with, and returns the sections that differ.
 func (c *Config) keepStarted(old *Config) (restart []string) {
 	keep := func(name string, next, started any) {
 		to, from := reflect.ValueOf(next).Elem(), reflect.ValueOf(started).Elem()

@@ -128,7 +128,7 @@ func TestABadFileChangesNothingAndIsToldOnce(t *testing.T) {
 		if r.lines() != 1 {
 			t.Errorf("want one line, got\n%s", r.log)
 		}
-		r.write(wait) // back to what is in force: that counts as well, for it is what the file says
+		r.write(wait) // back to the configuration in force: that counts as well, for it is the content of the file
 		r.look()
 		if last := r.last; testutil.ToFloat64(r.metrics.OK) != 1 || last.Faults != nil || !last.TriedAt.IsZero() {
 			t.Errorf("it was mended, and stays %+v", last)

@@ -19,7 +19,7 @@ import (
 type Schedule struct {
 	Name     string
 	Cron     string // as it is written
-	Timezone string // of the database of time zones; default UTC
+	Timezone string // name in the database of time zones; default UTC
 	Handler  string // who does it; or
 	Process  string // what is executed
 	Window   cron.Schedule
@@ -108,8 +108,8 @@ func (r *reader) ticking(f document.Field, path string, s Schedule, c *Config) (
 	return a
 }
 
-// ticker returns what makes a schedule's actions. Faults of the handler or process itself are
-// reported at its own place.
+// ticker returns the maker of a schedule's actions. Faults of the handler or process itself are reported at its own
+// place.
 func (r *reader) ticker(n *document.Node, path string, s Schedule, c *Config) (func(json.RawMessage) (action.Action, error), bool) {
 	if s.Process != "" {
 		w, ok := c.Processes[s.Process]

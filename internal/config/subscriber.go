@@ -9,12 +9,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
-// SubscriberHandler is the name of the webhook that calls the subscribers of jobs. It exists
-// without being configured; who configures it says how it signs and retries, and what its address
-// guard lets through.
+// SubscriberHandler is the name of the webhook that calls the subscribers of jobs. It exists without being
+// configured; configuring it sets its signatures, its retries and its address guard.
 const SubscriberHandler = "subscriber"
 
-// subscriber is that handler as a file would say it. The back-off is Standard Webhooks' example.
+// subscriber is that handler as a file would have it. The back-off is Standard Webhooks' example.
 const subscriber = `
 type: webhook
 parameters: {uri: {type: string, format: uri}, contentType: {type: string}, body: {}}
@@ -39,7 +38,7 @@ func defaultSubscriber(defaults action.Policy) Handler {
 	return h.read(document.Field{Key: SubscriberHandler, Value: subscriberNode()}, TypeWebhook, defaults)
 }
 
-// completeSubscriber adds what is Waybill's to say of the handler. What it finds said is a fault.
+// completeSubscriber adds the parts of the handler that only Waybill sets. One that it finds set is a fault.
 func (r *reader) completeSubscriber(n *document.Node, path string) {
 	if n == nil || n.Kind != document.Map {
 		return

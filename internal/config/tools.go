@@ -27,7 +27,7 @@ var (
 	accountName     = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 )
 
-// tools reads what the steps of certain types run.
+// tools reads the programs of the steps of certain types.
 func (r *reader) tools(n *document.Node, t *build.Tools) {
 	for _, field := range []struct {
 		name, want string

@@ -1,6 +1,6 @@
-// Package cron says when something is to happen again and again: times of day by the fields of
-// cron, in a time zone, which of those times are due given what has happened, and windows, which
-// open and close at such times. It has no clock; the caller passes the time.
+// Package cron computes recurring times: times of day by the fields of cron, in a time zone, which of those times are
+// due given what has happened, and windows, which open and close at such times. It has no clock; the caller passes
+// the time.
 package cron
 
 import (
@@ -24,7 +24,7 @@ type Expression struct {
 type field struct {
 	name        string
 	least, most int
-	names       []string // of the values from least
+	names       []string // names of the values from least
 	cycle       int      // how many values differ, where the last one is the first one again
 }
 
@@ -138,11 +138,10 @@ func (f field) value(text string) (int, error) {
 	return v, nil
 }
 
-// Next returns the first minute after a moment, in a time zone. A local time that is skipped when
-// clocks go forward is taken as the moment at which they do. One that comes twice when clocks go
-// back counts the first time only, but both times where the field of the hour has a *, as cron and
-// systemd do: what happens every quarter of an hour continues, and what happens at 2:30 happens once.
-// The zero Expression has no next minute: the zero time.
+// Next returns the first minute after a moment, in a time zone. A local time that is skipped when clocks go forward
+// is taken as the moment at which they do. One that comes twice when clocks go back counts the first time only, but
+// both times where the field of the hour has a *, as cron and systemd do: a schedule for every quarter of an hour
+// continues, and one for 2:30 happens once. The zero Expression has no next minute: the zero time.
 func (c Expression) Next(after time.Time, zone *time.Location) time.Time {
 	at := c.nextFirst(after, zone)
 	if c.anyHour && !at.IsZero() {
@@ -189,7 +188,7 @@ func turnedBack(at time.Time) time.Duration {
 func (c Expression) nextFirst(after time.Time, zone *time.Location) time.Time {
 	y, m, d := after.In(zone).Date()
 	h, min, _ := after.In(zone).Clock()
-	local := time.Date(y, m, d, h, min, 0, 0, time.UTC) // what the clock on the wall says, as if it were UTC
+	local := time.Date(y, m, d, h, min, 0, 0, time.UTC) // the clock on the wall, as if it were UTC
 	for {
 		var ok bool
 		if local, ok = c.nextLocal(local); !ok {
@@ -202,7 +201,7 @@ func (c Expression) nextFirst(after time.Time, zone *time.Location) time.Time {
 }
 
 // horizon is the number of years ahead that are searched for a date: the 29th of February may be eight years away,
-// and on a certain day of the week it is never asked for alone.
+// and on a certain day of the week it is never requested alone.
 const horizon = 9
 
 // nextLocal returns the next local minute after one.

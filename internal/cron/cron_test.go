@@ -103,7 +103,7 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestClocksThatGoBack: what continues through the hours continues through both, what has an hour happens once.
+// TestClocksThatGoBack: a schedule without an hour continues through both, one with an hour happens once.
 func TestClocksThatGoBack(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -168,9 +168,9 @@ func TestNextIsWhatTheWallShows(t *testing.T) {
 	})
 }
 
-// onTheWall lists the moments from begin to end at which the wall shows a minute of the set for the
-// first time, or jumps over one; with again also for the second time. Whether a minute is of the set
-// is asked of the expression in UTC, where nothing jumps.
+// onTheWall lists the moments from begin to end at which the wall shows a minute of the set for the first time, or
+// jumps over one; with again also for the second time. Whether a minute is of the set is decided by the expression in
+// UTC, where nothing jumps.
 func onTheWall(c cron.Expression, begin, end time.Time, again bool) (moments []time.Time) {
 	y, m, d := begin.Date()
 	shown := time.Date(y, m, d, begin.Hour(), 0, 0, 0, time.UTC).Add(-time.Minute) // the latest minute that was shown, or jumped over

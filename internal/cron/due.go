@@ -2,7 +2,7 @@ package cron
 
 import "time"
 
-// Overlap says what becomes of a tick while the work of the one before is still going on.
+// Overlap sets the handling of a tick while the work of the one before still runs.
 type Overlap string
 
 // The ways.
@@ -12,7 +12,7 @@ const (
 	Replace Overlap = "replace" // the work of the one before is canceled
 )
 
-// CatchUp says what happens to ticks that passed while no instance ran.
+// CatchUp sets the handling of ticks that passed while no instance ran.
 type CatchUp string
 
 // The ways.
@@ -47,9 +47,9 @@ type Due struct {
 	Waiting int       // ticks that wait until the past one's work has ended
 }
 
-// Due decides what to do at now, given the past tick and the time since which an instance has
-// served the schedule. Every call returns the same tick until it is done, because calling Due
-// changes nothing: only the work of its forerunner makes a tick skipped.
+// Due decides the ticks at now, given the past tick and the time since which an instance has served the schedule.
+// Every call returns the same tick until it is done, because calling Due changes nothing: only the work of its
+// forerunner makes a tick skipped.
 func (s Schedule) Due(past Past, since, now time.Time) Due {
 	ticks := s.open(past, since, now)
 	if len(ticks) == 0 {

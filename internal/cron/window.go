@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Kind says what a window does to the time that it covers.
+// Kind is the effect of a window on the time that it covers.
 type Kind string
 
 // The kinds.
@@ -22,7 +22,7 @@ type Window struct {
 	Start  Expression
 	Zone   *time.Location
 	Length time.Duration
-	Reason string // for people
+	Reason string // text for people
 }
 
 // Windows are several windows together: they are open at a moment that no Deny covers, if there is
@@ -46,7 +46,7 @@ const Horizon = 5 * 365 * 24 * time.Hour
 // that begins every minute, would keep it busy for long. Spans of a day reach the horizon.
 const mostSpans = 2000
 
-// At returns what the windows say about a moment.
+// At returns the windows' opening at a moment.
 func (w Windows) At(now time.Time) Opening {
 	var o Opening
 	for at, i := now, 0; i < mostSpans && at.Sub(now) < Horizon; i++ {
@@ -78,8 +78,8 @@ func (w Windows) denied(at time.Time) (end time.Time, by *Window) {
 	return time.Time{}, nil
 }
 
-// latest returns the start of the latest span that covers a moment, or of one that starts less than two
-// minutes before it; start is that of another one. Of spans that overlap it is the one that leads furthest.
+// latest returns the start of the latest span that covers a moment, or of one that starts less than two minutes
+// before it; start is that of another. Of spans that overlap it is the one that leads furthest.
 func (w Window) latest(start, at time.Time) time.Time {
 	for back := w.Length / 2; back >= time.Minute; back /= 2 {
 		later := w.Start.Next(at.Add(-back), w.Zone)

@@ -25,7 +25,7 @@ func TestWindowsOpenAndClose(t *testing.T) {
 		name    string
 		windows cron.Windows
 		now     string
-		want    string // when they are open next; "": now
+		want    string // time of the next opening; "": now
 	}{
 		{"none", nil, "2026-11-23 03:00 +0000", ""},
 		{"before an Allow", cron.Windows{office}, "2026-11-23 08:59 +0100", "2026-11-23 09:00 +0100"},

@@ -40,7 +40,7 @@ func (r *reader) windows(n *document.Node, at string) []admission.Window {
 	return out
 }
 
-// approval reads who must agree before a stage starts; nil if it says nothing of it.
+// approval reads who must agree before a stage starts; nil if it has none.
 func (r *reader) approval(n *document.Node, at string) *admission.Approval {
 	if n == nil || n.Kind != document.Map {
 		return nil

@@ -45,7 +45,7 @@ func (r *reader) gates(n *document.Node, at string) []pipeline.Gate {
 	return out
 }
 
-// gateWays are the keys of what a gate asks.
+// gateWays are the keys of a gate's request.
 var gateWays = []string{"http", "job", "cel", "handler"}
 
 // gate reads one gate. An answer that does not pass it spends an attempt, no answer at all spends
@@ -90,8 +90,8 @@ func (r *reader) gateRequest(n *document.Node, at string) *pipeline.GateRequest 
 	return request
 }
 
-// gateHandler reads the action of a gate. Handlers that Waybill brings are for its own actions: their
-// parameters say which host to change.
+// gateHandler reads the action of a gate. Handlers that Waybill brings are for its own actions: their parameters name
+// the host to change.
 func (r *reader) gateHandler(n *document.Node, at string) *pipeline.GateHandler {
 	h := &pipeline.GateHandler{Name: n.Str("name")}
 	if slices.Contains(ownHandlers, h.Name) {
@@ -141,8 +141,8 @@ func (r *reader) gateURL(n *document.Node, at string) {
 	}
 }
 
-// gateAddress reports an address in a URL that no request is sent to, whatever happens until then. What a name stands for is
-// known only when the gate asks.
+// gateAddress reports an address in a URL that no request is sent to, whatever happens until then. The meaning of a
+// name is known only when the gate sends its request.
 func (r *reader) gateAddress(n *document.Node, request *pipeline.GateRequest, vars map[string]string) {
 	if request == nil || n == nil {
 		return

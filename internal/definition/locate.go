@@ -8,8 +8,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Locate returns the position of a field path of pipeline.Definition, such as
-// stages[2].after[0]. A field that the file leaves out is at what encloses it.
+// Locate returns the position of a field path of pipeline.Definition, such as stages[2].after[0]. A field that the
+// file leaves out is at the mapping that encloses it.
 func Locate(root *document.Node, path string) fault.Position {
 	if root == nil {
 		return fault.Position{}

@@ -26,7 +26,7 @@ const (
 	maxChain  = 60
 	maxWaves  = 100    // sizes of waves
 	maxWas    = 20     // names that a stage or a group had
-	maxRounds = 10_000 // of a bake
+	maxRounds = 10_000 // rounds of a bake
 )
 
 // Read turns a document into a definition. It returns all problems, sorted, warnings included; the
@@ -58,7 +58,7 @@ var (
 // reader collects the faults of one document.
 type reader struct {
 	document.Reader
-	ssh account // that URLs of hosts leave out
+	ssh account // account that URLs of hosts leave out
 }
 
 func newReader() *reader {
@@ -101,8 +101,7 @@ func (r *reader) sorted() fault.Problems {
 	return out
 }
 
-// judge adds what Compile found, unless its place has a fault already, of which it would be the
-// shadow.
+// judge adds the faults that Compile found, unless its place has a fault already, of which it would be the shadow.
 func (r *reader) judge(node *document.Node, judged fault.Problems) {
 	taken := map[fault.Position]bool{}
 	for _, p := range r.Problems {
@@ -169,7 +168,7 @@ type scope struct {
 	service    pipeline.Service
 	managerSet bool
 	policy     action.Policy
-	testing    action.Policy  // of the step test
+	testing    action.Policy  // policy of the step test
 	steps      *document.Node // the list in force, and its place in the document
 	stepsPath  string
 	test       *document.Node
@@ -204,7 +203,7 @@ func orFile(path string) string {
 	return path
 }
 
-// article returns the key as an error names what is missing, such as "a name".
+// article returns the key as an error names the missing part, such as "a name".
 func article(key string) string {
 	switch {
 	case key == "stages" || key == "sizes":

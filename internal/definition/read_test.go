@@ -74,7 +74,7 @@ func names(first, last int) string {
 	return strings.Join(fields, ", ")
 }
 
-// pipeline is a small valid file with lines put in; each test says what is wrong with them.
+// pipeline is a small valid file with lines put in; each test expects their faults.
 func testPipeline(top string, stages ...string) string {
 	text := "pipeline: p\n" + top + "stages:\n"
 	for _, s := range stages {

@@ -23,7 +23,7 @@ type Target struct {
 
 // Revision holds the values of ${revision} and ${release}.
 type Revision struct {
-	Label   string // of the revision
+	Label   string // label of the revision
 	Release string // name of the release's folder
 }
 

@@ -53,7 +53,7 @@ var unitName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9:_.@\\-]*\.service$`)
 // maxUnitName is the number of bytes that systemd permits in the name of a unit.
 const maxUnitName = 255
 
-// program reads what starts the service: exec or unit. Each replaces the other one of an outer level.
+// program reads the service's start: exec or unit. Each replaces the other one of an outer level.
 func (r *reader) program(s pipeline.Service, node *document.Node, at string) pipeline.Service {
 	unit := node.Get("unit")
 	if node.Get("exec") != nil {
@@ -73,7 +73,7 @@ func (r *reader) program(s pipeline.Service, node *document.Node, at string) pip
 	return s
 }
 
-// startable reports what keeps the manager in force from starting the service.
+// startable reports the obstacles of the manager in force to starting the service.
 func (r *reader) startable(s pipeline.Service, node *document.Node, at string) {
 	switch {
 	case s.Unit != "" && s.Manager != pipeline.ManagerSystemd:
@@ -166,8 +166,8 @@ const (
 	maxEnvValue = 32 << 10 // bytes of one value
 )
 
-// ofShells are names that some shell sets itself, or refuses to set. The unit is a shell file, so what
-// a service would get under them depends on its host.
+// ofShells are names that some shell sets itself, or refuses to set. The unit is a shell file, so a service's values
+// of them depend on its host.
 var ofShells = []string{"_", "BASHOPTS", "BASH_VERSINFO", "DIRSTACK", "EUID", "FUNCNAME", "GROUPS", "HISTCMD", "LINENO", "OPTIND",
 	"PPID", "RANDOM", "SECONDS", "SHELLOPTS", "SHLVL", "UID"}
 

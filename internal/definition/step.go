@@ -23,7 +23,7 @@ var events = map[string]string{
 type chain struct {
 	r       *reader
 	policy  action.Policy
-	testing action.Policy // of the step test
+	testing action.Policy // policy of the step test
 	at      string
 	steps   []pipeline.Step
 	seen    map[string]*document.Node

@@ -5,7 +5,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/document"
 )
 
-// Built-in steps, and what a stage may do when it fails.
+// Built-in steps, and the reactions of a stage to its failure.
 var (
 	builtIn   = []string{"replicate", "deploy", "test"}
 	onFailure = []string{"release", "hold", "rollback"}

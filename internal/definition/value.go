@@ -100,8 +100,8 @@ var (
 // defaultEvery is the time between two rounds of a bake.
 const defaultEvery = action.Duration(time.Minute)
 
-// testTimeout returns how long an attempt at a test takes: what retry says, else a minute, or long
-// enough to try each check once.
+// testTimeout returns how long an attempt at a test takes: the time of retry, else a minute, or long enough to try
+// each check once.
 func testTimeout(p action.Policy, checks []pipeline.Check) action.Duration {
 	if p.AttemptTimeout > 0 {
 		return p.AttemptTimeout
@@ -113,7 +113,7 @@ func testTimeout(p action.Policy, checks []pipeline.Check) action.Duration {
 	return max(action.Duration(time.Minute), each)
 }
 
-// policy reads retry: over what is inherited.
+// policy reads retry: over the inherited policy.
 func (r *reader) policy(n *document.Node, path string, p action.Policy) action.Policy {
 	if n == nil || n.Kind != document.Map {
 		return p

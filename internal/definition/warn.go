@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// warn reports what is allowed but seldom meant.
+// warn reports settings that are allowed but seldom meant.
 func (r *reader) warn(root *document.Node, d *pipeline.Definition) {
 	last := -1
 	for i := range d.Stages {
@@ -58,8 +58,8 @@ func (r *reader) warnOfTimeouts(root *document.Node, path string, d *pipeline.De
 	}
 }
 
-// warnOfWindows reports windows that never open, and those that end before what starts in them has baked:
-// the next wave then waits for another window.
+// warnOfWindows reports windows that never open, and those that end before a stage that starts in them has baked: the
+// next wave then waits for another window.
 func (r *reader) warnOfWindows(root *document.Node, path string, s *pipeline.Stage) {
 	var longest action.Duration
 	if s.Bake != nil {

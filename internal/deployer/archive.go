@@ -16,7 +16,7 @@ import (
 
 // When deployments are archived, and how many at a time.
 const (
-	archiveFirst = 5 * time.Minute  // from taking a pipeline until the first look
+	archiveFirst = 5 * time.Minute  // time between taking a pipeline and the first look
 	archiveEvery = time.Hour        // between looks
 	archiveRetry = 10 * time.Minute // after a failure, such as of the blob store
 	archivePause = 10 * time.Second // between archives while there are more, and until the blob store is free
@@ -35,10 +35,10 @@ func archiveSizes() []int { return []int{100, 30, 10, 3, 1} }
 
 // choice is deployments that may be archived in one pass.
 type choice struct {
-	before  time.Time // that they ended before
-	limit   int       // that was given to pipeline.Engine.Archive
+	before  time.Time // bound of their ends
+	limit   int       // limit that was given to pipeline.Engine.Archive
 	numbers []int64
-	facts   int // that they have; each has about as many notes besides
+	facts   int // number of their facts; each has about as many notes besides
 }
 
 // choices returns the deployments that an engine may archive at a time, which may be none, and smaller and smaller parts of
@@ -87,8 +87,8 @@ func (x *pass) archiveChange() (journal.Change, error) {
 	return journal.Change{By: author, Entries: []pipeline.Entry{row}, Archived: x.archived}, nil
 }
 
-// takeArchiveTurn reports whether the next pass of a pipeline should look for deployments to archive, and sets when the
-// one after it does.
+// takeArchiveTurn reports whether the next pass of a pipeline should search for deployments to archive, and sets when
+// the one after it does.
 func (d *Deployer) takeArchiveTurn(p *held) bool {
 	switch now := time.Now(); {
 	case p.archiveAt.IsZero() || p.archiveAt.After(now) || p.archive != nil:
@@ -127,7 +127,7 @@ func (d *Deployer) storeChosen(ctx context.Context, p *held, chosen []choice) {
 	}()
 }
 
-// takeStored has the next pass of a pipeline archive what was stored.
+// takeStored has the next pass of a pipeline archive the stored deployments.
 func (d *Deployer) takeStored(ctx context.Context, s storeOutcome) {
 	d.stopStoring()
 	d.storing = false
@@ -164,7 +164,7 @@ func (d *Deployer) storeMost(ctx context.Context, name string, chosen []choice) 
 			if _, ok := stored[number]; !ok {
 				stored[number], err = d.storeEntries(ctx, name, number, archiveMost-rows)
 				if best != nil && errors.Is(err, errTooLarge) {
-					return best, nil // the look after this one says what is too large
+					return best, nil // the next pass reports what is too large
 				}
 				if err != nil {
 					return nil, fmt.Errorf("store the entries of %s#%d: %w", name, number, err)

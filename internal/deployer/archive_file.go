@@ -19,9 +19,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// archiveFolder returns the folder in the blob store that has the archive of a deployment, with a slash at its end: the name of
-// the archive is its digest. An instance that has lost its pipeline, and reads while another one deletes, never overwrites a
-// whole archive.
+// archiveFolder returns the folder in the blob store that has the archive of a deployment, with a slash at its end:
+// the name of the archive is its digest. An instance that has lost its pipeline, and reads while another deletes,
+// never overwrites a whole archive.
 func archiveFolder(name string, number int64) string {
 	return fmt.Sprintf("archives/%s/%d/", name, number)
 }
@@ -39,7 +39,7 @@ const archivePage = 50_000
 type archiving struct {
 	ledger     entryReader
 	pipeline   string
-	maxEntries int64                      // of it; with more it is errTooLarge
+	maxEntries int64                      // bounds the entries of a deployment; with more it is errTooLarge
 	maxBytes   int64                      // likewise; ReadArchive reads less than MostArchived
 	got        journal.ArchivedDeployment // with its number at first
 }

@@ -120,7 +120,7 @@ func (a *archivist) archived() (numbers []int64) {
 	return numbers
 }
 
-// check compares the archives with the entries that were in the log, and folds what is left of it.
+// check compares the archives with the entries that were in the log, and folds the rest of it.
 func (a *archivist) check(t *testing.T, want ...int64) {
 	t.Helper()
 	if diff := gocmp.Diff(want, a.archived()); diff != "" {
@@ -231,7 +231,7 @@ func TestABlobStoreThatFailsCostsTime(t *testing.T) {
 	})
 }
 
-// TestASlowBlobStoreDelaysNoPass: of its pipeline, or of another one.
+// TestASlowBlobStoreDelaysNoPass: of its pipeline, or of another.
 func TestASlowBlobStoreDelaysNoPass(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		a := newArchivist(t, 5)

@@ -17,11 +17,10 @@ const (
 	author       = "deployer"
 )
 
-// Parameters are the parameters of a step's action: where the step is in the definition version
-// that the action's Step names. The handler looks them up in that version, so that a later edit of
-// the pipeline does not change a step under way. A build and the bake of a stage have only Stage, and
-// the bake of a wave has Group. A gate has Stage and Gate; one of a handler of the configuration has
-// what the definition says instead.
+// Parameters are the parameters of a step's action: where the step is in the definition version that the action's
+// Step names. The handler looks them up in that version, so that a later edit of the pipeline does not change a step
+// in progress. A build and the bake of a stage have only Stage, and the bake of a wave has Group. A gate has Stage
+// and Gate; one of a handler of the configuration has the definition's parameters instead.
 type Parameters struct {
 	Stage string `json:"stage"`
 	Group string `json:"group,omitempty"`
@@ -33,7 +32,7 @@ type Parameters struct {
 	Former int64 `json:"former,omitempty"` // the fence that the log gave the host before; 0: none, or not known
 }
 
-// change converts a decision to what the ledger records.
+// change converts a decision to the ledger's records.
 func change(name string, d pipeline.Decision) journal.Change {
 	c := journal.Change{By: author, Entries: d.Entries, Drain: d.Drain, Cancel: d.Cancel}
 	for _, w := range d.Work {

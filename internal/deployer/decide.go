@@ -17,7 +17,7 @@ type pass struct {
 	pipeline string
 	engine   *pipeline.Engine
 	seen     func(pipeline.Entry)         // called with each row that another writer appended
-	choose   bool                         // look for deployments to archive, after the decision
+	choose   bool                         // search for deployments to archive, after the decision
 	chosen   []choice                     // what was found
 	archive  *archive                     // not nil: archive these deployments, and decide nothing else
 	archived []journal.ArchivedDeployment // those that the decider has archived
@@ -27,8 +27,8 @@ type pass struct {
 	err      error // the error of decide, before the journal wrapped it
 }
 
-// decide implements the journal's Decider. It runs inside the transaction, so it uses nothing but the engine
-// and what the journal passes in.
+// decide implements the journal's Decider. It runs inside the transaction, so it uses nothing but the engine and its
+// arguments.
 func (x *pass) decide(locked journal.Locked) (journal.Change, error) {
 	x.err = x.run(locked)
 	if x.err != nil {
@@ -43,8 +43,8 @@ func (x *pass) decide(locked journal.Locked) (journal.Change, error) {
 // run applies the rows that are new under the lock, then decides, unless it is to archive. An error rolls the transaction
 // back.
 func (x *pass) run(locked journal.Locked) error {
-	// The ledger repeats a transaction that the database aborted. The engine has applied what it
-	// decided in the first try, and cannot undo it.
+	// The ledger repeats a transaction that the database aborted. The engine has applied its decision of the first
+	// try, and cannot undo it.
 	if x.ran {
 		return errMoved
 	}

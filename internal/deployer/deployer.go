@@ -54,8 +54,8 @@ const (
 	quiet     = 5 * time.Millisecond // batching delay: later entries join the pass
 	look      = 30 * time.Second     // between surveys without an event, for rows whose notification was lost; also between looks at the clock
 	attentive = time.Second          // between tries to take over pipelines of other instances, within attention
-	attention = 30 * time.Second     // how long after some log grew an owner's death is looked for often
-	parallel  = 4                    // passes under way at a time, each of another pipeline
+	attention = 30 * time.Second     // how long after some log grew an owner's death is searched for often
+	parallel  = 4                    // passes in progress at a time, each of another pipeline
 )
 
 // Deployer passes pipelines. Make it with New, run it once.
@@ -71,12 +71,12 @@ type Deployer struct {
 
 	// These belong to the goroutine of loop and need no lock.
 	held    map[string]*held
-	running int          // passes under way
+	running int          // passes in progress
 	ended   chan outcome // their outcomes; has room for all
 	others  bool         // another instance holds some pipeline
 	total   int64        // the sum of the positions of all logs when they were read last
-	moved   time.Time    // when some log was last seen to have grown
-	read    time.Time    // when to read the positions of the logs again
+	moved   time.Time    // time at which some log was last seen to have grown
+	read    time.Time    // time of the next read of the logs' positions
 	away    loop.Backoff // between failed reads
 
 	storing     bool               // entries are being stored in the blob store, for one pipeline at a time
@@ -130,7 +130,7 @@ func (d *Deployer) Run(ctx context.Context) error {
 	return err
 }
 
-// loop makes passes until ctx ends, then waits for those under way.
+// loop makes passes until ctx ends, then waits for those in progress.
 func (d *Deployer) loop(ctx context.Context) error {
 	defer d.finish(ctx)
 	for ctx.Err() == nil {
@@ -176,7 +176,7 @@ func (d *Deployer) sleep(ctx context.Context, until time.Time) {
 	}
 }
 
-// finish waits for the passes under way, and gives up what is being stored.
+// finish waits for the passes in progress, and gives up stores in progress.
 func (d *Deployer) finish(ctx context.Context) {
 	for d.running > 0 {
 		d.settle(ctx, <-d.ended)

@@ -1,7 +1,6 @@
-// Package deployer takes deployments through their pipelines: it folds each pipeline's log with
-// pipeline.Engine, lets the engine decide what comes next, and records the decision. It does not
-// do the work of a deployment: it records actions, and conductors do them. It moves the entries of deployments that ended
-// long ago to the blob store.
+// Package deployer takes deployments through their pipelines: it folds each pipeline's log with pipeline.Engine, lets
+// the engine decide the next steps, and records the decision. It does not do the work of a deployment: it records
+// actions, and conductors do them. It moves the entries of deployments that ended long ago to the blob store.
 //
 // # Who owns the truth
 //
@@ -16,16 +15,16 @@
 // named; and at the latest after about 30 s, for lost notifications. A pass records at most 2,000
 // rows, and the next one follows at once.
 //
-// Passes of different pipelines run side by side, four at a time, so that a long fold or a busy head
-// of one does not delay another. Each pipeline has at most one pass under way. One goroutine owns
-// everything else: it reads the positions of the logs, begins passes and takes their outcomes.
+// Passes of different pipelines run side by side, four at a time, so that a long fold or a busy head of one does not
+// delay another. Each pipeline has at most one pass in progress. One goroutine owns everything else: it reads the
+// positions of the logs, begins passes and takes their outcomes.
 //
 // # Archives
 //
-// About hourly a pass looks for deployments that may be archived. Their entries are stored by a goroutine
-// beside the passes, for one pipeline at a time, and then a pass of its own deletes them from the log. The blobs come first, so
-// whatever ends in between costs a repetition. Rows below the bound of a pipeline may be missing; an engine that lacks some is
-// folded again.
+// About hourly a pass searches for deployments that may be archived. Their entries are stored by a goroutine beside
+// the passes, for one pipeline at a time, and then a pass of its own deletes them from the log. The blobs come first,
+// so whatever ends in between costs a repetition. Rows below the bound of a pipeline may be missing; an engine that
+// lacks some is folded again.
 //
 // # Broken invariants
 //
@@ -35,10 +34,10 @@
 //
 // # Where to look
 //
-// deployer.go waits, round.go decides which pipelines are passed, pass.go makes a pass and keeps what it holds of each pipeline, fold.go reads the
-// rows that an engine has not seen, decide.go is what runs inside the transaction, and change.go turns a
-// decision into entries and actions. archive.go chooses what is archived and has it stored, archive_file.go is the form of an
-// archive, and verify.go checks a log with its archives.
+// deployer.go waits, round.go decides which pipelines are passed, pass.go makes a pass and keeps its state of each
+// pipeline, fold.go reads the rows that an engine has not seen, decide.go runs inside the transaction, and change.go
+// turns a decision into entries and actions. archive.go chooses the deployments to archive and has them stored,
+// archive_file.go is the form of an archive, and verify.go checks a log with its archives.
 //
-// See docs/design/deployments.md for what an engine decides.
+// See docs/design/deployments.md for the decisions of an engine.
 package deployer

@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/journal"
 )
 
-// When a deployer looks for deployments to archive.
+// When a deployer searches for deployments to archive.
 const (
 	ArchiveFirst = archiveFirst
 	ArchiveEvery = archiveEvery

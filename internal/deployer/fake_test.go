@@ -30,13 +30,13 @@ type fake struct {
 	joined  []action.ID
 	changed chan struct{}
 
-	slow       func(pipeline string)       // delays a pass; other methods run meanwhile
+	slow       func(pipeline string)       // delays a pass; other methods run in the meantime
 	beforePass func(pipeline string) error // refuses a pass
 	afterPass  func()                      // delays the answer of a pass
 	loseAnswer int                         // passes that commit and answer with an error
 	tryTwice   int                         // passes whose decider is called again, as after a deadlock
 	silent     bool                        // changes are not announced
-	ahead      time.Duration               // of the ledger's clock
+	ahead      time.Duration               // lead of the ledger's clock
 }
 
 // log is one pipeline.
@@ -112,7 +112,7 @@ func (l *log) archive(some []journal.ArchivedDeployment) {
 	}
 }
 
-// work ends live actions successfully until none is left, and says how many.
+// work ends live actions successfully until none is left, and returns their number.
 func (f *fake) work(name string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -22,16 +22,16 @@ type Reader interface {
 const (
 	mostEmpty = 1000   // pages without rows, which archives leave
 	foldRows  = 10_000 // rows that are read at a time; bounds the memory that a long log needs
-	foldAhead = 2      // pages that are read side by side while another one is folded
-	foldTries = 10     // how often a fold begins again because deployments were archived meanwhile
+	foldAhead = 2      // pages that are read side by side while another is folded
+	foldTries = 10     // how often a fold begins again because deployments were archived in the meantime
 )
 
 // ErrArchived reports that rows that an engine has yet to apply were archived. The log is whole, but this engine can
 // no longer follow it: the log must be folded again.
 var ErrArchived = errors.New("rows that are not folded yet were archived")
 
-// Fold reads a pipeline's whole log into a new engine. Any role may fold, to answer questions; only
-// the holder of the lease decides.
+// Fold reads a pipeline's whole log into a new engine. Any role may fold, to answer requests; only the holder of the
+// lease decides.
 func Fold(ctx context.Context, r Reader, name string) (engine *pipeline.Engine, err error) {
 	for range foldTries {
 		engine = pipeline.New(name)
@@ -122,7 +122,7 @@ type catching struct {
 	reader   Reader
 	pipeline string
 	engine   *pipeline.Engine
-	bound    int64 // of the log when an engine began that had applied nothing
+	bound    int64 // length of the log when an engine began that had applied nothing
 	applied  func(pipeline.Entry)
 }
 

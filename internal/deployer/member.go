@@ -47,9 +47,8 @@ func (d *Deployer) beats(ctx context.Context) {
 	}
 }
 
-// rejoin gives up every pipeline, since another instance may hold it by now, and registers this
-// process under a new id. Stopped pipelines are forgotten too: their next owner finds out by
-// itself.
+// rejoin gives up every pipeline, since another instance may hold it by now, and registers this process under a new
+// id. Stopped pipelines are forgotten too: their next owner finds out on its own.
 func (d *Deployer) rejoin(ctx context.Context) error {
 	d.log.Warn("declared dead; joining again", obs.KeyInstance, d.current().ID.String(), obs.KeyCount, len(d.held))
 	clear(d.held)

@@ -36,7 +36,7 @@ func TestSlowPipelineDelaysNoOther(t *testing.T) {
 	})
 }
 
-// TestPassesAreBounded has more pipelines with news than passes may be under way.
+// TestPassesAreBounded has more pipelines with news than passes may be in progress.
 func TestPassesAreBounded(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		const pipelines = 3 * deployer.Parallel
@@ -82,7 +82,7 @@ func TestPassesAreBounded(t *testing.T) {
 	})
 }
 
-// TestNewsDuringAPassIsPassedAtItsEnd appends to a log while its pass is under way, and says so only then.
+// TestNewsDuringAPassIsPassedAtItsEnd appends to a log while its pass is in progress, and announces it only then.
 func TestNewsDuringAPassIsPassedAtItsEnd(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -94,7 +94,7 @@ func TestNewsDuringAPassIsPassedAtItsEnd(t *testing.T) {
 		f.afterPass = func() {
 			once.Do(func() {
 				f.create("greeter", 2)
-				<-time.After(time.Second) // the news is read while the pass is under way
+				<-time.After(time.Second) // the news is read while the pass is in progress
 			})
 		}
 		f.mu.Unlock()

@@ -17,32 +17,32 @@ import (
 // passRows bounds the rows that a pass records. A pass locks the head, and other writers of the pipeline wait for it.
 const passRows = 2000
 
-// held is a pipeline that this instance holds. While a pass of it is under way, that pass alone uses
-// engine, folded and claimed.
+// held is a pipeline that this instance holds. While a pass of it is in progress, that pass alone uses engine, folded
+// and claimed.
 type held struct {
 	name      string
 	lease     journal.Lease
-	busy      bool             // a pass is under way
-	began     time.Time        // when the newest pass began
+	busy      bool             // a pass is in progress
+	began     time.Time        // beginning of the newest pass
 	known     int64            // the position of the log, as last heard of
 	seq       int64            // the position that the newest pass has reached
 	engine    *pipeline.Engine // nil: to be folded
 	folded    bool             // an engine was folded before: the next fold counts as a refold
 	again     bool             // pass at once: the decision was cut at passRows, or the last pass must be repeated
-	wake      time.Time        // when time alone may change the decision; zero: never
+	wake      time.Time        // time at which the clock alone may change the decision; zero: never
 	notBefore time.Time        // no pass before this time: the ledger was unavailable
-	archiveAt time.Time        // when to look for deployments to archive; zero: never
+	archiveAt time.Time        // time of the next search for deployments to archive; zero: never
 	archive   *archive         // deployments whose entries are in the blob store: the next pass archives them; nil: none
 	away      loop.Backoff
 	suspect   bool                           // the last pass broke an invariant; if the next does too, the pipeline stops
 	stopped   bool                           // no more passes until this process starts again
-	tally     tally                          // of deployments by status
+	tally     tally                          // counts of deployments by status
 	blocked   map[string]int                 // number of steps that wait, by reason
-	claimed   map[pipeline.StepKey]time.Time // when each step under way was claimed, for the metrics
+	claimed   map[pipeline.StepKey]time.Time // time of each running step's claim, for the metrics
 }
 
-// due returns when the next pass may find something to do, unless something happens before. The zero
-// time is now; ok is false while a pass is under way, and when only an event makes one due.
+// due returns when the next pass may find something to do, unless something happens before. The zero time is now; ok
+// is false while a pass is in progress, and when only an event makes one due.
 func (p *held) due() (at time.Time, ok bool) {
 	switch {
 	case p.stopped || p.busy:
@@ -169,8 +169,8 @@ func (d *Deployer) passed(p *held, x *pass, head journal.Head) {
 	p.again = x.decision.More
 	p.wake = time.Time{}
 	if !x.decision.Wake.IsZero() {
-		// The engine decides by the database's clock. Only the time between can be used here, and only
-		// for so long: that clock may be set, or this machine be suspended meanwhile.
+		// The engine decides by the database's clock. Only the time between can be used here, and only for so long:
+		// that clock may be set, or this machine be suspended in the meantime.
 		p.wake = time.Now().Add(min(x.decision.Wake.Sub(x.now), look))
 	}
 	d.metrics.Passes.WithLabelValues("ok").Inc()
@@ -186,8 +186,8 @@ func (d *Deployer) passed(p *held, x *pass, head journal.Head) {
 	}
 }
 
-// time measures from a step's claim to its completion, and counts superseded deployments and
-// rollbacks. What happened before this instance held the pipeline is not measured.
+// time measures from a step's claim to its completion, and counts superseded deployments and rollbacks. Events before
+// this instance held the pipeline is not measured.
 func (d *Deployer) time(p *held, row pipeline.Entry) {
 	p.tally.notice(row)
 	switch row.Event {

@@ -33,14 +33,14 @@ func (d *Deployer) survey(ctx context.Context) {
 			p = d.takeOver(ctx, head, alive)
 		}
 		if p != nil {
-			p.known = max(p.known, head.Seq) // a pass may have gone further meanwhile
+			p.known = max(p.known, head.Seq) // a pass may have gone further in the meantime
 		}
 	}
 	d.read = d.nextLook(time.Now())
 }
 
-// start begins passes of the pipelines that need one, as many as may be under way at a time. Those
-// whose last pass began first come first, so that none waits forever.
+// start begins passes of the pipelines that need one, as many as may be in progress at a time. Those whose last pass
+// began first come first, so that none waits forever.
 func (d *Deployer) start(ctx context.Context) {
 	now := time.Now()
 	var due []*held

@@ -66,7 +66,7 @@ func (w *world) leave(place string) {
 	delete(w.inside, place)
 }
 
-// apply takes the effect of a step: done once however often it is asked for.
+// apply takes the effect of a step: done once however often it is requested.
 func (w *world) apply(place string, key pipeline.StepKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -220,7 +220,7 @@ func (m *mortal) Heartbeat(ctx context.Context, i queue.Instance) error {
 	return m.Ledger.Heartbeat(ctx, i)
 }
 
-// process runs conductor and deployer on a ledger until it dies, or until done says so.
+// process runs conductor and deployer on a ledger until it dies, or until done returns true.
 func process(t *testing.T, w *world, m *mortal, done func(*ledger.Ledger) bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -300,7 +300,7 @@ func allEnded(t *testing.T, name string, revisions int) func(*ledger.Ledger) boo
 type trial struct {
 	pipeline       pipeline.Definition
 	revisions      int
-	facts, effects int // of each revision
+	facts, effects int // facts and effects of each revision
 }
 
 // whole returns the pipeline greeter with the numbers of its facts and effects.
@@ -313,7 +313,7 @@ func short() trial {
 	return trial{d, 1, 15, 4}
 }
 
-// judge looks for what must not be, in the log and in the world.
+// judge searches for violations, in the log and in the world.
 func (tr trial) judge(t *testing.T, l *ledger.Ledger, w *world) {
 	t.Helper()
 	name, deployments := tr.pipeline.Pipeline, tr.revisions
@@ -384,8 +384,8 @@ func open(t *testing.T, path string) *ledger.Ledger {
 	return ledger.New(driver, ledger.Options{})
 }
 
-// live runs processes one after another until all is through; dieAt says when each dies. It returns
-// all writes.
+// live runs processes one after another until all is through; dieAt sets the time of each death. It returns all
+// writes.
 func (tr trial) live(t *testing.T, w *world, dieAt func(process int) (write int, after bool)) (writes int) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "waybill.db")

@@ -208,7 +208,7 @@ func TestAKilledProcessIsReplaced(t *testing.T) {
 	first, startSecond, l, release := halfWay(t, w)
 	second := startSecond()
 	first.gate.freeze()
-	first.driver.Close() // its connections are gone, and with them what says that it lives
+	first.driver.Close() // its connections are gone, and with them what reports that it lives
 	first.stop()
 	release()
 	began := time.Now()
@@ -226,7 +226,7 @@ func TestAFrozenProcessIsReplacedAndRefusedWhenItThaws(t *testing.T) {
 	w.pace = 20
 	first, startSecond, l, release := halfWay(t, w)
 	second := startSecond()
-	first.gate.freeze() // its connections stay, but it says nothing any more
+	first.gate.freeze() // its connections stay, but it is silent
 	began := time.Now()
 	waitUntil(t, l, "take-over of a frozen process", func() bool { return allEnded(t, "greeter", 1)(l) })
 	t.Logf("replaced, and all done, after %s", time.Since(began).Round(time.Millisecond))

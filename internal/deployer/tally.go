@@ -15,7 +15,8 @@ type tally struct {
 	changed map[int64]bool // deployments whose status a row may have changed since
 }
 
-// notice remembers a row that changes the status of its deployment, or that says which deployments are no longer counted.
+// notice remembers a row that changes the status of its deployment, or that names deployments that are no longer
+// counted.
 func (t *tally) notice(row pipeline.Entry) {
 	switch row.Event {
 	case pipeline.DeploymentsArchived:

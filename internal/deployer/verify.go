@@ -36,9 +36,9 @@ type Verification struct {
 const verifyTries = 10
 
 // Verify reads a pipeline's whole log into a new engine, which checks each row and the engine's invariants, and
-// compares what follows from the log with what the database keeps beside it: the version in force, and the status of
-// every deployment that is not archived. It compares each entry, also of archives, with the digest that it was written with.
-// The error is fault.NotFound if the pipeline does not exist.
+// compares the consequences of the log with what the database keeps beside it: the version in force, and the status
+// of every deployment that is not archived. It compares each entry, also of archives, with the digest that it was
+// written with. The error is fault.NotFound if the pipeline does not exist.
 func Verify(ctx context.Context, v Verifier, blobs blob.Store, name string) (Verification, error) {
 	found := Verification{Pipeline: name, Faults: []string{}}
 	if err := found.readLog(ctx, v); err != nil {
@@ -87,7 +87,7 @@ func (found *Verification) grows() error {
 	return fault.New(fault.Refused, "the log of %s grows while it is compared", found.Pipeline).WithHint("try again when less is under way")
 }
 
-// disagreements says where the database and an engine at the end of the log differ.
+// disagreements reports where the database and an engine at the end of the log differ.
 func disagreements(engine *pipeline.Engine, head journal.Head, kept []journal.Deployment) (faults []string) {
 	add := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	if head.Seq != engine.Seq() {

@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// beside is a log with what the database keeps beside it.
+// beside is a log with the rows that the database keeps beside it.
 type beside struct {
 	*fake
 	kept []journal.Deployment

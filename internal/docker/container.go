@@ -20,10 +20,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
-// commandsFile has the commands of a step, in place of its arguments, which the Engine shows to all its users.
+// commandsFile has the commands of a step, instead of its arguments, which the Engine shows to all its users.
 const commandsFile = "waybill-commands"
 
-// removal bounds the removal of what an attempt has made.
+// removal bounds the removal of an attempt's objects.
 const removal = time.Minute
 
 // containerOf describes the container of the step.
@@ -67,7 +67,7 @@ func (s *step) joined(host *container.HostConfig, names ...string) *network.Netw
 	return &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{s.network: {Aliases: names}}}
 }
 
-// wholeLog keeps everything that a container prints, whatever the Engine's own configuration says.
+// wholeLog keeps everything that a container prints, whatever the Engine's own configuration is.
 func wholeLog() container.LogConfig {
 	return container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1000g", "max-file": "1", "compress": "false", "mode": "blocking"}}
 }
@@ -169,8 +169,8 @@ func start(ctx context.Context, api *client.Client, id string) error {
 	return err
 }
 
-// startError returns the error for a container that does not start. What the Engine refuses is the step's fault: a program or a user
-// that the image does not have.
+// startError returns the error for a container that does not start. A refusal of the Engine is the step's fault: a
+// program or a user that the image does not have.
 func startError(name string, err error) error {
 	if errdefs.IsInvalidArgument(err) || errdefs.IsNotFound(err) {
 		return &build.StepError{Text: fmt.Sprintf("start %s: %v", name, err)}
@@ -206,7 +206,7 @@ func awaitEnd(ctx context.Context, api *client.Client, id string) *ending {
 	return e
 }
 
-// exitOf explains an exit status with what the Engine knows.
+// exitOf explains an exit status with the Engine's knowledge.
 func (s *step) exitOf(ctx context.Context, code int) (build.Exit, error) {
 	if code == 0 {
 		return build.Exit{}, nil
@@ -224,8 +224,8 @@ func (s *step) exitOf(ctx context.Context, code int) (build.Exit, error) {
 	return exit, nil
 }
 
-// end ends what still runs, and has everything removed that the attempt has made in the Engine. That is not waited for: the next step
-// can begin meanwhile.
+// end ends running containers, and has everything removed that the attempt has made in the Engine. That is not waited
+// for: the next step can begin in the meantime.
 func (s *step) end(ctx context.Context) {
 	if s.began && !s.ended {
 		s.kill(ctx, "SIGKILL")
@@ -254,7 +254,7 @@ func (s *step) remove(ctx context.Context) error {
 		err = errors.Join(err, removeContainer(ctx, s.engine.api, svc.id))
 	}
 	volumes := make(client.Filters).Add("label", labelWorker+"="+s.worker.id, labelStep+"="+s.labels()[labelStep], labelAttempt+"="+strconv.Itoa(s.run.Attempt))
-	err = errors.Join(err, removeVolumes(ctx, s.engine.api, volumes, func(map[string]string) bool { return true })) // of a container that others have removed
+	err = errors.Join(err, removeVolumes(ctx, s.engine.api, volumes, func(map[string]string) bool { return true })) // others have removed the container
 	if s.network != "" {
 		err = errors.Join(err, removeNetwork(ctx, s.engine.api, s.network))
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/file"
 )
 
-// The user's configuration of the docker command, and what is read of it.
+// The user's configuration of the docker command, and the part that is read of it.
 const (
 	maxClientConfig = 1 << 20
 	helperWithin    = 30 * time.Second
@@ -40,7 +40,8 @@ type clientConfig struct {
 	CredHelpers map[string]string `json:"credHelpers"` // by registry
 }
 
-// credentials returns what the user's docker command would send to the registry of an image; "" if it has none.
+// credentials returns the credentials that the user's docker command would send to the registry of an image; "" if it
+// has none.
 func credentials(ctx context.Context, image string) (string, error) {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
@@ -80,7 +81,7 @@ func readClientConfig() (c clientConfig, err error) {
 	return c, json.Unmarshal(data, &c)
 }
 
-// find asks the helper of a registry, else reads what the configuration itself has.
+// find runs the helper of a registry, else reads the credentials in the configuration itself.
 func (c clientConfig) find(ctx context.Context, key string) (auth registry.AuthConfig, err error) {
 	helper := c.CredHelpers[key]
 	if helper == "" {

@@ -204,7 +204,7 @@ func TestAnEngineThatHangsDoesNotHoldTheEndOfAStep(t *testing.T) {
 		svc := &service{id: "db", end: &ending{exited: make(chan struct{})}, stop: stop, done: make(chan struct{})}
 		go func() {
 			defer close(svc.done)
-			<-watch.Done() // as follow does, which reads what the service prints
+			<-watch.Done() // as follow does, which reads the output of the service
 		}()
 		s := &step{Runner: &Runner{engine: &Engine{api: api}, worker: &worker{id: "w"}}, id: "step", began: true, services: []*service{svc}}
 		began := time.Now()

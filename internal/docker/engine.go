@@ -67,8 +67,8 @@ type outage struct {
 	pause time.Duration
 }
 
-// again reports whether a call that failed is made again, and pauses before that. A call that had held for a while says that the Engine
-// was there.
+// again reports whether a call that failed is made again, and pauses before that. A call that had held for a while
+// reports that the Engine was there.
 func (o *outage) again(ctx context.Context, began time.Time, err error) bool {
 	now := time.Now()
 	if o.since.IsZero() || now.Sub(began) > held {

@@ -15,8 +15,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/attempt"
 )
 
-// engineOf returns an Engine whose copies of /mnt/repo are cut after so many bytes each, those after these not at all, and the number
-// of copies that were asked for.
+// engineOf returns an Engine whose copies of /mnt/repo are cut after so many bytes each, those after these not at
+// all, and the number of copies that were requested.
 func engineOf(t *testing.T, archive []byte, cuts ...int) (*Engine, *int) {
 	t.Helper()
 	copies := new(int)

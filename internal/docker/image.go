@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
-// Pull says when an image is pulled.
+// Pull is the policy of pulling images.
 type Pull string
 
 // When images are pulled.
@@ -129,7 +129,7 @@ func pullError(name string, err error) error {
 // layers is the progress of a pull: bytes of each layer.
 type layers map[string]*jsonstream.Progress
 
-// maxLayers bounds what an Engine can have this computer remember.
+// maxLayers bounds the layers that an Engine can have this computer remember.
 const maxLayers = 1000
 
 func (l layers) add(m jsonstream.Message) {

@@ -18,7 +18,7 @@ import (
 
 // Labels of everything that a worker makes in an Engine.
 const (
-	labelInstance = "dev.waybill.instance" // whose locks say whether the worker lives
+	labelInstance = "dev.waybill.instance" // whose locks report whether the worker lives
 	labelWorker   = "dev.waybill.worker"
 	labelBuild    = "dev.waybill.build"
 	labelStep     = "dev.waybill.step" // number and path
@@ -33,7 +33,7 @@ const (
 // worker is this process as an owner of containers. It holds a lock on a file as long as it lives.
 type worker struct {
 	dir      string
-	instance string // of the folder: an Engine may serve other computers and users, whose locks cannot be seen here
+	instance string // instance of the folder: an Engine may serve other computers and users, whose locks cannot be seen here
 	id       string
 	lock     *flock.Flock
 }
@@ -120,7 +120,7 @@ func (w *worker) gone(id string) bool {
 	return errors.Join(err, lock.Close()) == nil && locked
 }
 
-// sweep removes what workers that are gone have left, then their locks. It returns what it could not remove.
+// sweep removes leftovers of gone workers, then their locks. It returns those that it could not remove.
 func (w *worker) sweep(ctx context.Context, api *client.Client) (remarks []string) {
 	ours := make(client.Filters).Add("label", labelInstance+"="+w.instance)
 	note := func(err error) {

@@ -29,7 +29,7 @@ const (
 	maxCertificates  = 16 << 20 // bytes in all
 )
 
-// mounted is the files that are in a container in place of objects of a cluster.
+// mounted is the files that are in a container instead of objects of a cluster.
 type mounted struct {
 	files   map[string][]byte // by full path
 	without []string          // variables of spec.Environ whose files are absent

@@ -23,10 +23,10 @@ type chunk struct {
 	data   []byte
 }
 
-// Bounds on what is read ahead of a slow disk, which lets the Engine go on at the end of a step.
+// Bounds on reading ahead of a slow disk, which lets the Engine go on at the end of a step.
 const (
 	chunksAhead = 256
-	chunkSize   = 32 << 10 // of the Engine's frames
+	chunkSize   = 32 << 10 // size of the Engine's frames
 )
 
 // settle bounds the time between the end of the output and the end of the container. Without it, the connection
@@ -64,8 +64,8 @@ func (o *outputs) attach(ctx context.Context) (client.HijackedResponse, error) {
 	return attached.HijackedResponse, err
 }
 
-// follow hands everything that the container prints on until it has ended, which closes exited. An error is that of the sink, or
-// says that the log cannot be read.
+// follow hands everything that the container prints on until it has ended, which closes exited. An error is that of
+// the sink, or reports that the log cannot be read.
 func (o *outputs) follow(ctx context.Context, attached client.HijackedResponse, exited <-chan struct{}) error {
 	stop := context.AfterFunc(ctx, attached.Close)
 	defer stop()
@@ -101,7 +101,8 @@ func endedWithin(ctx context.Context, exited <-chan struct{}, within time.Durati
 	}
 }
 
-// readLog reads the container's log until it has been read to its end after the container's. What was taken is skipped.
+// readLog reads the container's log until it has been read to its end after the container's. The part that was taken
+// is skipped.
 func (o *outputs) readLog(ctx context.Context, exited <-chan struct{}, ended bool) error {
 	var away outage
 	for {
@@ -136,15 +137,15 @@ func (o *outputs) readLogOnce(ctx context.Context, follow bool) (lost, err error
 	return o.copy(ctx, log, [2]skipper{o.at[0].skipper(), o.at[1].skipper()})
 }
 
-// hasTail reports whether what was taken ends as the log does. It reports false if that does not prove that nothing is missing, since
-// the output repeats itself.
+// hasTail reports whether the part that was taken ends as the log does. It reports false if that does not prove that
+// nothing is missing, since the output repeats itself.
 func (o *outputs) hasTail(ctx context.Context) bool {
 	log, err := o.api.ContainerLogs(ctx, o.id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Tail: strconv.Itoa(checkedTail)})
 	if err != nil {
 		return false
 	}
 	defer log.Close()
-	var tails [2]bytes.Buffer // of messages, which are short
+	var tails [2]bytes.Buffer // tails of messages, which are short
 	if _, err := stdcopy.StdCopy(&tails[0], &tails[1], log); err != nil {
 		return false
 	}
@@ -159,8 +160,8 @@ func (o *outputs) hasTail(ctx context.Context) bool {
 	return true
 }
 
-// copy hands on what a multiplexed stream yields. It returns as lost what ended the stream, nil at its end, and as err that of
-// the sink.
+// copy hands on the content of a multiplexed stream. It returns as lost the reason of the stream's end, nil at its
+// end, and as err that of the sink.
 func (o *outputs) copy(ctx context.Context, stream io.Reader, skip [2]skipper) (lost, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -204,7 +205,7 @@ func (o *outputs) take(i int, data []byte) error {
 	return err
 }
 
-// chunkWriter sends what is written to it, until ctx ends.
+// chunkWriter sends its input, until ctx ends.
 type chunkWriter struct {
 	ctx    context.Context //nolint:containedctx // of one call of copy
 	stderr bool

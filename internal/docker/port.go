@@ -21,7 +21,7 @@ import (
 // complain of. The table is printed by cat in the service's container; if its image has no cat, by the shell of the step's image in a
 // container that shares the service's network.
 
-// maxTable bounds what is read of a table.
+// maxTable bounds the part that is read of a table.
 const maxTable = 1 << 20
 
 // closedPort returns a port of a service at which nothing listens; 0: none.
@@ -77,7 +77,7 @@ func ignoreMissingProgram(err error) error {
 	return err
 }
 
-// shellTable prints the table with what every shell has itself.
+// shellTable prints the table with the words that every shell has itself.
 func (s *step) shellTable(ctx context.Context, svc *service) (table []byte, err error) {
 	const script = `for table in /proc/net/tcp /proc/net/tcp6; do while read -r line; do echo "$line"; done < $table; done`
 	spec, api := s.run.Step.Spec, s.engine.api

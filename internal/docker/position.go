@@ -52,7 +52,7 @@ func encodedLength(data []byte, whole bool) int64 {
 	return n
 }
 
-// skipper drops from an output, read from its start, what a position says was taken.
+// skipper drops from an output, read from its start, the part that a position counts as taken.
 type skipper struct {
 	lines, bytes int64
 }

@@ -29,7 +29,8 @@ func engineLog(output []byte) []byte {
 	return log
 }
 
-// TestWhatWasTakenIsSkippedInTheLog: wherever the connection breaks, what was taken and what the log has after it are the whole output.
+// TestWhatWasTakenIsSkippedInTheLog: wherever the connection breaks, the part that was taken and the rest of the log
+// are the whole output.
 func TestWhatWasTakenIsSkippedInTheLog(t *testing.T) {
 	t.Parallel()
 	piece := rapid.SampledFrom([]string{"a", "line\n", "\n", "\r\n", "é", "\x00", "\U0001F600", strings.Repeat("x", messageSize-1), strings.Repeat("y", 40_000), "\xff\xfe", "\xe2"})

@@ -10,7 +10,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Preview reports what the Engine cannot run, as Runner.Check does, and of each image whether the Engine has it. It changes nothing.
+// Preview reports the steps that the Engine cannot run, as Runner.Check does, and of each image whether the Engine
+// has it. It changes nothing.
 func Preview(ctx context.Context, e *Engine, c Config, steps []build.PlanStep) (remarks []string, problems fault.Problems) {
 	r := &Runner{Config: c, engine: e}
 	problems = r.Check(ctx, steps)

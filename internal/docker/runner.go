@@ -24,9 +24,9 @@ const workdir = "/mnt/repo"
 // Config configures a Runner.
 type Config struct {
 	Grace   time.Duration     // between SIGTERM and SIGKILL of a step that is ended
-	Pull    Pull              // when images are pulled
+	Pull    Pull              // policy of pulling images
 	Environ []string          // NAME=value, further variables that every step gets
-	Cache   *buildcache.Shelf // of the project; nil: steps get nothing from earlier builds
+	Cache   *buildcache.Shelf // cache of the project; nil: steps get nothing from earlier builds
 	Workers string            // folder in which the workers of this user hold their locks
 
 	// Clusters are the clusters that steps can reach, as kubeconfigs by the name of the ConfigMap that has it in a
@@ -48,8 +48,8 @@ type Runner struct {
 	removals sync.WaitGroup
 }
 
-// NewRunner removes what workers that are gone have left in the Engine, and returns a runner and remarks about what could not be
-// removed.
+// NewRunner removes leftovers of gone workers in the Engine, and returns a runner and remarks about leftovers that
+// could not be removed.
 func NewRunner(ctx context.Context, e *Engine, c Config) (*Runner, []string, error) {
 	w, err := newWorker(c.Workers)
 	if err != nil {
@@ -59,14 +59,14 @@ func NewRunner(ctx context.Context, e *Engine, c Config) (*Runner, []string, err
 	return &Runner{Config: c, engine: e, worker: w, pulled: map[string]*sync.Mutex{}}, remarks, nil
 }
 
-// Close waits until everything that steps have made is removed, gives up the worker's lock, and returns remarks about what could not be
-// removed.
+// Close waits until everything that steps have made is removed, gives up the worker's lock, and returns remarks about
+// leftovers that could not be removed.
 func (r *Runner) Close() (remarks []string, err error) {
 	r.removals.Wait()
 	return r.remarks, r.worker.close()
 }
 
-// Check lists what the Engine cannot run, all at once.
+// Check lists the steps that the Engine cannot run, all at once.
 func (r *Runner) Check(_ context.Context, steps []build.PlanStep) fault.Problems {
 	var problems fault.Problems
 	for _, step := range steps {
@@ -135,10 +135,10 @@ type step struct {
 
 	mounted mounted
 
-	id       string // of the container; "": there is none
+	id       string // id of the container; "": there is none
 	began    bool
-	ended    bool   // for sure
-	network  string // of the step and its services; "": they have none of their own
+	ended    bool   // whether it has certainly ended
+	network  string // network of the step and its services; "": they have none of their own
 	services []*service
 }
 

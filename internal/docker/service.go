@@ -85,7 +85,8 @@ func (s *step) startService(ctx context.Context, i int, one build.Service) error
 	return nil
 }
 
-// finish ends a service and waits until what it printed has been handed on, or until ctx ends. It reports whether the service had ended by itself.
+// finish ends a service and waits until the output has been handed on, or until ctx ends. It reports whether the
+// service had ended on its own.
 func (svc *service) finish(ctx context.Context, api *client.Client) (early bool) {
 	defer svc.stop()
 	if svc.end == nil {

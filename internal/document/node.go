@@ -35,7 +35,7 @@ type Node struct {
 	Kind   Kind
 	Text   string // a scalar's text, with quotes removed and escapes resolved
 	Items  []*Node
-	Fields []Field // of a Map, in the order of the file
+	Fields []Field // fields of a Map, in the order of the file
 	Quoted bool    // a scalar in quotes, or a block scalar
 	At     fault.Position
 	Via    fault.Position // where an alias or a merge key brought it in; zero when it is written where it is used
@@ -44,15 +44,15 @@ type Node struct {
 // Field is a key and its value.
 type Field struct {
 	Key   string
-	At    fault.Position // of the key
+	At    fault.Position // position of the key
 	Value *Node
 }
 
-// sharedPrefix begins the keys of a file that hold what its aliases share.
+// sharedPrefix begins the keys of a file that hold the shared nodes of its aliases.
 const sharedPrefix = "x-"
 
-// WithoutShared returns a mapping without its keys that begin with "x-", such as x-go: they hold what the aliases of the file share, and
-// mean nothing themselves. Another node is returned as it is.
+// WithoutShared returns a mapping without its keys that begin with "x-", such as x-go: they hold the shared nodes of
+// the file's aliases, and mean nothing themselves. Another node is returned as it is.
 func WithoutShared(n *Node) *Node {
 	shared := func(f Field) bool { return strings.HasPrefix(f.Key, sharedPrefix) }
 	if n == nil || n.Kind != Map || !slices.ContainsFunc(n.Fields, shared) {

@@ -15,8 +15,8 @@ type Place struct {
 	At   fault.Position
 }
 
-// Reader checks a document against field tables and collects every fault. A
-// format words the faults itself; what it leaves nil gets plain words.
+// Reader checks a document against field tables and collects every fault. A format words the faults itself; fields
+// that it leaves nil get plain words.
 type Reader struct {
 	Problems fault.Problems
 
@@ -60,9 +60,8 @@ func (n *Node) used() string {
 	return fmt.Sprintf(" (used at %d:%d)", n.Via.Line, n.Via.Column)
 }
 
-// Check reports what is wrong with the mapping n: keys that the table does not
-// have, keys that it lacks, values of another shape, all the way down. It
-// returns false when n is not a mapping.
+// Check reports the faults of the mapping n: keys that the table does not have, keys that it lacks, values of another
+// shape, all the way down. It returns false when n is not a mapping.
 func (r *Reader) Check(n *Node, place Place, keys []Key) bool {
 	if n.Kind != Map {
 		r.unfit(n, place.Path, Object)
@@ -86,7 +85,7 @@ func (r *Reader) Check(n *Node, place Place, keys []Key) bool {
 	return true
 }
 
-// CheckField reports what is wrong with a field of the mapping at path, whose line of the table is key.
+// CheckField reports the faults of a field of the mapping at path, whose line of the table is key.
 func (r *Reader) CheckField(f *Field, path string, key *Key) {
 	switch {
 	case key.Later:

@@ -1,8 +1,7 @@
 package document
 
-// Schema returns the JSON Schema (draft 2020-12) of a mapping with these keys, as a
-// tree for encoding/json. Keys that are not yet supported are left out, so that
-// the schema refuses what the reader refuses.
+// Schema returns the JSON Schema (draft 2020-12) of a mapping with these keys, as a tree for encoding/json. Keys that
+// are not yet supported are left out, so that the schema refuses the same as the reader.
 func Schema(keys []Key) map[string]any {
 	properties := map[string]any{}
 	var required []string
@@ -22,7 +21,7 @@ func Schema(keys []Key) map[string]any {
 	return schema
 }
 
-// SharedSchema returns the patternProperties of a file whose keys x-NAME hold what its aliases share.
+// SharedSchema returns the patternProperties of a file whose keys x-NAME hold the shared nodes of its aliases.
 func SharedSchema() map[string]any {
 	return map[string]any{"^" + sharedPrefix: map[string]any{"description": "What aliases of the file share; it means nothing itself."}}
 }

@@ -52,11 +52,11 @@ type Key struct {
 	Shape    Shape
 	Required bool     // there, and not empty
 	Values   []string // the texts that are accepted; nil: any
-	Keys     []Key    // of an Object, or of each mapping in Objects and Entries
-	Default  string   // for people
+	Keys     []Key    // keys of an Object, or of each mapping in Objects and Entries
+	Default  string   // text for people
 	Help     string   // one sentence, for the reference and the schema
-	Later    bool     // known, and not yet supported: an error that says so
-	Code     string   // of every fault of the value; "" is a code for each kind of fault
+	Later    bool     // known, and not yet supported: an error
+	Code     string   // code of every fault of the value; "" is a code for each kind of fault
 }
 
 // Names lists the keys of a table in its order.

@@ -49,7 +49,7 @@ const (
 	ExitPending     = 5   // only plan: something would change
 	ExitTimedOut    = 124 // only commands that wait: --timeout has passed first, as with timeout(1)
 	ExitInterrupted = 130 // ended by Ctrl-C, SIGTERM or a closed terminal
-	ExitUnread      = 141 // what it prints is not read any more, as behind head(1): as if SIGPIPE had ended it
+	ExitUnread      = 141 // the output is not read any more, as behind head(1): as if SIGPIPE had ended it
 )
 
 // status is the HTTP status and the exit status of a code.

@@ -1,5 +1,5 @@
-// Package fault gives errors the few properties that callers act on: a code, a hint for the reader, and what a loop should do
-// with the error.
+// Package fault gives errors the few properties that callers act on: a code, a hint for the reader, and the reaction
+// of a loop to the error.
 //
 // One table maps codes to HTTP and exit statuses (see codes.go). Everything else about an error is its text, wrapped with %w as
 // usual.

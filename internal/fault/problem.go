@@ -30,7 +30,7 @@ type Problem struct {
 	Text       string `json:"text"`                 // what is wrong, for people
 	Suggestion string `json:"suggestion,omitempty"` // the nearest known name, or what to write instead
 	Warning    bool   `json:"warning,omitempty"`    // true: reported, never blocking
-	More       int    `json:"more,omitempty"`       // of the last problem: the number of further problems, which are only counted
+	More       int    `json:"more,omitempty"`       // in the last problem: the number of further problems, which are only counted
 }
 
 // String returns FILE:LINE:COLUMN: [scope: ]text.

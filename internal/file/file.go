@@ -1,5 +1,6 @@
-// Package file opens files of which others decide what they are: those of a checkout, of a home, or named on a command line. What is
-// opened is a regular file; a pipe is not waited for, and a device is not read. What is read whole has a bound.
+// Package file opens files of which others decide what they are: those of a checkout, of a home, or named on a
+// command line. Only a regular file is opened; a pipe is not waited for, and a device is not read. Reading a whole
+// file has a bound.
 package file
 
 import (
@@ -44,7 +45,7 @@ func open(path string, more int) (*os.File, fs.FileInfo, error) {
 	return regular(f, err, path)
 }
 
-// regular closes what is not a regular file. ENXIO is the error of opening a socket.
+// regular closes a file that is not regular. ENXIO is the error of opening a socket.
 func regular(f *os.File, err error, path string) (*os.File, fs.FileInfo, error) {
 	kind := &fs.PathError{Op: "open", Path: path, Err: ErrKind}
 	switch {
@@ -63,7 +64,7 @@ func regular(f *os.File, err error, path string) (*os.File, fs.FileInfo, error) 
 	return f, info, nil
 }
 
-// Read reads a regular file, or what a link to one leads to, of at most so many bytes.
+// Read reads a regular file, or the target of a link to one, of at most so many bytes.
 func Read(path string, most int64) ([]byte, error) { return read(path, most, 0) }
 
 // ReadUnlinked works like Read, but does not follow a link, which is ErrKind too.

@@ -16,8 +16,8 @@ func ReadRegular(path string, limit int64) ([]byte, error) {
 	return ReadChecked(path, limit, func(fs.FileInfo) error { return nil })
 }
 
-// ReadChecked works like ReadRegular, and reads nothing of a file for which check returns an error. check is called with what has been
-// opened, which its owner cannot exchange any more.
+// ReadChecked works like ReadRegular, and reads nothing of a file for which check returns an error. check is called
+// with the opened file, which its owner cannot exchange any more.
 func ReadChecked(path string, limit int64, check func(fs.FileInfo) error) ([]byte, error) {
 	f, info, err := Open(path)
 	if err != nil {
@@ -30,8 +30,8 @@ func ReadChecked(path string, limit int64, check func(fs.FileInfo) error) ([]byt
 	return io.ReadAll(io.LimitReader(f, limit+1))
 }
 
-// OthersMayUse reports whether users other than this process's may read or change a file. A file of another user that this process reads
-// by its group is what Kubernetes mounts of a Secret.
+// OthersMayUse reports whether users other than this process's may read or change a file. A file of another user that
+// this process reads by its group is a Secret that Kubernetes mounts.
 func OthersMayUse(info fs.FileInfo) bool {
 	others := fs.FileMode(0o077)
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
@@ -40,7 +40,7 @@ func OthersMayUse(info fs.FileInfo) bool {
 	return info.Mode().Perm()&others != 0
 }
 
-// Plain returns what is wrong with a file, without the operation and the path.
+// Plain returns the faults of a file, without the operation and the path.
 func Plain(err error) error {
 	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		return at.Err

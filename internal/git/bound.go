@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// Bounds of what git prints and takes. A repository or a server may have it print without end, and git keeps all branches and tags of a server
-// in memory before it prints the first.
+// Bounds of git's output and time. A repository or a server may have it print without end, and git keeps all branches
+// and tags of a server in memory before it prints the first.
 const (
 	mostPrinted  = 128 << 20 // bytes of the standard output: the paths of more than a million files
-	mostGitTakes = 2 << 30   // bytes of the address space of one that asks a server for its branches and tags
+	mostGitTakes = 2 << 30   // bytes of the address space of a git that lists a server's branches and tags
 )
 
-// printed keeps what is written, up to a bound.
+// printed keeps its input, up to a bound.
 type printed struct {
 	text bytes.Buffer
 	most int

@@ -10,8 +10,9 @@ func LeaveCaller() {
 	}
 }
 
-// callerVariables returns what git rev-parse --local-env-vars prints, of all versions. The two by which a person gives configuration
-// stay, as they do when git starts itself in a submodule: safe.directory is given so in containers.
+// callerVariables returns the output of git rev-parse --local-env-vars, of all versions. The two by which a person
+// gives configuration stay, as they do when git starts itself in a submodule: safe.directory is given so in
+// containers.
 func callerVariables() []string {
 	return []string{
 		"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_DIR", "GIT_GRAFT_FILE", "GIT_IMPLICIT_WORK_TREE",

@@ -14,7 +14,7 @@ import (
 type Clone struct {
 	URL         string // https, http, ssh, git or file, or the path of a repository; without a password
 	Commit      string // all hex digits of its hash
-	Branch      string // what the checkout is called; "": HEAD is detached
+	Branch      string // the name of the checkout; "": HEAD is detached
 	Credentials string // file of git-credential-store; "": none are used
 }
 
@@ -40,7 +40,7 @@ func (c Clone) Check() error {
 	return nil
 }
 
-// CheckPlace checks what Check does, but for the commit.
+// CheckPlace checks the same as Check, but for the commit.
 func (c Clone) CheckPlace() error {
 	switch {
 	case c.URL == "" || len(c.URL) > longestURL || strings.HasPrefix(c.URL, "-") || hasControl(c.URL):
@@ -81,8 +81,8 @@ func isBranch(name string) bool {
 	return !strings.Contains(name, "..") && !strings.Contains(name, "@{") && !strings.HasSuffix(name, ".")
 }
 
-// Into makes dir a work tree of exactly the commit, with its history and the tags at it. It asks no one for a password, and executes
-// no program that the repository names.
+// Into makes dir a work tree of exactly the commit, with its history and the tags at it. It prompts no one for a
+// password, and executes no program that the repository names.
 func (c Clone) Into(ctx context.Context, dir string) error {
 	if err := c.Check(); err != nil {
 		return err
@@ -123,8 +123,8 @@ func (c Clone) Into(ctx context.Context, dir string) error {
 	return nil
 }
 
-// fetch fetches the commit with its history, and the tags at it. A server that gives out only what has a name is asked for all
-// branches.
+// fetch fetches the commit with its history, and the tags at it. A server that gives out only named commits gets a
+// request for all branches.
 func (c Clone) fetch(git func(...string) (string, error)) error {
 	fetch := []string{"fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "origin"}
 	if _, refused := git(append(fetch, c.Commit)...); refused != nil {
@@ -154,7 +154,7 @@ func (c Clone) fetch(git func(...string) (string, error)) error {
 	return err
 }
 
-// settings returns what keeps git to its task. The credentials are the only ones that git may use.
+// settings returns the settings that keep git to its task. The credentials are the only ones that git may use.
 func (c Clone) settings() ([]setting, error) {
 	settings := append([]setting{
 		{"credential.helper", ""}, {"core.askPass", ""}, {"core.symlinks", "true"}, {"advice.detachedHead", "false"}, {"gc.auto", "0"},
@@ -170,7 +170,7 @@ func (c Clone) settings() ([]setting, error) {
 	return append(settings, setting{"credential.helper", "store --file='" + strings.ReplaceAll(path, "'", `'\''`) + "'"}), nil
 }
 
-// environ returns the variables that let git reach other machines, without asking anyone.
+// environ returns the variables that let git reach other machines, without a prompt.
 func (c Clone) environ() []string {
 	return []string{"GIT_ALLOW_PROTOCOL=" + transports, "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS=", "GIT_SSH_COMMAND=ssh -oBatchMode=yes", "GIT_DIR=.git"}
 }

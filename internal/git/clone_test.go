@@ -30,7 +30,7 @@ func upstream(t *testing.T) (f folder, first, second string) {
 	return f, first, f.ask("rev-parse", "HEAD")
 }
 
-// ask returns what git answers.
+// ask returns git's answer.
 func (f folder) ask(arguments ...string) string {
 	f.t.Helper()
 	c := exec.Command("git", arguments...)

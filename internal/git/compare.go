@@ -30,7 +30,7 @@ const (
 type committed struct {
 	mode, hash string
 	in         *Folder // the repository that has it
-	name       string  // from that folder
+	name       string  // name relative to that folder
 }
 
 // comparison compares the files of a commit with those of a folder.
@@ -40,8 +40,8 @@ type comparison struct {
 	absent []string             // notes about that
 }
 
-// compare reports whether files of the folder are others than those of HEAD, by their names, kinds and contents. The index counts for
-// nothing: it may be ahead of HEAD, and may say that a file is not to be looked at.
+// compare reports whether files of the folder are others than those of HEAD, by their names, kinds and contents. The
+// index counts for nothing: it may be ahead of HEAD, and may report that a file is not to be looked at.
 func (f *Folder) compare(ctx context.Context, files []string) (changed bool, notes []string, err error) {
 	c := comparison{files: map[string]committed{}}
 	if err := c.add(ctx, place{folder: f}, "HEAD"); err != nil {
@@ -118,8 +118,8 @@ var standIns = []standIn{ //nolint:gochecknoglobals // a constant table
 	{"\x00GITCRYPT\x00", "encrypted by git-crypt", "git-crypt unlock"},
 }
 
-// addStandIns notes files of a repository that are still what git stores for them. Git takes them for unchanged. Filters have
-// any name, such as git-crypt-ops for a second key, so every file with a filter is looked into.
+// addStandIns notes files of a repository that are still git's stored form of them. Git takes them for unchanged.
+// Filters have any name, such as git-crypt-ops for a second key, so every file with a filter is looked into.
 func (c *comparison) addStandIns(ctx context.Context, at place) error {
 	outside := at.folder.outside()
 	// without top it finds nothing in a subfolder
@@ -217,9 +217,9 @@ func (f *Folder) hasContent(name string, want committed) (same, kind bool, err e
 // mostArguments bounds the bytes of paths that git gets at a time.
 const mostArguments = 64 << 10
 
-// differAlsoConverted reports whether one of the files is another than committed also as git would commit it. That counts only for files of
-// which the attributes of the repository say that a checkout has another content, which is the same for everyone. Line ends that one user's
-// configuration changes are another content.
+// differAlsoConverted reports whether one of the files is another than committed also as git would commit it. That
+// counts only for files of which the attributes of the repository report that a checkout has another content, which
+// is the same for everyone. Line ends that one user's configuration changes are another content.
 func (f *Folder) differAlsoConverted(ctx context.Context, files []committed) (bool, error) {
 	converts, err := f.convertedFiles(ctx, files)
 	if err != nil {

@@ -87,7 +87,7 @@ func (c Clone) fetchShallow(git func(input string, arguments ...string) ([]byte,
 	if refused == nil || c.Commit == "" {
 		return refused
 	}
-	// A server that gives out only what has a name is asked for all branches.
+	// A server that gives out only named commits gets a request for all branches.
 	if _, err := git("", append(fetch, "origin", "+refs/heads/*:"+remoteBranch+"*")...); err != nil {
 		return err
 	}

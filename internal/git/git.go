@@ -1,5 +1,5 @@
-// Package git asks the git command about a folder: the commit that
-// last touched it, the files that belong to it, and which commit came first.
+// Package git runs the git command in a folder: the commit that last touched it, the files that belong to it, and
+// which commit came first.
 //
 // It runs git rather than reading the repository itself, so that worktrees,
 // sparse checkouts and ignore rules mean what they mean to the person.
@@ -32,7 +32,7 @@ type Commit struct {
 
 	AuthorDate, CommitterDate string // RFC 3339, each at the offset of its writer
 
-	first bool // as far as the repository says, it has no parent
+	first bool // as far as the repository knows, it has no parent
 }
 
 // ErrNoCommit reports that no commit touched the folder: no repository, or nothing committed yet.
@@ -86,8 +86,8 @@ func isHash(text string) bool {
 	return text != "" && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// git runs the command in the folder and returns its standard output. It executes no program that
-// the repository's own configuration names: looking at a folder must not run what is in it.
+// git runs the command in the folder and returns its standard output. It executes no program that the repository's
+// own configuration names: looking at a folder must not run its content.
 func (f *Folder) git(ctx context.Context, arguments ...string) ([]byte, error) {
 	return f.gitInput(ctx, "", arguments...)
 }

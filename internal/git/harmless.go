@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// harmless finds, once, which settings keep git from executing what a repository's own
-// configuration names.
+// harmless finds, once, which settings keep git from executing programs of a repository's own configuration.
 type harmless struct {
 	mu    sync.Mutex
 	known bool
@@ -23,7 +22,7 @@ type harmless struct {
 // setting is a variable of git's configuration and its value.
 type setting struct{ name, value string }
 
-// fixed settings hold in every repository. Filters have names of their own, and are looked for.
+// fixed settings hold in every repository. Filters have names of their own, and are searched for.
 var fixed = []setting{ //nolint:gochecknoglobals // a constant table
 	{"core.quotePath", "false"},
 	{"core.fsmonitor", "false"},
@@ -64,8 +63,7 @@ func (h *harmless) settings(ctx context.Context, dir string) ([]setting, error) 
 // waitDelay bounds the time for which a child of git keeps its output open after git has ended.
 const waitDelay = 5 * time.Second
 
-// runsProgram reports whether a variable names the program of a filter, or says that its failure is
-// an error.
+// runsProgram reports whether a variable names the program of a filter, or reports that its failure is an error.
 func runsProgram(name string) bool {
 	name = strings.ToLower(name)
 	return strings.HasPrefix(name, "filter.") &&
@@ -119,7 +117,7 @@ func (r command) run(ctx context.Context, arguments ...string) ([]byte, error) {
 // mostSaid bounds the bytes that are kept of git's error output. A server may have it write without end.
 const mostSaid = 16 << 10
 
-// ending keeps the end of what is written.
+// ending keeps the end of its input.
 type ending struct{ text []byte }
 
 func (e *ending) Write(p []byte) (int, error) {

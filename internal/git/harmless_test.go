@@ -12,8 +12,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/git"
 )
 
-// TestLookingExecutesNothingOfTheRepository gives a repository every kind of program that its
-// configuration may name for what is asked of it here.
+// TestLookingExecutesNothingOfTheRepository gives a repository every kind of program that its configuration may name
+// for the commands of this package.
 func TestLookingExecutesNothingOfTheRepository(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t)
@@ -73,8 +73,8 @@ func TestLookingExecutesNothingOfTheRepository(t *testing.T) {
 	}
 }
 
-// TestWithoutItsConfigurationARepositoryIsRefused: a git that does not list the configuration, since it is too long or the git too old, would
-// still execute what the configuration names.
+// TestWithoutItsConfigurationARepositoryIsRefused: a git that does not list the configuration, since it is too long
+// or the git too old, would still execute programs of the configuration.
 func TestWithoutItsConfigurationARepositoryIsRefused(t *testing.T) {
 	f := newFolder(t)
 	mark, script := filepath.Join(t.TempDir(), "mark"), filepath.Join(t.TempDir(), "evil.sh")

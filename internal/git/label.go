@@ -63,7 +63,7 @@ func (f *Folder) Tree(ctx context.Context) (Tree, error) {
 	return tree, nil
 }
 
-// Changed reports whether the folder's files differ from those of HEAD, with notes about what they lack, as Tree does.
+// Changed reports whether the folder's files differ from those of HEAD, with notes about their gaps, as Tree does.
 func (f *Folder) Changed(ctx context.Context) (changed bool, notes []string, err error) {
 	files, _, err := f.Files(ctx)
 	if err != nil {
@@ -109,7 +109,7 @@ const (
 	kindLink       = "link"
 )
 
-// kindOf returns what a file or link is. As for git, its owner's permission decides whether it is executable.
+// kindOf returns the kind of a file or link. As for git, its owner's permission decides whether it is executable.
 func kindOf(mode fs.FileMode) string {
 	switch {
 	case mode&fs.ModeSymlink != 0:

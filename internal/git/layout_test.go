@@ -148,7 +148,7 @@ func TestOddRepositories(t *testing.T) {
 					t.Errorf("%s: plain label %t, files of the commit %t: %q", about, tree.Label == tree.Commit.Short, packed == want, tree.Files)
 				}
 				if tree.Commit.Hash != commit.Hash {
-					continue // a shallow clone does not know better, and says so
+					continue // a shallow clone does not know better, and reports it
 				}
 				if other, ok := labels[packed]; ok && other != tree.Label {
 					t.Errorf("%s: the same files are %s too", about, other)

@@ -14,9 +14,9 @@ import (
 	"syscall"
 )
 
-// Files lists the tracked and unignored files and links, sorted, as slash paths from the folder; without a repository, all of
-// them. Links are named, not followed; .git is never included. Repositories inside are listed by their own rules. left names what
-// is there and is neither a file nor a link.
+// Files lists the tracked and unignored files and links, sorted, as slash paths from the folder; without a
+// repository, all. Links are named, not followed; .git is never included. Repositories inside are listed by
+// their own rules. left names entries that are neither files nor links.
 func (f *Folder) Files(ctx context.Context) (files, left []string, err error) {
 	l, err := f.list(ctx, "--cached", "--others", "--exclude-standard")
 	return l.files, l.left, err
@@ -33,7 +33,8 @@ func (f *Folder) Tracked(ctx context.Context) ([]string, error) {
 	return l.files, err
 }
 
-// TrackedAt lists what git tracks at and below a slash path from the folder, in letters of any case. It is empty without a repository.
+// TrackedAt lists the files that git tracks at and below a slash path from the folder, in letters of any case. It is
+// empty without a repository.
 func (f *Folder) TrackedAt(ctx context.Context, name string) ([]string, error) {
 	if in, err := f.inRepository(ctx); err != nil || !in {
 		return nil, err
@@ -42,8 +43,8 @@ func (f *Folder) TrackedAt(ctx context.Context, name string) ([]string, error) {
 	return splitNames(out), err
 }
 
-// IgnoredPaths lists what ignore rules leave out of Files, as slash paths from the folder: files, and folders of which everything is. It
-// is empty without a repository.
+// IgnoredPaths lists the paths that ignore rules leave out of Files, as slash paths from the folder: files, and
+// folders of which everything is. It is empty without a repository.
 func (f *Folder) IgnoredPaths(ctx context.Context) ([]string, error) {
 	l, err := f.list(ctx, "--cached", "--others", "--exclude-standard")
 	if err != nil {
@@ -102,10 +103,10 @@ type listing struct {
 // place locates a repository in a folder.
 type place struct {
 	folder *Folder
-	prefix string // of its files in the listing: "" or a slash path with a slash at its end
+	prefix string // prefix of its files in the listing: "" or a slash path with a slash at its end
 }
 
-// list lists the files for which which, arguments of git ls-files, says; without a repository all files.
+// list lists the files that which, arguments of git ls-files, selects; without a repository all files.
 func (f *Folder) list(ctx context.Context, which ...string) (listing, error) {
 	var l listing
 	in, err := f.inRepository(ctx)
@@ -176,7 +177,7 @@ func (l *listing) take(name string, mode fs.FileMode) {
 	}
 }
 
-// walk lists what is below a folder without a repository. A repository inside is listed by its own rules.
+// walk lists the content below a folder without a repository. A repository inside is listed by its own rules.
 func (l *listing) walk(ctx context.Context, f *Folder, which []string) error {
 	return filepath.WalkDir(f.dir, func(path string, entry fs.DirEntry, err error) error {
 		switch {
@@ -212,7 +213,7 @@ func (l *listing) walk(ctx context.Context, f *Folder, which []string) error {
 	})
 }
 
-// outside returns what reports whether a file of the folder is excluded from it.
+// outside returns a function that reports whether a file of the folder is excluded from it.
 func (f *Folder) outside() func(name string) bool {
 	var excluded []string
 	for _, full := range f.exclude {
@@ -225,7 +226,7 @@ func (f *Folder) outside() func(name string) bool {
 	}
 }
 
-// linkedFolders finds folders that a link has replaced: what is behind it does not belong to the folder.
+// linkedFolders finds folders that a link has replaced: its target does not belong to the folder.
 type linkedFolders struct {
 	root  string
 	known map[string]bool // by slash path

@@ -73,7 +73,8 @@ func TestASubmoduleThatIsNotCheckedOutHasNoFiles(t *testing.T) {
 	}
 }
 
-// TestWhatStandsForContentIsNotThatOfTheCommit: without Git LFS or the key of git-crypt a checkout has what git stores for a file.
+// TestWhatStandsForContentIsNotThatOfTheCommit: without Git LFS or the key of git-crypt a checkout has git's stored
+// form of a file.
 func TestWhatStandsForContentIsNotThatOfTheCommit(t *testing.T) {
 	t.Parallel()
 	const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 3\n"
@@ -143,7 +144,7 @@ func TestARepositoryThatGitRefusesIsNotAPlainFolder(t *testing.T) {
 	}
 }
 
-// replace puts a file in the place of what is there.
+// replace puts a file in the place of the existing one.
 func replace(t *testing.T, path, text string) {
 	t.Helper()
 	if err := errors.Join(os.RemoveAll(path), os.WriteFile(path, []byte(text), 0o600)); err != nil {

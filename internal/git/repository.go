@@ -22,8 +22,9 @@ type found struct {
 	in    bool
 }
 
-// inRepository reports whether the folder belongs to a repository. Only a folder without .git in it and above it belongs to none:
-// when git refuses what is there, its ignore rules are unknown, and the error is fault.Invalid with git's own words.
+// inRepository reports whether the folder belongs to a repository. Only a folder without .git in it and above it
+// belongs to none: when git refuses the repository, its ignore rules are unknown, and the error is fault.Invalid with
+// git's own words.
 func (f *Folder) inRepository(ctx context.Context) (bool, error) {
 	f.found.mu.Lock()
 	defer f.found.mu.Unlock()

@@ -13,7 +13,7 @@ func TestTheTipOfABranchIsFound(t *testing.T) {
 	t.Parallel()
 	origin, first, second := upstream(t)
 	origin.git("branch", "old", first)
-	origin.git("update-ref", "refs/heads/refs/heads/old", second) // which a pattern finds, too
+	origin.git("update-ref", "refs/heads/refs/heads/old", second) // a pattern finds this one, too
 	own := origin.ask("symbolic-ref", "--short", "HEAD")
 	for branch, want := range map[string]git.Clone{"": {Branch: own, Commit: second}, "old": {Branch: "old", Commit: first}} {
 		got, ok, err := git.Clone{URL: origin.root, Branch: branch}.AtTip(t.Context())
@@ -31,7 +31,7 @@ func TestTheTipOfABranchIsFound(t *testing.T) {
 	}
 }
 
-// TestARemoteThatTalksWithoutEnd does not fill the memory of the process that asks it.
+// TestARemoteThatTalksWithoutEnd does not fill the memory of the process that reads it.
 func TestARemoteThatTalksWithoutEnd(t *testing.T) {
 	dir := t.TempDir()
 	const program = "#!/bin/sh\nhead -c 1000000 /dev/zero | tr '\\0' x >&2\necho fatal: gone >&2\nexit 128\n"
@@ -52,7 +52,8 @@ func TestARemoteThatTalksWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestABranchThatGitCannotNameIsNotTaken of a server, which may say anything: the commit is built without a branch.
+// TestABranchThatGitCannotNameIsNotTaken of a server, which may answer anything: the commit is built without a
+// branch.
 func TestABranchThatGitCannotNameIsNotTaken(t *testing.T) {
 	dir, hash := t.TempDir(), strings.Repeat("3f", 20)
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))

@@ -1,6 +1,6 @@
-// Package goldentest compares what the product makes with files that a person has read: golden
-// files, and transcripts, which are commands with what they print. The flag -rewrite writes the
-// files as they are now; what it changed is reviewed with git diff.
+// Package goldentest compares what the product makes with files that a person has read: golden files, and
+// transcripts, which are commands with the output. The flag -rewrite writes the files as they are now; what it
+// changed is reviewed with git diff.
 package goldentest
 
 import (
@@ -38,8 +38,8 @@ func Compare(t testing.TB, file, got string) {
 	}
 }
 
-// Play runs a subtest for each file that matches the pattern. It compares the file with what play
-// makes of its text.
+// Play runs a subtest for each file that matches the pattern. It compares the file with the result of play on its
+// text.
 func Play(t *testing.T, pattern string, play func(t *testing.T, text string) string) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
@@ -58,10 +58,10 @@ func Play(t *testing.T, pattern string, play func(t *testing.T, text string) str
 	}
 }
 
-// Blocks returns a transcript with what its commands print now. Its blocks are separated by empty
-// lines; one is a command of one or more lines, then "----" and what it printed. Lines that begin
-// with "#" are remarks; a block may consist of remarks alone. run gets a command's lines without
-// remarks, and returns what it prints, each line with its end.
+// Blocks returns a transcript with what its commands print now. Its blocks are separated by empty lines; one is a
+// command of one or more lines, then "----" and the output. Lines that begin with "#" are remarks; a block may
+// consist of remarks alone. run gets a command's lines without remarks, and returns the output, each line with its
+// end.
 func Blocks(text string, run func(command []string) string) string {
 	var result strings.Builder
 	for i, block := range strings.Split(strings.TrimRight(text, "\n"), "\n\n") {

@@ -10,7 +10,7 @@ import (
 // ArchivedDeployment is an ended deployment whose entries are in the blob store.
 type ArchivedDeployment struct {
 	Number      int64
-	Key         string // of the blob that has its entries
+	Key         string // key of the blob that has its entries
 	Entries     int64  // number of entries that the blob has; none is deleted if the log has another number
 	First, Last int64  // positions of the first and the last one
 }

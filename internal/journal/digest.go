@@ -8,8 +8,8 @@ import (
 
 const digestPage = 10_000 // entries that CheckDigests reads at a time
 
-// CheckDigests compares the entries of all pipelines with their digests and returns what differs, such as that entry 7 of greeter
-// was changed. What archives have is not compared.
+// CheckDigests compares the entries of all pipelines with their digests and returns the differences, such as that
+// entry 7 of greeter was changed. Archives are not compared.
 func CheckDigests(t Rows) (faults []string, err error) {
 	heads, err := t.Heads(nil)
 	if err != nil {

@@ -1,12 +1,12 @@
-// Package journal keeps the deployment log: pipelines with all versions of their definitions, revisions with their artifacts,
-// deployments, and the entries that say what has happened to them. It decides nothing: package pipeline does, under the locks
-// that this package takes. What it does is described in docs/design/deployments.md.
+// Package journal keeps the deployment log: pipelines with all versions of their definitions, revisions with their
+// artifacts, deployments, and the entries with their history. It decides nothing: package pipeline does, under the
+// locks that this package takes. Its rules are in docs/design/deployments.md.
 //
 // # States
 //
-// An entry is a fact (recorded once, never altered), a note (counted) or a change. A revision is open, sealed or rejected. A
-// deployment is active until it has finished, failed, was superseded or canceled; a retry makes it active again. Roll-ups
-// repeat what entries say, so that a question costs one read.
+// An entry is a fact (recorded once, never altered), a note (counted) or a change. A revision is open, sealed or
+// rejected. A deployment is active until it has finished, failed, was superseded or canceled; a retry makes it active
+// again. Roll-ups repeat facts of entries, so that a question costs one read.
 //
 // # Who owns the truth
 //
@@ -26,10 +26,10 @@
 //
 // # The order inside a transaction
 //
-// A transaction locks heads, checks the lease, reads what its caller has not seen, and calls the
-// decider. Then it stores the definition, the entries with their roll-ups, the steps, and last the
-// head. Each comes after what it needs: entries name the definition, the end of a drained step is
-// appended behind the entries that were decided, and the head counts every position.
+// A transaction locks heads, checks the lease, reads the rows that its caller has not seen, and calls the decider.
+// Then it stores the definition, the entries with their roll-ups, the steps, and last the head. Each comes after the
+// rows that it needs: entries name the definition, the end of a drained step is appended behind the entries that were
+// decided, and the head counts every position.
 //
 // The database may run a transaction again. Therefore a decider must expect a second call, results
 // are reset at the start of a run, and a definition is remembered only once it has been read after

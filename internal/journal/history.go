@@ -20,16 +20,16 @@ type HistoryQuery struct {
 
 // Passage is one deployment's way through a target: the pipeline, a stage, a group or a host.
 type Passage struct {
-	Seq        int64            `json:"seq"` // of the entry with which it started; of its last one if its archive cannot be read
+	Seq        int64            `json:"seq"` // number of the entry with which it started; of its last one if its archive cannot be read
 	Deployment int64            `json:"deployment"`
-	Kind       string           `json:"kind"` // of the deployment: forward | manual
+	Kind       string           `json:"kind"` // kind of the deployment: forward | manual
 	Revision   int64            `json:"revision"`
-	Label      string           `json:"label"` // of the revision
+	Label      string           `json:"label"` // label of the revision
 	StartedAt  time.Time        `json:"startedAt"`
 	EndedAt    time.Time        `json:"endedAt,omitzero"`
 	Outcome    string           `json:"outcome,omitempty"`  // finished | failed | stopped | superseded | canceled; "" while it runs
 	Failures   int              `json:"failures,omitempty"` // how often it failed here; a retry may have followed
-	Error      string           `json:"error,omitempty"`    // of the last failure; or why the archive of the deployment cannot be read
+	Error      string           `json:"error,omitempty"`    // text of the last failure; or the reason why the archive of the deployment cannot be read
 	Entries    []pipeline.Entry `json:"entries"`            // at this target, in order, without step-reported
 }
 
@@ -147,8 +147,7 @@ func errorOf(e pipeline.Entry) string {
 	return detail.Error
 }
 
-// Standings returns what the log says in short of each target, by target. One that nothing has happened
-// to is left out.
+// Standings returns a summary of the log for each target, by target. One that nothing has happened to is left out.
 func (j *Journal) Standings(ctx context.Context, name string, targets []string) (found map[string]Standing, err error) {
 	err = j.list(ctx, "read what is at targets of "+name, func(tx *txn) error {
 		some, err := tx.Standings(name, targets)

@@ -41,19 +41,18 @@ func New(db *store.DB, driver Driver, o Options) *Journal {
 	return &Journal{core: &core{driver: driver, options: o, definitions: map[string]*definitionInForce{}}, db: db}
 }
 
-// ForReaders returns the journal for people and programs that ask: their reads delay no pass.
+// ForReaders returns the journal for requests of people and programs: their reads delay no pass.
 func (j *Journal) ForReaders() *Journal {
 	return &Journal{core: j.core, db: j.db.For(store.ForReaders)}
 }
 
-// write runs fn in a transaction. what names the work in errors, such as "deploy greeter". The
-// database may ask for another run, so fn resets the results that an earlier run has left.
+// write runs fn in a transaction. what is the name of the work in errors, such as "deploy greeter". The database may
+// request another run, so fn resets the results that an earlier run has left.
 func (j *Journal) write(ctx context.Context, what string, fn func(*txn) error) error {
 	return j.db.Write(ctx, what, func(tx *store.Tx) error { return fn(j.in(tx)) })
 }
 
-// read runs fn on one state of the database, without locks. What fn finds may be out of date when
-// read returns.
+// read runs fn on one state of the database, without locks. The result of fn may be out of date when read returns.
 func (j *Journal) read(ctx context.Context, what string, fn func(*txn) error) error {
 	return j.db.Read(ctx, what, func(tx *store.Tx) error { return fn(j.in(tx)) })
 }
@@ -107,8 +106,8 @@ func (t *txn) lockOne(name string) (*HeadRow, error) {
 	return t.head(name)
 }
 
-// head returns one of the locked heads. All callers get the same pointer, so each sees the positions
-// that another one has counted. The error is fault.NotFound if the head is not locked.
+// head returns one of the locked heads. All callers get the same pointer, so each sees the positions that another has
+// counted. The error is fault.NotFound if the head is not locked.
 func (t *txn) head(name string) (*HeadRow, error) {
 	for _, h := range t.heads {
 		if h.Pipeline == name {

@@ -13,7 +13,7 @@ import (
 type Head struct {
 	Pipeline string    `json:"pipeline"`
 	Version  int       `json:"version"` // definition in force; 0: none yet
-	Seq      int64     `json:"seq"`     // of the last entry
+	Seq      int64     `json:"seq"`     // number of the last entry
 	Newest   int64     `json:"newest"`  // newest registered rev_seq; 0: none
 	Owner    action.ID `json:"owner,omitzero"`
 	Epoch    int64     `json:"epoch"` // raised by every Lease that changes hands
@@ -30,7 +30,7 @@ type Version struct {
 	Pipeline   string              `json:"pipeline"`
 	Version    int                 `json:"version"`
 	Definition pipeline.Definition `json:"definition"`
-	Encoded    []byte              `json:"-"`                // of a version to be stored: the definition as JSON; nil: not made yet
+	Encoded    []byte              `json:"-"`                // in a version to be stored: the definition as JSON; nil: not made yet
 	Source     string              `json:"source,omitempty"` // the file as it was written
 	By         string              `json:"by,omitempty"`
 	At         time.Time           `json:"at"`
@@ -52,14 +52,14 @@ type Deployment struct {
 	Number    int64           `json:"number"` // 7 of greeter#7
 	Kind      string          `json:"kind"`   // forward | manual | rollback | catch-up
 	Revision  int64           `json:"revision"`
-	Label     string          `json:"label"` // of the revision
+	Label     string          `json:"label"` // label of the revision
 	Version   int             `json:"version"`
 	Status    pipeline.Status `json:"status"`
 	By        string          `json:"by,omitempty"`
 	CreatedAt time.Time       `json:"createdAt"`
 	EndedAt   time.Time       `json:"endedAt,omitzero"`
 	Archive   string          `json:"archive,omitempty"` // key of the blob that has its entries; "": they are in the log
-	Last      int64           `json:"-"`                 // of Archives: position of its last entry
+	Last      int64           `json:"-"`                 // in Archives: position of its last entry
 }
 
 // Resource is the service that runs on a host: (address, service) → the deployment that started it last. It has no
@@ -85,7 +85,7 @@ type StageRun struct {
 	StartedAt  time.Time `json:"startedAt"`
 	EndedAt    time.Time `json:"endedAt,omitzero"`
 	Outcome    string    `json:"outcome,omitempty"` // finished | failed | superseded | canceled; "" while it runs
-	FailedAt   time.Time `json:"failedAt,omitzero"` // of the first failure of the stage
+	FailedAt   time.Time `json:"failedAt,omitzero"` // time of the first failure of the stage
 	Changed    bool      `json:"changed,omitempty"` // it has started a host
 }
 
@@ -96,7 +96,8 @@ type EndedRun struct {
 	CommittedAt time.Time `json:"committedAt,omitzero"`
 }
 
-// Introduction says that an event came into a stage with a definition version (docs/design/deployments.md, Introductions).
+// Introduction reports that an event came into a stage with a definition version (docs/design/deployments.md,
+// Introductions).
 type Introduction struct {
 	Stage         string `json:"stage"`
 	Event         string `json:"event"`
@@ -119,9 +120,9 @@ type RollUp struct {
 type Standing struct {
 	Target   string    `json:"target"`
 	Current  int64     `json:"current,omitempty"`  // the highest deployment that finished here
-	Revision int64     `json:"revision,omitempty"` // of Current
+	Revision int64     `json:"revision,omitempty"` // revision of Current
 	Highest  int64     `json:"highest,omitempty"`  // the largest rev_seq that finished here
-	At       time.Time `json:"at,omitzero"`        // of Current's finish
+	At       time.Time `json:"at,omitzero"`        // time of Current's finish
 	Failed   int64     `json:"failed,omitempty"`   // the deployment that failed here last
 	FailedAt time.Time `json:"failedAt,omitzero"`
 }

@@ -12,7 +12,7 @@ type Owner struct {
 	// Deployment is the one through which the pipeline keeps a resource that its definition in force no longer has;
 	// 0: the definition in force has it.
 	Deployment int64
-	Status     pipeline.Status // of Deployment: active, or failed, so that it may be retried
+	Status     pipeline.Status // status of Deployment: active, or failed, so that it may be retried
 }
 
 // Owners returns the resources of all pipelines but one, with their owners. A pipeline has a resource while its
@@ -26,9 +26,8 @@ func (j *Journal) Owners(ctx context.Context, except string) (owners map[pipelin
 	return owners, err
 }
 
-// owners returns what Owners does. It reads heads without locking them, so it waits for no pass.
-// While Define calls it no definition can change, since LockHeads lets one transaction at a time
-// store definitions.
+// owners returns the same as Owners. It reads heads without locking them, so it waits for no pass. While Define calls
+// it no definition can change, since LockHeads lets one transaction at a time store definitions.
 func (t *txn) owners(except string) (map[pipeline.Resource]Owner, error) {
 	heads, err := t.Heads(nil)
 	if err != nil {
@@ -73,8 +72,8 @@ func (o *owning) add(r pipeline.Resource, d Deployment) {
 	}
 }
 
-// pinned adds what a pipeline keeps through deployments that stay with an older definition. The error
-// is fault.Corrupt if a deployment's definition is missing.
+// pinned adds the rows that a pipeline keeps through deployments that stay with an older definition. The error is
+// fault.Corrupt if a deployment's definition is missing.
 func (o *owning) pinned(head *HeadRow) error {
 	k, err := o.definition(head)
 	if err != nil {
@@ -112,8 +111,8 @@ func (o *owning) pinned(head *HeadRow) error {
 	return nil
 }
 
-// left adds what definitions no longer have and a deployment has started: an active one may be changing it still, and
-// the newest there may be retried once it has failed.
+// left adds hosts that definitions no longer have and a deployment has started: an active one may be changing it
+// still, and the newest there may be retried once it has failed.
 func (o *owning) left() error {
 	started, err := o.Resources(ResourceQuery{})
 	if err != nil {

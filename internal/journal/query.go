@@ -38,7 +38,7 @@ type DeploymentQuery struct {
 // ResourceQuery selects resources, in the order of their addresses and services.
 type ResourceQuery struct {
 	Pipeline string            // "": all
-	Address  string            // of a host; "": all
+	Address  string            // address of a host; "": all
 	After    pipeline.Resource // keyset: only those behind this one; zero: all
 	Limit    int               // 0: all
 }
@@ -60,7 +60,7 @@ func (j *Journal) Head(ctx context.Context, name string) (Head, error) {
 	return head, err
 }
 
-// HeadAt does what Head does, and returns the database's time of it.
+// HeadAt does the same as Head, and returns the database's time of it.
 func (j *Journal) HeadAt(ctx context.Context, name string) (Head, time.Time, error) {
 	heads, now, err := j.heads(ctx, []string{name})
 	if err == nil && len(heads) == 0 {

@@ -40,10 +40,9 @@ type Change struct {
 	Archived []ArchivedDeployment
 }
 
-// Decider is a function that runs under the head lock. It may be called again when the transaction is
-// retried, with the same Newer or with more rows. State that it keeps outside, such as an engine, has
-// then seen the first call. It uses nothing of the database but what Locked offers. Its error rolls
-// everything back, and is what the journal returns.
+// Decider is a function that runs under the head lock. It may be called again when the transaction is retried, with
+// the same Newer or with more rows. State that it keeps outside, such as an engine, has then seen the first call. It
+// uses only Locked of the database. Its error rolls everything back, and the journal returns it.
 type Decider func(Locked) (Change, error)
 
 // Lease is an instance's right to pass a pipeline, until another instance takes it with a later epoch.
@@ -53,11 +52,10 @@ type Lease struct {
 	Epoch    int64
 }
 
-// Lease takes the pipeline for the instance when its holder is not alive; ok is false while another
-// holds it. On the embedded log it is always granted, since one process at a time runs roles there.
-// The epoch grows only when the pipeline changes hands, so a pass that an instance has under way stays
-// valid when the instance takes its own lease again. The error is fault.NotFound if the pipeline does not
-// exist.
+// Lease takes the pipeline for the instance when its holder is not alive; ok is false while another holds it. On the
+// embedded log it is always granted, since one process at a time runs roles there. The epoch grows only when the
+// pipeline changes hands, so a pass that an instance has in progress stays valid when the instance takes its own
+// lease again. The error is fault.NotFound if the pipeline does not exist.
 func (j *Journal) Lease(ctx context.Context, name string, instance action.ID) (lease Lease, ok bool, err error) {
 	err = j.write(ctx, "lease pipeline "+name, func(t *txn) error {
 		ok = false
@@ -107,16 +105,15 @@ func (j *Journal) Define(ctx context.Context, name string, since int64, decide D
 	return j.record(ctx, recording{what: "define", pipeline: name, since: since, decide: decide, create: true})
 }
 
-// Append records what people ask: notes of Engine.Command. It needs no lease, since it starts nothing:
-// the next pass acts on the notes. Errors are those of Define, and fault.NotFound if the pipeline does
-// not exist.
+// Append records people's requests: notes of Engine.Command. It needs no lease, since it starts nothing: the next
+// pass acts on the notes. Errors are those of Define, and fault.NotFound if the pipeline does not exist.
 func (j *Journal) Append(ctx context.Context, name string, since int64, decide Decider) (Head, error) {
 	return j.record(ctx, recording{what: "append to", pipeline: name, since: since, decide: decide})
 }
 
-// Remark appends an entry that completes nothing and decides nothing, such as what the checks of a running step answer,
-// or that a service was stopped. A fact is refused with fault.Internal: facts complete steps, and only a
-// pass or the end of a step's action knows that a step is complete. An entry of an archived deployment is fault.Refused.
+// Remark appends an entry that completes nothing and decides nothing, such as the answers of a running step's checks,
+// or that a service was stopped. A fact is refused with fault.Internal: facts complete steps, and only a pass or the
+// end of a step's action knows that a step is complete. An entry of an archived deployment is fault.Refused.
 func (j *Journal) Remark(ctx context.Context, name string, e pipeline.Entry) error {
 	if e.Class == pipeline.Fact {
 		return fault.New(fault.Internal, "%s of %s is a fact, not a remark", e.Event, e.Target)
@@ -138,7 +135,7 @@ func (j *Journal) Remark(ctx context.Context, name string, e pipeline.Entry) err
 
 // recording is one run of a decider.
 type recording struct {
-	what     string // for errors: "pass", "define", …
+	what     string // name in errors: "pass", "define", …
 	pipeline string
 	since    int64 // position of the last entry that the decider knows
 	decide   Decider
@@ -146,12 +143,12 @@ type recording struct {
 	check    func(*HeadRow) error // refuses the locked head; nil: every head will do
 }
 
-// record locks the head, reads what is new, decides, and writes everything down. Pass, Define and
-// Append are this one mechanism. It checks the lease under the lock and before the decider is called:
-// until the transaction ends no other instance can take the lease, and a decider that runs without
-// one would advance its engine by a decision that is lost.
+// record locks the head, reads the new rows, decides, and writes everything down. Pass, Define and Append are this
+// one mechanism. It checks the lease under the lock and before the decider is called: until the transaction ends no
+// other instance can take the lease, and a decider that runs without one would advance its engine by a decision that
+// is lost.
 func (j *Journal) record(ctx context.Context, r recording) (after Head, err error) {
-	var refused error // the decider's own error says what is wrong, so it is returned without the name of the work
+	var refused error // the decider's own error names the fault, so it is returned without the name of the work
 	ask := r.decide
 	r.decide = func(locked Locked) (change Change, err error) {
 		change, err = ask(locked)
@@ -189,11 +186,11 @@ func (j *Journal) record(ctx context.Context, r recording) (after Head, err erro
 	return after, err
 }
 
-// decide shows the caller what it has not seen and asks what to record. A caller that knows the whole
-// log, as most passes do, costs no read.
+// decide shows the caller the rows that it has not seen and has it decide. A caller that knows the whole log, as most
+// passes do, costs no read.
 func (t *txn) decide(r recording, head *HeadRow) (Change, error) {
-	// A database that was restored from a backup may end before what the caller has folded. Its
-	// engine knows entries that were lost, so it must not decide.
+	// A database that was restored from a backup may end before the rows that the caller has folded. Its engine knows
+	// entries that were lost, so it must not decide.
 	if r.since > head.Seq {
 		return Change{}, fault.New(fault.Conflict, "the log of %q ends at %d, before the known position %d: it is another log",
 			r.pipeline, head.Seq, r.since)

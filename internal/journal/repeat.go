@@ -16,7 +16,7 @@ const RepeatAge = 24 * time.Hour
 // repeatPage is the number of deployments read at a time in search of a repeated request.
 const repeatPage = 100
 
-// once returns what the note of a deployment has of the key of its request; "" without a key. The key itself stays with the
+// once returns the key of its request in the note of a deployment; "" without a key. The key itself stays with the
 // one who sent it.
 func (want NewDeployment) once() string {
 	if want.Key == "" {
@@ -26,9 +26,9 @@ func (want NewDeployment) once() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// repeated returns the deployment that the same request has made within RepeatAge. It needs the lock of the head, so that of
-// two requests at a time the second finds what the first has made. The error is fault.IdempotencyKeyReused if the key came
-// with another request.
+// repeated returns the deployment that the same request has made within RepeatAge. It needs the lock of the head, so
+// that of two requests at a time the second finds the deployment that the first has made. The error is
+// fault.IdempotencyKeyReused if the key came with another request.
 func (t *txn) repeated(revision int64, want NewDeployment) (d Deployment, found bool, err error) {
 	once := want.once()
 	if once == "" {

@@ -24,26 +24,26 @@ const (
 const (
 	Forward = "forward" // made when a revision is registered
 	Manual  = "manual"  // a person asked for it
-	// Rollback is the kind of a deployment that undoes another one; pipeline.Engine decides on it.
+	// Rollback is the kind of a deployment that undoes another; pipeline.Engine decides on it.
 	Rollback = pipeline.KindRollback
-	// CatchUp is the kind of a deployment that completes another one; pipeline.Engine decides on it.
+	// CatchUp is the kind of a deployment that completes another; pipeline.Engine decides on it.
 	CatchUp = pipeline.KindCatchUp
 	// Part is the kind of a deployment that a person asked for, of one stage, group or host.
 	Part = pipeline.KindPart
 )
 
-// Registered says what Register found or made.
+// Registered is the result of Register.
 type Registered struct {
 	Revision   pipeline.RegisteredRevision `json:"revision"`
 	Created    bool                        `json:"created"`              // the revision is new
 	Deployment *Deployment                 `json:"deployment,omitempty"` // its forward deployment; nil when none was wanted
 }
 
-// Register stores a revision and, when deploy is set, makes its forward deployment with the note
-// deployment-created, which goes no further than the stage until; "" is to the end. A caller that has
-// lost the answer may repeat the call: the same label with the same snapshot answers with what is
-// there. Errors: fault.Conflict if the label has another snapshot or commit or the upload is too old,
-// fault.NotFound if the pipeline does not exist, fault.Invalid for a bad label, and those of Deploy.
+// Register stores a revision and, when deploy is set, makes its forward deployment with the note deployment-created,
+// which goes no further than the stage until; "" is to the end. A caller that has lost the answer may repeat the
+// call: the same label with the same snapshot answers with the existing one. Errors: fault.Conflict if the label has
+// another snapshot or commit or the upload is too old, fault.NotFound if the pipeline does not exist, fault.Invalid
+// for a bad label, and those of Deploy.
 func (j *Journal) Register(ctx context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (done Registered, err error) {
 	err = j.write(ctx, "register revision "+r.Label, func(t *txn) error {
 		done = Registered{}
@@ -147,10 +147,10 @@ type NewDeployment struct {
 	Pipeline string
 	Revision int64  // rev_seq
 	Kind     string // Forward, Manual or Part
-	Target   string // of a Part: full path of the stage, group or host
+	Target   string // target of a Part: full path of the stage, group or host
 	Until    string // name of the stage to go no further than; "": to the end
 	By       string // the person or program that asked for it
-	Key      string // of the request: Deploy makes one deployment for it within RepeatAge; "": every request is a new one
+	Key      string // key of the request: Deploy makes one deployment for it within RepeatAge; "": every request is a new one
 }
 
 // Deploy makes one more deployment of a registered revision. Errors: fault.NotFound if the pipeline,
@@ -252,8 +252,8 @@ func (t *txn) checkUntil(head *HeadRow, until string) error {
 		WithHint("stages: %s", strings.Join(names, ", "))
 }
 
-// checkPart refuses a deployment of a target that cannot be deployed to by itself, and of a revision that
-// is still being built, since a part builds nothing.
+// checkPart refuses a deployment of a target that cannot be deployed to on its own, and of a revision that is still
+// being built, since a part builds nothing.
 func (t *txn) checkPart(head *HeadRow, r pipeline.RegisteredRevision, want NewDeployment) error {
 	if want.Kind != Part {
 		return nil
@@ -272,11 +272,10 @@ func (t *txn) checkPart(head *HeadRow, r pipeline.RegisteredRevision, want NewDe
 	return nil
 }
 
-// RegisterArtifact stores one result of a build and appends the change artifact-registered. The same
-// content again does nothing, so an attempt that is repeated may register what it has registered. The
-// last artifact that the definition in force requires seals the revision. Errors: fault.Conflict for
-// other content under a known label, a sealed revision or an upload that is too old; fault.NotFound
-// if the pipeline, its definition or the revision does not exist.
+// RegisterArtifact stores one result of a build and appends the change artifact-registered. The same content again
+// does nothing, so an attempt that is repeated may register the same again. The last artifact that the definition in
+// force requires seals the revision. Errors: fault.Conflict for other content under a known label, a sealed revision
+// or an upload that is too old; fault.NotFound if the pipeline, its definition or the revision does not exist.
 func (j *Journal) RegisterArtifact(ctx context.Context, name string, revision int64, a pipeline.RevisionArtifact) error {
 	return j.write(ctx, "register artifact "+a.Label, func(t *txn) error {
 		head, err := t.lockOne(name)
@@ -297,9 +296,9 @@ func (j *Journal) RegisterArtifact(ctx context.Context, name string, revision in
 	})
 }
 
-// knownArtifact reports whether the same artifact is registered. It returns fault.Conflict for another
-// one in its place, and for one more artifact of a sealed revision: what was tested in one stage must
-// be what the next stage gets.
+// knownArtifact reports whether the same artifact is registered. It returns fault.Conflict for another in its place,
+// and for one more artifact of a sealed revision: the artifact tested in one stage must be the one that the next
+// stage gets.
 func (t *txn) knownArtifact(head *HeadRow, r pipeline.RegisteredRevision, a pipeline.RevisionArtifact) (bool, error) {
 	for _, k := range r.Artifacts {
 		if k.Label != a.Label {
@@ -388,9 +387,9 @@ func hasRequired(d *pipeline.Definition, have map[string]bool) bool {
 	return true
 }
 
-// wasSealed reports whether an artifact of a revision was the last that the definition in force then
-// required. The state of a rejected revision does not say so, but the log does: what an edit requires
-// later opens no sealed revision.
+// wasSealed reports whether an artifact of a revision was the last that the definition in force then required. The
+// state of a rejected revision does not have that, but the log does: a later requirement of an edit opens no sealed
+// revision.
 func (t *txn) wasSealed(head *HeadRow, r pipeline.RegisteredRevision) (bool, error) {
 	entries, err := t.ArtifactEntries(head.Pipeline, r.Seq)
 	if err != nil {

@@ -32,8 +32,9 @@ func (t *txn) rollUp(head *HeadRow, entries []pipeline.Entry) error {
 	return nil
 }
 
-// lastOfEach returns each resource once, as several changes one after the other leave it: a host that starts and finishes
-// in one transaction is one row. A start does not say what has finished, so it keeps that of the change before.
+// lastOfEach returns each resource once, as several changes one after the other leave it: a host that starts and
+// finishes in one transaction is one row. A start does not know the finished deployment, so it keeps that of the
+// change before.
 func lastOfEach(changes []Resource) []Resource {
 	type key struct{ address, service string }
 	last := make([]Resource, 0, len(changes))
@@ -66,8 +67,8 @@ type changedRun struct {
 	stage      string
 }
 
-// rollUpEntry adds an entry's resource to r, and writes what the entry changes in its deployment and
-// stage. Such entries are few, so each costs its own statement.
+// rollUpEntry adds an entry's resource to r, and writes the entry's changes in its deployment and stage. Such entries
+// are few, so each costs its own statement.
 func (t *txn) rollUpEntry(head *HeadRow, e pipeline.Entry, r *rollUps) error {
 	switch e.Event {
 	case pipeline.HostStarted, pipeline.HostFinished:
@@ -202,7 +203,7 @@ func (t *txn) resource(head *HeadRow, e pipeline.Entry) (r Resource, ok bool, er
 	return r, true, nil
 }
 
-// introduce stores what an edit brought into a stage. A detail without a revision means the newest one
+// introduce stores the targets that an edit brought into a stage. A detail without a revision means the newest one
 // under the lock.
 func (t *txn) introduce(head *HeadRow, e pipeline.Entry) error {
 	i := Introduction{Stage: stageOf(e.Target), Version: e.Version, RevisionAfter: head.Newest}
@@ -221,7 +222,7 @@ func (t *txn) introduce(head *HeadRow, e pipeline.Entry) error {
 	return t.InsertIntroduction(head.ID, i)
 }
 
-// rollUpOf returns what a finish or a failure says of its target; ok is false for other entries.
+// rollUpOf returns the roll-up of a finish or a failure; ok is false for other entries.
 func rollUpOf(e pipeline.Entry) (RollUp, bool) {
 	p := RollUp{Target: e.Target, Deployment: e.Deployment, Revision: e.Revision, At: e.At}
 	switch e.Event {

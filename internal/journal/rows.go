@@ -14,11 +14,11 @@ type Driver interface {
 	JournalRows(store.Rows) Rows
 }
 
-// Rows is the deployment log and what is rolled up from it, in one transaction. Methods work on many
-// rows at once, since a round trip to the database takes longer than most statements. Arguments named
-// pipeline are HeadRow.ID if they are an int64, and the name if they are a string. Methods that write
-// need the head locked. The error of a method that only writes may be returned by a later one, or by
-// the commit. A question about a pipeline that does not exist has an empty answer and no error.
+// Rows is the deployment log and its roll-ups, in one transaction. Methods work on many rows at once, since a round
+// trip to the database takes longer than most statements. Arguments named pipeline are HeadRow.ID if they are an
+// int64, and the name if they are a string. Methods that write need the head locked. The error of a method that only
+// writes may be returned by a later one, or by the commit. A question about a pipeline that does not exist has an
+// empty answer and no error.
 type Rows interface {
 	// LockHeads locks and reads the heads that exist, in the order of their ids. With create it makes those that are missing
 	// first, and no other transaction does so, or stores a definition, before this one ends.
@@ -81,8 +81,8 @@ type Rows interface {
 	Introductions(pipeline string) ([]Introduction, error)
 	// Standings reads the roll-ups of targets, in no order. A target that nothing has happened to is left out.
 	Standings(pipeline string, targets []string) ([]Standing, error)
-	// History reads what happened at a target in the newest limit deployments that started there below a position (0: none):
-	// the deployments newest first, the entries of each in their order. It leaves out step-reported.
+	// History reads the history of a target in the newest limit deployments that started there below a position (0:
+	// none): the deployments newest first, the entries of each in their order. It leaves out step-reported.
 	History(pipeline, target string, below int64, limit int) ([]pipeline.Entry, error)
 }
 

@@ -62,10 +62,10 @@ func (t *txn) deploymentIDs(head *HeadRow, c Change) (map[int64]action.ID, error
 	return t.DeploymentIDs(head.ID, slices.Compact(numbers))
 }
 
-// OnEnd locks the pipelines whose steps the actions are. It is called before their threads are locked;
-// in a pass it finds its pipeline locked, and locks nothing. record appends what ends of such steps
-// say in the deployment log; ends of other actions say nothing there and lock no head. record is
-// called in the same transaction, after the threads have ended.
+// OnEnd locks the pipelines whose steps the actions are. It is called before their threads are locked; in a pass it
+// finds its pipeline locked, and locks nothing. record appends the entries of such steps' ends to the deployment log;
+// ends of other actions add nothing there and lock no head. record is called in the same transaction, after the
+// threads have ended.
 func (j *Journal) OnEnd(tx *store.Tx, actions []*action.Action) (record func([]action.EndedAction) error, err error) {
 	var names []string
 	for _, a := range actions {
@@ -110,8 +110,8 @@ func (t *txn) appendEnds(ended []action.EndedAction) error {
 	return nil
 }
 
-// entryOf returns what the end of a step's action says in the deployment log. Only success is a fact
-// and completes the step. Everything else is a note, after which the engine may start the step again.
+// entryOf returns the deployment log's entry for the end of a step's action. Only success is a fact and completes the
+// step. Everything else is a note, after which the engine may start the step again.
 func entryOf(end action.EndedAction) pipeline.Entry {
 	step := end.Action.Step
 	e := pipeline.Entry{Pipeline: step.Pipeline, Deployment: step.Deployment, Target: step.Target,

@@ -27,8 +27,8 @@ const (
 	sweepOften = 8 * 24 * time.Hour      // hours younger than that are swept again and again, since an upload may take long
 )
 
-// Uploads makes the keys of uploads, and deletes those that were never registered. Safe for concurrent
-// use. What it remembers only saves work: a process that starts sweeps old hours once more.
+// Uploads makes the keys of uploads, and deletes those that were never registered. Safe for concurrent use. Its
+// memory only saves work: a process that starts sweeps old hours once more.
 type Uploads struct {
 	journal *Journal
 	mu      sync.Mutex
@@ -92,7 +92,7 @@ func (u *Uploads) SweepUploads(ctx context.Context, stored store.Folders) error 
 	return errors.Join(faults...)
 }
 
-// isSwept reports whether this process has swept an old hour: what is left of it is in use.
+// isSwept reports whether this process has swept an old hour: the rest of it is in use.
 func (u *Uploads) isSwept(hour string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

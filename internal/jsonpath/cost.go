@@ -11,14 +11,13 @@ import (
 	"github.com/theory/jsonpath/spec"
 )
 
-// leaves has what is known of the expressions that the library keeps to itself, by the expression:
-// a comparison or function, or a query in a filter. It is complete once the text is parsed, and
-// only read afterwards.
+// leaves has the known state of the expressions that the library keeps to itself, by the expression: a comparison or
+// function, or a query in a filter. It is complete once the text is parsed, and only read afterwards.
 type leaves map[any]*leaf
 
 // leaf is the known cost of one expression.
 type leaf struct {
-	absolute bool                 // of a query: it begins at the root
+	absolute bool                 // whether a query begins at the root
 	selector *spec.FilterSelector // evaluates the comparison or function
 	fixed    float64              // cost whatever the node is, in nodes
 	compares bool                 // two sides, not the arguments of another function
@@ -28,12 +27,12 @@ type leaf struct {
 	roots   float64 // queries that begin at the root
 	repeats float64 // descendant segments and filters
 	commas  float64
-	pattern *pattern // of a function that matches a text; nil: of any other expression
+	pattern *pattern // pattern of a function that matches a text; nil: any other expression
 }
 
 // pattern is the regular expression of a function.
 type pattern struct {
-	size float64 // of the program that a literal compiles to; 0: the text comes from the document
+	size float64 // size of the program that a literal compiles to; 0: the text comes from the document
 }
 
 // singular is a query for one node.
@@ -81,7 +80,7 @@ func (l leaves) addFilter(or spec.LogicalOr) {
 const (
 	stepCost    = 1.0 / 16
 	compileCost = 200    // and one for each instruction
-	rangeCost   = 4      // of compiling one range of a class of characters; a class such as \p{L} has hundreds
+	rangeCost   = 4      // cost of compiling one range of a class of characters; a class such as \p{L} has hundreds
 	maxProgram  = 10_000 // instructions
 	maxForeign  = 256    // bytes of a regular expression that comes from the document: to parse one takes time, too
 )
@@ -115,8 +114,8 @@ func literalSize(quoted string) float64 {
 	return size
 }
 
-// programSize returns the number of instructions that a regular expression compiles to, at most a
-// few fewer or more; 1 for one that is not valid. compile is what compiling it costs, in nodes.
+// programSize returns the number of instructions that a regular expression compiles to, at most a few fewer or more;
+// 1 for one that is not valid. compile is the cost of compiling it, in nodes.
 func programSize(text string) (size, compile float64) {
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
@@ -167,8 +166,7 @@ func treeSize(tree *syntax.Regexp) float64 {
 	return size
 }
 
-// leafOf reads what an expression looks at from its text: the library shows neither operands nor
-// arguments.
+// leafOf reads the parts that an expression reads, from its text: the library shows neither operands nor arguments.
 func leafOf(text string) *leaf {
 	bare := texts.ReplaceAllLiteralString(text, `""`)
 	one := &leaf{fixed: 1, compares: comparing.MatchString(bare) && !calls.MatchString(bare), several: strings.ContainsAny(bare, "*?:") || strings.Contains(bare, "..") || lists.MatchString(bare)}
@@ -353,8 +351,8 @@ func measure(node any, limit float64) (size, levels float64) {
 	return size, levels + 1
 }
 
-// MatchCost returns what matching a text of a number of bytes costs, in nodes, and what compiling
-// the regular expression does. It returns an error for an expression that is too big.
+// MatchCost returns the cost, in nodes, of matching a text of a number of bytes, and of compiling the regular
+// expression. It returns an error for an expression that is too big.
 func MatchCost(bytes int, pattern string) (match, compile float64, err error) {
 	if len(pattern) > maxProgram {
 		return 0, 0, errTooMuchWork

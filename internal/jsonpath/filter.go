@@ -18,7 +18,7 @@ type Filter struct {
 
 // SyntaxError is a fault in the text of a filter.
 type SyntaxError struct {
-	Offset int // of the character at fault, from 0
+	Offset int // index of the character at fault, from 0
 	Text   string
 }
 

@@ -6,10 +6,9 @@
 // path and the document are. Documents are as encoding/json decodes them; numbers may be
 // json.Number.
 //
-// A Path selects nodes. A Filter is an expression alone, what RFC 9535 has in brackets behind ?,
-// and accepts a node or does not. Files of swoop have filters with &, |, =~ and in, which the
-// standard does not know: ParseFilter rewrites them. The library of JSONPath parses both; the nodes
-// are selected and counted here.
+// A Path selects nodes. A Filter is an expression alone, the text in brackets after ? in RFC 9535, and accepts a node
+// or does not. Files of swoop have filters with &, |, =~ and in, which the standard does not know: ParseFilter
+// rewrites them. The library of JSONPath parses both; the nodes are selected and counted here.
 package jsonpath
 
 import (
@@ -83,9 +82,8 @@ func (p *Path) Names() []any {
 	return names
 }
 
-// Select returns the nodes that the path selects, and takes those that it looks at from left. Where
-// more would have to be looked at, it returns an error and left is negative. What the path does not
-// look at costs nothing.
+// Select returns the nodes that the path selects, and takes those that it looks at from left. Where more would have
+// to be looked at, it returns an error and left is negative. Parts that the path does not read cost nothing.
 func (p *Path) Select(document any, left *float64) ([]any, error) {
 	e := evaluation{leaves: p.leaves, root: document, left: left}
 	nodes, err := e.query(p.query.Segments(), document)

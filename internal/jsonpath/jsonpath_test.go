@@ -164,7 +164,7 @@ func TestAPathCostsWhatItLooksAt(t *testing.T) {
 	}
 }
 
-// TestPathsSayWhatTheyAre: what decides the type of a parameter is the path alone.
+// TestPathsSayWhatTheyAre: the path alone decides the type of a parameter.
 func TestPathsSayWhatTheyAre(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -181,8 +181,8 @@ func TestPathsSayWhatTheyAre(t *testing.T) {
 	}
 }
 
-// TestAFilterCostsWhatItLooksAt: what a filter does not look at costs nothing, so a big document
-// can be asked about often.
+// TestAFilterCostsWhatItLooksAt: parts that a filter does not read cost nothing, so a big document can be asked about
+// often.
 func TestAFilterCostsWhatItLooksAt(t *testing.T) {
 	t.Parallel()
 	big := make([]any, 50_000)

@@ -70,7 +70,8 @@ func TestWeighCountsWhatIsWrittenSeveralTimes(t *testing.T) {
 	}
 }
 
-// TestABigDocumentIsMeasuredUpToTheLimit: what an expression would look at is not counted much further than to what is left.
+// TestABigDocumentIsMeasuredUpToTheLimit: what an expression would look at is not counted much further than to the
+// rest.
 func TestABigDocumentIsMeasuredUpToTheLimit(t *testing.T) {
 	t.Parallel()
 	wide := make([]any, 300_000)

@@ -21,10 +21,10 @@ const maxNested = 100
 type rewriter struct {
 	text      string
 	documents []string // the names that may follow $.
-	at        int      // of the next byte of text
+	at        int      // index of the next byte of text
 	nested    int
 	out       []byte
-	from      []int // for each byte of out, the byte of text that it was made of
+	from      []int // source of each byte of out, as an index of text
 }
 
 // rewrite returns the expression that follows ? in brackets.
@@ -94,13 +94,13 @@ func (r *rewriter) take(n int) {
 	}
 }
 
-// write appends what is made of a byte of the text.
+// write appends the result of a byte of the text.
 func (r *rewriter) write(made string, at int) {
 	r.out = append(r.out, made...)
 	r.from = append(r.from, slices.Repeat([]int{at}, len(made))...)
 }
 
-// insert writes before the byte of out at start, as a part of what that byte was made of.
+// insert writes before the byte of out at start, as a part of that byte's source.
 func (r *rewriter) insert(start int, made string) {
 	at := r.from[start]
 	r.out = slices.Insert(r.out, start, []byte(made)...)
@@ -164,8 +164,7 @@ func (r *rewriter) not() error {
 	return nil
 }
 
-// comparisons are the operators and their functions. An operator that begins like another one comes
-// first.
+// comparisons are the operators and their functions. An operator that begins like another comes first.
 var comparisons = []struct{ sign, function string }{
 	{"==", "eq"}, {"!=", "ne"}, {"<=", "le"}, {">=", "ge"}, {"=~", "matches"}, {"<", "lt"}, {">", "gt"},
 }
@@ -384,8 +383,7 @@ func (r *rewriter) selector() error {
 	return nil
 }
 
-// function reads one of the functions of the standard. What its arguments may be is checked by the
-// library.
+// function reads one of the functions of the standard. The library checks its arguments.
 func (r *rewriter) function(name string) error {
 	switch {
 	case !strings.HasPrefix(r.text[r.at+len(name):], "("):
@@ -444,7 +442,7 @@ func (r *rewriter) quoted() error {
 	r.write(string(sign), at)
 	for i := 0; i < len(inner); i++ {
 		next := byte(0)
-		if inner[i] == '\\' { // until leaves none at the end
+		if inner[i] == '\\' { // the function until leaves none at the end
 			next = inner[i+1]
 		}
 		switch {
@@ -464,8 +462,8 @@ func (r *rewriter) quoted() error {
 	return nil
 }
 
-// until passes a text between two equal signs, and returns what is between them. A backslash keeps
-// the next sign from ending it.
+// until passes a text between two equal signs, and returns the text between them. A backslash keeps the next sign
+// from ending it.
 func (r *rewriter) until(sign byte) (string, error) {
 	start := r.at + 1
 	for end := start; end < len(r.text); end++ {

@@ -30,7 +30,7 @@ func (a PodAddress) String() string {
 	return u.String()
 }
 
-// ParsePodAddress reads what String returns.
+// ParsePodAddress reads the result of String.
 func ParsePodAddress(text string) (PodAddress, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != PodScheme || !validName.MatchString(u.Host) || len(u.Path) < 2 {

@@ -74,7 +74,7 @@ func (d *Dialer) forward(ctx context.Context, pod string, port int) (net.Conn, e
 	return stream, nil
 }
 
-// openForward opens the streams of a port. The error stream says why the data stream ended.
+// openForward opens the streams of a port. The error stream reports why the data stream ended.
 func openForward(connection httpstream.Connection, port int) (net.Conn, error) {
 	headers := http.Header{}
 	headers.Set("port", strconv.Itoa(port))

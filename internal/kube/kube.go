@@ -13,14 +13,15 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Config says which cluster.
+// Config names a cluster.
 type Config struct {
 	Kubeconfig string // a file; "": the cluster that this process runs in
 	Context    string // in the file; "": its current one
 	Namespace  string // ""; the context's, else default
 
 	Hint string // what to do without a Kubeconfig outside of a cluster
-	// Search has an empty Kubeconfig mean what kubectl would use: the files of KUBECONFIG, else ~/.kube/config, else the cluster that this process runs in.
+	// Search has an empty Kubeconfig mean the same as for kubectl: the files of KUBECONFIG, else ~/.kube/config, else
+	// the cluster that this process runs in.
 	Search bool
 }
 
@@ -90,7 +91,7 @@ func restConfig(c Config) (config *rest.Config, namespace string, inside bool, e
 			return nil, "", false, fault.New(fault.Invalid, "no kubeconfig is named, and this process runs in no cluster: %w", err).
 				WithHint("%s", hint)
 		}
-		namespace, _, err := loader.Namespace() // of this process's service account
+		namespace, _, err := loader.Namespace() // namespace of this process's service account
 		return config, namespace, true, err
 	}
 	config, err = loader.ClientConfig()

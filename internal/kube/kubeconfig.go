@@ -11,8 +11,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/file"
 )
 
-// Excerpt returns a kubeconfig that has one context of a file alone, as its current one, and in it what the file names in further files;
-// server is the address of the API server. context "" is the file's current one. A file that is not there or wrong is fault.Invalid.
+// Excerpt returns a kubeconfig that has one context of a file alone, as its current one, and in it the content of
+// further files that the file names; server is the address of the API server. context "" is the file's current one. A
+// file that is not there or wrong is fault.Invalid.
 func Excerpt(file, context string) (text []byte, server string, err error) {
 	c, err := clientcmd.LoadFromFile(file)
 	if err != nil {
@@ -33,7 +34,7 @@ func Excerpt(file, context string) (text []byte, server string, err error) {
 	return text, server, nil
 }
 
-// flatten leaves the current context alone, with what is in further files.
+// flatten leaves the current context alone, with the content of further files.
 func flatten(c *api.Config) error {
 	if err := api.MinifyConfig(c); err != nil {
 		return err

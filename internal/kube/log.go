@@ -15,7 +15,7 @@ import (
 // ErrLogForbidden means that the account may not read the logs of pods.
 var ErrLogForbidden = errors.New("this account may not read the logs of pods")
 
-// Log opens what a container of a pod has printed so far; with follow, until the container ends. The caller closes it.
+// Log opens the output of a container of a pod so far; with follow, until the container ends. The caller closes it.
 func (c *Cluster) Log(ctx context.Context, pod, container string, follow bool) (io.ReadCloser, error) {
 	return c.log(ctx, pod, url.Values{"container": {container}, "follow": {strconv.FormatBool(follow)}})
 }

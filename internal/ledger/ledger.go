@@ -62,16 +62,16 @@ func New(driver Driver, o Options) *Ledger {
 	return l
 }
 
-// NewWaiter returns the same log with a waiter of its own: Wait returns for what was committed since its last Wait. Loops
-// that wait for the same topic have one each.
+// NewWaiter returns the same log with a waiter of its own: Wait returns for commits since its last Wait. Loops that
+// wait for the same topic have one each.
 func (l *Ledger) NewWaiter() *Ledger {
 	view := *l
 	view.Waiter = l.DB.Signals().Waiter()
 	return &view
 }
 
-// ForReaders returns the log for people and programs that ask, with a waiter of its own. Whatever they ask, and however many
-// do, delays no turn and no heartbeat.
+// ForReaders returns the log for requests of people and programs, with a waiter of its own. Whatever these read, and
+// however many there are, delays no turn and no heartbeat.
 func (l *Ledger) ForReaders() *Ledger {
 	view := *l.NewWaiter()
 	view.DB = l.DB.For(store.ForReaders)
@@ -96,13 +96,13 @@ func (l *Ledger) ID(ctx context.Context) (action.ID, error) { return store.ID(ct
 // Outdated returns a channel that is closed once a newer Waybill has migrated the database; see store.Signals.
 func (l *Ledger) Outdated() <-chan struct{} { return l.DB.Signals().Outdated() }
 
-// Retain deletes what is too old to be needed: actions, idempotency keys, and uploads that were never registered. See
-// queue.Queue.Retain and journal.Uploads.SweepUploads.
+// Retain deletes rows that are too old to be needed: actions, idempotency keys, and uploads that were never
+// registered. See queue.Queue.Retain and journal.Uploads.SweepUploads.
 func (l *Ledger) Retain(ctx context.Context, retention time.Duration, stored store.Folders) error {
 	return errors.Join(l.Queue.Retain(ctx, retention, stored), l.SweepUploads(ctx, stored))
 }
 
-// Close waits for what is under way and ends every connection. Nothing committed is lost.
+// Close waits for work in progress and ends every connection. Nothing committed is lost.
 func (l *Ledger) Close() error {
 	l.Queue.Close()
 	return l.DB.Close()

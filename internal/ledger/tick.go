@@ -20,8 +20,8 @@ func (l *Ledger) Tick(ctx context.Context, schedule string, at time.Time, a acti
 	return made[0], nil
 }
 
-// LastTick returns the newest action of a schedule whose ticks make such actions, and what that means to the next tick; no
-// id: there is none.
+// LastTick returns the newest action of a schedule whose ticks make such actions, and its meaning for the next tick;
+// no id: there is none.
 func (l *Ledger) LastTick(ctx context.Context, a action.Action) (queue.ActionState, cron.Past, error) {
 	some, err := l.Actions(ctx, queue.ActionQuery{Kind: a.Kind, Name: a.Name, CreatedBy: a.CreatedBy, Limit: 1})
 	if err != nil || len(some) == 0 {

@@ -2,10 +2,8 @@
 // into a drain, and runs several roles until the first role ends. Only
 // package cli uses it.
 //
-// Drain is not stop. The first signal ends the roles' contexts: they take on
-// nothing new and finish or hand back what they have. The second ends the
-// process at once, which is safe because everything that counts is in
-// the log.
+// Drain is not stop. The first signal ends the roles' contexts: they take on nothing new and finish or hand back
+// their claims. The second ends the process at once, which is safe because everything that counts is in the log.
 package lifecycle
 
 import (
@@ -23,22 +21,20 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// ErrTerminated is in the cause of a context that SIGTERM has ended: a supervisor stops the
-// process, which does not affect what serves until then.
+// ErrTerminated is in the cause of a context that SIGTERM has ended: a supervisor stops the process, which does not
+// affect the present service.
 var ErrTerminated = errors.New("terminated by SIGTERM")
 
-// ErrUnread is in the cause of a context that UntilUnread has ended because nothing reads what this
-// process prints.
+// ErrUnread is in the cause of a context that UntilUnread has ended because nothing reads the output of this process.
 var ErrUnread = errors.New("nothing reads the output any more")
 
 // repeated is the time for which further SIGTERMs count as the first one: timeout(1) and others send it to a process
 // and to its group, so that it arrives twice.
 const repeated = time.Second
 
-// Signals returns a context that ends at the first SIGINT or SIGTERM, with a
-// fault.Interrupted cause, which is ErrTerminated too after SIGTERM; the second
-// one exits the process with status 130.
-// stop ends the watching, and so restores what signals do by default.
+// Signals returns a context that ends at the first SIGINT or SIGTERM, with a fault.Interrupted cause, which is
+// ErrTerminated too after SIGTERM; the second one exits the process with status 130. stop ends the watching, and so
+// restores the default of signals.
 func Signals(ctx context.Context) (signaled context.Context, stop func()) {
 	return signals(ctx, func(status int) {
 		fmt.Fprintln(os.Stderr, "waybill: a second signal ended this process at once: the steps of a build are killed, and actions of a log are taken over by the next start, or another process")
@@ -80,17 +76,17 @@ func signals(ctx context.Context, exit func(status int)) (context.Context, func(
 	})
 }
 
-// Hangups delivers SIGHUP, by which a supervisor asks for the configuration to be read again.
-// Signals that come before the last was received count as one. stop ends this, and so restores what
-// the signal does by default: it ends the process.
+// Hangups delivers SIGHUP, by which a supervisor requests the configuration to be read again. Signals that come
+// before the last was received count as one. stop ends this, and so restores the default of the signal: it ends the
+// process.
 func Hangups() (asked <-chan os.Signal, stop func()) {
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGHUP)
 	return caught, func() { signal.Stop(caught) }
 }
 
-// UntilUnread returns a context that ends, as after UntilHangup, also when what this process prints is not read any more, as behind
-// head(1), which else would end the process at once. stop ends the watching.
+// UntilUnread returns a context that ends, as after UntilHangup, also when the output of this process is not read any
+// more, as behind head(1), which else would end the process at once. stop ends the watching.
 func UntilUnread(ctx context.Context) (watched context.Context, stop func()) {
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGPIPE)

@@ -28,12 +28,12 @@ type HomeLock struct {
 	at   os.FileInfo // the lock file when it was taken
 }
 
-// Held says that another process has the home.
+// Held reports that another process has the home.
 type Held struct {
 	Home  string    `json:"-"`
 	PID   int       `json:"pid"`            // 0: unknown
 	Since time.Time `json:"since"`          // zero: unknown
-	Kept  bool      `json:"kept,omitempty"` // Keep runs there, so the time of the lock file says when
+	Kept  bool      `json:"kept,omitempty"` // Keep runs there, so the time of the lock file shows when
 	Heard time.Time `json:"-"`              // time of its last sign of life; zero: unknown, as with an earlier version
 }
 
@@ -175,7 +175,7 @@ func sign(path string, kept bool) error {
 // mostHolder is the bound of that text, in bytes.
 const mostHolder = 4 << 10
 
-// holder reads which process has the lock. What cannot be read stays unknown.
+// holder reads which process has the lock. A fact that cannot be read stays unknown.
 func holder(home, path string) *Held {
 	held := &Held{Home: home}
 	text, err := file.Read(path, mostHolder)

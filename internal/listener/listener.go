@@ -24,7 +24,7 @@ var ErrSlow = errors.New("requests took too long to end")
 // refusedTimeout bounds the wait for the rest of a body that is not read.
 const refusedTimeout = 2 * time.Second
 
-// Config configures Serve. Every field must be set, unless its comment says otherwise.
+// Config configures Serve. Every field must be set, unless its comment makes it optional.
 type Config struct {
 	Name    string // for errors, such as "the worker API"
 	Handler http.Handler

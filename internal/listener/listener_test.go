@@ -49,7 +49,7 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// run serves on a listener, and returns what ends that and the error of Serve.
+// run serves on a listener, and returns a function that ends it and the error of Serve.
 func run(ctx context.Context, l net.Listener, c listener.Config) (end context.CancelCauseFunc, served <-chan error) {
 	ctx, end = context.WithCancelCause(ctx)
 	ended := make(chan error, 1)
@@ -73,7 +73,7 @@ func TestRequestsInFlightEnd(t *testing.T) {
 		l, entered, ending := bubbletest.Listen(), make(chan struct{}), false
 		c := config(func(w http.ResponseWriter, r *http.Request) {
 			entered <- struct{}{}
-			<-time.After(4 * time.Second) // of the bubble
+			<-time.After(4 * time.Second) // four seconds of the bubble
 			if r.Context().Err() != nil {
 				t.Error("the context of the request has ended")
 			}
@@ -143,12 +143,12 @@ func TestStreamsEndAtOnceWithTheirContexts(t *testing.T) {
 	})
 }
 
-// TestWorkThatIsDone ends a server by Done: what ends its context cuts requests, before and after that.
+// TestWorkThatIsDone ends a server by Done: the end of its context cuts requests, before and after that.
 func TestWorkThatIsDone(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		takes           time.Duration // by the request
-		canceled        time.Duration // when the context ends; 0: never
+		canceled        time.Duration // time of the context's end; 0: never
 		done            bool
 		want            error
 		after           time.Duration
@@ -295,7 +295,7 @@ func TestSlowHTTP2(t *testing.T) {
 	}
 }
 
-// records collects what is logged.
+// records collects log records.
 type records struct {
 	sync.Mutex
 	bytes.Buffer

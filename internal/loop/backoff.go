@@ -1,4 +1,5 @@
-// Package loop holds what loops that run for months share: the delay after a failure, jitter, wake-ups, and shards of work.
+// Package loop holds the common parts of loops that run for months: the delay after a failure, jitter, wake-ups, and
+// shards of work.
 package loop
 
 import (

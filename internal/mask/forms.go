@@ -13,11 +13,10 @@ import (
 	"unicode/utf8"
 )
 
-// Shortest is the length in bytes below which a secret is not looked for: it would occur
-// everywhere.
+// Shortest is the length in bytes below which a secret is not searched for: it would occur everywhere.
 const Shortest = 4
 
-// shortestLine is the length in bytes below which a single line of a secret is not looked for.
+// shortestLine is the length in bytes below which a single line of a secret is not searched for.
 const shortestLine = 8
 
 // Lines returns the lines of a secret that has several: a program may print a single line, with
@@ -34,15 +33,15 @@ func Lines(secret string) (found []string) {
 	return found
 }
 
-// Forms returns what common encodings make of a text: those of URLs, HTML, XML, UTF-16, JSON, JavaScript, shells
-// and Go, hexadecimal digits, and base64 at each alignment. Quotes at both ends are left out, since
-// more may be written between them.
+// Forms returns the forms of a text in common encodings: those of URLs, HTML, XML, UTF-16, JSON, JavaScript, shells
+// and Go, hexadecimal digits, and base64 at each alignment. Quotes at both ends are left out, since more may be
+// written between them.
 func Forms(text string) []string {
 	forms := append(codedForms(text),
 		template.HTMLEscapeString(text), template.JSEscapeString(text),
 		inner(strconv.Quote(text)), inner(strconv.QuoteToASCII(text)),
-		strings.ReplaceAll(text, "'", `'\''`), backslashed(text), // of shells
-		strings.ReplaceAll(text, "/", `\/`), // of JSON in some languages
+		strings.ReplaceAll(text, "'", `'\''`), backslashed(text), // forms in shells
+		strings.ReplaceAll(text, "/", `\/`), // form in JSON of some languages
 		fmt.Sprintf("% x", text), fmt.Sprintf("% X", text), fmt.Sprintf("%# x", text), fmt.Sprintf("%# X", text),
 	)
 	for _, kept := range urlKeeps {
@@ -100,7 +99,8 @@ var entities = [][]string{
 	{`"`, "&quot;", "'", "&#39;", "`", "&#x60;", "=", "&#x3D;", "/", "&#x2F;"},
 }
 
-// xmlForms returns what programs make of a text in HTML and XML: of quotes, and of what is not ASCII, each in its own way.
+// xmlForms returns what programs make of a text in HTML and XML: of quotes, and of characters beyond ASCII, each in
+// its own way.
 func xmlForms(text string) (forms []string) {
 	for _, further := range entities {
 		form := strings.NewReplacer(append([]string{"&", "&amp;", "<", "&lt;", ">", "&gt;"}, further...)...).Replace(text)
@@ -109,7 +109,7 @@ func xmlForms(text string) (forms []string) {
 	return slices.Compact(slices.Sorted(slices.Values(forms)))
 }
 
-// asciiOf returns a text with references for what is not ASCII.
+// asciiOf returns a text with references for characters beyond ASCII.
 func asciiOf(text, reference string) string {
 	var ascii strings.Builder
 	for _, r := range text {

@@ -19,8 +19,9 @@ var classes = func() (of [256]uint8) {
 	return of
 }()
 
-// escape follows what is hidden in a text: control characters but tabs and line ends, sequences (ECMA-48), and the characters that turn the
-// direction of text. It is where the text is; the zero value is in none. What it hides is what build.Printable removes.
+// escape follows what is hidden in a text: control characters but tabs and line ends, sequences (ECMA-48), and the
+// characters that turn the direction of text. It is where the text is; the zero value is in none. It hides the same
+// as build.Printable removes.
 type escape uint8
 
 const (
@@ -91,7 +92,7 @@ func (e *escape) sequence(b byte) bool {
 			return true
 		}
 	}
-	switch b { // of a string
+	switch b { // escapes of a string
 	case 0x07:
 		*e = shown
 	case 0x1b, '\n':
@@ -152,7 +153,7 @@ func (e escape) follow(b byte) (next escape, hidden bool) {
 	return shown, b >= 0xa6 && b <= 0xa9 // afterE281
 }
 
-// visible returns a text without what is hidden in it.
+// visible returns a text without hidden characters.
 func visible(secret string) string {
 	var out []byte
 	var at escape

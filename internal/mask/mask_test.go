@@ -228,7 +228,7 @@ func TestAStreamGivesOutWhatIsDecided(t *testing.T) {
 	}
 }
 
-// TestLargeSecretsMakeSmallSets: of a large secret the encodings are not looked for.
+// TestLargeSecretsMakeSmallSets: of a large secret the encodings are not searched for.
 func TestLargeSecretsMakeSmallSets(t *testing.T) {
 	t.Parallel()
 	secret := strings.Repeat("0123456789abcdef", 4<<10)

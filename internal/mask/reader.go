@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// Reader returns a reader of what in yields, without secrets.
+// Reader returns a reader of in, without secrets.
 func (s *Set) Reader(in io.Reader) io.Reader {
 	if s == nil {
 		return in
@@ -16,7 +16,7 @@ func (s *Set) Reader(in io.Reader) io.Reader {
 type reader struct {
 	in     io.Reader
 	stream Stream
-	buffer []byte // of one read
+	buffer []byte // buffer of one read
 	out    []byte // decided, and not yet read
 	err    error  // after out
 }

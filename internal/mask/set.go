@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// mostEncoded is the size in bytes of the secrets, the shortest first, that are looked for in their
-// encodings. Longer ones are looked for as they are and by their lines, since a Set needs about 1 KiB
-// for each byte with its encodings.
+// mostEncoded is the size in bytes of the secrets, the shortest first, that are searched for in their encodings.
+// Longer ones are searched for as they are and by their lines, since a Set needs about 1 KiB for each byte with its
+// encodings.
 const mostEncoded = 32 << 10
 
 // mostForms is the size in bytes of these encodings. Characters that each encoding makes long reach it first.
@@ -18,8 +18,8 @@ const mostForms = 2 << 20
 // mark replaces a secret.
 const mark = "***"
 
-// Set is the search machine of a Stream: an Aho-Corasick automaton over the bytes of secrets in all their forms. What
-// it looks for never changes, and several streams may use one. A nil Set has no secrets.
+// Set is the search machine of a Stream: an Aho-Corasick automaton over the bytes of secrets in all their forms. Its
+// needles never change, and several streams may use one. A nil Set has no secrets.
 type Set struct {
 	mark   string       // in the place of a secret
 	marks  atomic.Int64 // written so far
@@ -49,10 +49,10 @@ type needle struct {
 	coded bool // line ends and spaces may be in it: see codedForms
 }
 
-// NewSet returns a set of these secrets, or nil when none is long enough to be looked for.
+// NewSet returns a set of these secrets, or nil when none is long enough to be searched for.
 func NewSet(secrets ...string) *Set { return NewNamedSet(mark, secrets...) }
 
-// NewNamedSet returns a set of these secrets with what is written in their place, or nil as NewSet does.
+// NewNamedSet returns a set of these secrets with their replacements, or nil as NewSet does.
 func NewNamedSet(mark string, secrets ...string) *Set {
 	needles := needlesOf(secrets)
 	if len(needles) == 0 {
@@ -71,7 +71,7 @@ func (s *Set) Marks() int64 {
 	return s.marks.Load()
 }
 
-// needlesOf returns the texts to look for: each secret, its lines and its encodings.
+// needlesOf returns the texts to search for: each secret, its lines and its encodings.
 func needlesOf(secrets []string) []needle {
 	found := map[string]bool{} // coded, by text
 	add := func(coded bool, texts ...string) {
@@ -170,7 +170,7 @@ func (s *Set) link() {
 	}
 }
 
-// inherit completes what a state says of the ends of its text by what its fail state says.
+// inherit completes a state's ends of its text by those of its fail state.
 func (s *Set) inherit(at int32) {
 	n, shorter := &s.states[at], &s.states[s.states[at].fail]
 	n.match = max(n.match, shorter.match)

@@ -48,8 +48,8 @@ func (s *starts) add(begin string, bit uint32) {
 	}
 }
 
-// none returns how many bytes at the front of data begin no needle. At the last two bytes, what follows is not known; there none stops at
-// any beginning.
+// none returns how many bytes at the front of data begin no needle. At the last two bytes, the next bytes are not
+// known; there none stops at any beginning.
 func (s *starts) none(data []byte) int {
 	var one, two uint32 // needles that may have begun one and two bytes before
 	for i, b := range data {

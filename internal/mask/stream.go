@@ -160,7 +160,7 @@ func (s *Stream) release(n int, emit func([]byte)) {
 	s.broken.shift(n)
 }
 
-// Close gives out what is left when the stream has ended. A long beginning of a secret is masked.
+// Close gives out the rest when the stream has ended. A long beginning of a secret is masked.
 func (s *Stream) Close(emit func([]byte)) { s.end(true, emit) }
 
 func (s *Stream) end(masked bool, emit func([]byte)) {

@@ -9,11 +9,11 @@ const mostHidden = 64 << 10
 // some secret.
 const leastBroken = 2
 
-// trail looks for secrets in the bytes of a stream that are left when others are passed over: what no viewer shows, and of encoded
-// text the gaps. It begins where the first such byte follows the beginning of a secret, and ends when it knows no more than the
-// stream's own automaton.
+// trail searches for secrets in the bytes of a stream that are left when others are passed over: what no viewer
+// shows, and of encoded text the gaps. It begins where the first such byte follows the beginning of a secret, and
+// ends when it knows no more than the stream's own automaton.
 type trail struct {
-	coded bool // looks for encoded text; else for all needles
+	coded bool // searches for encoded text; else for all needles
 
 	at     int32 // state; 0: not in use
 	next   int   // first byte in held that was neither taken nor passed over
@@ -130,7 +130,7 @@ func (t *trail) forget(start int) {
 	t.gaps = append(t.gaps[:0], t.gaps[done:]...)
 }
 
-// shift says that the first n held bytes have been given out.
+// shift reports that the first n held bytes have been given out.
 func (t *trail) shift(n int) {
 	t.next -= n
 	for i := range t.gaps {
@@ -142,10 +142,10 @@ func (t *trail) shift(n int) {
 // digits and the text after them.
 type layout struct {
 	part    part
-	spaces  int  // of the present gap
+	spaces  int  // spaces in the present gap
 	line    bool // the present gap has the end of a line
 	begins  bool // the last byte was the end of a line
-	digits  int  // of the present group
+	digits  int  // digits in the present group
 	columns int  // bytes of the offset or of the text column
 	dump    bool // a text column has been passed over
 }
@@ -173,7 +173,8 @@ const (
 // mostColumn bounds the text column and the offset of a dump's line.
 const mostColumn = 80
 
-// take takes the next byte. last is the byte of the needle before it, and goesOn says that a needle continues with b.
+// take takes the next byte. last is the byte of the needle before it, and goesOn reports that a needle continues with
+// b.
 func (l *layout) take(b, last byte, goesOn bool) fate {
 	begins := l.begins
 	l.begins = b == '\n'

@@ -122,7 +122,7 @@ func TestDumpsWithoutTheirTextAreFound(t *testing.T) {
 	}
 }
 
-// TestWhatViewersRemoveHidesNothing: what they show is compared, and the bytes as they are too.
+// TestWhatViewersRemoveHidesNothing: the visible text is compared, and the bytes as they are too.
 func TestWhatViewersRemoveHidesNothing(t *testing.T) {
 	t.Parallel()
 	set := NewSet("hunter22 of\nus")
@@ -184,7 +184,7 @@ func TestQuotesOfHTMLAreMasked(t *testing.T) {
 	}
 }
 
-// TestALineIsHeldBackOnlyForAWhile if it ends with what begins encoded text.
+// TestALineIsHeldBackOnlyForAWhile if it ends with a beginning of encoded text.
 func TestALineIsHeldBackOnlyForAWhile(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

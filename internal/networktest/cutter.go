@@ -15,8 +15,8 @@ type Cutter struct {
 	listener net.Listener
 	target   string
 	mu       sync.Mutex
-	cuts     []int // of the next connections; then none is cut
-	stalled  int   // of the next connections, those that bring nothing
+	cuts     []int // cuts of the next connections; then none is cut
+	stalled  int   // number of the next connections that bring nothing
 	open     map[net.Conn]bool
 	made     int // connections
 	running  sync.WaitGroup
@@ -63,7 +63,7 @@ func (c *Cutter) pass(ctx context.Context, client net.Conn) {
 	limit := c.begin(client)
 	defer c.end(client)
 	if limit == 0 {
-		_, _ = io.Copy(io.Discard, client) // until the client gives up
+		_, _ = io.Copy(io.Discard, client) // it ends when the client gives up
 		return
 	}
 	c.running.Go(func() {

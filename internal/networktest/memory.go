@@ -37,7 +37,7 @@ func (m *Memory) Close() error {
 	return nil
 }
 
-// Addr returns an address that says nothing.
+// Addr returns an address without a meaning.
 func (m *Memory) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
 
 // Dial returns the client's end of a connection.

@@ -35,17 +35,17 @@ func (a *Aggregator) Behind(bytes int64) { a.lagBytes.Add(float64(bytes)) }
 // Stored counts a transaction whose newest entry is so old. The worker's clock may be ahead.
 func (a *Aggregator) Stored(age time.Duration) { a.lagSeconds.Observe(max(0, age.Seconds())) }
 
-// Ingested counts what a transaction stored.
+// Ingested counts the rows that a transaction stored.
 func (a *Aggregator) Ingested(entries, bytes int64, refused int) {
 	a.entries.Add(float64(entries))
 	a.bytes.Add(float64(bytes))
 	a.refused.Add(float64(refused))
 }
 
-// Gap counts a batch that did not continue what is stored.
+// Gap counts a batch that did not continue the stored log.
 func (a *Aggregator) Gap() { a.gaps.Inc() }
 
-// Conflict counts a worker that contradicted what is stored.
+// Conflict counts a worker that contradicted the stored data.
 func (a *Aggregator) Conflict() { a.conflicts.Inc() }
 
 // Unacknowledged sets how many workers have results that are not stored.

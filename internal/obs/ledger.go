@@ -10,7 +10,7 @@ import (
 
 // Ledger is the metrics of the log.
 type Ledger struct {
-	NotifyLag  prometheus.Histogram // from a notification's sending to its arrival, of this process's own
+	NotifyLag  prometheus.Histogram // time from a notification's sending to its arrival, of this process's own
 	ListenerUp prometheus.Gauge     // 1: notifications arrive
 	Sampled    *Sampled             // what one of those that share the log measures
 }
@@ -36,7 +36,7 @@ func (l *Ledger) Register(to prometheus.Registerer) {
 type Sample struct {
 	Threads    map[[2]string]int        // live actions, by handler and status
 	Oldest     map[string]time.Duration // how long the action that waits longest is ready, by handler; 0: none is
-	DeadTuples int64                    // of the live rows' table
+	DeadTuples int64                    // dead rows in the live rows' table
 	Partitions *Partitions              // nil: the log has none
 }
 

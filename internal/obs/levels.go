@@ -13,7 +13,7 @@ type Level struct {
 	N        int
 }
 
-// Levels is a gauge of what the pipelines have together, or what each has. It is not safe for concurrent use.
+// Levels is a gauge of all pipelines together, or of each. It is not safe for concurrent use.
 type Levels struct {
 	vec         *prometheus.GaugeVec
 	perPipeline bool
@@ -30,8 +30,8 @@ func newLevels(perPipeline bool, make func(labels []string) *prometheus.GaugeVec
 	return &Levels{vec: make(append(labels, own...)), perPipeline: perPipeline, labelled: len(own) > 0, shown: map[string][]string{}}
 }
 
-// Show sets all series, each to the sum of its levels. Series without a level end. A reader meanwhile sees old or new values of
-// a series, never a part of a sum.
+// Show sets all series, each to the sum of its levels. Series without a level end. A reader in the meantime sees old
+// or new values of a series, never a part of a sum.
 func (l *Levels) Show(levels []Level) {
 	series, sums := map[string][]string{}, map[string]int{}
 	for _, level := range levels {

@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Format says how log lines look.
+// Format is the form of log lines.
 type Format string
 
 // The formats. The empty one chooses: text on a terminal, else JSON.

@@ -19,7 +19,7 @@ func NewRegistry() *prometheus.Registry {
 	return registry
 }
 
-// short returns buckets in seconds for what should take milliseconds: 0.5 ms to 16 s.
+// short returns buckets in seconds for work that should take milliseconds: 0.5 ms to 16 s.
 func short() []float64 { return prometheus.ExponentialBuckets(0.0005, 2, 16) }
 
 // long returns buckets in seconds for work: 1 ms to about 4.6 h.
@@ -97,7 +97,7 @@ type Deployer struct {
 	Passes      *prometheus.CounterVec   // end: ok, stale, error, violation
 	PassSeconds prometheus.Histogram     //
 	Rows        *prometheus.CounterVec   // class: fact, note, change
-	LagRows     *Levels                  // of the pipelines held: rows that are not folded yet
+	LagRows     *Levels                  // rows of the held pipelines that are not folded yet
 	Blocked     *Levels                  // reason; steps whose turn it is and that wait, of the pipelines held
 	StepSeconds *prometheus.HistogramVec // event; from an action's creation to the fact
 	Superseded  prometheus.Counter
@@ -136,7 +136,7 @@ func NewDeployer(to prometheus.Registerer, perPipeline bool) *Deployer {
 	}
 }
 
-// Observer is the metrics of what was observed on hosts after their deployments.
+// Observer is the metrics of observations on hosts after their deployments.
 type Observer struct {
 	drifted  prometheus.Gauge     // hosts
 	services *prometheus.GaugeVec // state
@@ -166,7 +166,7 @@ func (o *Observer) Set(drifted int, services map[string]int) {
 
 // Reload is the metrics of the configuration in force.
 type Reload struct {
-	OK        prometheus.Gauge // 1: what the file says is in force; 0: it has faults
+	OK        prometheus.Gauge // 1: the file's content is in force; 0: it has faults
 	Timestamp prometheus.Gauge // seconds since 1970, of the reload that put it in force
 }
 

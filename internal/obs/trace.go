@@ -25,7 +25,7 @@ const (
 	SpanBuildID   = attribute.Key("waybill.build_id")
 	SpanStepID    = attribute.Key("waybill.step_id")
 	SpanStep      = attribute.Key("waybill.step")   // stage/step
-	SpanStatus    = attribute.Key("waybill.status") // of a build, a step, or an attempt at one
+	SpanStatus    = attribute.Key("waybill.status") // status of a build, a step, or an attempt at one
 	SpanExitCode  = attribute.Key("waybill.exit_code")
 )
 

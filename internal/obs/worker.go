@@ -39,7 +39,7 @@ func (w *Worker) StepEnded(kind, status string, took time.Duration) {
 	}
 }
 
-// Printed counts what a step printed.
+// Printed counts the output of a step.
 func (w *Worker) Printed(bytes int) {
 	if w != nil {
 		w.outputBytes.Add(float64(bytes))

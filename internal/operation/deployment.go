@@ -31,7 +31,7 @@ type WhyInput struct {
 	Target string `query:"target" doc:"only this target and those below it"`
 }
 
-// DryRunQuery is the part of a query that asks what a command would do.
+// DryRunQuery is the part of a query that asks the effect of a command.
 type DryRunQuery struct {
 	DryRun bool `query:"dry-run" doc:"change nothing; the answer's preview says what would be done"`
 }

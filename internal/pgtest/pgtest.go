@@ -89,7 +89,7 @@ func owned(t testing.TB, server *Server, err error) *Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = server.Kill() // an error says that it has ended already
+		_ = server.Kill() // an error reports that it has ended already
 		if err := server.Remove(); err != nil {
 			t.Error(err)
 		}

@@ -30,7 +30,7 @@ type Server struct {
 	settings []string // NAME=VALUE
 	process  *os.Process
 	ended    chan error
-	extra    []string // of the server's environment
+	extra    []string // additions to the server's environment
 }
 
 // Start makes a database cluster in a temporary folder and starts a server on
@@ -146,7 +146,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.output, s.ended = new(bytes.Buffer), make(chan error, 1)
 	command := s.command(context.WithoutCancel(ctx), "postgres", "-D", s.data(), "-k", s.folder, "-h", "127.0.0.1", "-p", strconv.Itoa(s.port),
 		"-c", "max_connections=300", "-c", "shared_buffers=256MB", "-c", "log_min_messages=fatal",
-		"-c", "shared_preload_libraries=pg_stat_statements") // for tests that count statements
+		"-c", "shared_preload_libraries=pg_stat_statements") // tests count statements
 	for _, setting := range s.settings {
 		command.Args = append(command.Args, "-c", setting)
 	}

@@ -1,15 +1,15 @@
 package pipeline
 
-// adjacency is G as numbers; the root is 0, and Graph says how the other steps are numbered. It
-// knows nothing of definitions, and nothing of what is complete: what comes after a step must not
-// change while a deployment proceeds (R5).
+// adjacency is G as numbers; the root is 0, and Graph says how the other steps are numbered. It knows nothing of
+// definitions, and nothing of completed steps: what comes after a step must not change while a deployment proceeds
+// (R5).
 //
 // Definitions with a cycle are refused, but a graph with one is walked all the same (R7). "Strictly
 // after" is a relation of its strongly connected components, which form an acyclic graph. Without a
 // cycle every step is a component of its own.
 type adjacency struct {
 	next, prev edges
-	component  []int32 // of each step
+	component  []int32 // component of each step
 	members    edges   // the steps of each component, ascending
 	isAcyclic  bool    // each component is one step and has its number
 	// join has a number for each component with several edges into it, and -1 for each other one. A

@@ -10,20 +10,19 @@ import (
 	"time"
 )
 
-// Deployments that ended long ago are archived: their rows leave the log, and engines forget them. The
-// row deployments-archived says which, and everything that would be lost with them, so that an engine
-// that has folded the whole log and one that folds what is left of it are in the same state behind
-// that row (I8).
+// Deployments that ended long ago are archived: their rows leave the log, and engines forget them. The row
+// deployments-archived says which, and everything that would be lost with them, so that an engine that has folded the
+// whole log and one that folds the rest of it are in the same state behind that row (I8).
 //
-// A deployment stays while something may ask for it:
+// A deployment stays while something may request it:
 //
 //   - it is active, or failed and may be retried, or one that is was created before it ended: the two may
 //     have met in a batch, at an edit, or on a host;
 //   - it is what a target of the definition in force has now, or what a host was started with last;
 //   - it finished a stage with one of the newest revisions there, or before the one that a host has, which a rollback
 //     may bring back;
-//   - it is a rollback that holds another one that stays, or an edit left hosts in their waves for it;
-//   - it undoes, completes or has overtaken another one that stays, or has the same revision: which architectures
+//   - it is a rollback that holds another that stays, or an edit left hosts in their waves for it;
+//   - it undoes, completes or has overtaken another that stays, or has the same revision: which architectures
 //     a revision is without depends on its first deployment;
 //   - it is the newest, whose number the next one counts from, or too large for one transaction.
 
@@ -63,14 +62,13 @@ type ArchivedFence struct {
 	Starter int64  `json:"starter,omitempty"` // the deployment that started it last; 0: an archived one
 }
 
-// AllowGaps says that rows up to a position may be missing, since their deployments were archived. It
-// is for an engine that has folded nothing; the position is that of the last row deployments-archived.
+// AllowGaps reports that rows up to a position may be missing, since their deployments were archived. It is for an
+// engine that has folded nothing; the position is that of the last row deployments-archived.
 func (e *Engine) AllowGaps(upTo int64) { e.archived = upTo }
 
-// Archive returns the change that archives deployments that ended before a time and that nothing asks
-// for any more, and their numbers, oldest first: about limit, since deployments that belong together
-// go together. Those with more than maxFacts facts stay. Without any it returns no row. It changes
-// nothing; the caller appends the row.
+// Archive returns the change that archives deployments that ended before a time and that nothing requests any more,
+// and their numbers, oldest first: about limit, since deployments that belong together go together. Those with more
+// than maxFacts facts stay. Without any it returns no row. It changes nothing; the caller appends the row.
 func (e *Engine) Archive(before time.Time, limit, maxFacts int) (row Entry, numbers []int64, err error) {
 	chosen := map[*deployment]bool{}
 	for _, together := range e.archivable(before, maxFacts) {
@@ -89,7 +87,7 @@ func (e *Engine) Archive(before time.Time, limit, maxFacts int) (row Entry, numb
 	return row, about.Deployments, err
 }
 
-// archivedDetail returns what the row says that archives deployments.
+// archivedDetail returns what the row reports that archives deployments.
 func (e *Engine) archivedDetail(gone map[*deployment]bool) ArchivedDetail {
 	d := ArchivedDetail{Newest: e.newest}
 	left := map[int64]bool{} // revisions
@@ -148,7 +146,7 @@ func (e *Engine) archivable(before time.Time, maxFacts int) [][]*deployment {
 	return list
 }
 
-// ties says which deployments ask for which.
+// ties says which deployments request which.
 type ties struct {
 	mates map[*deployment][]*deployment // stay and go together
 	needs map[*deployment][]*deployment // stay while it stays
@@ -172,7 +170,7 @@ func (e *Engine) tie() ties {
 	for _, t := range e.rollbacks {
 		rollbacks[e.label(t)] = t
 	}
-	first := map[int64]*deployment{} // of each revision
+	first := map[int64]*deployment{} // first deployment of each revision
 	for _, t := range e.order {
 		if first[t.revision] == nil {
 			first[t.revision] = t

@@ -8,8 +8,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// TestWhatIsArchived says which deployments of a stage of two hosts, one at a time, are archived a day later. Every deployment has a
-// revision of its own, but for one.
+// TestWhatIsArchived reports which deployments of a stage of two hosts, one at a time, are archived a day later.
+// Every deployment has a revision of its own, but for one.
 func TestWhatIsArchived(t *testing.T) {
 	t.Parallel()
 	two := Definition{Pipeline: "shop", Service: Service{Name: "shop"}, Stages: []Stage{twoHosts()}}

@@ -53,13 +53,13 @@ func archivedProgram(t *rapid.T) *archiving {
 	return a
 }
 
-// archiving plays random moves on an engine that has folded the whole log, on one for which nothing is archived, and from the
-// first archive on also on one that folds what is left.
+// archiving plays random moves on an engine that has folded the whole log, on one for which nothing is archived, and
+// from the first archive on also on one that folds the rest.
 type archiving struct {
 	*rapid.T
 	whole, ever, rest *Engine
 	versions          map[int]*Graph
-	log               []Entry // what is left
+	log               []Entry // the rest
 	now               time.Time
 }
 
@@ -121,7 +121,7 @@ func (a *archiving) fold(row Entry) {
 	for name, e := range a.others() {
 		row := row
 		if e == a.ever && row.Event == DeploymentsArchived {
-			row.Event = ServiceStopped // which no engine minds
+			row.Event = ServiceStopped // no engine minds this event
 		}
 		if err := e.Apply(row); err != nil {
 			a.fatal("%s: %v", name, err)
@@ -216,7 +216,7 @@ func (a *archiving) move() {
 		a.command(Command{Kind: rapid.SampledFrom([]string{RetryRequested, HoldSet, HoldCleared, PipelineCanceled, PipelineCanceled}).Draw(a.T, "kind")})
 	case "command at":
 		c := Command{Kind: rapid.SampledFrom([]string{RetryRequested, StepSkipped, HoldSet, HoldCleared, UntilSet, ApprovalRejected, AlarmRaised}).Draw(a.T, "kind"), Target: a.target()}
-		if !strings.Contains(c.Kind, "step") && c.Kind != RetryRequested { // of a stage
+		if !strings.Contains(c.Kind, "step") && c.Kind != RetryRequested { // a command on a stage
 			c.Target = strings.Join(strings.SplitN(c.Target, "/", 3)[:min(2, strings.Count(c.Target, "/")+1)], "/")
 		}
 		a.command(c)
@@ -400,7 +400,7 @@ func (a *archiving) create() {
 	}
 }
 
-// approve gives every approval that is asked for.
+// approve gives every approval that is requested.
 func (a *archiving) approve() {
 	for _, s := range a.whole.Deployments(true) {
 		for _, pending := range s.Approvals {

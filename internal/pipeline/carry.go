@@ -1,10 +1,9 @@
 package pipeline
 
-// The states of a stage's steps follow from three things: what the log says of these steps, whether
-// everything before the stage is resolved, and whether anything behind it is complete or claimed.
-// So a stage that has the same steps after an edit, and of which the two other answers are the
-// same, is copied. Each answer is one bit per stage: what is before arrives through the stage's
-// start alone, and what is behind leaves through its finish alone.
+// The states of a stage's steps follow from three things: the log's facts about these steps, whether everything
+// before the stage is resolved, and whether anything behind it is complete or claimed. So a stage that has the same
+// steps after an edit, and of which the two other answers are the same, is copied. Each answer is one bit per stage:
+// what is before arrives through the stage's start alone, and what is behind leaves through its finish alone.
 //
 // Stages are taken in their order, since the answer about what is before a stage depends on the
 // stages there; the answer about what is behind it needs the log only, and is found in a turn of
@@ -21,9 +20,9 @@ type carried struct {
 	reached []bool
 }
 
-// walkOn returns the walk that a deployment would have on another graph. more are exclusions that
-// an edit would add. Without any, an edit asks several times, and gets the same walk, which it must
-// not change. With some, each question is another one, so these walks are not kept.
+// walkOn returns the walk that a deployment would have on another graph. more are exclusions that an edit would add.
+// Without any, an edit asks several times, and gets the same walk, which it must not change. With some, each question
+// is another, so these walks are not kept.
 func (e *Engine) walkOn(t *deployment, next *Graph, more ...exclusion) carried {
 	if len(more) > 0 {
 		return e.carry(t, next, more)
@@ -67,8 +66,8 @@ type carrying struct {
 	again, has, after []bool
 }
 
-// known marks what the log says of the steps of stages that are computed again in any case: those
-// that the edit touches, and those with more exclusions.
+// known marks the log's facts about the steps of stages that are computed again in any case: those that the edit
+// touches, and those with more exclusions.
 func (c *carrying) known() {
 	for s, was := range c.m.stage {
 		c.again[s] = was < 0
@@ -100,8 +99,7 @@ func (c *carrying) known() {
 	}
 }
 
-// recall takes over what the log says of the steps of one stage: of the same steps all, otherwise
-// what is complete.
+// recall takes over the log's facts about the steps of one stage: of the same steps all, otherwise completed steps.
 func (c *carrying) recall(s int32) {
 	steps := c.next.stages[s].steps
 	for n := steps.from; n < steps.to; n++ {

@@ -57,8 +57,8 @@ func (e *Engine) Command(c Command) ([]Entry, error) {
 	return e.intent(t, c, about)
 }
 
-// checkIntent checks a command by its kind, and returns the detail of its note. It may make the
-// command another one that says the same.
+// checkIntent checks a command by its kind, and returns the detail of its note. It may make the command another that
+// says the same.
 func (e *Engine) checkIntent(t *deployment, c *Command) (about any, err error) {
 	switch c.Kind {
 	case RetryRequested:

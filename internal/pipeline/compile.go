@@ -184,7 +184,7 @@ func (j *judge) admissions() {
 	}
 }
 
-// edges checks the `after` lists of the stages, and looks for cycles if nothing is wrong so far.
+// edges checks the `after` lists of the stages, and searches for cycles if nothing is wrong so far.
 func (j *judge) edges() {
 	for i := range j.d.Stages {
 		s := &j.d.Stages[i]

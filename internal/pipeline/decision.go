@@ -10,7 +10,7 @@ type Decision struct {
 	Drain   []StepKey // live actions that get no further attempt
 	Cancel  []StepKey // live actions to end
 	More    bool      // the row limit was reached: decide again at once
-	Wake    time.Time // when time alone may change the decision: a window opens, or a freeze ends; zero: never
+	Wake    time.Time // time at which the clock alone may change the decision: a window opens, or a freeze ends; zero: never
 	// Blocked counts the steps that are doable but blocked, by reason. Hosts of a group that wait
 	// for the same reason are looked at, and counted, once. It is for metrics: only the last round
 	// of a pass is counted, and with More that round was cut short.
@@ -27,7 +27,7 @@ func (d Decision) Empty() bool {
 type Work struct {
 	StepKey
 	Revision   int64
-	Label      string // of the revision
+	Label      string // label of the revision
 	Version    int    // with pin it may be older than the version in force
 	Definition *Definition
 	Stage      *Stage

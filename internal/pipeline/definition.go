@@ -22,14 +22,14 @@ type Definition struct {
 	Order    Order             `json:"order"`         // whether a newer deployment may pass an older one that waits
 	Pin      bool              `json:"pin,omitempty"` // a deployment keeps the version it was created under
 	Keep     Keep              `json:"keep"`
-	Service  Service           `json:"service,omitzero"` // of every host without a service of its own
+	Service  Service           `json:"service,omitzero"` // default for hosts without a service of their own
 	SSH      *SSH              `json:"ssh,omitempty"`    // how ssh hosts are reached; nil: as the defaults say
-	Vars     map[string]string `json:"vars,omitempty"`   // of every host; stages, groups and hosts override single ones
+	Vars     map[string]string `json:"vars,omitempty"`   // variables of every host; stages, groups and hosts override single ones
 	Stages   []Stage           `json:"stages"`           // in file order
 	Batches  []Batch           `json:"batches,omitempty"`
 }
 
-// SSH says how the ssh hosts of a pipeline are reached. User and port are in the URLs of the hosts.
+// SSH configures the connections to the ssh hosts of a pipeline. User and port are in the URLs of the hosts.
 type SSH struct {
 	Identity   string `json:"identity,omitempty"`   // file of the private key; "": the keys of the agent and of ~/.ssh
 	KnownHosts string `json:"knownHosts,omitempty"` // file of host keys, for hosts without a hostKey
@@ -38,7 +38,7 @@ type SSH struct {
 	Sudo       bool   `json:"sudo,omitempty"`       // commands run as root on the hosts
 }
 
-// Order says whether a deployment that is blocked keeps its place in the queue.
+// Order reports whether a deployment that is blocked keeps its place in the queue.
 type Order string
 
 // The orders (R19). Under both, a deployment that holds a batch keeps every other one out of it.
@@ -47,8 +47,7 @@ const (
 	Strict   Order = "strict"   // no deployment passes an older one
 )
 
-// Keep says how much stays: releases on each host, and the age at which ended deployments are
-// archived.
+// Keep sets the retention: releases on each host, and the age at which ended deployments are archived.
 type Keep struct {
 	Releases int             `json:"releases"`
 	Entries  action.Duration `json:"entries"`
@@ -62,16 +61,16 @@ type Stage struct {
 	Kind      StageKind           `json:"kind"`
 	After     []string            `json:"after"`             // direct predecessors, written out; empty: a root
 	Build     *Build              `json:"build,omitempty"`   // set for BuildStage only
-	Groups    []Group             `json:"groups,omitempty"`  // of HostStage only; their hosts run side by side
+	Groups    []Group             `json:"groups,omitempty"`  // groups of a HostStage; their hosts run side by side
 	Chain     []Step              `json:"chain,omitempty"`   // the steps of every host, in order, without host-started and -finished
 	Service   *Service            `json:"service,omitempty"` // whole, where it differs from the pipeline's
 	Vars      map[string]string   `json:"vars,omitempty"`
 	Test      []Check             `json:"test,omitempty"`  // what the step test asks of every host
-	Gates     []Gate              `json:"gates,omitempty"` // of a host stage or a gate stage, in file order
+	Gates     []Gate              `json:"gates,omitempty"` // gates of a host stage or a gate stage, in file order
 	Bake      *Bake               `json:"bake,omitempty"`  // after the last group and its gates; nil: none
-	Queue     Queue               `json:"queue"`           // of a host stage; a build stage is never a batch
+	Queue     Queue               `json:"queue"`           // queue of a host stage; a build stage is never a batch
 	OnFailure OnFailure           `json:"onFailure"`
-	Windows   []admission.Window  `json:"windows,omitempty"`  // when the stage and its parts may start; none: at any time
+	Windows   []admission.Window  `json:"windows,omitempty"`  // times at which the stage and its parts may start; none: at any time
 	Approval  *admission.Approval `json:"approval,omitempty"` // who must agree before they do; nil: nobody
 }
 
@@ -105,8 +104,8 @@ type GateJob struct {
 	Run []string `json:"run"` // its arguments may use the variables of the stage, ${stage} and ${revision}
 }
 
-// GateHandler is an action for a gate. Its handler is one of the server's configuration, so a
-// definition does not say whether it exists.
+// GateHandler is an action for a gate. Its handler is one of the server's configuration, so a definition does not
+// report whether it exists.
 type GateHandler struct {
 	Name string `json:"name"`
 	// Parameters is a JSON object or nil. Its texts may use the variables of the stage, ${stage}
@@ -133,7 +132,7 @@ type GateRequest struct {
 	AllowNetworks []string `json:"allowNetworks,omitempty"`
 }
 
-// Queue says which deployment enters a stage, or a batch over stages, next.
+// Queue is the order in which deployments enter a stage, or a batch over stages.
 type Queue string
 
 // The queues. A stage with NoQueue is not a batch, but each of its hosts still is.
@@ -143,7 +142,7 @@ const (
 	NoQueue Queue = "false"  // any number at once
 )
 
-// OnFailure says what becomes of a stage's batch when its holder fails inside.
+// OnFailure sets the fate of a stage's batch when its holder fails inside.
 type OnFailure string
 
 // The policies. In a batch over several stages one failed stage with another policy than Release
@@ -208,8 +207,8 @@ type Bake struct {
 	Policy action.Policy   `json:"policy"`
 }
 
-// Limit is a count, or a percentage of a group's size when Percent is set. The size is the one at
-// the group's start, so that an edit does not change a limit of a group under way.
+// Limit is a count, or a percentage of a group's size when Percent is set. The size is the one at the group's start,
+// so that an edit does not change a limit of a group in progress.
 type Limit struct {
 	N       int  `json:"n"`
 	Percent bool `json:"percent,omitempty"`
@@ -293,15 +292,15 @@ type Service struct {
 	// Name is the service's half of the resource; the pipeline's name unless the file says
 	// otherwise.
 	Name string `json:"name"`
-	// Manager says what starts the service and keeps it up: process is the host program's own
-	// supervisor, systemd a unit, and none leaves it at files.
+	// Manager names the supervisor of the service: process is the host program's own supervisor, systemd a unit, and
+	// none leaves it at files.
 	Manager string `json:"manager"`
 	// Exec is the argument list of the service. It is run in the release's folder, never by a
 	// shell.
 	Exec []string `json:"exec,omitempty"`
-	// Unit is the name of an existing systemd unit, in place of Exec.
+	// Unit is the name of an existing systemd unit, instead of Exec.
 	Unit string `json:"unit,omitempty"`
-	// Restart says what the switch does to a service that runs: restart, reload or none.
+	// Restart is the switch's effect on a running service: restart, reload or none.
 	Restart string `json:"restart"`
 	// Shared are folders that every release sees, for what must outlive the release that wrote it.
 	Shared []string `json:"shared,omitempty"`
@@ -314,7 +313,7 @@ type Service struct {
 	// takes it out of a load balancer and one that puts it back.
 	Before []string `json:"before,omitempty"`
 	After  []string `json:"after,omitempty"`
-	// Ready says when the switch counts as done.
+	// Ready is the condition under which the switch counts as done.
 	Ready Ready `json:"ready"`
 	// Confirm is the time for which the host waits for a confirmation before it goes back automatically; 0 is never.
 	Confirm action.Duration `json:"confirm"`
@@ -334,11 +333,11 @@ func (s *Service) Supervised() bool {
 	return s.Manager == ManagerProcess || s.Manager == ManagerSystemd
 }
 
-// Ready says when a service counts as healthy after a switch.
+// Ready is the condition under which a service counts as healthy after a switch.
 type Ready struct {
-	For    action.Duration `json:"for"`              // that long without a restart
+	For    action.Duration `json:"for"`              // required time without a restart
 	Within action.Duration `json:"within"`           // at the latest by then
-	Checks []Check         `json:"checks,omitempty"` // that must pass by then as well
+	Checks []Check         `json:"checks,omitempty"` // checks that must pass by then as well
 }
 
 // Check is one test of a host; exactly one of HTTP, TCP, Run is set.
@@ -348,7 +347,7 @@ type Check struct {
 	HTTP   string `json:"http,omitempty"`
 	Status []int  `json:"status,omitempty"`
 	Body   string `json:"body,omitempty"`
-	// Headers are sent with the request; Host is the name that the service is asked for.
+	// Headers are sent with the request; Host is the name that the service is requested.
 	Headers map[string]string `json:"headers,omitempty"`
 	// TCP is HOST:PORT, which must accept a connection, again as the host sees it.
 	TCP string `json:"tcp,omitempty"`

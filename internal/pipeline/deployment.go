@@ -19,14 +19,14 @@ type deployment struct {
 	number   int64     // in the order of creation
 	rank     rank      // decides every precedence
 	revision int64     // its position in the order of registration (R1)
-	label    string    // of the revision, for people
-	version  int       // of the definition in force for it; with pin the one it was created under
+	label    string    // label of the revision, for people
+	version  int       // version of the definition in force for it; with pin the one it was created under
 	plan     *Graph    // the graph of that version, to which all numbers below belong
 	ids      *numbered // the engine's numbers of its parts
 	notes    map[noteName]int
 
 	status         Status
-	reason         string    // of the last status row
+	reason         string    // reason of the last status row
 	by             int64     // the deployment that superseded it; 0: none
 	created, ended time.Time // ended is zero while it is active
 
@@ -39,19 +39,19 @@ type deployment struct {
 	uploaders   map[string]bool                // who uploaded its artifacts; shared with the engine
 	approvals   map[string]admission.Approvals // by stage
 	beyond      []bool                         // per stage: until keeps it from starting; nil without until
-	at          times                          // of the last row of each step
+	at          times                          // times of the last row of each step
 	away        map[stepName]int64             // facts of steps that G does not have, with their times
 	live        liveSteps                      // claimed and not ended, in G or not
 	liveAt      []int32                        // live actions by stage; those whose stage G does not have are left out
 	strays      int                            // live actions on what is not the host of their name in G
 	failures    map[stepName]failure           // failed, in G or not
 	exclusions  []exclusion                    // in the order of their rows
-	undoes      *deployment                    // of a rollback: the deployment that it undoes; nil: it is none
-	completes   *deployment                    // of a catch-up: the deployment that it completes; nil: it is none
-	scope       string                         // of a rollback: the target that it was asked for
+	undoes      *deployment                    // in a rollback: the deployment that it undoes; nil: it is none
+	completes   *deployment                    // in a catch-up: the deployment that it completes; nil: it is none
+	scope       string                         // in a rollback: the requested target
 	part        string                         // the target that it has the steps of, beside those of the pipeline; "": all
-	covered     map[string]bool                // of a rollback or a catch-up: the targets whose steps it has; nil: all
-	knew        int64                          // of a rollback: the newest revision when it was created
+	covered     map[string]bool                // in a rollback or a catch-up: the targets whose steps it has; nil: all
+	knew        int64                          // in a rollback: the newest revision when it was created
 	from        *Graph                         // the version in force when it was created
 	kept        map[string]int                 // version of the first claim of each event since the last retry
 	left        map[string]identity            // started hosts that G does not have, by path
@@ -131,8 +131,8 @@ func (e *Engine) label(t *deployment) string { return e.number(t.number) }
 // number returns what people call the deployment with a number, whether or not it is known.
 func (e *Engine) number(n int64) string { return fmt.Sprintf("%s#%d", e.pipeline, n) }
 
-// known returns what the log says of a deployment's steps. A complete step keeps only that bit: no
-// later row undoes it.
+// known returns the log's facts about a deployment's steps. A complete step keeps only that bit: no later row undoes
+// it.
 func (e *Engine) known(t *deployment) []bits {
 	plan := t.plan
 	known := make([]bits, len(plan.nodes))
@@ -242,9 +242,8 @@ func (t *deployment) failedHosts(group int32) []string {
 	return slices.SortedFunc(maps.Keys(first), func(a, b string) int { return cmp.Compare(first[a], first[b]) })
 }
 
-// size returns the number of hosts of a group when it started, or before that, its number now. A
-// share such as "25%" is of this number, so that hosts that join or leave do not change the limit
-// of a group under way.
+// size returns the number of hosts of a group when it started, or before that, its number now. A share such as "25%"
+// is of this number, so that hosts that join or leave do not change the limit of a group in progress.
 func (t *deployment) size(group int32) int {
 	g := &t.plan.groups[group]
 	if size, ok := t.sizes[t.ids.groups[group]]; ok {

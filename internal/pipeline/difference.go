@@ -12,9 +12,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// difference describes in words how two versions of a definition differ, in file order. Single
-// values are shown with both versions; of a structure it only says that it changed, since its parts
-// may be long.
+// difference describes in words how two versions of a definition differ, in file order. Single values are shown with
+// both versions; of a structure it only reports that it changed, since its parts may be long.
 func difference(old, next *Definition) []string {
 	d := differ{old: old, next: next, isSame: sameInGeneral(old, next)}
 	for i := range next.Stages {

@@ -26,10 +26,10 @@ func (d Digest) String() string {
 	return hex.EncodeToString(d[:])
 }
 
-// MarshalText returns what String does.
+// MarshalText returns the same as String.
 func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads what String returns.
+// UnmarshalText reads the result of String.
 func (d *Digest) UnmarshalText(text []byte) error {
 	if len(text) != hex.EncodedLen(len(d)) {
 		return fmt.Errorf("a digest has %d digits, want %d", len(text), hex.EncodedLen(len(d)))
@@ -127,8 +127,8 @@ func (c *DigestCheck) Join(part DigestCheck) {
 	c.faults = append(c.faults, part.faults...)
 }
 
-// Check returns what is wrong with a log that has been added and ends at a position, with a digest. At or below the position
-// gaps entries may be missing; what comes after such a gap is not compared with what was before it.
+// Check returns the faults of a log that has been added and ends at a position, with a digest. At or below the
+// position gaps entries may be missing; what comes after such a gap is not compared with what was before it.
 func (c *DigestCheck) Check(end int64, digest Digest, gaps int64) []string {
 	to, last, known := c.joints(gaps)
 	switch {

@@ -1,7 +1,6 @@
-// Package pipeline decides how revisions go through a pipeline that may be edited meanwhile. From
-// the deployment log, the definition in force and the time it computes what comes next, what waits
-// and why, and what an edit would do. It has no clock, does no I/O, starts no goroutine and reads
-// no YAML.
+// Package pipeline decides how revisions go through a pipeline that may be edited in the meantime. From the
+// deployment log, the definition in force and the time it computes what comes next, what waits and why, and what an
+// edit would do. It has no clock, does no I/O, starts no goroutine and reads no YAML.
 //
 // # Who owns the truth
 //
@@ -84,9 +83,9 @@
 // is copied stage by stage (moves.go, carry.go), and only touched stages are computed again. The order in
 // which steps are listed for people is breadth-first, in Graph.rank.
 //
-// Beside these the engine numbers what outlasts a graph: stages, groups, hosts, batches and resources
-// (numbers.go). What it keeps of them over all deployments is in slices by these numbers, so that a row
-// of the log is looked for by name once, and a row of a pass not at all.
+// Beside these the engine numbers what outlasts a graph: stages, groups, hosts, batches and resources (numbers.go).
+// What it keeps of them over all deployments is in slices by these numbers, so that a row of the log is searched for
+// by name once, and a row of a pass not at all.
 //
 // Whatever a deployment keeps of steps that its graph may lack is kept by name: the path of a target
 // and an event. So a row about a step that the graph lacks is valid, and it counts again when a later
@@ -131,13 +130,12 @@
 // knows which steps are complete, live.go which are claimed, batch.go which regions it holds,
 // flight.go which hosts count as in flight.
 //
-// What comes next: pass.go decides in the order of deployments, condition.go says whether a step
-// may start and what blocks it, queue.go which steps are looked at, wake.go which deployments, and
-// crowd.go which deployments a start supersedes. failure.go decides what a failed step means for its
-// stage; decision.go is the result. admission.go checks whether anything may start now, by the rules
-// of package admission: windows depend on the time, freezes and approvals (approval.go) on people.
-// command.go checks what a person asks for, and until.go how far a deployment goes that was
-// registered for one stage.
+// What comes next: pass.go decides in the order of deployments, condition.go reports whether a step may start and
+// what blocks it, queue.go which steps are looked at, wake.go which deployments, and crowd.go which deployments a
+// start supersedes. failure.go decides what a failed step means for its stage; decision.go is the result.
+// admission.go checks whether anything may start now, by the rules of package admission: windows depend on the time,
+// freezes and approvals (approval.go) on people. command.go checks what a person requests, and until.go how far a
+// deployment goes that was registered for one stage.
 //
 // What an edit does: edit.go compares two versions inside every deployment, difference.go and
 // effect.go say so to people, refuse.go refuses what would move the ground below a deployment,

@@ -102,8 +102,8 @@ func drifting(next *Graph, without []int32) []string {
 	return list
 }
 
-// write describes what an edit does to a deployment: the stages, hosts and steps that it adds,
-// those that it removes, and the actions to be drained.
+// write describes the effect of an edit on a deployment: the stages, hosts and steps that it adds, those that it
+// removes, and the actions to be drained.
 func (w *effectWriter) write(f Effect) []string {
 	w.stages()
 	w.hosts()
@@ -209,7 +209,7 @@ func (w *effectWriter) isNew(p stepKind) bool {
 	return ok && !w.t.plan.pairs[p]
 }
 
-// step describes what the edit does with one new event.
+// step describes the effect of the edit with one new event.
 func (w *effectWriter) step(f Effect, event string) {
 	runs, first := 0, ""
 	for _, k := range f.Added {

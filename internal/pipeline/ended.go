@@ -10,7 +10,7 @@ func (e *Engine) shrink(t *deployment) {
 		return
 	}
 	t.isShrunk = true
-	// Whether a step is complete or elided stays: history, rollbacks and catch-ups ask for it.
+	// Whether a step is complete or elided stays: history, rollbacks and catch-ups request it.
 	t.at, t.inFlight, t.claims, t.queue, t.fresh, t.pending, t.kept = nil, nil, nil, queue{}, nil, nil, nil
 	for name := range t.notes {
 		if batchID(name.target).isHost() { // no further note on a host is decided

@@ -6,8 +6,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/admission"
 )
 
-// Engine folds a pipeline's log and decides what comes next. Apply is the only
-// mutator: Decide applies its own decisions through it. Not safe for concurrent use.
+// Engine folds a pipeline's log and decides the next steps. Apply is the only mutator: Decide applies its own
+// decisions through it. Not safe for concurrent use.
 type Engine struct {
 	pipeline string
 	seq      int64          // position of the last row applied; 0 before the first
@@ -16,7 +16,7 @@ type Engine struct {
 
 	deployments map[int64]*deployment
 	order       []*deployment                        // all, by number
-	latest      *deployment                          // of the last row about one
+	latest      *deployment                          // deployment of the last row about one
 	active      []*deployment                        // the active ones, in the order of a pass
 	rollbacks   []*deployment                        // by number
 	artifacts   map[int64]map[string]json.RawMessage // the registered artifacts, by revision and label
@@ -27,7 +27,7 @@ type Engine struct {
 	notes map[noteName]int // the changes of the pipeline itself, counted for Occurrence
 	// claimDetails has the Detail of claims, by event. Rows share it, so nothing may change it.
 	claimDetails map[string]json.RawMessage
-	freeze       *admission.Freeze // set last and not cleared since; it may have ended by itself
+	freeze       *admission.Freeze // set last and not cleared since; it may have ended on its own
 	// rejected has the revisions that were rejected and not accepted since.
 	rejected map[int64]*hold
 	newest   int64  // the newest revision that an entry names
@@ -53,11 +53,11 @@ type Engine struct {
 	wakes
 	ended    map[*Graph][]bits       // the steps of the deployment that ended last on each graph
 	next     *Graph                  // the graph that moves are to
-	moves    map[*Graph]*moves       // from each other graph
+	moves    map[*Graph]*moves       // moves from each other graph
 	changed  map[workKey][]int32     // steps of the graph that do something else than in an earlier version
 	excluded map[stepName][]int32    // steps of the graph that an exclusion is about
 	walks    map[*deployment]carried // on the graph of the edit that is being computed; nil: none is
-	crowds   map[*Graph]*crowd       // of the graphs that active deployments are on
+	crowds   map[*Graph]*crowd       // crowds of the graphs that active deployments are on
 	holding  []map[*deployment]int32 // batches of hosts and stages that each holds, by the stage's number
 	spare    []*liveStep             // not in use
 	// The sizes of the last decision. Passes follow each other with about as many rows, so the next

@@ -12,14 +12,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/admission"
 )
 
-// Class says what an entry does to what is complete.
+// Class is the effect of an entry on completed steps.
 type Class uint8
 
 // The classes. The numbers are stored.
 const (
 	Fact   Class = iota + 1 // done: (deployment, target, event) is complete from here on
 	Note                    // an annotation: repeatable, makes nothing complete
-	Change                  // of the pipeline itself; its deployment is 0
+	Change                  // change of the pipeline itself; its deployment is 0
 )
 
 // classNames has the text of each class, by its number. No class is 0.
@@ -36,7 +36,7 @@ func (c Class) String() string {
 // MarshalText writes fact, note or change.
 func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote. Any other text is an error, and leaves c as it was.
+// UnmarshalText reads the output of MarshalText. Any other text is an error, and leaves c as it was.
 func (c *Class) UnmarshalText(text []byte) error {
 	i := slices.Index(classNames[:], string(text))
 	if i < 0 {
@@ -152,7 +152,7 @@ const (
 	StepIntroduced      = "step-introduced"  // Target: stage; Detail IntroducedDetail
 	HostJoined          = "host-joined"
 	HostLeft            = "host-left"
-	FreezeSet           = "freeze-set" // nothing starts until it is cleared, or Detail freezeDetail says until when
+	FreezeSet           = "freeze-set" // nothing starts until it is cleared, or until the time in Detail freezeDetail
 	FreezeCleared       = "freeze-cleared"
 	ServiceStopped      = "service-stopped"      // Target: host; by waybill pipeline stop
 	ServiceRestarted    = "service-restarted"    // Target: host; by waybill service restart
@@ -195,12 +195,12 @@ type TakenDetail struct {
 type (
 	// createdDetail holds the facts of deployment-created beside the number and the revision.
 	createdDetail struct {
-		Label string `json:"label"` // of the revision
+		Label string `json:"label"` // label of the revision
 		Until string `json:"until"` // stage to go no further than, by name; "": to the end
 		By    string `json:"by"`    // who asked for the deployment
 		Kind  string `json:"kind,omitempty"`
-		// Of a rollback: the deployment that it undoes, the target that it was asked for, the hosts
-		// that it covers, and why it was made. Of a part, Scope is its target.
+		// Of a rollback: the deployment that it undoes, the target that it was requested, the hosts that it covers,
+		// and why it was made. Of a part, Scope is its target.
 		Undoes int64    `json:"undoes,omitempty"`
 		Scope  string   `json:"scope,omitempty"`
 		Hosts  []string `json:"hosts,omitempty"`
@@ -208,7 +208,7 @@ type (
 		// Completes is, of a catch-up, the deployment that it completes; Hosts and Reason are as in
 		// a rollback.
 		Completes int64 `json:"completes,omitempty"`
-		// Lost are those of the hosts of a catch-up that no longer had the release that the log says.
+		// Lost are those of the hosts of a catch-up that no longer had the release in the log.
 		Lost []string `json:"lost,omitempty"`
 		// RegisteredBy names the registrant of the revision; "": By did, as always in rows of earlier versions.
 		RegisteredBy string `json:"registeredBy"`
@@ -221,7 +221,7 @@ type (
 	}
 	// rejectionDetail is the Detail of revision-rejected and revision-accepted.
 	rejectionDetail struct {
-		Label  string `json:"label"` // of the revision, for people
+		Label  string `json:"label"` // label of the revision, for people
 		By     string `json:"by,omitempty"`
 		Reason string `json:"reason,omitempty"`
 	}
@@ -231,7 +231,7 @@ type (
 		By         string `json:"by,omitempty"`         // the person or program that asked; "": the engine
 		Reason     string `json:"reason,omitempty"`
 		Now        bool   `json:"now,omitempty"`   // canceled: interrupts builds and replication as well
-		Until      string `json:"until,omitempty"` // until-set: stage to go no further than, by name
+		Until      string `json:"until,omitempty"` // until-set: last stage to enter, by name
 		// Groups are those that the person of an approval was in when they gave it.
 		Groups []string `json:"groups,omitempty"`
 	}
@@ -301,7 +301,7 @@ func isPlain(text string) bool {
 func detail[T any](row Entry) T {
 	var d T
 	if len(row.Detail) > 0 {
-		_ = json.Unmarshal(row.Detail, &d) // an unreadable detail says nothing
+		_ = json.Unmarshal(row.Detail, &d) // an unreadable detail is ignored
 	}
 	return d
 }

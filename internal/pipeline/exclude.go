@@ -6,7 +6,7 @@ import "strings"
 // name and applies to every later graph, also to hosts that join the target afterwards.
 type exclusion struct {
 	target, event string // event "": all
-	reason, by    string // for people; by is "" for the engine
+	reason, by    string // texts for people; by is "" for the engine
 }
 
 // covers reports whether an exclusion, or a command, for target and event is about the step.
@@ -29,8 +29,7 @@ func lacking(plan *Graph, labels map[string]bool) []exclusion {
 	return list
 }
 
-// tooLate says why a host that needs an artifact is left out of a deployment that was built without
-// it.
+// tooLate reports why a host that needs an artifact is left out of a deployment that was built without it.
 func tooLate(label string) string { return label + " is built for later revisions only" }
 
 // withoutIt returns a text such as "beta/all/oak was tested without it".

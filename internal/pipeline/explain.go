@@ -100,12 +100,12 @@ func (e *Engine) retryCommand(t *deployment) string {
 	return "waybill deployment retry " + e.label(t)
 }
 
-// reason describes the first condition that fails, and the command or the person that can change
-// it; who is empty when the condition changes by itself.
+// reason describes the first condition that fails, and the command or the person that can change it; who is empty
+// when the condition changes on its own.
 func (x *explanation) reason(n int32, b block) (text, who string) {
 	e, t, p := x.e, x.t, x.t.plan
 	switch b.why { //exhaustive:enforce
-	case runs, isOut, isDone, isLive, hasFailed: // the step itself says so, without a condition
+	case runs, isOut, isDone, isLive, hasFailed: // the step itself has the reason, without a condition
 	case notActive:
 		text = e.label(t) + " is " + string(t.status)
 		if t.status == StatusFailed {

@@ -45,10 +45,10 @@ func (p *pass) tolerate(t *deployment) (bool, error) {
 	return false, nil
 }
 
-// failStage records stage-failed for each stage whose stopped actions are drained, once until a
-// retry clears the stage; its finish may then follow stage-failed in the log (R4). The note stops
-// nothing, since the failures themselves have stopped the stage. What `rollback` asks for follows
-// at once, so that no other deployment comes between (I15).
+// failStage records stage-failed for each stage whose stopped actions are drained, once until a retry clears the
+// stage; its finish may then follow stage-failed in the log (R4). The note stops nothing, since the failures
+// themselves have stopped the stage. What `rollback` requests follows at once, so that no other deployment comes
+// between (I15).
 func (p *pass) failStage(t *deployment) (acted bool, err error) {
 	var undo []int32
 	for s := range t.plan.stages {
@@ -114,8 +114,8 @@ func (e *Engine) owesRollback(t *deployment, stage int32) bool {
 	return !t.noted[path] && !slices.ContainsFunc(e.rollbacks, func(r *deployment) bool { return r.undoes == t && isInScope(r.scope, path) })
 }
 
-// rollBack makes the rollback that a failure of a stage asks for. If there can be none, it raises
-// an alarm; the deployment then keeps its batches, as under `hold`.
+// rollBack makes the rollback that a failure of a stage requests. If there can be none, it raises an alarm; the
+// deployment then keeps its batches, as under `hold`.
 func (p *pass) rollBack(t *deployment, stage string) error {
 	rows, err := p.e.undoFailure(t, stage)
 	if fault.Is(err, fault.Refused) {
@@ -179,7 +179,7 @@ func (p *pass) end() {
 		t.unchecked = false
 		for _, l := range t.live.sorted() {
 			want := t.endingOf(l)
-			if want <= l.asked { // it was asked for in an earlier pass, and cannot be taken back
+			if want <= l.asked { // it was requested in an earlier pass, and cannot be taken back
 				continue
 			}
 			l.asked = want

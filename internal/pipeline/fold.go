@@ -20,7 +20,7 @@ import (
 // same state (I8).
 func (e *Engine) Apply(row Entry) error { return e.apply(&row, unknownStep) }
 
-// unknownStep stands for a step that is still to be looked for by its names.
+// unknownStep stands for a step that is still to be searched for by its names.
 const unknownStep = -2
 
 // apply folds one row. step is the number of the step that it completes or claims, on the graph of
@@ -336,8 +336,8 @@ func (e *Engine) afterFact(t *deployment, n int32, at time.Time) {
 	e.settle(t, n)
 }
 
-// applyNote folds a note. A note without a case here changes nothing: it is for people. Notes never
-// change what is complete (I10).
+// applyNote folds a note. A note without a case here changes nothing: it is for people. Notes never change completed
+// steps (I10).
 func (e *Engine) applyNote(t *deployment, row *Entry) error {
 	switch row.Event {
 	case StepFailed, StepCanceled:

@@ -27,7 +27,7 @@ type Graph struct {
 	ranges    []rangePlan      // those with fewer stages first
 	approvals []int32          // stages that need approval
 	end       int32            // pipeline-finished-successfully
-	isDealt   bool             // hosts are in waves that the definition alone does not say
+	isDealt   bool             // hosts are in waves that the definition alone does not decide
 
 	// pairs has every event of every stage, whether or not there is a host: a deployment that was
 	// created while a group was empty has its pairs from the start, so they are never late for it.
@@ -81,7 +81,7 @@ type stagePlan struct {
 	path              string
 	steps             span // its own, and those of its groups, waves and hosts
 	waves, hosts      span
-	joins             span       // of its steps but its start, in adjacency.in
+	joins             span       // joins of its steps but its start, in adjacency.in
 	pairs             []stepKind // its events, whether or not there is a host
 	before, after     []int32    // the stages directly before and after it
 	started, finished int32
@@ -192,7 +192,7 @@ func (p *Graph) waveOf(n int32) int32 {
 	return 0
 }
 
-// name returns what a step is called in reasons, such as "prod/west/yew host-deployed".
+// name returns the name of a step in reasons, such as "prod/west/yew host-deployed".
 func (p *Graph) name(n int32) string { return p.short(p.target(n)) + " " + p.nodes[n].event }
 
 // short removes the pipeline's name from a path below it.
@@ -295,7 +295,7 @@ func (p *Graph) hasHost(path string) bool {
 // would otherwise resume on files that are elsewhere. The empty user and root mean the default.
 type identity struct {
 	address, user, root, service string
-	sudo                         bool // which decides the account and the default root
+	sudo                         bool // sudo decides the account and the default root
 }
 
 // identity returns the identity of a host in this version.

@@ -57,8 +57,8 @@ func (p *Graph) counterpart(other *Graph, n int32) int32 {
 	return at
 }
 
-// keptWords says which events keep what an earlier version makes of them, although the next one
-// makes something else of steps that the deployment has still to do.
+// keptWords reports which events keep what an earlier version makes of them, although the next one makes something
+// else of steps that the deployment has still to do.
 func (e *Engine) keptWords(t *deployment, next *Graph, after *walk) (words []string) {
 	for _, event := range slices.Sorted(maps.Keys(t.kept)) {
 		version := t.kept[event]
@@ -85,7 +85,7 @@ func (e *Engine) changedWork(version int, next *Graph, event string) []int32 {
 	}
 	list := []int32{}
 	p := e.plans[version]
-	var group *Group // of the last step
+	var group *Group // group of the last step
 	same := false
 	for n := range next.nodes {
 		if next.nodes[n].event != event || !next.nodes[n].kind.takesAction() {
@@ -107,8 +107,7 @@ func (e *Engine) changedWork(version int, next *Graph, event string) []int32 {
 	return list
 }
 
-// doTheSame reports whether a step does the same in two versions, whatever its policy is, and
-// whatever its host says.
+// doTheSame reports whether a step does the same in two versions, whatever its policy is, and whatever its host has.
 func doTheSame(was, now Work) bool {
 	was.takePolicy(action.Policy{})
 	now.takePolicy(action.Policy{})
@@ -126,7 +125,7 @@ func doTheSame(was, now Work) bool {
 	return same
 }
 
-// workOf returns what the definition says of a step that takes an action.
+// workOf returns the definition of a step that takes an action.
 func (p *Graph) workOf(n int32) Work {
 	at := &p.nodes[n]
 	w := Work{StepKey: StepKey{Target: p.target(n), Event: at.event}, Definition: p.def, Stage: &p.def.Stages[at.stage]}

@@ -15,7 +15,7 @@ func (w *world) worksUnder() map[string]int {
 	return under
 }
 
-// retested returns greeter with another test, or with another one and longer retries.
+// retested returns greeter with another test, or with another and longer retries.
 func retested(path string, retries int) Definition {
 	d := greeter()
 	for i := range d.Stages {
@@ -78,8 +78,8 @@ func TestR26ARetryTakesTheNewVersion(t *testing.T) {
 	}
 }
 
-// TestR26AnotherComputerHasTheNewVersion: what a version says of one computer does not hold for another of the same name, and a
-// stage that it lacks has what the one in force says.
+// TestR26AnotherComputerHasTheNewVersion: a version's settings of one computer do not hold for another of the same
+// name, and a stage that it lacks has the settings of the one in force.
 func TestR26AnotherComputerHasTheNewVersion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, retested("/old", 1))
@@ -102,8 +102,9 @@ func TestR26AnotherComputerHasTheNewVersion(t *testing.T) {
 	}
 }
 
-// TestVersionsThatNothingIsOnAreForgotten: an engine lives for months, and a pipeline may be edited every hour. Of four versions the
-// first has the test that the deployment has claimed, the last is in force, and nothing asks for versions 2 and 3.
+// TestVersionsThatNothingIsOnAreForgotten: an engine lives for months, and a pipeline may be edited every hour. Of
+// four versions the first has the test that the deployment has claimed, the last is in force, and nothing requests
+// versions 2 and 3.
 func TestVersionsThatNothingIsOnAreForgotten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, retested("/old", 1))

@@ -71,7 +71,7 @@ func (l *layout) add(event string, kind nodeKind, at place) int32 {
 	return int32(len(l.plan.nodes) - 1)
 }
 
-// edge says that one step comes directly before another, by their provisional numbers.
+// edge reports that one step comes directly before another, by their provisional numbers.
 func (l *layout) edge(from, to int32) {
 	l.from, l.to = append(l.from, from), append(l.to, to)
 }
@@ -117,7 +117,7 @@ func (l *layout) stage(i int32) {
 	p.stages = append(p.stages, s)
 }
 
-// edges says that each of the steps from comes directly before another.
+// edges reports that each of the steps from comes directly before another.
 func (l *layout) edges(from []int32, to int32) {
 	for _, n := range from {
 		l.edge(n, to)
@@ -182,10 +182,10 @@ func (l *layout) build(i int32, s *stagePlan) []int32 {
 	return steps
 }
 
-// group lays out a group and its hosts, which are parallel unless the group has waves; maxParallel
-// is a condition, not an edge. In a group without hosts the start leads to the finish, so that a
-// group that loses its last host does not block its stage (R6). The group comes behind the given
-// steps; what comes behind its finish is for the caller to say.
+// group lays out a group and its hosts, which are parallel unless the group has waves; maxParallel is a condition,
+// not an edge. In a group without hosts the start leads to the finish, so that a group that loses its last host does
+// not block its stage (R6). The group comes behind the given steps; what comes behind its finish is for the caller to
+// set.
 func (l *layout) group(s *stagePlan, stage int32, d *Group, behind []int32) int32 {
 	p, g := l.plan, int32(len(l.plan.groups))
 	path, at := Path(s.path, d.Name), place{stage, g, -1, -1}
@@ -385,9 +385,8 @@ func (l *layout) renumber(number []int32) {
 	}
 }
 
-// findJoins finds the joins of each stage, which follow each other as its steps do. The start is
-// left out: how many of the stages before it are unresolved is not known from the stage, so carry
-// counts that by itself.
+// findJoins finds the joins of each stage, which follow each other as its steps do. The start is left out: how many
+// of the stages before it are unresolved is not known from the stage, so carry counts that on its own.
 func (p *Graph) findJoins() {
 	for i := range p.stages {
 		s := &p.stages[i]

@@ -18,9 +18,9 @@ type liveStep struct {
 	resource int32     // number of what it occupies until it ends; -1 if it is not a step of a host
 	stray    bool      // the present graph lacks its host, or the host is another resource there
 	kind     nodeKind  // a build, a step of a chain, a bake or a gate
-	since    time.Time // of its claim
+	since    time.Time // time of its claim
 	asked    ending    // the ending that a pass last requested for it
-	alarm    string    // of a bake: the alarm that was raised while it was live, for people
+	alarm    string    // in a bake: the alarm that was raised while it was live, for people
 }
 
 // ending is the requested end of a live action. Each constant is stronger than the one before, and a request is never

@@ -87,7 +87,7 @@ func (p *position) freeze(m modelMove) error {
 	return p.fold(row, 0)
 }
 
-// opine says something about a stage of a deployment; what the engine refuses changes nothing.
+// opine gives an opinion on a stage of a deployment; what the engine refuses changes nothing.
 func (p *position) opine(m modelMove) error {
 	kind := ApprovalGiven
 	if m.kind == "reject" {

@@ -14,16 +14,16 @@ type moves struct {
 	gone         []int32 // steps that only the one has
 	left, joined []int32 // hosts of the one and of the other
 
-	// An edit leaves most stages alone. These say which, so that it costs what it touches.
+	// An edit leaves most stages alone. These name the changed ones, so that it costs what it touches.
 	stage   []int32 // per stage of the second graph: the stage of the first with the same steps; -1: none
 	touched []int32 // stages of the first that the second has not with the same steps
 	equal   []bool  // per stage of the second: its steps do the same as in the first, on the same hosts
 	news    []int32 // stages of the second in which the first lacks an event, though it has the stage
 }
 
-// movesTo returns where the steps of a graph are on the next one. It keeps the answers for the last
-// graph that was asked for: an edit is judged before it is folded, and nearly all deployments are
-// on the same graph, so it is computed once or twice for each edit.
+// movesTo returns where the steps of a graph are on the next one. It keeps the answers for the last graph that was
+// requested: an edit is judged before it is folded, and nearly all deployments are on the same graph, so it is
+// computed once or twice for each edit.
 func (e *Engine) movesTo(from, next *Graph) *moves {
 	if e.next != next {
 		e.next, e.moves, e.changed, e.excluded = next, map[*Graph]*moves{}, map[workKey][]int32{}, map[stepName][]int32{}
@@ -36,8 +36,8 @@ func (e *Engine) movesTo(from, next *Graph) *moves {
 	return m
 }
 
-// newMoves compares two graphs. A stage with the same steps in both is moved as a whole, by the
-// difference of its first numbers; only the steps of other stages are looked for by name.
+// newMoves compares two graphs. A stage with the same steps in both is moved as a whole, by the difference of its
+// first numbers; only the steps of other stages are searched for by name.
 func newMoves(from, next *Graph) *moves {
 	m := &moves{to: make([]int32, len(from.nodes)), back: make([]int32, len(next.nodes)), stage: make([]int32, len(next.stages)), equal: make([]bool, len(next.stages))}
 	for n := range m.back {
@@ -81,7 +81,7 @@ func newMoves(from, next *Graph) *moves {
 	return m
 }
 
-// move looks for one step on the next graph.
+// move searches for one step on the next graph.
 func (m *moves) move(from, next *Graph, n int32) {
 	to := next.find(from.target(n), from.nodes[n].event)
 	m.to[n] = to
@@ -111,8 +111,8 @@ func (m *moves) findHosts(from, next *Graph) {
 	}
 }
 
-// moveHosts returns a list of what is kept of each host of a graph as one of the hosts of the next
-// graph. Of hosts in stages that the edit touches it has the zero value.
+// moveHosts returns a list of the kept part of each host of a graph as one of the hosts of the next graph. Of hosts
+// in stages that the edit touches it has the zero value.
 func moveHosts[T any](list []T, from, next *Graph, m *moves) []T {
 	moved := make([]T, len(next.hosts))
 	for s, was := range m.stage {
@@ -152,10 +152,9 @@ func (p *Graph) isAlike(stage int32, other *Graph, otherStage int32) bool {
 	return true
 }
 
-// isStepAlike reports whether two steps of stages have the same event, place and edges in these.
-// Numbers are compared from the first one of the stage, since an edit may have shifted the stage.
-// Edges from a finish lead to other stages, which may be others now; carry looks at what is behind
-// a stage by itself.
+// isStepAlike reports whether two steps of stages have the same event, place and edges in these. Numbers are compared
+// from the first one of the stage, since an edit may have shifted the stage. Edges from a finish lead to other
+// stages, which may be others now; carry looks at what is behind a stage on its own.
 func (p *Graph) isStepAlike(a *stagePlan, n int32, other *Graph, b *stagePlan, m int32) bool {
 	x, y := &p.nodes[n], &other.nodes[m]
 	if x.event != y.event || x.kind != y.kind || !isPlaceAlike(a, x.place, b, y.place) {
@@ -182,17 +181,16 @@ func isPlaceAlike(a *stagePlan, x place, b *stagePlan, y place) bool {
 		((x.group < 0 && y.group < 0) || alike(x.group, a.groups[0], y.group, b.groups[0]))
 }
 
-// sameInGeneral reports whether two definitions say the same of what all stages share. Batches are
-// left out: which stages they lock together changes nothing about what a step does.
+// sameInGeneral reports whether two definitions have the same settings for all stages. Batches are left out: which
+// stages they lock together changes nothing about what a step does.
 func sameInGeneral(a, b *Definition) bool {
 	x, y := *a, *b
 	x.Stages, y.Stages, x.Batches, y.Batches = nil, nil, nil, nil
 	return reflect.DeepEqual(x, y)
 }
 
-// sameStage reports whether two stages say the same. Hosts are nearly all of a large definition,
-// and reflection over each would be most of the cost of an edit, so they are compared field by
-// field.
+// sameStage reports whether two stages have the same settings. Hosts are nearly all of a large definition, and
+// reflection over each would be most of the cost of an edit, so they are compared field by field.
 func sameStage(a, b *Stage) bool {
 	x, y := *a, *b
 	x.Groups, y.Groups = nil, nil
@@ -203,15 +201,15 @@ func sameStage(a, b *Stage) bool {
 	})
 }
 
-// sameHost reports whether two hosts say the same. A field that it forgets would let an edit of
-// that field pass as none; TestSameHostLooksAtEachField tries each.
+// sameHost reports whether two hosts have the same settings. A field that it forgets would let an edit of that field
+// pass as none; TestSameHostLooksAtEachField tries each.
 func sameHost(a, b Host) bool {
 	return a.Name == b.Name && a.URL == b.URL && a.HostKey == b.HostKey && a.Arch == b.Arch && a.Root == b.Root &&
 		(a.Service == b.Service || reflect.DeepEqual(a.Service, b.Service)) && maps.Equal(a.Vars, b.Vars)
 }
 
-// excludedBy returns the steps of a graph that an exclusion is about. An edit asks for the same
-// ones for each deployment, so the answers for the graph of the edit are kept.
+// excludedBy returns the steps of a graph that an exclusion is about. An edit requests the same ones for each
+// deployment, so the answers for the graph of the edit are kept.
 func (e *Engine) excludedBy(plan *Graph, x exclusion) []int32 {
 	if plan != e.next {
 		return plan.under(x.target, x.event)

@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// A stage or a group may say which names it had (`was`). The log keeps the names of its time, so
-// a question about a target is asked for each of its names. Facts under any name count. An
-// edit that gives a name is refused while a deployment is active or may be retried, so no
-// deployment has steps under two names.
+// A stage or a group may list its former names (`was`). The log keeps the names of its time, so a question about a
+// target is asked for each of its names. Facts under any name count. An edit that gives a name is refused while a
+// deployment is active or may be retried, so no deployment has steps under two names.
 
 // NamesOf returns the paths that a target of the definition has and had, its present one first. A
 // target that is not in the definition has one name.

@@ -116,7 +116,8 @@ func TestARenameWaitsForDeployments(t *testing.T) {
 	}
 }
 
-// Without a word about it the new name has no history. The refusal of a rollback says what does bring the revision back.
+// Without a word about it the new name has no history. The refusal of a rollback names the command that brings the
+// revision back.
 func TestARollbackAfterARenameNamesTheWayThatWorks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, renamed("prod", nil, "web", nil))

@@ -1,9 +1,8 @@
 package pipeline
 
-// numbers gives a number to what outlasts a graph: stages, groups, hosts, batches over several
-// stages, and resources. What the engine keeps of these over all deployments is in slices by their
-// numbers, since a row must not look for a path in a map more than once. Numbers are of one engine
-// and are never stored.
+// numbers gives a number to what outlasts a graph: stages, groups, hosts, batches over several stages, and resources.
+// What the engine keeps of these over all deployments is in slices by their numbers, since a row must not search for
+// a path in a map more than once. Numbers are of one engine and are never stored.
 type numbers struct {
 	paths     map[string]int32 // full paths of stages, groups and hosts; names of batches, which have no slash
 	names     []string         // by number
@@ -103,7 +102,7 @@ type resourceState struct {
 	started  *deployment // the last that started it; its rank never falls (I3)
 	fence    int64       // grows with each deployment that starts it
 	former   int64       // the fence before; 0: none, or not known since deployments were archived
-	archived int64       // the fence that a row deployments-archived has said last
+	archived int64       // the fence in the last row deployments-archived
 }
 
 // startedOn returns the last deployment that started a resource; nil if none has.

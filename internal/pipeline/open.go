@@ -8,7 +8,7 @@ import (
 // Open is a deployment's remaining work at one target and below it.
 type Open struct {
 	Target string
-	Steps  int     // that are neither complete nor elided
+	Steps  int     // number of steps that are neither complete nor elided
 	first  []int32 // a few of those steps, breadth-first
 }
 
@@ -55,7 +55,7 @@ type openCount struct {
 	open                        []Open
 	all                         int32
 	stages, groups, waves, host []int32
-	asked                       []bool // by stage: whether something in it is asked for
+	asked                       []bool // by stage: whether something in it is requested
 }
 
 func newOpenCount(plan *Graph, targets []string, most int) *openCount {
@@ -91,7 +91,7 @@ func (c *openCount) counter(at place) *int32 {
 	return &c.all
 }
 
-// spans lists the steps that may count: all of the pipeline, or those of the stages that are asked for.
+// spans lists the steps that may count: all of the pipeline, or those of the stages that are requested.
 func (c *openCount) spans() (spans []span) {
 	if c.all >= 0 {
 		return []span{{0, int32(len(c.plan.nodes))}}

@@ -2,7 +2,7 @@ package pipeline
 
 import "strings"
 
-// accepts says whether a person may ask that, for the targets that the deployment has.
+// accepts reports whether a person may request that, for the targets that the deployment has.
 func (o *oracle) accepts(c Command) bool {
 	t := o.deployment(c.Deployment)
 	switch {

@@ -7,8 +7,8 @@ import "github.com/waybill-dev/waybill/internal/fault"
 // it is like any other.
 const KindPart = "part"
 
-// CheckPart returns an error for a target that cannot be deployed to by itself: fault.NotFound if
-// the definition lacks it, fault.Refused if it has no hosts.
+// CheckPart returns an error for a target that cannot be deployed to on its own: fault.NotFound if the definition
+// lacks it, fault.Refused if it has no hosts.
 func CheckPart(d *Definition, target string) error {
 	stage, _, _, ok := d.Find(target)
 	switch {

@@ -10,8 +10,8 @@ import (
 // again with the oldest after everything that was freed is what makes `fifo` true.
 type pass struct {
 	e        *Engine
-	now      time.Time // of every row of this pass
-	limit    int       // of rows in the decision
+	now      time.Time // time of every row of this pass
+	limit    int       // maximum of rows in the decision
 	decision Decision
 }
 
@@ -134,9 +134,9 @@ func (p *pass) step(t *deployment, n int32) error {
 	}
 }
 
-// placedFirst returns the step to do in place of one that is about to start a host: the start of a host of
-// the group that has a place already. Such hosts are put on the heap, also those that are blocked, so that
-// the deployment is registered with what blocks them although the group may be full.
+// placedFirst returns the step to do instead of one that is about to start a host: the start of a host of the group
+// that has a place already. Such hosts are put on the heap, also those that are blocked, so that the deployment is
+// registered with what blocks them although the group may be full.
 func (p *pass) placedFirst(t *deployment, n int32) int32 {
 	at := &t.plan.nodes[n]
 	if at.kind != hostStart || len(p.e.taken) == 0 {

@@ -312,7 +312,7 @@ func (p *program) command(c Command) {
 	}
 }
 
-// decide makes a pass and checks every row of it against what the definitions say comes next.
+// decide makes a pass and checks every row of it against the next steps by the definitions.
 func (p *program) decide(limit int) {
 	p.Helper()
 	d, err := p.engine.Decide(p.now, limit)
@@ -410,7 +410,7 @@ func (p *program) run() {
 	}
 }
 
-// setBack lets everything end well, and then fails a step of the next deployment where that asks for a rollback.
+// setBack lets everything end well, and then fails a step of the next deployment where that requests a rollback.
 func (p *program) setBack() {
 	p.run()
 	p.create()
@@ -430,7 +430,7 @@ func (p *program) setBack() {
 	}
 }
 
-// catchUp asks for a catch-up of the pipeline, or of a part of it, and folds its row if it is accepted.
+// catchUp requests a catch-up of the pipeline, or of a part of it, and folds its row if it is accepted.
 func (p *program) catchUp() {
 	_, plan := p.engine.Current()
 	target := rapid.SampledFrom(append(slices.Sorted(maps.Keys(plan.targets)), "shop", "shop", "shop", "shop")).Draw(p.T, "target")
@@ -462,7 +462,7 @@ func (p *program) catchUp() {
 	p.fold(rows[0])
 }
 
-// rollback asks for a rollback of the pipeline, or of a part of it, and folds its rows if it is accepted.
+// rollback requests a rollback of the pipeline, or of a part of it, and folds its rows if it is accepted.
 func (p *program) rollback() {
 	if p.rollbacks == 3 {
 		return

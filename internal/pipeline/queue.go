@@ -14,7 +14,7 @@ type queue struct {
 	turn   []int32  // per step: its place in the order of a pass; of the graph, not changed here
 	parked []int32  // blocked when last looked at
 	starts []starts // per group
-	epoch  int      // of the walk that all this is from
+	epoch  int      // epoch of the walk that all this is from
 }
 
 // starts are the hosts of a group that no pass has looked at yet.

@@ -168,7 +168,7 @@ func addBatch(t *rapid.T, d *Definition) {
 	d.Batches = append(d.Batches, batch)
 }
 
-// settled makes a drawn definition one that Compile accepts, or says that it cannot.
+// settled makes a drawn definition one that Compile accepts, or reports that it cannot.
 func settled(d Definition) (*Graph, bool) {
 	for i := range d.Stages { // hosts of what is not built get what is
 		for g := range d.Stages[i].Groups {

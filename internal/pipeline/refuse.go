@@ -20,8 +20,7 @@ func (e *Engine) refusals(next *Graph) fault.Problems {
 	r := refusing{e: e, next: next, reported: map[string]bool{}}
 	r.renames()
 	for i := range next.def.Stages {
-		// All deployments that are asked are on the graph in force, so where it says the same
-		// nothing moves.
+		// All deployments that are asked are on the graph in force, so where it is equal nothing moves.
 		if m != nil && m.equal[i] {
 			continue
 		}

@@ -28,7 +28,7 @@ type batch struct {
 // holding is the deployment that holds a batch, and since when.
 type holding struct {
 	deployment *deployment
-	since      time.Time // of the row that acquired it, for people
+	since      time.Time // time of the row that acquired it, for people
 }
 
 // placeBatches computes the regions of batches over several stages. Compile has refused definitions

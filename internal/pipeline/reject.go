@@ -22,7 +22,7 @@ func (e *Engine) Accept(revision int64, label, by, reason string) (Entry, error)
 	return e.judgment(RevisionAccepted, revision, rejectionDetail{label, by, reason})
 }
 
-// judgment returns a change of what is known of a revision.
+// judgment returns a change of the known state of a revision.
 func (e *Engine) judgment(event string, revision int64, about rejectionDetail) (Entry, error) {
 	entry, err := e.change(event, about)
 	entry.Revision = revision

@@ -2,7 +2,7 @@ package pipeline
 
 import "testing"
 
-// TestARefusalHasOneLineOfTheReason: the reason of an automatic rejection ends with what a service printed.
+// TestARefusalHasOneLineOfTheReason: the reason of an automatic rejection ends with the output of a service.
 func TestARefusalHasOneLineOfTheReason(t *testing.T) {
 	t.Parallel()
 	e := New("greeter")

@@ -10,8 +10,8 @@ type RegisteredRevision struct {
 	// another: commits have no such order.
 	Seq   int64  `json:"seq"`
 	Label string `json:"label"`
-	// Commit, Subject and CommittedAt are what git says of a revision that is a commit; empty for a
-	// folder with changes, and for one outside of git.
+	// Commit, Subject and CommittedAt are git's data on a revision that is a commit; empty for a folder with changes,
+	// and for one outside of git.
 	Commit      string    `json:"commit,omitempty"`
 	Subject     string    `json:"subject,omitempty"`
 	CommittedAt time.Time `json:"committedAt,omitzero"`

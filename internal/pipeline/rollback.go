@@ -11,11 +11,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// A rollback is a deployment that brings an older revision back. A person asks for it, or the
-// failure of a stage with `onFailure: rollback`, once per failure. It ranks just above the
-// deployment that it undoes, covers only the hosts that differ, and asks neither windows nor
-// approvals. When it is created it takes the batches around its hosts from their holders, and
-// deployments of the revisions known then are held at the stages in scope, since they may have the
+// A rollback is a deployment that brings an older revision back. A person requests it, or the failure of a stage with
+// `onFailure: rollback`, once per failure. It ranks just above the deployment that it undoes, covers only the hosts
+// that differ, and asks neither windows nor approvals. When it is created it takes the batches around its hosts from
+// their holders, and deployments of the revisions known then are held at the stages in scope, since they may have the
 // fault as well.
 
 // KindRollback is the kind of a rollback in the row that creates it.
@@ -145,8 +144,8 @@ func (e *Engine) newestStarter(hosts []int32) *deployment {
 	return newest
 }
 
-// lastGood returns the newest revision before another one that is not rejected and finished every
-// stage of the hosts, in one deployment or in several; 0 if there is none.
+// lastGood returns the newest revision before another that is not rejected and finished every stage of the hosts, in
+// one deployment or in several; 0 if there is none.
 func (e *Engine) lastGood(hosts []int32, before int64) int64 {
 	plan := e.plans[e.version]
 	stages := map[string][]string{} // the names of each
@@ -180,8 +179,8 @@ func (e *Engine) lastGood(hosts []int32, before int64) int64 {
 // mostCandidates bounds the revisions that a hint names.
 const mostCandidates = 3
 
-// elsewhereHint returns how an older revision comes back to hosts that had it under another name,
-// which a rollback does not look for; "" if none had.
+// elsewhereHint returns how an older revision comes back to hosts that had it under another name, which a rollback
+// does not search for; "" if none had.
 func (e *Engine) elsewhereHint(hosts []int32, before int64) string {
 	plan := e.plans[e.version]
 	wanted := map[Resource]bool{}

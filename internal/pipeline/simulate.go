@@ -15,9 +15,9 @@ import (
 // Scenario holds the assumptions of a simulation.
 type Scenario struct {
 	Now      time.Time                   // at which virtual time is zero
-	Revision int64                       // of one more deployment; 0: none, and no approval is given, so that what waits for one stops
-	Label    string                      // of the revision
-	After    time.Duration               // when that deployment is created
+	Revision int64                       // revision of a new deployment; 0: none, without approvals, so that steps that need one stop
+	Label    string                      // label of the revision
+	After    time.Duration               // time at which that deployment is created
 	Duration func(StepKey) time.Duration // how long a step's action takes; a negative time counts as zero
 	Fail     []Failing                   // steps of that deployment that fail
 	Stop     func() error                // asked in every turn: an error ends the simulation; nil: never
@@ -40,8 +40,8 @@ func (f Failing) fails(k StepKey) bool {
 // Schedule is the result of a simulation.
 type Schedule struct {
 	Deployment int64         // the one that it created
-	Steps      []PlanStep    // of all deployments, in the order of their ends
-	Ends       []ExpectedEnd // of the deployments that were active or are created, oldest first
+	Steps      []PlanStep    // steps of all deployments, in the order of their ends
+	Ends       []ExpectedEnd // ends of the deployments that were active or are created, oldest first
 }
 
 // PlanStep is a step that would be done, or what would follow from a failure, in virtual time.
@@ -50,7 +50,7 @@ type PlanStep struct {
 	Start, End time.Duration
 	Work       bool
 	Once       bool `json:"once,omitempty"`       // it counts for all hosts of its stage
-	Failed     bool `json:"failed,omitempty"`     // the scenario says so
+	Failed     bool `json:"failed,omitempty"`     // the scenario decides it
 	Unmeasured bool `json:"unmeasured,omitempty"` // nothing is known of how long it takes, so it counts as nothing
 	// Source is the origin of the expected duration: host, the median on that host; step, the median on all hosts;
 	// definition, for a bake; "" if it is not known. Callers of Simulate set it.
@@ -66,17 +66,17 @@ type PlanStep struct {
 // ExpectedEnd is the expected end of a deployment, or the place where it stops.
 type ExpectedEnd struct {
 	Deployment int64         `json:"deployment"`
-	Label      string        `json:"label"`            // of its revision
+	Label      string        `json:"label"`            // label of its revision
 	Status     Status        `json:"status"`           // active: it stops
-	At         time.Duration `json:"at"`               // of the end; of what stops, 0
+	At         time.Duration `json:"at"`               // time of the end; 0 for a deployment that stops
 	Reason     string        `json:"reason,omitempty"` // why it stops, or failed
 	Who        string        `json:"who,omitempty"`    // the command that can change that
 }
 
-// Simulate runs the engine on virtual time, from its present state, with one more deployment: every
-// action succeeds after its duration but for those that fail by the scenario, and every approval is
-// given as soon as it is asked for. Actions that are live have been so since their claims. The
-// engine must be discarded afterwards. What waits for longer than two years stops.
+// Simulate runs the engine on virtual time, from its present state, with one more deployment: every action succeeds
+// after its duration but for those that fail by the scenario, and every approval is given as soon as it is requested.
+// Actions that are live have been so since their claims. The engine must be discarded afterwards. What waits for
+// longer than two years stops.
 func (e *Engine) Simulate(x Scenario) (Schedule, error) {
 	if e.plans[e.version] == nil {
 		return Schedule{}, fmt.Errorf("simulate pipeline %s: no definition is in force", e.pipeline)
@@ -103,7 +103,7 @@ type simulation struct {
 	newest int64                   // number of the newest deployment at the start
 	made   int64                   // the deployment of the scenario; 0 before it was created
 	waited map[StepKey]string      // steps that waited for a window or a freeze, with the reason
-	ended  map[int64]time.Duration // when deployments ended
+	ended  map[int64]time.Duration // ends of deployments
 	live   byEnd                   // actions that have not ended
 	begun  int                     // how many actions began
 	done   []PlanStep              // in the order of their ends
@@ -192,9 +192,8 @@ func (s *simulation) create(now time.Duration) error {
 	return s.approve(s.engine.deployments[s.made])
 }
 
-// resume puts the live actions of a deployment into the simulation. They are looked for in the
-// order of lists, because ends at one time are taken as they were put in, and a simulation must say
-// the same every time.
+// resume puts the live actions of a deployment into the simulation. They are searched for in the order of lists,
+// because ends at one time are taken as they were put in, and a simulation must return the same every time.
 func (s *simulation) resume(t *deployment) {
 	for _, n := range t.plan.order() {
 		name := stepName{t.plan.target(n), t.plan.nodes[n].event}
@@ -361,7 +360,7 @@ func (s *simulation) cancel(k StepKey, now time.Duration) error {
 	return nil
 }
 
-// end completes a step, or fails it if the scenario says so.
+// end completes a step, or fails it if the scenario has it fail.
 func (s *simulation) end(step PlanStep) error {
 	t := s.engine.deployments[step.Deployment]
 	for _, f := range s.Fail {
@@ -474,8 +473,7 @@ func nearness(a, b StepKey) (n int) {
 	return n
 }
 
-// running is a step under way. order makes steps that end at the same time end in the order in
-// which they began.
+// running is a step in progress. order makes steps that end at the same time end in the order in which they began.
 type running struct {
 	PlanStep
 	order int // counts claims from 1

@@ -22,7 +22,7 @@ const (
 type DeploymentState struct {
 	Deployment int64  `json:"deployment"`
 	Revision   int64  `json:"revision"`
-	Label      string `json:"label"`   // of the revision
+	Label      string `json:"label"`   // label of the revision
 	Version    int    `json:"version"` // definition version in force for it
 	Status     Status `json:"status"`
 	// Held names the holder and gives the reason, such as "by ana: checking dashboards", with the stage in front when
@@ -73,11 +73,11 @@ type State string
 // The states of a step. A step that several would fit has the first of complete, excluded, elided,
 // claimed and failed.
 const (
-	StateWaiting  State = "waiting"  // not complete, not runnable; Reason says why
+	StateWaiting  State = "waiting"  // not complete, not runnable; Reason explains it
 	StateRunnable State = "runnable" // the next pass claims it
 	StateClaimed  State = "claimed"  // its action is live
 	StateComplete State = "complete" // its fact is in the log, which no edit takes back
-	StateFailed   State = "failed"   // until retried
+	StateFailed   State = "failed"   // it may be retried
 	// An elided step never runs in this deployment; the walk goes through it as if it were
 	// complete.
 	StateElided State = "elided"
@@ -96,7 +96,7 @@ type StepState struct {
 	// Expected is the time at which a waiting step is expected to begin, by the recorded durations of the steps
 	// before it. Explain leaves it out, as does every caller that does not know it.
 	Expected time.Time `json:"expected,omitzero"`
-	At       time.Time `json:"at,omitzero"`    // of its last entry; see Engine.Explain
+	At       time.Time `json:"at,omitzero"`    // time of its last entry; see Engine.Explain
 	Work     bool      `json:"work,omitempty"` // takes an action, else a marker
 	Wave     int32     `json:"wave,omitempty"` // number of the wave, for steps of waves and of their hosts
 	On       string    `json:"on,omitempty"`   // path of the host that runs a step once for all; "": other steps, or not known
@@ -108,7 +108,7 @@ func (e *Engine) Deployments(activeOnly bool) []DeploymentState {
 	if activeOnly {
 		list = e.active
 	}
-	undone := map[*deployment]int64{} // looked for once: there may be thousands
+	undone := map[*deployment]int64{} // searched for once: there may be thousands
 	for _, t := range e.order {
 		if t.undoes != nil {
 			undone[t.undoes] = t.number

@@ -66,7 +66,7 @@ type Place struct {
 	Stage  *Stage
 	Group  *Group
 	Host   *Host
-	SSH    *SSH // how ssh hosts of the definition are reached; nil: as the defaults say
+	SSH    *SSH // how ssh hosts of the definition are reached; nil: by the defaults
 }
 
 // Place returns the host at a full path such as greeter/prod/east/elm.

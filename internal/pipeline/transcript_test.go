@@ -18,8 +18,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/goldentest"
 )
 
-// TestTranscripts plays testdata/*.txt. A block is a command with its arguments and indented lines, then
-// "----" and what it prints; lines that begin with "#" are remarks.
+// TestTranscripts plays testdata/*.txt. A block is a command with its arguments and indented lines, then "----" and
+// the output; lines that begin with "#" are remarks.
 //
 //	define, edit      a definition: "stage NAME [after A,B] [option…]", "group NAME HOST…", "batch NAME STAGE…"
 //	ship N [rN] [until STAGE]   deployment N of revision N comes into being
@@ -539,7 +539,7 @@ func everyHost(d *Definition) (list []string) {
 	return list
 }
 
-// catchUp asks for a catch-up. With "lost" as the last word, no host has the release that the log says.
+// catchUp requests a catch-up. With "lost" as the last word, no host has the release in the log.
 func (p *player) catchUp(words []string) {
 	c := CatchUp{By: "ana", Reason: "joined"}
 	if n := len(words) - 1; n >= 0 && words[n] == "lost" {

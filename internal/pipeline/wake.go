@@ -19,9 +19,9 @@ import (
 // revision, or older deployments under order strict.
 type waitKey struct {
 	why      why
-	number   int32 // of the batch, the resource or the group
-	limit    int   // of a group: how many hosts may be in flight
-	revision int64 // of an artifact
+	number   int32 // number of the batch, the resource or the group
+	limit    int   // maximum of a group's hosts in flight
+	revision int64 // revision of an artifact
 }
 
 // batchKey returns the key of those that wait for a batch.
@@ -51,7 +51,7 @@ type wakes struct {
 	limits   map[int32][]int // by group: the limits under which deployments wait for a place
 	restless []*deployment   // blocked by a newer waiter of a batch or by a step that runs once: whatever changes may end that
 	timers   []timer         // a heap by time; some are out of date
-	last     time.Time       // of the last pass
+	last     time.Time       // time of the last pass
 	blocked  [reasons]int    // steps of sleeping deployments that are kept aside, by reason
 }
 

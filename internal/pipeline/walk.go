@@ -14,7 +14,7 @@ const (
 	excluded                   // by an edit, a skip or a tolerated failure
 	resolved                   // complete, or elided and walked through
 	overtaken                  // a step strictly after it is complete or claimed, so it is not new
-	entered                    // of the first of a component's steps: everything strictly before it is resolved
+	entered                    // the first of a component's steps is entered: everything strictly before it is resolved
 	queued                     // the queue has it
 
 	fromLog = complete | claimed | failed | excluded
@@ -43,8 +43,8 @@ type walk struct {
 	only    span    // follow and passBefore stay within these steps; empty: they go anywhere
 }
 
-// newWalk returns the walk over g that follows from what is known of each step; known may have the
-// bits complete, claimed, failed and excluded. The walk keeps known and changes it.
+// newWalk returns the walk over g that follows from the known state of each step; known may have the bits complete,
+// claimed, failed and excluded. The walk keeps known and changes it.
 func newWalk(g *adjacency, known []bits) *walk {
 	w := &walk{g: g, step: known}
 	w.restart()
@@ -87,10 +87,9 @@ func (w *walk) takeThrough() []int32 {
 	return through
 }
 
-// within computes again the steps of one stage, of which the four given bits are known and no edge
-// was followed. isEntered says that what is before the stage is resolved, isPassed that a step
-// behind it is complete or claimed. What follows for other stages is for the caller, which counts
-// the steps too.
+// within computes again the steps of one stage, of which the four given bits are known and no edge was followed.
+// isEntered reports that what is before the stage is resolved, isPassed that a step behind it is complete or claimed.
+// What follows for other stages is for the caller, which counts the steps too.
 func (w *walk) within(steps span, start int32, isEntered, isPassed bool) {
 	if isEntered && isPassed { // all that is not complete is elided, and walked through
 		for s := steps.from; s < steps.to; s++ {

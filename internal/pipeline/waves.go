@@ -48,7 +48,7 @@ func (d dealing) count() int32 {
 	return last
 }
 
-// deal deals the hosts in list order, as the definition alone says.
+// deal deals the hosts in list order, by the definition alone.
 func (g *Group) deal() dealing {
 	d := dealing{}
 	if g.Waves == nil {

@@ -174,9 +174,9 @@ func (t *tx) UpdateThreads(rows []queue.ThreadRow) error {
 // located finds the live row of each n by its key, whatever the planner believes about the table:
 // since the join is by place, the planner cannot join n and thread in the other order.
 //
-// A row that changes meanwhile has another place and is not found. PostgreSQL 15.15, 16.11 and 17.7
-// check the place again after they have waited for a row. On an earlier server only the conditions
-// on claim and attempt keep an end from another claim.
+// A row that changes in the meantime has another place and is not found. PostgreSQL 15.15, 16.11 and 17.7 check the
+// place again after they have waited for a row. On an earlier server only the conditions on claim and attempt keep an
+// end from another claim.
 const located = ` CROSS JOIN LATERAL (SELECT ctid AS place FROM thread WHERE id = n.id OFFSET 0) AS p`
 
 // end ends many actions in one statement: it records exactly the rows that it deleted. $1 is the

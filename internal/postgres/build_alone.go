@@ -10,7 +10,7 @@ import (
 
 // Rows of builds without a deployment.
 
-// ResolveBuild stores what a build builds.
+// ResolveBuild stores the source of a build.
 func (t *tx) ResolveBuild(id builds.ID, branch, commit string) error {
 	return t.do(`UPDATE build SET branch = $2, "commit" = $3 WHERE build_id = $1`, int64(id), branch, commit)
 }

@@ -140,7 +140,7 @@ func (t *tx) LockBuild(id builds.ID) (builds.Build, bool, error) {
 	return found[0], true, nil
 }
 
-// UpdateBuild writes what changes in the life of a build.
+// UpdateBuild writes the changing columns of a build.
 func (t *tx) UpdateBuild(b builds.Build) error {
 	var steps, artifacts pgtype.Int4
 	var events pgtype.Int8
@@ -447,7 +447,7 @@ func (t *tx) BuildArtifacts(id builds.ID, after int) ([]builds.Artifact, error) 
 		FROM build_artifact WHERE build_id = $1 AND artifact_id > $2 ORDER BY artifact_id`, int64(id), after)
 }
 
-// InsertReport stores what a file reports about tests, unless that is stored.
+// InsertReport stores a file's test report, unless that is stored.
 func (t *tx) InsertReport(id builds.ID, r build.TestFile) error {
 	text, err := json.Marshal(builds.SummaryOf(r))
 	if err != nil {
@@ -473,7 +473,7 @@ func (t *tx) InsertReport(id builds.ID, r build.TestFile) error {
 		column(r.Results, func(r result) int32 { return int32(r.Line) }))
 }
 
-// TestReports reads what the files of a build report about tests, without the results.
+// TestReports reads the test reports of a build's files, without the results.
 func (t *tx) TestReports(id builds.ID) ([]build.TestFile, error) {
 	return query(t, func(row pgx.Row) (r build.TestFile, err error) {
 		var text string

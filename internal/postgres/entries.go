@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// Rows of package journal: entries, and the roll-ups that repeat what entries say.
+// Rows of package journal: entries, and the roll-ups that repeat facts of entries.
 //
 // Transactions that append entries have locked the head of their pipeline, so the entries of one
 // pipeline have one writer at a time.
@@ -309,9 +309,9 @@ func (t *tx) Standings(name string, targets []string) ([]journal.Standing, error
 		FROM target t`+f.where(), f.arguments...)
 }
 
-// History reads what happened at a target in the newest deployments that started there below a
-// position. A target has starts of one name only, so entry_mark is walked from its end. Statistics have
-// the starts of a stage seldom, so the planner would fetch all starts with a bitmap and sort them.
+// History reads the history of a target in the newest deployments that started there below a position. A target has
+// starts of one name only, so entry_mark is walked from its end. Statistics have the starts of a stage seldom, so the
+// planner would fetch all starts with a bitmap and sort them.
 func (t *tx) History(name, target string, below int64, limit int) ([]pipeline.Entry, error) {
 	var f filter
 	f.and(

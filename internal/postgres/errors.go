@@ -39,8 +39,8 @@ func stale(err error) bool {
 	return away(err)
 }
 
-// coded gives errors that may pass by themselves the code ledger_unavailable. An ended context
-// stays as it is: the caller gave up, the database did not.
+// coded gives errors that may pass on their own the code ledger_unavailable. An ended context stays as it is: the
+// caller gave up, the database did not.
 func coded(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err

@@ -38,7 +38,7 @@ func readOnly(conn *pgconn.PgConn) bool {
 var errReadOnly = errors.New("the server takes no writes")
 
 // preferWritable makes a configuration with several hosts pass over those that take no writes, unless its
-// target_session_attrs says what to look for.
+// target_session_attrs names the kind of host.
 func preferWritable(config *pgx.ConnConfig) {
 	several := slices.ContainsFunc(config.Fallbacks, func(f *pgconn.FallbackConfig) bool {
 		return f.Host != config.Host || f.Port != config.Port

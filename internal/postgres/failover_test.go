@@ -198,7 +198,7 @@ func awaitReady(t *testing.T, db *store.DB, want string) {
 	}
 }
 
-// TestOfSeveralHostsOneTakesWrites: where none does, the error says so.
+// TestOfSeveralHostsOneTakesWrites: where none does, the error reports it.
 func TestOfSeveralHostsOneTakesWrites(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Own(t)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// filter collects the conditions of a query that are asked for. Each combination is a statement of
-// its own, so that each is planned by its own index.
+// filter collects the conditions of a query that are requested. Each combination is a statement of its own, so that
+// each is planned by its own index.
 type filter struct {
 	conditions []string
 	arguments  []any

@@ -96,7 +96,7 @@ type stretch struct{ handler, low, high string }
 // stretches returns the lanes of handlers without those in high, which is sorted.
 func stretches(handlers, high []string) (parts []stretch) {
 	for _, h := range handlers {
-		p := stretch{handler: h, low: h, high: h + "0"} // which follows h + "/"
+		p := stretch{handler: h, low: h, high: h + "0"} // "0" follows "/"
 		for _, lane := range high {
 			if lane == h || strings.HasPrefix(lane, h+"/") {
 				parts = append(parts, stretch{h, p.low, lane})

@@ -30,7 +30,7 @@ func TestFloorsPassOverWhatIsSlow(t *testing.T) {
 	for _, c := range []struct {
 		after time.Duration // since the first claim
 		took  time.Duration
-		rank  int // of what it claims, in seconds
+		rank  int // delay of its claims, in seconds
 		from  int // the rank where it begins; 0: the start
 	}{
 		{0, time.Millisecond, 1, 0},

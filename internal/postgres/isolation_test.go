@@ -12,8 +12,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// TestEveryDefaultIsolationWorks: what the database's default_transaction_isolation is changes nothing: the first start
-// migrates, also beside another one, and everything works.
+// TestEveryDefaultIsolationWorks: what the database's default_transaction_isolation is changes nothing: the first
+// start migrates, also beside another, and everything works.
 func TestEveryDefaultIsolationWorks(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"repeatable read", "serializable"} {

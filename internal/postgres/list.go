@@ -11,9 +11,9 @@ import (
 
 // Rows of package queue: lists of actions with their states.
 //
-// A list may ask for a status, a name or a duration, and each has its index in another table. So
-// the statement is a UNION of branches: each searches one table and finds at most a page of ids.
-// The rows of the resulting page are read last.
+// A list may request a status, a name or a duration, and each has its index in another table. So the statement is a
+// UNION of branches: each searches one table and finds at most a page of ids. The rows of the resulting page are read
+// last.
 
 // stateColumns are the columns of a thread, an action and an end, in the order of scanState. A live
 // action shows its last event's code and error.

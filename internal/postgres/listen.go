@@ -56,8 +56,8 @@ const guardWithin = 5 * time.Second
 // listener is one connection that waits for notifications and holds locks.
 type listener struct {
 	config *pgx.ConnConfig
-	pool   *pgxpool.Pool   // for what must come by another way
-	ctx    context.Context // of its goroutine
+	pool   *pgxpool.Pool   // pool for statements beside LISTEN
+	ctx    context.Context // context of its goroutine
 	stop   context.CancelFunc
 	ended  sync.WaitGroup
 	alive  atomic.Bool
@@ -68,7 +68,7 @@ type listener struct {
 	mu       sync.Mutex
 	locks    []*lock
 	bare     atomic.Bool // locks that were held are not now
-	broken   time.Time   // when they were last held again
+	broken   time.Time   // time since which they are held again
 	metrics  *obs.Ledger // nil: nothing is measured
 	notifier *notifier   // whose own notifications show how quick they are
 }
@@ -225,8 +225,8 @@ func (l *listener) proven(conn *pgx.Conn, self string) bool {
 	}
 }
 
-// check asks the server whether the connection still is one, and whether the server is: a network that swallows everything
-// says nothing itself.
+// check asks the server whether the connection still is one, and whether the server is: a network that swallows
+// everything gives no sign.
 func (l *listener) check(conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(l.ctx, checkWithin)
 	defer cancel()

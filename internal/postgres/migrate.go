@@ -40,12 +40,12 @@ const (
 )
 
 const (
-	lockWait   = 2 * time.Second        // for a lock on a table, and so how long a step may hold up readers of the table
+	lockWait   = 2 * time.Second        // wait for a lock on a table, and so the time for which a step may hold up readers of the table
 	migrateFor = 10 * time.Minute       // how long one step is tried again because a lock was not free
-	turnEvery  = 200 * time.Millisecond // how often a waiting instance asks whether the migration by another one has ended
+	turnEvery  = 200 * time.Millisecond // how often a waiting instance asks whether the migration by another has ended
 )
 
-// migrator brings the schema up to date. It works on one connection while another one has an open transaction with the
+// migrator brings the schema up to date. It works on one connection while another has an open transaction with the
 // lock of migrations. An index is built outside of any transaction, and a lock of the session would be lost behind a
 // transaction pooler.
 type migrator struct {

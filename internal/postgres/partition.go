@@ -24,7 +24,7 @@ type Span string
 // The spans.
 const (
 	Day   Span = "day"
-	Week  Span = "week" // of ISO 8601
+	Week  Span = "week" // week of ISO 8601
 	Month Span = "month"
 )
 
@@ -160,9 +160,9 @@ func (p part) create(ctx context.Context, t pgx.Tx) error {
 
 const (
 	retainFor  = 10 * time.Minute       // one call of Retain; after it, another process may take its turn
-	dropWait   = 500 * time.Millisecond // for the locks of a drop, and so how long it may hold up those who use the tables
+	dropWait   = 500 * time.Millisecond // wait for the locks of a drop, and so the time for which it may hold up users of the tables
 	dropWithin = time.Minute            // how long one drop is tried again because a lock was not free
-	endWithin  = 5 * time.Second        // for recording that this process is done
+	endWithin  = 5 * time.Second        // bounds recording that this process is done
 )
 
 // Retain drops the partitions that end before a moment and have no live action, each period in a transaction of its own:
@@ -221,8 +221,8 @@ func retain(ctx context.Context, c *pgx.Conn, before time.Time, log *slog.Logger
 	return dropDetached(ctx, c)
 }
 
-// drop deletes the partitions of one period and the rows that refer to its actions, in one transaction. The locks on the
-// tables are taken last and briefly. What they wait for ends by itself or after dropWait, a deadlock included.
+// drop deletes the partitions of one period and the rows that refer to its actions, in one transaction. The locks on
+// the tables are taken last and briefly. What they wait for ends on its own or after dropWait, a deadlock included.
 func drop(ctx context.Context, c *pgx.Conn, period []part) error {
 	from, to := period[0].from, period[0].to
 	return pgx.BeginTxFunc(ctx, c, inReadCommitted, func(t pgx.Tx) error {
@@ -338,7 +338,7 @@ func (t *tx) HasActions(from, to time.Time, folder string) (bool, error) {
 		return yes, err
 	}, `SELECT EXISTS (SELECT 1 FROM action WHERE created_at >= $1 AND created_at < $2)
 		OR EXISTS (SELECT 1 FROM action WHERE parameters_ref <> '' AND parameters_ref >= $3 COLLATE "C" AND parameters_ref < $4 COLLATE "C")`,
-		from, to, folder+"/", folder+"0") // which follows folder + "/"
+		from, to, folder+"/", folder+"0") // folder + "0" follows folder + "/"
 	return len(found) > 0 && found[0], err
 }
 

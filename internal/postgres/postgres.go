@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	retries = 6 // of a transaction that the database asks to repeat
+	retries = 6 // tries of a transaction that the database refuses for now
 	poll    = store.FullPoll
 )
 
@@ -76,23 +76,23 @@ func (p pools) each(do func(*pgxpool.Pool)) {
 type Driver struct {
 	pools
 	config   *pgx.ConnConfig
-	name     string // of all connections of this process, so that others can end them when it is gone
+	name     string // name of all connections of this process, so that others can end them when it is gone
 	span     Span
 	log      *slog.Logger
 	listener *listener
 	notifier *notifier
 	failover *failover
 	floors   *floors
-	overdue  atomic.Int64 // until when no claim was overdue, in Unix microseconds of the database; 0: not looked at yet
+	overdue  atomic.Int64 // time up to which no claim was overdue, in Unix microseconds of the database; 0: not checked yet
 	closing  sync.Once
 }
 
-// Options say how a database is used.
+// Options configure the use of a database.
 type Options struct {
 	ListenURL string       // a direct connection, when the database is behind a transaction pooler; "": the same as the others
 	Partition Span         // how much time one partition holds; "": Week
 	Log       *slog.Logger // default: none
-	Metrics   *obs.Ledger  // of notifications; nil: not measured
+	Metrics   *obs.Ledger  // metrics of notifications; nil: not measured
 }
 
 // Open connects, brings the schema up to date and listens. The url is what pgx
@@ -293,7 +293,7 @@ func (d *Driver) Explain(ctx context.Context, fn func(store.Rows) error) ([]stri
 	return plans, coded(err)
 }
 
-// mode says how a transaction is run.
+// mode configures a transaction.
 type mode struct {
 	pool       *pgxpool.Pool
 	begin, end string

@@ -12,8 +12,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// foreign are claims of instances that have no row: those between the ids of instances. The claims of those that live,
-// and what is left of them in the index while a snapshot is held, are passed over.
+// foreign are claims of instances that have no row: those between the ids of instances. The claims of those that
+// live, and their rest in the index while a snapshot is held, are passed over.
 const foreign = `FROM (SELECT lag(id, 1, '00000000-0000-0000-0000-000000000000') OVER (ORDER BY id) AS low, id AS high
 		FROM (SELECT id FROM instance UNION ALL SELECT 'ffffffff-ffff-ffff-ffff-ffffffffffff') AS ids) AS gap
 	CROSS JOIN LATERAL (SELECT id FROM thread WHERE claimed_by > gap.low AND claimed_by < gap.high AND claimed_by IS NOT NULL
@@ -42,7 +42,7 @@ var pulse = ` SELECT now(), (SELECT array_agg(id ORDER BY id) FROM instance), (S
 	NOT EXISTS (SELECT FROM instance i WHERE i.id < self.id AND i.roles = self.roles), ` + fmt.Sprintf(newer, schema) + `
 	FROM self`
 
-// Pulse says what there is for an instance to do, in one statement; with a lease it renews the instance first. The
+// Pulse reports what there is for an instance to do, in one statement; with a lease it renews the instance first. The
 // statement is planned each time: it runs forever, on tables that were small when it ran first.
 func (d *Driver) Pulse(ctx context.Context, i queue.Instance, lease time.Duration) (b queue.Beat, err error) {
 	statement, args := alive+pulse, append([]any{pgx.QueryExecModeCacheDescribe}, d.floors.readyOf(i.Handlers, "")...)

@@ -13,7 +13,8 @@ import (
 )
 
 // reader reads the columns of a row one after the other, in PostgreSQL's binary form. It is used where many wide rows
-// are read: it asks no table of types, and what a column said in the row before is not made again. NULL is the zero value.
+// are read: it asks no table of types, and a value equal to that of the row before is not made again. NULL is the
+// zero value.
 type reader struct {
 	values [][]byte
 	next   int

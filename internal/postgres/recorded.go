@@ -65,7 +65,8 @@ func raiseEra(ctx context.Context, pool *pgxpool.Pool) error {
 	})
 }
 
-// positionIn returns the position of the transaction that writes, in an era. A constant in place of a look at meta: it is computed for each row.
+// positionIn returns the position of the transaction that writes, in an era. A constant instead of a look at meta: it
+// is computed for each row.
 func positionIn(era int64) string {
 	return fmt.Sprintf("%d + pg_current_xact_id()::text::bigint", era<<queue.EraBits)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pgtest"
 )
 
-// TestHistoryIsNotTruncated: TRUNCATE passes by what refuses the deletion of rows, and is refused by itself.
+// TestHistoryIsNotTruncated: TRUNCATE passes by what refuses the deletion of rows, and is refused on its own.
 func TestHistoryIsNotTruncated(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)

@@ -285,6 +285,6 @@ func (t *tx) UsesBlobs(folder string) (bool, error) {
 		err = row.Scan(&yes)
 		return yes, err
 	}, `SELECT EXISTS (SELECT FROM revision WHERE snapshot COLLATE "C" >= $1 AND snapshot COLLATE "C" < $2)
-		OR EXISTS (SELECT FROM revision_artifact WHERE blob COLLATE "C" >= $1 AND blob COLLATE "C" < $2)`, folder+"/", folder+"0") // which follows folder + "/"
+		OR EXISTS (SELECT FROM revision_artifact WHERE blob COLLATE "C" >= $1 AND blob COLLATE "C" < $2)`, folder+"/", folder+"0") // folder + "0" follows folder + "/"
 	return len(found) > 0 && found[0], err
 }

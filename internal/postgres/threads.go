@@ -56,11 +56,12 @@ func (t *tx) LiveKeys(keys []string) (map[string]action.ID, error) {
 }
 
 // claim takes ready rows in one statement, and writes that those run which are not to be handed off. The picked rows
-// are fenced off by a materialised CTE, so that no more are updated than were asked for, and each is updated at the place
-// where it was locked. Picked and claimed are never joined by id: hash and merge joins are off here, and comparing each
-// row with each costs the square of the claim. LIMIT 1 says that an action is in one partition, which the planner would
-// otherwise multiply by their number. When the parameters of all come to more than $7 bytes, lanes take turns
-// until they do. The size of a text is known without reading it. Nothing is taken of a lane that may start nothing now.
+// are fenced off by a materialised CTE, so that no more are updated than were requested, and each is updated at the
+// place where it was locked. Picked and claimed are never joined by id: hash and merge joins are off here, and
+// comparing each row with each costs the square of the claim. LIMIT 1 reports that an action is in one partition,
+// which the planner would otherwise multiply by their number. When the parameters of all come to more than $7 bytes,
+// lanes take turns until they do. The size of a text is known without reading it. Nothing is taken of a lane that may
+// start nothing now.
 const claim = `WITH want AS (
 	SELECT * FROM unnest($3::text[], $4::int[], $6::timestamptz[], $8::boolean[]) AS w (lane, n, floor, metered)
 	WHERE NOT EXISTS (SELECT FROM limiter b WHERE b.key IN (w.lane COLLATE "C", split_part(w.lane, '/', 1) || '/*' COLLATE "C")
@@ -253,9 +254,9 @@ func (t *tx) MakeReady(limit int) ([]string, error) {
 		ORDER BY run_at LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING lane) SELECT DISTINCT lane FROM made`, limit)
 }
 
-// NextDue returns the earliest time that a thread waits for, deadlines up to and including after left out; zero: none, or a
-// deadline that is a minute away at least. Those are not looked for: most are days away, and an action that has ended
-// leaves an entry there until it is vacuumed.
+// NextDue returns the earliest time that a thread waits for, deadlines up to and including after left out; zero:
+// none, or a deadline that is a minute away at least. Those are not searched for: most are days away, and an action
+// that has ended leaves an entry there until it is vacuumed.
 func (t *tx) NextDue(after time.Time) (time.Time, error) {
 	due, err := query(t, func(row pgx.Row) (at time.Time, err error) {
 		err = row.Scan(timeOf{&at})

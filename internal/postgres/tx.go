@@ -18,11 +18,11 @@ import (
 // next one that is read, or with the commit: the round trip takes longer than most of them. So the error of one may be
 // returned by a later one.
 type tx struct {
-	ctx      context.Context // of the transaction; its methods take none
+	ctx      context.Context // context of the transaction; its methods take none
 	mode     mode
 	conn     *pgxpool.Conn // nil: the pool has it back
 	kept     []statement
-	begins   int   // of kept, the first ones that begin the transaction
+	begins   int   // number of the first ones of kept that begin the transaction
 	sent     bool  // something was sent on conn
 	begun    bool  // the server has begun the transaction
 	failed   error // no statement is sent any more
@@ -206,7 +206,7 @@ func (t *tx) LedgerID() (action.ID, error) {
 	return ids[0], nil
 }
 
-// newer says that the schema is of a version that does not exist yet.
+// newer reports that the schema is of a version that does not exist yet.
 const newer = "(SELECT schema > %d FROM meta)"
 
 // Probe writes something that leaves nothing behind but a record in the server's log, which the commit has to make durable. It

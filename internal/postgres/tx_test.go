@@ -301,7 +301,7 @@ func TestACommitWithoutAnAnswerIsAnnounced(t *testing.T) {
 	driver, other := open(t, address), open(t, address)
 	heard := make(chan store.Topic, 1000)
 	other.Listen(func(s store.Signal) { heard <- s.Topic })
-	<-heard // of what it may have missed before it listened; nothing is missed from now on
+	<-heard // the first signal covers all that it may have missed before it listened; nothing is missed from now on
 	for !driver.Busy() {
 		if err := driver.Write(t.Context(), store.ForQueue, func(tx store.Rows) error {
 			tx.Notify([]store.Signal{{Topic: "busy"}})

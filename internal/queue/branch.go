@@ -10,9 +10,9 @@ import (
 // is full. The list is what its branches find together; a row may be found by several.
 type Branch struct {
 	From   Table
-	Status action.Status // of Ends: only this one; 0: any
-	Name   string        // of Actions: only this one; "": any
-	Jobs   bool          // of Actions: only jobs
+	Status action.Status // in Ends: only this status; 0: any
+	Name   string        // in Actions: only this name; "": any
+	Jobs   bool          // in Actions: only jobs
 }
 
 // Table is the table that a branch reads.

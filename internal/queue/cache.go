@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// CacheScope says what a key of the cache identifies.
+// CacheScope is the meaning of a key of the cache.
 type CacheScope string
 
 // The scopes.
@@ -24,12 +24,12 @@ const (
 // IdempotencyAge is the time for which a repeat with an Idempotency-Key gets the answer of the first request.
 const IdempotencyAge = 24 * time.Hour
 
-// CacheEntry says which action answers for a key.
+// CacheEntry names the action that answers for a key.
 type CacheEntry struct {
 	Key          action.ID  `json:"key"`
 	Scope        CacheScope `json:"-"`
 	Name         string     `json:"process"` // its id; of an idempotency key: the principal that sent it
-	Version      int        `json:"version"` // of the process; of an idempotency key: 1 when its request made the action, else 0
+	Version      int        `json:"version"` // version of the process; of an idempotency key: 1 when its request made the action, else 0
 	Body         []byte     `json:"-"`       // hash of an idempotent request's body; nil of a payload
 	ActionID     action.ID  `json:"jobId"`
 	InvalidAfter time.Time  `json:"invalidAfter,omitzero"` // the end of the time in which an ended job answers; zero: it answers forever
@@ -38,16 +38,16 @@ type CacheEntry struct {
 
 // CacheQuery selects payloads' entries in the order of their keys.
 type CacheQuery struct {
-	Name  string    // of a process; "": all
+	Name  string    // name of a process; "": all
 	After action.ID // keyset: only greater keys
 	Limit int       // 0: all
 }
 
 // Idempotency identifies one request: a repeat gets what the first one made.
 type Idempotency struct {
-	Principal string            // which sent the request
+	Principal string            // sender of the request
 	Key       string            // its Idempotency-Key, as sent
-	Body      [sha256.Size]byte // of everything that makes the request what it is
+	Body      [sha256.Size]byte // digest of everything that makes the request unique
 }
 
 // entryKey returns the key of the row. Two principals may use the same key. A zero byte, which no stored text contains, separates
@@ -63,9 +63,9 @@ func (i Idempotency) entryKey() action.ID {
 // answers looks up which action answers for each job that has a key: an earlier one, or the job itself. A job that is a
 // retry is always its own answer, so that its key points to it from now on. The result is by cache key.
 //
-// The entries are locked until the transaction ends, in the order of keys, but retries apart from the rest. Two transactions
-// that store both kinds may therefore meet in a deadlock, and the database runs one again. Of a key that both kinds
-// ask for, the retry answers, whichever is looked up first.
+// The entries are locked until the transaction ends, in the order of keys, but retries apart from the rest. Two
+// transactions that store both kinds may therefore meet in a deadlock, and the database runs one again. Of a key that
+// both kinds request, the retry answers, whichever is looked up first.
 func (t *txn) answers(jobs []action.Action) (map[action.ID]action.ID, error) {
 	type entry struct {
 		key   action.ID
@@ -148,8 +148,8 @@ func (t *txn) recallRequest(i Idempotency, id action.ID) (first Enqueued, repeat
 	return Enqueued{ID: known.ActionID, Created: known.Version == 1}, true, nil
 }
 
-// answerRequest points a request's key to an action that existed before, in place of the one that recallRequest has pointed it to.
-// Its repeats are answered with Created false, as the request itself.
+// answerRequest points a request's key to an action that existed before, instead of the one that recallRequest has
+// pointed it to. Its repeats are answered with Created false, as the request itself.
 func (t *txn) answerRequest(i Idempotency, id action.ID) error {
 	entry := t.requestEntry(i, id)
 	entry.Version = 0

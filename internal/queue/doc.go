@@ -1,11 +1,11 @@
-// Package queue keeps actions: pieces of work with a side effect, what became of them, and who works on them now. It works
-// alone, on a store and its driver. What it does is described in docs/design/queue.md.
+// Package queue keeps actions: pieces of work with a side effect, their outcomes, and who works on them now. It
+// works alone, on a store and its driver. Its rules are in docs/design/queue.md.
 //
 // # States
 //
-// An action never changes. Its thread says where it is: PENDING, RUNNING, BACKOFF or QUEUED elsewhere, until it ends; then
-// the thread is deleted and its last state is kept. Every change of a thread's status is an event. Package action decides the
-// transitions (action.Next); this package writes them down.
+// An action never changes. Its thread has its state: PENDING, RUNNING, BACKOFF or QUEUED elsewhere, until it ends;
+// then the thread is deleted and its last state is kept. Every change of a thread's status is an event. Package
+// action decides the transitions (action.Next); this package writes them down.
 //
 // # Who owns the truth
 //
@@ -39,10 +39,11 @@
 //
 // # Two drivers
 //
-// On PostgreSQL several instances share the database, so leases, guards and locks mean what they say. On the embedded log one
-// process runs roles, and its lock file is the proof: every claim of another instance is that of a dead one, instances have
-// no leases, and a transaction needs no locks, because it is the only one that writes. Code of this package that differs
-// between the two asks store.DB.Embedded; the drivers leave out what their database does not need.
+// On PostgreSQL several instances share the database, so leases, guards and locks count. On the embedded log one
+// process runs roles, and its lock file is the proof: every claim of another instance is that of a dead one,
+// instances have no leases, and a transaction needs no locks, because it is the only one that writes. Code of this
+// package that differs between the two asks store.DB.Embedded; the drivers leave out what their database does not
+// need.
 //
 // # Why not the obvious way
 //

@@ -15,7 +15,8 @@ const (
 	sweep = 1000
 	// deadlineAgain is the delay of ends at a deadline whose callbacks could not be planned.
 	deadlineAgain = 5 * time.Second
-	// deadlinePlans bounds the planning of callbacks in one look at the clock: other actions become due meanwhile.
+	// deadlinePlans bounds the planning of callbacks in one look at the clock: other actions become due in the
+	// meantime.
 	deadlinePlans = 2 * time.Second
 )
 
@@ -30,18 +31,18 @@ type Deadline struct {
 type passed struct {
 	after Deadline
 	more  bool      // there are late actions behind after
-	again time.Time // when to start again, by this process's clock, because some ends are deferred; zero: none is
+	again time.Time // next start, by this process's clock, because some ends are deferred; zero: none is
 }
 
 // Due makes actions ready whose time has come, ends those past their deadline, and returns when to look again, by this
 // process's clock (zero: nothing waits for its time, and no deadline passes within a minute). A time that has passed means at
 // once: one call makes at most sweep actions ready and ends at most as many.
 //
-// Every instance may call it at any time. Rows that another one is making ready are passed over, and an end that another one
+// Every instance may call it at any time. Rows that another is making ready are passed over, and an end that another
 // records first changes nothing. With an error it may have made actions ready all the same.
 func (q *Queue) Due(ctx context.Context) (next time.Time, err error) {
 	seen := q.seenTo(time.Now())
-	var ahead time.Duration // of the database's clock
+	var ahead time.Duration // distance by the database's clock
 	var late []Deadline
 	var due bool
 	err = q.read(ctx, "read due times", func(tx rows) error {

@@ -8,14 +8,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// Enqueued says what became of one action of Enqueue.
+// Enqueued is the result of one action of Enqueue.
 type Enqueued struct {
 	ID      action.ID
 	Created bool // false: a live action with the same unique key, a job that answers for the same payload, or this very action is there; ID is its
 }
 
-// Enqueue stores actions, each PENDING, in one transaction, and returns what became of each, in their order. It stores all
-// or none. Callers with a few actions share a transaction.
+// Enqueue stores actions, each PENDING, in one transaction, and returns the outcome of each, in their order. It
+// stores all or none. Callers with a few actions share a transaction.
 //
 // Errors: fault.Invalid for an action that cannot be stored; fault.Unavailable and fault.Refused for a subscriber (see
 // txn.subscribe). When ctx ends first the actions may be stored all the same: an action with an id of the caller's can be

@@ -22,17 +22,17 @@ type Successors interface {
 	Begins(a action.Action, at time.Time, added []Subscriber) []Successor
 	// Asks reports whether something may follow when the action ends so. It only computes.
 	Asks(a action.Action, end action.Status) bool
-	// Plan returns what follows an end. It runs before the transaction, perhaps more than once for the same end and for
-	// several ends at a time, and may fetch and store documents. Its error says that they cannot be had now: the end is
-	// deferred until they can.
+	// Plan returns what follows an end. It runs before the transaction, perhaps more than once for the same end and
+	// for several ends at a time, and may fetch and store documents. Its error reports that they cannot be had now:
+	// the end is deferred until they can.
 	Plan(ctx context.Context, e End) ([]Successor, error)
 }
 
-// Successor is an action that another one asks for.
+// Successor is an action that another requests.
 type Successor struct {
 	Action action.Action  // with its id, which is derived from what it follows: one that is stored already is not stored twice
-	Link   *action.Action // for a job: stored in its place, SUCCESSFUL, when another job answers for the same payload
-	Code   string         // of Fault
+	Link   *action.Action // link of a job: stored instead of it, SUCCESSFUL, when another job answers for the same payload
+	Code   string         // code of Fault
 	Fault  string         // why the action is stored as FAILED; "": it is to be done
 }
 
@@ -41,10 +41,10 @@ const codeLinked = "linked"
 
 // enqueueSuccessors stores what follows in the transaction that it follows from.
 //
-// A successor must not keep its predecessor from ending. So one that is refused is stored without what is
-// wrong with it and ends at once as FAILED, for people to find, and one that a job of the payload cache answers is stored as a link to that
-// job. What ends here at its birth has no successors of its own: its thread is stored and deleted in one transaction, and no
-// instance can claim it in between.
+// A successor must not keep its predecessor from ending. So one that is refused is stored without its faults and ends
+// at once as FAILED, for people to find, and one that a job of the payload cache answers is stored as a link to that
+// job. What ends here at its birth has no successors of its own: its thread is stored and deleted in one transaction,
+// and no instance can claim it in between.
 func (t *txn) enqueueSuccessors(follows []Successor) error {
 	if len(follows) == 0 {
 		return nil
@@ -90,7 +90,7 @@ func (t *txn) enqueueSuccessors(follows []Successor) error {
 func storable(a action.Action) action.Action {
 	a.Parameters, a.RunAt, a.Priority = nil, time.Time{}, nil
 	if !store.IsText(a.UniqueKey) || len(a.UniqueKey) > maxText {
-		a.UniqueKey = "" // half of it would be another one's
+		a.UniqueKey = "" // half of it would be another's
 	}
 	for _, text := range []*string{&a.Name, &a.Kind, &a.Handler, &a.Lane, &a.CreatedBy} {
 		*text = store.CleanText(*text)
@@ -204,9 +204,9 @@ func (t *txn) writeFollowers(ended []*move) error {
 	return t.enqueueSuccessors(follows)
 }
 
-// enqueue stores those of the actions that do not exist yet, and returns what became of each, in their order. One action that is
-// refused fails the transaction, and so all that are stored with it. Errors: fault.Invalid for an action that cannot be
-// stored, and those of subscribe.
+// enqueue stores those of the actions that do not exist yet, and returns the outcome of each, in their order. One
+// action that is refused fails the transaction, and so all that are stored with it. Errors: fault.Invalid for an
+// action that cannot be stored, and those of subscribe.
 //
 // An action exists when its id or its unique key is live or, for ids that the caller gave, has ended. Looking and storing are
 // not atomic on PostgreSQL: when another transaction stores the same in between, the insert fails and the database runs the
@@ -232,9 +232,9 @@ func (t *txn) enqueue(actions []action.Action) ([]Enqueued, error) {
 	return made, nil
 }
 
-// subscribe has the subscriber of a request called for the job that answers it. The lock on the job's thread keeps the job from
-// ending meanwhile. When the job lives, a row is added that its end turns into a call; when it runs already, the call of its
-// beginning is made up for. When it has ended, the planned call is stored at once.
+// subscribe has the subscriber of a request called for the job that answers it. The lock on the job's thread keeps
+// the job from ending in the meantime. When the job lives, a row is added that its end turns into a call; when it
+// runs already, the call of its beginning is made up for. When it has ended, the planned call is stored at once.
 //
 // Errors: errJustEnded when the job has ended since its answer was planned, so that the caller plans again; fault.Unavailable
 // when the call cannot be planned now; fault.Refused when the job has mostSubscribers; fault.Internal without Successors.

@@ -27,7 +27,7 @@ type gathering struct {
 // enqueueCall is one call, and then its answer.
 type enqueueCall struct {
 	part
-	ctx  context.Context // of the caller, without its end
+	ctx  context.Context // context of the caller, without its end
 	made []Enqueued
 	err  error
 	done chan struct{}
@@ -72,7 +72,7 @@ func (q *Queue) runGroups() {
 	}
 }
 
-// close waits for what is under way.
+// close waits for work in progress.
 func (g *gathering) close() {
 	g.mu.Lock()
 	g.closed = true

@@ -15,8 +15,9 @@ type Homes struct{ queue *Queue }
 // NewHomes returns the homes of the hosts of a queue's instances.
 func NewHomes(q *Queue) *Homes { return &Homes{queue: q} }
 
-// BindHost keeps a local host, by its address, for a home unless another one has it, and returns the home that has it.
-// On the embedded log that is always the caller's. A binding is never removed, so a host's folder is always of the same home.
+// BindHost keeps a local host, by its address, for a home unless another has it, and returns the home that has it. On
+// the embedded log that is always the caller's. A binding is never removed, so a host's folder is always of the same
+// home.
 func (h *Homes) BindHost(ctx context.Context, address string, home HostHome) (keeper HostHome, err error) {
 	err = h.queue.write(ctx, "bind host "+address, func(t *txn) error {
 		keeper, err = t.BindHost(address, home)

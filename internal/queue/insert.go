@@ -78,8 +78,8 @@ func (t *txn) prepare(a action.Action) (action.Action, error) {
 	return a, refuse(a, now)
 }
 
-// refuse returns what is wrong with an action, with the code fault.Invalid, or nil. What one database cannot store is refused on
-// every database.
+// refuse returns the faults of an action, with the code fault.Invalid, or nil. What one database cannot store is
+// refused on every database.
 func refuse(a action.Action, now time.Time) error {
 	switch {
 	case a.Kind == "" || a.Handler == "":
@@ -127,11 +127,12 @@ func newThread(a action.Action, now time.Time) action.Thread {
 type existing struct {
 	keys map[string]action.ID
 	ids  map[action.ID]bool
-	jobs map[action.ID]action.ID // which one answers, by cache key; the job itself if no other does
+	jobs map[action.ID]action.ID // answering job, by cache key; the job itself if no other answers
 }
 
-// find returns the action that is the answer to an enqueue of a, and true, or the id of a and false. A live unique key comes
-// before the payload cache. An action whose own id exists is itself the answer, even if its key points to another one by now.
+// find returns the action that is the answer to an enqueue of a, and true, or the id of a and false. A live unique
+// key comes before the payload cache. An action whose own id exists is itself the answer, even if its key points to
+// another by now.
 func (k existing) find(a action.Action) (action.ID, bool) {
 	if id, ok := k.keys[a.UniqueKey]; ok && a.UniqueKey != "" {
 		return id, true
@@ -156,8 +157,8 @@ type lateSubscriber struct {
 	Subscriber
 }
 
-// divide returns what becomes of each action, in their order, the actions that are to be stored, and the subscribers of those
-// that a job answers.
+// divide returns the outcome of each action, in their order, the actions that are to be stored, and the subscribers
+// of those that a job answers.
 func (k existing) divide(actions []action.Action) (made []Enqueued, fresh []action.Action, late []lateSubscriber) {
 	made = make([]Enqueued, len(actions))
 	for i, a := range actions {
@@ -174,8 +175,9 @@ func (k existing) divide(actions []action.Action) (made []Enqueued, fresh []acti
 	return made, fresh, late
 }
 
-// known looks up which of the actions exist: live under the same key, or, of those whose ids were given, under the same id,
-// live or ended, or as an earlier answer to the same payload. Ids that prepare has just made are not looked for.
+// known looks up which of the actions exist: live under the same key, or, of those whose ids were given, under the
+// same id, live or ended, or as an earlier answer to the same payload. Ids that prepare has just made are not
+// searched for.
 func (t *txn) known(actions []action.Action, given []action.ID) (existing, error) {
 	var keys []string
 	for _, a := range actions {
@@ -203,8 +205,8 @@ func (t *txn) known(actions []action.Action, given []action.ID) (existing, error
 	return k, t.cached(actions, k)
 }
 
-// cached lets the payload cache answer for the jobs that are new. Jobs that exist are left out: asking for them would point
-// the key of a job that no longer answers back to it.
+// cached lets the payload cache answer for the jobs that are new. Jobs that exist are left out: requesting them would
+// point the key of a job that no longer answers back to it.
 func (t *txn) cached(actions []action.Action, known existing) error {
 	var jobs []action.Action
 	for _, a := range actions {

@@ -43,9 +43,9 @@ func (q *Queue) Join(ctx context.Context, i Instance) error {
 // should begin no attempt. It asks nothing of the database.
 func (q *Queue) Guarded() bool { return q.driver.Guarded() }
 
-// Heartbeat renews an instance and what it serves; fault.StaleClaim says that it was declared dead: its claims are
-// others' by now. On the embedded log it writes what changed, if anything did: each write there is a sync of the disk, and no
-// other process reads the lease.
+// Heartbeat renews an instance and what it serves; fault.StaleClaim reports that it was declared dead: its claims are
+// others' by now. On the embedded log it writes what changed, if anything did: each write there is a sync of the
+// disk, and no other process reads the lease.
 func (q *Queue) Heartbeat(ctx context.Context, i Instance) error {
 	i.Report = q.options.Reporter.Report()
 	if q.db.Embedded() && !q.beats(i) {
@@ -92,7 +92,7 @@ func (q *Queue) Leave(ctx context.Context, i Instance) error {
 	})
 }
 
-// Instances lists the registered instances, by id. One that has just died is listed until another one has noticed.
+// Instances lists the registered instances, by id. One that has just died is listed until another has noticed.
 func (q *Queue) Instances(ctx context.Context) (all []InstanceRow, err error) {
 	err = q.read(ctx, "read instances", func(tx rows) error {
 		all, err = tx.Instances()
@@ -124,7 +124,7 @@ type LossReason string
 
 // The reasons.
 const (
-	LostLease   LossReason = "lease"   // its instance did not say in time that it lives
+	LostLease   LossReason = "lease"   // its instance sent no heartbeat in time
 	LostLock    LossReason = "lock"    // its instance's connection, or on the embedded log its process, is gone
 	LostOverdue LossReason = "overdue" // the attempt ran past its own end
 )
@@ -171,7 +171,7 @@ func (c *core) lossOfInstance(id action.ID) LossReason {
 // leaseWatch is this process's observation of another's lease.
 type leaseWatch struct {
 	lease  time.Time     // the end of its lease as stored, by the database's clock; only whether it changes counts
-	looked time.Time     // when this process looked last, by its own clock
+	looked time.Time     // time of this process's last look, by its own clock
 	lasted time.Duration // how long it was not seen renewed, without the time in which this process did not look
 }
 

@@ -15,7 +15,7 @@ func TestSilenceIsWatched(t *testing.T) {
 	const second = time.Second
 	for name, c := range map[string]struct {
 		looks  []time.Duration // since the start
-		renews time.Duration   // when the lease is renewed
+		renews time.Duration   // interval of the lease's renewals
 		want   bool
 	}{
 		"watched for a lease":           {looks: []time.Duration{0, 5 * second, 10 * second, 15 * second}, want: true},

@@ -33,8 +33,8 @@ func (q *Queue) Steps(tx *store.Tx, start []action.Action, drain, cancel []strin
 	return t.deferred.Err()
 }
 
-// stop asks live actions to stop, by their unique keys; those that have ended meanwhile need nothing. Unclaimed ones end here, and
-// OnEnd's record writes that in the same transaction.
+// stop asks live actions to stop, by their unique keys; those that have ended in the meantime need nothing. Unclaimed
+// ones end here, and OnEnd's record writes that in the same transaction.
 func (t *txn) stop(keys []string, kind action.InputKind) error {
 	if len(keys) == 0 {
 		return nil

@@ -17,7 +17,8 @@ type Limiter struct {
 	Key   string `json:"lane"`
 	State string `json:"state"` // open | slowed | half-open | paused | disabled
 	action.Bucket
-	// Rate is the number of attempts that may start now in a second; 0: any number, unless State says that none may.
+	// Rate is the number of attempts that may start now in a second; 0: any number, unless State reports that none
+	// may.
 	Rate float64 `json:"rate,omitempty"`
 	Held int     `json:"held"` // slots that instances hold
 }
@@ -170,7 +171,7 @@ func commanded(b action.Bucket, c LimitCommand, now time.Time) action.Bucket {
 	return b.Reset(now)
 }
 
-// forgetLimits drops limiters that say no more than new ones would. They are looked at again under their locks, because an
+// forgetLimits drops limiters that are equal to new ones. They are looked at again under their locks, because an
 // instance may have reported results since. A limiter that is used again later is made again.
 func (q *Queue) forgetLimits(ctx context.Context) error {
 	return q.write(ctx, "forget limits", func(t *txn) error {

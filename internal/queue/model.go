@@ -16,13 +16,13 @@ type ActionState struct {
 	Thread     action.Thread   `json:"thread"`
 	Code       string          `json:"code,omitempty"`
 	Error      string          `json:"error,omitempty"`
-	Output     json.RawMessage `json:"output,omitempty"`    // of a successful end; nil: none, or see OutputRef
+	Output     json.RawMessage `json:"output,omitempty"`    // output of a successful end; nil: none, or see OutputRef
 	OutputRef  string          `json:"outputRef,omitempty"` // blob key of an output that is too big for the row
 	Ref        string          `json:"ref,omitempty"`
-	EnqueuedAt time.Time       `json:"enqueuedAt"` // when it was stored; its id, and so CreatedAt, may be older
+	EnqueuedAt time.Time       `json:"enqueuedAt"` // time at which it was stored; its id, and so CreatedAt, may be older
 	FinishedAt time.Time       `json:"finishedAt,omitzero"`
-	UpdatedAt  time.Time       `json:"updatedAt,omitzero"`   // of its last event
-	Dismissed  time.Time       `json:"dismissedAt,omitzero"` // when a client deleted the ended job
+	UpdatedAt  time.Time       `json:"updatedAt,omitzero"`   // time of its last event
+	Dismissed  time.Time       `json:"dismissedAt,omitzero"` // time at which a client deleted the ended job
 }
 
 // Claimed is an action together with the fence of the claim: Thread.ClaimedBy, Thread.Attempt and Thread.Seq are as the claim
@@ -37,13 +37,13 @@ type Claimed struct {
 // action has been rescued, and may run elsewhere by now.
 type Completion struct {
 	ID      action.ID
-	Attempt int            // of the claim: with ID and the owner it proves the right to end the attempt
+	Attempt int            // attempt of the claim: with ID and the owner it proves the right to end the attempt
 	Outcome action.Outcome // by this process's clock; its At is corrected to the database's
 	HandOff bool           // Done means that the work was accepted elsewhere: QUEUED
 	Claimed *Claimed       // as the claim returned it, so that it need not be read again; nil: it is read
 }
 
-// Want asks for up to N ready actions of one lane.
+// Want requests up to N ready actions of one lane.
 type Want struct {
 	Lane    string
 	N       int  // more than 0
@@ -67,9 +67,9 @@ type Turned struct {
 type Instance struct {
 	ID       action.ID
 	Name     string   // host name and process id, for people
-	Version  string   // of the program
+	Version  string   // version of the program
 	Roles    []string // conductor, deployer, …
-	Handlers []string // that it serves now
+	Handlers []string // handlers that it serves now
 	Draining bool     // it takes on nothing new
 	Report   Report   // what its process reports about itself
 	// Heartbeat is the time between two heartbeats; the lease is three times as long. 0: HeartbeatEvery.
@@ -87,7 +87,7 @@ func (i Instance) Beat() time.Duration {
 // lease returns how long the instance counts as alive after a heartbeat. Two heartbeats may be lost.
 func (i Instance) lease() time.Duration { return 3 * i.Beat() }
 
-// CancelMode says how a caller ends an action.
+// CancelMode is the way in which a caller ends an action.
 type CancelMode uint8
 
 // The modes of Cancel. They differ for claimed and handed-off work alone.

@@ -13,11 +13,11 @@ import (
 type move struct {
 	action *action.Action // read only
 	action.Transition
-	before  []action.Event // that Event follows in the same transaction
-	endedAt time.Time      // when it ended; zero: now
-	follows []Successor    // what its end asks for
+	before  []action.Event // events before Event in the same transaction
+	endedAt time.Time      // time of its end; zero: now
+	follows []Successor    // what its end requests
 
-	subscribers []Subscriber // that later requests have added
+	subscribers []Subscriber // subscribers that later requests have added
 }
 
 // events returns all that the move adds to the history, in order. The slice never shares room with before, so appending to it
@@ -48,9 +48,10 @@ func (s move) at(planned, now time.Time) move {
 	return s
 }
 
-// decider computes what becomes of live actions. It runs on what is read before a transaction, so that what follows can
-// be planned, and again under the locks. It therefore writes nothing, and whatever it leaves in variables of its caller is
-// assigned in each run. It may leave out actions of found, and names no others. Its error refuses the whole call.
+// decider computes the outcome of live actions. It runs on what is read before a transaction, so that what follows
+// can be planned, and again under the locks. It therefore writes nothing, and whatever it leaves in variables of its
+// caller is assigned in each run. It may leave out actions of found, and names no others. Its error refuses the whole
+// call.
 type decider func(t *txn, found []live) ([]move, error)
 
 // each returns a decider that gives every live action its input; actions for which input reports false are left as they are. An

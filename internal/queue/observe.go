@@ -13,18 +13,18 @@ type Observation struct {
 	ID       action.ID
 	Source   string         // the observer
 	Began    bool           // it runs, or ran
-	BeganAt  time.Time      // what the source's clock said; zero: unknown
+	BeganAt  time.Time      // time by the source's clock; zero: unknown
 	Progress int            // per cent of what runs; 0: unknown
 	Ref      string         // where it runs; an outcome names its own
 	Outcome  action.Outcome // how it ended, or that it waits; zero: it runs on
-	EndedAt  time.Time      // what the source's clock said; zero: unknown
+	EndedAt  time.Time      // time by the source's clock; zero: unknown
 }
 
 // Observed is the result of an Observe.
 type Observed struct {
 	Unknown  []action.ID // ids of no action
 	Ended    []action.ID // actions that came to their end by this; those that had ended before need nothing
-	Deferred Deferred    // ends that were left out, with what else their observations say
+	Deferred Deferred    // ends that were left out, with the rest of their observations
 }
 
 // Observe records what observers saw, in one transaction. It may be repeated: what is known already, and news of what has ended,
@@ -75,7 +75,8 @@ func (t *txn) observe(ids []action.ID, decide decider) (seen Observed, err error
 	return seen, t.settle(moves)
 }
 
-// observed returns what becomes of live actions by observations: one move for each that changes, if only in its progress.
+// observed returns the outcome of live actions by observations: one move for each that changes, if only in its
+// progress.
 func (t *txn) observed(observations []Observation, found []live) (moves []move, err error) {
 	now := make(map[action.ID]*move, len(found))
 	for _, f := range found {
@@ -132,8 +133,8 @@ func (o Observation) inputs() []action.Input {
 	return inputs
 }
 
-// unknown returns the ids without an action, live or ended. Actions that live were found under their locks, so only the rest is
-// looked for, and none of it can come to life: an ended action never does.
+// unknown returns the ids without an action, live or ended. Actions that live were found under their locks, so only
+// the rest is searched for, and none of it can come to life: an ended action never does.
 func (t *txn) unknown(ids []action.ID, found []live) ([]action.ID, error) {
 	var rest []action.ID
 	for _, id := range ids {
@@ -158,10 +159,10 @@ func (t *txn) unknown(ids []action.ID, found []live) ([]action.ID, error) {
 	return unknown, err
 }
 
-// Stops takes handed-off actions of the handlers that are to be stopped by a request, or because their deadline has passed. No
-// other instance takes them within action.StopLease. They are not claimed: the observer may report their end meanwhile, and the
-// caller reports by Stopped how its try went. When it dies instead, another instance tries after StopLease, so stopping must be
-// safe to repeat.
+// Stops takes handed-off actions of the handlers that are to be stopped by a request, or because their deadline has
+// passed. No other instance takes them within action.StopLease. They are not claimed: the observer may report their
+// end in the meantime, and the caller reports by Stopped how its try went. When it dies instead, another instance
+// tries after StopLease, so stopping must be safe to repeat.
 func (q *Queue) Stops(ctx context.Context, owner Instance, handlers []string) (stops []Claimed, err error) {
 	var asked []action.ID
 	err = q.read(ctx, "look for work to stop", func(tx rows) error {
@@ -180,7 +181,7 @@ func (q *Queue) Stops(ctx context.Context, owner Instance, handlers []string) (s
 		return t.change(asked, each(func(t *txn, f live) (action.Input, bool) {
 			in := action.Input{Kind: action.Stopping, Source: owner.Name}
 			if _, err := action.Next(f.action, f.thread, in, t.Now()); err != nil || !serves[f.action.Handler] {
-				return in, false // ended, or taken by another one meanwhile; or another one's to stop
+				return in, false // ended, or taken by another in the meantime; or another's to stop
 			}
 			stops = append(stops, Claimed{Action: f.action, Thread: f.thread})
 			return in, true
@@ -189,9 +190,9 @@ func (q *Queue) Stops(ctx context.Context, owner Instance, handlers []string) (s
 	return stops, err
 }
 
-// Stopped records how stopping handed-off work went: accepted, or certain never to be, it ends the action; anything else is tried
-// again later. An action that has ended meanwhile stays as it is, without an error. fault.Unavailable: the end was deferred, and
-// another try to stop follows.
+// Stopped records how stopping handed-off work went: accepted, or certain never to be, it ends the action; anything
+// else is tried again later. An action that has ended in the meantime stays as it is, without an error.
+// fault.Unavailable: the end was deferred, and another try to stop follows.
 func (q *Queue) Stopped(ctx context.Context, owner Instance, id action.ID, o action.Outcome) error {
 	deferred, err := q.change(ctx, "record the stop of action "+id.String(), []action.ID{id}, each(func(t *txn, f live) (action.Input, bool) {
 		in := action.Input{Kind: action.Stopping, Outcome: o, Source: owner.Name}

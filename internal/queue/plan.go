@@ -22,13 +22,13 @@ type End struct {
 	Action    action.Action   // as it is stored
 	Thread    action.Thread   // with the status of the end
 	At        time.Time       // by the database's clock; the end is recorded with the time of its plan
-	Code      string          // of the event
-	Error     string          // of the event, cut to what the row holds
+	Code      string          // code of the event
+	Error     string          // error of the event, cut to the row's bound
 	Output    json.RawMessage // may be there with OutputRef, too
 	OutputRef string
 	// Subscribers are those that later requests have added.
 	Subscribers []Subscriber
-	// Past says that the action ended before, so that only its subscribers are called.
+	// Past reports that the action ended before, so that only its subscribers are called.
 	Past bool
 }
 
@@ -67,9 +67,9 @@ func (p plan) fits(e End) bool {
 // it is deferred, since it must not lose its successors.
 type plans map[action.ID]plan
 
-// change locks live actions and records what becomes of them. It returns the ends that it left out, because they have no plan or
-// the action has changed since it was planned; what else the decider decides is recorded. decide runs at least twice when
-// successors are configured.
+// change locks live actions and records their outcomes. It returns the ends that it left out, because they have
+// no plan or the action has changed since it was planned; what else the decider decides is recorded. decide runs at
+// least twice when successors are configured.
 func (q *Queue) change(ctx context.Context, what string, ids []action.ID, decide decider) (Deferred, error) {
 	planned, err := q.foresee(ctx, what, ids, decide)
 	if err != nil {

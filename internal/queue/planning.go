@@ -143,8 +143,8 @@ func (c *core) planEnd(ctx context.Context, end End, fetches bool) ([]Successor,
 	return c.options.Successors.Plan(ctx, end)
 }
 
-// takePlans returns what is known of the plans of ends now. Those that are ready are taken out, errors included: the next
-// turn that has such an end tries again.
+// takePlans returns the known state of the plans of ends now. Those that are ready are taken out, errors included:
+// the next turn that has such an end tries again.
 func (c *core) takePlans(ends []End) plans {
 	p := &c.planning
 	p.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// Heart is a registry whose instances say that they live; Queue is one.
+// Heart is a registry whose instances report that they live; Queue is one.
 type Heart interface {
 	Registry
 	Heartbeat(ctx context.Context, i Instance) error

@@ -12,7 +12,7 @@ import (
 type Pulse struct {
 	Lost   bool // claims may be there to take back: Rescue looks
 	Others bool // other instances hold claims: while they do, ask again each second
-	Leads  bool // of the living instances with the same roles this one is the first: what one should do is its to do
+	Leads  bool // whether this is the first living instance with its roles, which does the duties of a single one
 }
 
 // Beat is a Pulse with what a driver has seen beside it.
@@ -22,13 +22,13 @@ type Beat struct {
 	Newer  bool          // a newer Waybill has migrated the database
 	Ready  bool          // an action of its handlers may be claimed, or is about to be due or to pass its deadline
 	Cancel bool          // a claim of its is to be ended, or handed-off work to be stopped
-	Now    time.Time     // of the database
+	Now    time.Time     // time of the database
 	Shared []InstanceRow // the instances, each with its id and the end of its lease alone
 }
 
-// Pulse asks for everything that an instance waits for, and wakes the waiters of what it finds; with renew it is a heartbeat
-// as well. While it is called regularly, no loop that waits for TopicReady or TopicCancel polls. fault.StaleClaim says that
-// the instance was declared dead.
+// Pulse requests everything that an instance waits for, and wakes the waiters of what it finds; with renew it is a
+// heartbeat as well. While it is called regularly, no loop that waits for TopicReady or TopicCancel polls.
+// fault.StaleClaim reports that the instance was declared dead.
 //
 // Lost is a hint, which Rescue verifies: it is true as well when an instance was silent for long as this process has seen it.
 // The topics are covered for InstanceLease from now, so when pulses stop, waiters poll again before claims are lost for want

@@ -68,8 +68,8 @@ func (q ActionQuery) From() action.ID { return LowestID(q.Since) }
 // To returns the lowest id that an action created at Until or later can have, which is the first that does not fit; zero: none.
 func (q ActionQuery) To() action.ID { return LowestID(q.Until) }
 
-// LowestID returns the lowest id of a moment, to the millisecond; zero for the zero time. With ids as bounds in place of times a
-// database can follow its primary key.
+// LowestID returns the lowest id of a moment, to the millisecond; zero for the zero time. With ids as bounds instead
+// of times a database can follow its primary key.
 func LowestID(at time.Time) action.ID {
 	if at.IsZero() {
 		return action.ID{}

@@ -62,8 +62,8 @@ func New(db *store.DB, driver Driver, o Options) *Queue {
 	return &Queue{core: c, db: db}
 }
 
-// ForReaders returns the queue for people and programs that ask. Whatever they ask, and however many do, delays no turn and
-// no heartbeat: their reads have connections of their own and end within their time.
+// ForReaders returns the queue for requests of people and programs. Whatever these read, and however many there are,
+// delays no turn and no heartbeat: their reads have connections of their own and end within their time.
 func (q *Queue) ForReaders() *Queue { return &Queue{core: q.core, db: q.db.For(store.ForReaders)} }
 
 // forTurns returns the queue with its calls going through the connections of turns, so that recording ends and claiming never

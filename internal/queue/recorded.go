@@ -41,7 +41,7 @@ func (p EventPosition) String() string {
 	return cursorEncoding.EncodeToString(raw)
 }
 
-// ParseEventPosition reads what String returns.
+// ParseEventPosition reads the result of String.
 func ParseEventPosition(cursor string) (p EventPosition, err error) {
 	raw, err := cursorEncoding.DecodeString(cursor)
 	if err != nil || len(raw) != positionBytes {

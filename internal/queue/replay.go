@@ -11,10 +11,10 @@ import (
 // replayed is the number of actions that one transaction of a replay takes.
 const replayed = 500
 
-// Replay asks for actions that have ended to be done once more, each by a new action. The new one's id comes from the
+// Replay requests actions that have ended to be done once more, each by a new action. The new one's id comes from the
 // replay's and the old one's, so an interrupted caller asks again with the same ID and nothing is done twice.
 type Replay struct {
-	ID       action.ID       // of the replay; zero: a new one
+	ID       action.ID       // id of the replay; zero: a new one
 	Handler  string          // "": of all handlers
 	Statuses []action.Status // ends; at least one
 	Since    time.Time       // created then or later; zero: any time
@@ -68,8 +68,8 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (done Replayed, err error)
 	return done, err
 }
 
-// page reads what one step is about, without locks: ended actions never change. The bound on Until keeps the replay from
-// finding its own actions, which end while it is under way.
+// page reads what one step is about, without locks: ended actions never change. The bound on Until keeps the replay
+// from finding its own actions, which end while it is in progress.
 func (r Replay) page(tx rows) (Replayed, []ActionState, error) {
 	done := Replayed{ID: r.ID}
 	if done.ID.IsZero() {

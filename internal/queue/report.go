@@ -10,25 +10,25 @@ import (
 
 // Report describes a process by the facts that no other row has. It is stored with each of its instances.
 type Report struct {
-	Roles       []string          `json:"roles,omitempty"` // that the process runs; one without any work, such as a caboose without handlers, joins as no instance
+	Roles       []string          `json:"roles,omitempty"` // roles that the process runs; one without work joins as no instance
 	Reload      *Reload           `json:"reload,omitempty"`
 	Stopped     map[string]string `json:"stopped,omitempty"`     // pipelines whose decisions stopped at a broken invariant, and why
 	Undeletable map[string]string `json:"undeletable,omitempty"` // archived workflows that cannot be deleted, and why
-	Home        *HostHome         `json:"home,omitempty"`        // of a conductor on a shared database
+	Home        *HostHome         `json:"home,omitempty"`        // home of a conductor on a shared database
 	Blobs       *BlobStore        `json:"blobs,omitempty"`       // where the process keeps blobs; nil: its store did not answer at the start
 }
 
 // BlobStore is the place where a process keeps blobs.
 type BlobStore struct {
 	ID  string `json:"id"`  // the same for all processes that see the same blobs
-	URL string `json:"url"` // for people
+	URL string `json:"url"` // address for people
 }
 
 // Reload describes the origin of the configuration in force, and later attempts to replace it.
 type Reload struct {
 	File    string    `json:"file,omitempty"`    // "": there is none
 	Since   time.Time `json:"since"`             // the configuration in force is in force since then
-	TriedAt time.Time `json:"triedAt,omitzero"`  // when the file was refused; zero: what it says is in force
+	TriedAt time.Time `json:"triedAt,omitzero"`  // time at which the file was refused; zero: its content is in force
 	Faults  []string  `json:"faults,omitempty"`  // why it was refused
 	Restart []string  `json:"restart,omitempty"` // sections that changed, and count from the next start only
 }
@@ -65,7 +65,7 @@ func MarshalReport(r Report) (string, error) {
 	return string(text), nil
 }
 
-// UnmarshalReport reads what MarshalReport wrote; "" is an empty one.
+// UnmarshalReport reads the output of MarshalReport; "" is an empty one.
 func UnmarshalReport(text string) (r Report, err error) {
 	if text == "" {
 		return r, nil

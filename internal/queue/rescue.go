@@ -13,7 +13,7 @@ type Rescued struct {
 	ID      action.ID
 	Handler string
 	Lane    string
-	Attempt int // of the claim that was lost: an owner that still has it drops it by this number
+	Attempt int // attempt of the claim that was lost: an owner that still has it drops it by this number
 	Reason  LossReason
 	Who     string // whose it was
 }
@@ -53,9 +53,9 @@ func (q *Queue) Rescue(ctx context.Context, self action.ID, began func(action.ID
 	return rescued, deferred.Err()
 }
 
-// rescue takes claims away. What was seen before the locks is looked at again under them: meanwhile the owner may have
-// recorded the end, or another instance may have rescued the claim and claimed the action for itself. It runs as a decider,
-// so it writes nothing.
+// rescue takes claims away. What was seen before the locks is looked at again under them: in the meantime the owner
+// may have recorded the end, or another instance may have rescued the claim and claimed the action for itself. It
+// runs as a decider, so it writes nothing.
 func (t *txn) rescue(self action.ID, found []live, began func(action.ID) bool) (rescued []Rescued, moves []move, err error) {
 	still, err := t.stillDead(self)
 	if err != nil {

@@ -38,7 +38,8 @@ type Driver interface {
 type Rows interface {
 	// Actions, their threads and their events.
 
-	// InsertThreads stores live rows. The transaction runs again when another one has just stored the same id or unique key.
+	// InsertThreads stores live rows. The transaction runs again when another has just stored the same id or unique
+	// key.
 	InsertThreads(rows []ThreadRow) error
 	// InsertActions stores immutable rows. On PostgreSQL the id's time decides the partition: ErrNoPartition if there is none.
 	InsertActions(actions []action.Action) error
@@ -206,19 +207,19 @@ type ThreadRow struct {
 	ID           action.ID
 	Lane         string
 	UniqueKey    string
-	AttemptLimit time.Duration // from a claim to the end of its lease; 0: none
+	AttemptLimit time.Duration // bounds the time from a claim to the end of its lease; 0: no bound
 	Thread       action.Thread
 	Ready        bool      // may be claimed now
 	Rank         time.Time // lower goes first
 }
 
-// Ending is the last state of an action. The driver stores it in place of the live row.
+// Ending is the last state of an action. The driver stores it instead of the live row.
 type Ending struct {
 	Lane      string
 	Job       bool          // the action is a job of a process
 	Thread    action.Thread // with the status of the end
 	Event     action.Event  // the last one
-	At        time.Time     // when it was reached: now, or a moment ago
+	At        time.Time     // time at which it was reached: now, or a moment ago
 	Output    []byte        // JSON, or nil
 	OutputRef string        // blob key of an output that is too big for the row
 }

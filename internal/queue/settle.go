@@ -5,8 +5,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// change decides what becomes of live actions under their locks, and records it. Ends that have no plan, or one that does not
-// fit, are left out and added to t.deferred. Its error is the decider's or the database's.
+// change decides the outcome of live actions under their locks, and records it. Ends that have no plan, or one that
+// does not fit, are left out and added to t.deferred. Its error is the decider's or the database's.
 func (t *txn) change(ids []action.ID, decide decider) error {
 	found, err := t.lockLive(ids)
 	if err != nil {

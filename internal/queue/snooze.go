@@ -74,7 +74,7 @@ func (q *Queue) Hasten(ctx context.Context, code, by string, wait time.Duration,
 			return err
 		}
 		for _, f := range found {
-			if postponed(f.thread) { // it was not claimed meanwhile
+			if postponed(f.thread) { // it was not claimed in the meantime
 				if err := t.snooze(f, until, by); err != nil {
 					return err
 				}

@@ -16,7 +16,7 @@ type Backlog struct {
 	Counts   map[action.Status]int `json:"counts"`            // live actions by status; none: no key
 	Ready    int                   `json:"ready"`             // actions that may be claimed now
 	Oldest   time.Time             `json:"oldest,omitzero"`   // since when the one that waits longest is ready
-	OldestID action.ID             `json:"oldestId,omitzero"` // which one; only in a Status
+	OldestID action.ID             `json:"oldestId,omitzero"` // id of the oldest; only in a Status
 	// Free is Oldest without the lanes that are slowed, paused or disabled, whose actions wait on purpose; only in a Status.
 	Free time.Time `json:"free,omitzero"`
 }
@@ -34,8 +34,8 @@ type Status struct {
 	Now       time.Time
 	Instances []InstanceRow
 	Backlogs  []Backlog      // by handler
-	NextDue   time.Time      // when the first of those is due that wait for their time; zero: none does
-	Rescues   map[string]int // of the last hour, by the code of their events
+	NextDue   time.Time      // earliest time for which a delayed action waits; zero: none does
+	Rescues   map[string]int // rescues of the last hour, by the code of their events
 	Strain    store.Strain
 }
 

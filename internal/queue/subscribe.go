@@ -65,7 +65,8 @@ func endBefore(s ActionState, late Subscriber) End {
 		Subscribers: []Subscriber{late}, Past: true}
 }
 
-// errJustEnded says that a job has ended since its request looked for it, so that the call to the subscriber is not planned.
+// errJustEnded reports that a job has ended since its request searched for it, so that the call to the subscriber is
+// not planned.
 var errJustEnded = fault.New(fault.Unavailable, "the job that answers for the payload has just changed")
 
 // subscribeTries bounds the reads of a job that changes during a request.

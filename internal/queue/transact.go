@@ -38,8 +38,8 @@ func (q *Queue) transact(ctx context.Context, what string, planned plans, fn fun
 	return deferred, nil
 }
 
-// read runs fn on one state of the database, without locks. What it finds may be out of date when it returns, so a transaction
-// that acts on it looks again.
+// read runs fn on one state of the database, without locks. The result may be out of date when it returns, so a
+// transaction that acts on it looks again.
 func (q *Queue) read(ctx context.Context, what string, fn func(rows) error) error {
 	return q.db.Read(ctx, what, func(tx *store.Tx) error { return fn(q.in(tx)) })
 }

@@ -12,9 +12,9 @@ import (
 // CompleteAndClaim records completions, then claims what is wanted, in one transaction. It waits for the database and, at most
 // planWait, for plans: an end is deferred while what follows it is still being planned.
 //
-// An error with the code ledger_unavailable may pass by itself; any other one is the fault of a completion in the batch. With an
-// error nothing is known to be recorded, and the turn may have been committed all the same: completions that are recorded
-// again are reported as late, and Claims returns what was claimed.
+// An error with the code ledger_unavailable may pass on its own; any other one is the fault of a completion in the
+// batch. With an error nothing is known to be recorded, and the turn may have been committed all the same:
+// completions that are recorded again are reported as late, and Claims returns what was claimed.
 //
 // Completions come first, so that what they make ready, successors included, may be claimed by the same turn.
 func (q *Queue) CompleteAndClaim(ctx context.Context, owner Instance, completions []Completion, wants []Want) (done Turned, err error) {
@@ -195,8 +195,8 @@ func (t *txn) endAttempt(owner Instance, f live, c Completion) (action.Transitio
 	return action.Next(f.action, f.thread, in, t.Now())
 }
 
-// Claims lists the live claims of an owner, at most ten times sweep: after a turn whose answer was lost, they say what it did.
-// Claims of turns before it are among them, which the caller knows.
+// Claims lists the live claims of an owner, at most ten times sweep: after a turn whose answer was lost, they show
+// its effects. Claims of turns before it are among them, which the caller knows.
 func (q *Queue) Claims(ctx context.Context, owner action.ID) (claims []Claimed, err error) {
 	err = q.read(ctx, "read claims", func(tx rows) error {
 		claims = nil

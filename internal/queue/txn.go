@@ -19,7 +19,7 @@ type rows struct {
 type txn struct {
 	rows
 	core     *core
-	plans    plans                            // of ends, made before this transaction
+	plans    plans                            // plans of ends, made before this transaction
 	deferred Deferred                         // ends that were left out
 	record   func([]action.EndedAction) error // records ends beside the queue; nil: Options.OnEnd was not asked
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// OnConflict says what becomes of an action whose unique key is that of a live one.
+// OnConflict sets the handling of an action whose unique key is that of a live one.
 type OnConflict string
 
 // What an enqueue does when a live action has its unique key.
@@ -21,15 +21,16 @@ const (
 	ReplaceOwn     OnConflict = "replace-own" // ReplaceWaiting, but fault.Forbidden when the live one was created by another principal
 )
 
-// OnConflicts lists those that a client may ask for, the default first.
+// OnConflicts lists those that a client may request, the default first.
 func OnConflicts() []string {
 	return []string{string(ReturnExisting), string(RejectNew), string(ReplaceWaiting)}
 }
 
-// EnqueueOptions say what an enqueue does besides storing actions. OnConflict and Idempotency are of a single action.
+// EnqueueOptions configure the effects of an enqueue besides storing actions. OnConflict and Idempotency are of a
+// single action.
 type EnqueueOptions struct {
 	OnConflict  OnConflict   // "": ReturnExisting
-	Idempotency *Idempotency // the request that asks for the action, so that a repeat gets the first answer; nil: none
+	Idempotency *Idempotency // the request that requests the action, so that a repeat gets the first answer; nil: none
 	// Before is called in the transaction before the actions are stored, unless the request is a repeat. It may complete the
 	// actions in place, and store what belongs to them. Its error undoes what it has stored, and its actions are not stored;
 	// other callers in the transaction are not concerned. It may run again, and after EnqueueWith has returned since ctx has
@@ -83,9 +84,9 @@ func (o EnqueueOptions) contests(a action.Action) bool {
 	return a.UniqueKey != "" && o.OnConflict != ReturnExisting && o.OnConflict != ""
 }
 
-// foreseeReplaced plans what follows the live action that is to give way to another one with its key. Which one has the key is a
-// guess until the transaction looks again. If it is another one by then, and something follows its end, that end has no plan: it
-// is deferred, and the caller gets fault.Unavailable.
+// foreseeReplaced plans what follows the live action that is to give way to another with its key. Which one has the
+// key is a guess until the transaction looks again. If it is another by then, and something follows its end, that end
+// has no plan: it is deferred, and the caller gets fault.Unavailable.
 func (q *Queue) foreseeReplaced(ctx context.Context, a action.Action, way OnConflict) (plans, error) {
 	if way != ReplaceWaiting && way != ReplaceOwn || a.UniqueKey == "" || q.options.Successors == nil {
 		return nil, nil

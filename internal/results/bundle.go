@@ -38,7 +38,7 @@ type BundledStep struct {
 	End       build.Update // its last status, with the trailer
 	Artifacts []build.Artifact
 	Tests     []build.TestFile
-	Log       io.Reader // as many bytes as the trailer says
+	Log       io.Reader // the number of bytes in the trailer
 	// Open opens the bytes of an artifact.
 	Open func(build.Artifact) (io.ReadCloser, error)
 }
@@ -118,7 +118,7 @@ func (b *Bundle) Close(e Earlier) error {
 	return nil
 }
 
-// Earlier reads what an unpacked bundle has. Steps that are not what their ends and lists say are Missing.
+// Earlier reads what an unpacked bundle has. Steps that are not as their ends and lists require are Missing.
 func (r *Reader) Earlier() (e Earlier, err error) {
 	if err := readJSON(filepath.Join(r.dir, earlierFile), &e); err != nil {
 		return e, err

@@ -16,8 +16,8 @@ import (
 // was signaled.
 const cancelFile = "cancel"
 
-// Cancel has notify ask the worker to cancel the build. It does so once, since a worker that is asked twice ends without an end of its
-// build: fault.Refused says that this was done before, or is being done.
+// Cancel has notify ask the worker to cancel the build. It does so once, since a worker that is asked twice ends
+// without an end of its build: fault.Refused reports that this was done before, or is being done.
 func (r *Reader) Cancel(notify func() error) error {
 	file, err := os.OpenFile(filepath.Join(r.dir, cancelFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -43,7 +43,7 @@ func (r *Reader) Cancel(notify func() error) error {
 // WaitEnd waits for the final marker. It returns nil without an error if the worker ended without one.
 func (r *Reader) WaitEnd(ctx context.Context) (*build.Update, error) {
 	for {
-		alive := r.Alive() // before the marker is looked for, which a worker may write last
+		alive := r.Alive() // before the marker is searched for, which a worker may write last
 		final, err := r.Final()
 		if final != nil || err != nil || !alive {
 			return final, err

@@ -15,8 +15,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
-// TestFullDiskLeavesRoomForTheEnd fills a small file system: the log says so, and the last
-// statuses are still written.
+// TestFullDiskLeavesRoomForTheEnd fills a small file system: the log reports it, and the last statuses are still
+// written.
 func TestFullDiskLeavesRoomForTheEnd(t *testing.T) {
 	if !childtest.AsRoot(t) {
 		return
@@ -43,7 +43,7 @@ func TestFullDiskLeavesRoomForTheEnd(t *testing.T) {
 	if !errors.Is(err, results.ErrDiskFull) {
 		t.Fatalf("%v after %d entries, want a full disk", err, written)
 	}
-	other, err := store.Log(2) // does not take what is left for the statuses
+	other, err := store.Log(2) // does not take the rest for the statuses
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -104,7 +104,7 @@ func (l *Log) format(e build.Entry) (count int64) {
 	}
 	framer.Write(e.Text, emit)
 	framer.Close(func(part build.Entry) {
-		if !part.Partial { // the end of the text, which ended as the entry says
+		if !part.Partial { // the end of the text, which ended as the entry has it
 			part.Marks = e.Marks
 		}
 		emit(part)
@@ -132,7 +132,7 @@ func (l *Log) write(entries int64) error {
 	return nil
 }
 
-// trailer syncs the file and says what it comes to.
+// trailer syncs the file and returns its totals.
 func (l *Log) trailer() (*build.Trailer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,15 +13,15 @@ type Build struct {
 	Plan      *build.Plan `json:"plan"`
 	Source    string      `json:"source,omitempty"`    // the folder that was built
 	Branch    string      `json:"branch,omitempty"`    // branch of the workspace; "": not known
-	Commit    string      `json:"commit,omitempty"`    // of the workspace; "": not known
-	Subject   string      `json:"subject,omitempty"`   // of the commit
+	Commit    string      `json:"commit,omitempty"`    // commit of the workspace; "": not known
+	Subject   string      `json:"subject,omitempty"`   // subject of the commit
 	Workspace string      `json:"workspace,omitempty"` // SHA-256 of the tar in workspace.tar.zst; "": the folder was copied without it
 	Runner    string      `json:"runner"`
 	RerunOf   string      `json:"rerunOf,omitempty"` // id of the build that this one repeats or resumes
-	Version   string      `json:"version"`           // of the program
+	Version   string      `json:"version"`           // version of the program
 	StartedAt time.Time   `json:"startedAt"`
 	Given     Given       `json:"given,omitzero"`
-	Process   Process     `json:"process,omitzero"` // that runs it; zero: not known
+	Process   Process     `json:"process,omitzero"` // process that runs it; zero: not known
 }
 
 // Process is one run of a program on this machine, as command.Instance has it.

@@ -39,7 +39,7 @@ func (r *Reader) ReadBatch(step int, offset int64, buffer []byte) (size int, err
 	return size, nil
 }
 
-// Positions finds places in one step's log. It scans the file once, as far as it is asked for, and keeps every place
+// Positions finds places in one step's log. It scans the file once, as far as it is requested, and keeps every place
 // that is about BatchSize bytes after the last one. Safe for concurrent use.
 type Positions struct {
 	reader *Reader
@@ -113,7 +113,7 @@ func (p *Positions) extend(buffer []byte) (bool, error) {
 // add takes a place at most a batch behind the last one. The caller holds the lock.
 func (p *Positions) add(next build.Position) {
 	if n := len(p.known); n > 1 && next.Offset-p.known[n-2].Offset <= BatchSize {
-		p.known[n-1] = next // a growing log is asked for in small pieces
+		p.known[n-1] = next // a growing log is requested in small pieces
 	} else {
 		p.known = append(p.known, next)
 	}

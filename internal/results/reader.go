@@ -121,8 +121,8 @@ func (r *Reader) Alive() bool {
 	return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
 }
 
-// State returns the present status of the build, and whether its worker lives. A build without an end whose worker does not live is lost. The
-// worker is looked for first: it may write the end and die meanwhile.
+// State returns the present status of the build, and whether its worker lives. A build without an end whose worker
+// does not live is lost. The worker is searched for first: it may write the end and die in the meantime.
 func (r *Reader) State() (last build.Update, alive bool, err error) {
 	alive = r.Alive()
 	last, err = r.Last(0)
@@ -207,8 +207,8 @@ func pause(ctx context.Context) error {
 type tail struct {
 	path   string
 	file   *os.File
-	rest   []byte // of a line that has no newline yet
-	id     int64  // of the last line
+	rest   []byte // rest of a line that has no newline yet
+	id     int64  // id of the last line
 	offset int64  // after it
 }
 

@@ -99,7 +99,7 @@ func (r Root) Gone(id string) bool {
 	return err == nil && n <= last && errors.Is(statErr, fs.ErrNotExist)
 }
 
-// GiveBack counts one down again, for a build that did not begin after all, unless another one has a number since.
+// GiveBack counts one down again, for a build that did not begin after all, unless another has a number since.
 func (r Root) GiveBack(id string) error {
 	f, last, err := r.counter()
 	if err != nil {

@@ -25,10 +25,10 @@ type Store struct {
 	dir      string
 	logLimit int64
 	lock     *os.File
-	written  broadcast // of entries
-	recorded broadcast // of statuses and artifacts
+	written  broadcast // announces entries
+	recorded broadcast // announces statuses and artifacts
 
-	full atomic.Bool // the reserve was given up, and what is left is for statuses
+	full atomic.Bool // the reserve was given up, and the rest is for statuses
 
 	mu        sync.Mutex
 	described Build

@@ -16,7 +16,7 @@ type testsDocument struct {
 	Files []build.TestFile `json:"files"`
 }
 
-// SetTests stores what the files of a step report about tests.
+// SetTests stores the test reports of a step's files.
 func (s *Store) SetTests(id int, files []build.TestFile) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +39,7 @@ func openArtifact(dir string, a build.Artifact) (*os.File, error) {
 	return f, nil
 }
 
-// TestsOf lists what the files of a step report about tests. They are complete once the step has ended.
+// TestsOf lists the test reports of a step's files. They are complete once the step has ended.
 func (r *Reader) TestsOf(step int) ([]build.TestFile, error) {
 	var document testsDocument
 	err := readJSON(filepath.Join(r.stepDir(step), testsFile), &document)
@@ -52,7 +52,7 @@ func (r *Reader) TestsOf(step int) ([]build.TestFile, error) {
 	return document.Files, nil
 }
 
-// Tests lists what the files of all steps report about tests, in the order of the steps.
+// Tests lists the test reports of all steps' files, in the order of the steps.
 func (r *Reader) Tests() ([]build.TestFile, error) {
 	b, err := r.Build()
 	if err != nil {

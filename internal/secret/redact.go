@@ -44,8 +44,7 @@ func (v Values) Redactor() *Redactor {
 	return r
 }
 
-// longestTwice is the size in bytes above which a secret is not looked for in the forms that take
-// two functions.
+// longestTwice is the size in bytes above which a secret is not searched for in the forms that take two functions.
 const longestTwice = 1 << 10
 
 // spellings returns a secret's forms: itself, what each function makes of it, and what each makes

@@ -21,7 +21,7 @@ const maxSize = 64 << 10
 // Source is the place of one secret: in a file, or in this process's environment.
 type Source struct {
 	Name string
-	Path string        // of the file; a line break at its end is not part of the secret
+	Path string        // path of the file; a line break at its end is not part of the secret
 	Env  string        // the variable, when Path is ""
 	TTL  time.Duration // how long a value that was read may be used; 0: for one attempt
 }
@@ -54,7 +54,7 @@ type Store struct {
 
 	mu       sync.Mutex
 	read     map[string]reading
-	redacted Values    // what redactor looks for
+	redacted Values    // what redactor searches for
 	redactor *Redactor // made last; secrets change rarely
 }
 
@@ -100,8 +100,7 @@ func (s *Store) Redactor(v Values) *Redactor {
 	return s.redactor
 }
 
-// Forget makes the next Values read everything again: after a target said that a secret is not
-// valid.
+// Forget makes the next Values read everything again: after a target refused a secret.
 func (s *Store) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -98,7 +98,7 @@ func TestEveryQuestionIsAnsweredAlike(t *testing.T) {
 	}
 }
 
-// actions compares what is read of actions.
+// actions compares the part that is read of actions.
 func (a alike) actions() {
 	a.Helper()
 	list := operation.ActionsInput{Pipeline: "greeter", Status: []string{"successful"}, Since: time.Now().Add(-time.Hour), Limit: 3}
@@ -113,7 +113,7 @@ func (a alike) actions() {
 	same(a, operation.ReadExchange, operation.ExchangeInput{ActionPath: path, Attempt: 1})
 }
 
-// builds compares what is read of builds, of which there is none.
+// builds compares the part that is read of builds, of which there is none.
 func (a alike) builds() {
 	a.Helper()
 	path := operation.BuildPath{ID: "7"}

@@ -45,7 +45,7 @@ func failed(t *testing.T, builds, id string) *servertest.Build {
 	return b
 }
 
-// get asks for a path and decodes the answer.
+// get requests a path and decodes the answer.
 func get[T any](t *testing.T, s *testServer, path string) (answer T) {
 	t.Helper()
 	status, text, _ := s.ask(t, http.MethodGet, path, "", "Authorization", bearer)

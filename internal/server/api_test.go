@@ -41,7 +41,7 @@ func serve(t *testing.T, listen string) *testServer {
 	api := server.New(w.Service, server.Options{Listen: listen, Token: homeToken, Version: "1.2.3"})
 	s := httptest.NewServer(api.Handler())
 	t.Cleanup(func() {
-		s.CloseClientConnections() // streams never end by themselves
+		s.CloseClientConnections() // streams never end on their own
 		s.Close()
 	})
 	return &testServer{w, s, api}

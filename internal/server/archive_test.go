@@ -159,7 +159,8 @@ func TestADamagedArchiveIsNamed(t *testing.T) {
 	})
 }
 
-// TestAServerThatLagsFoldsAgain: its fold ends within deployments that are archived meanwhile by another process.
+// TestAServerThatLagsFoldsAgain: its fold ends within deployments that are archived in the meantime by another
+// process.
 func TestAServerThatLagsFoldsAgain(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {

@@ -91,7 +91,7 @@ func (u unread) Read([]byte) (int, error) {
 	return 0, errors.New("not to be read")
 }
 
-// TestWhatIsRegisteredIsNotSentAgain over HTTP: the client waits for the server to ask for the content.
+// TestWhatIsRegisteredIsNotSentAgain over HTTP: the client waits for the server to request the content.
 func TestWhatIsRegisteredIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	s := external(t)

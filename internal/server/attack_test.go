@@ -39,7 +39,7 @@ func TestAPlanOfAHostileDefinitionHasASmallAnswer(t *testing.T) {
 	}
 }
 
-// TestEveryReasonIsBounded: what people say stays in the log, and on every page about what it is for.
+// TestEveryReasonIsBounded: people's texts stay in the log, and on every page about what it is for.
 func TestEveryReasonIsBounded(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "")

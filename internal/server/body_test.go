@@ -80,7 +80,7 @@ func TestABodyThatDripsEndsItsConnection(t *testing.T) {
 		go func() { _, _ = io.Copy(io.Discard, conn) }()
 		_, err := io.WriteString(conn, "POST /x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 200000\r\n\r\n")
 		for err == nil {
-			<-time.After(time.Second) // of the bubble
+			<-time.After(time.Second) // a second of the bubble
 			_, err = io.WriteString(conn, "x")
 		}
 		if took := time.Since(began); took > 2*bodyPatience {
@@ -109,7 +109,7 @@ func TestAnUploadMayTakeHoursAndAFollowerDays(t *testing.T) {
 			_, _ = io.WriteString(conn, "PUT /x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 209715200\r\nConnection: close\r\n\r\n")
 			piece := strings.Repeat("x", 20<<10)
 			for range size / len(piece) {
-				<-time.After(time.Second) // of the bubble
+				<-time.After(time.Second) // a second of the bubble
 				_, _ = io.WriteString(conn, piece)
 			}
 		}()

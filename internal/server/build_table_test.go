@@ -282,7 +282,7 @@ func TestAFollowerReadsOnlyWhatIsNew(t *testing.T) {
 	}
 }
 
-// TestTheBuildsOfAnActionAreFoundAmongMany: the page of a deployment asks for them.
+// TestTheBuildsOfAnActionAreFoundAmongMany: the page of a deployment requests them.
 func TestTheBuildsOfAnActionAreFoundAmongMany(t *testing.T) {
 	t.Parallel()
 	tables := fromWorkers(t)
@@ -299,7 +299,7 @@ func TestTheBuildsOfAnActionAreFoundAmongMany(t *testing.T) {
 	}
 }
 
-// TestBuildsAreSearched by all that a query can ask for, in the database and in folders.
+// TestBuildsAreSearched by all that a query can request, in the database and in folders.
 func TestBuildsAreSearched(t *testing.T) {
 	t.Parallel()
 	tables := fromWorkers(t)

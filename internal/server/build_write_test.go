@@ -245,7 +245,7 @@ sign: {all: {container: {image: golang, cmds: ['sign ${key}']}}}
 	if status, answer := s.post(t, path, ""); status != http.StatusBadRequest || !strings.Contains(answer, `the password \"key\" is not given, and has no default; give it by -p key`) {
 		t.Errorf("%d %s", status, answer)
 	}
-	s.start(t, "?branch=topic&stage=test", "") // which does not use it
+	s.start(t, "?branch=topic&stage=test", "") // the file does not use it
 	s.start(t, "?branch=topic", `{"commit": "`+commit+`", "inputs": {"level": "debug"}, "passwords": {"key": "swordfish"}}`)
 	away = fault.New(fault.Unavailable, "the repository is away")
 	s.start(t, "?branch=topic", `{"inputs": {"level": "debug"}}`) // the conductor looks again

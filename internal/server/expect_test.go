@@ -40,8 +40,8 @@ func stepOf(t *testing.T, w *servertest.World, ref service.Ref, target, event st
 	return pipeline.StepState{}
 }
 
-// A bake lasts as its definition says, so that it is known when what waits for it begins, in a later deployment too. Nothing
-// is known of what waits for people.
+// A bake lasts for the time in its definition, so that it is known when what waits for it begins, in a later
+// deployment too. Nothing is known of what waits for people.
 func TestWhySaysWhenAWaitingStepIsExpected(t *testing.T) {
 	t.Parallel()
 	w := servertest.Start(t)

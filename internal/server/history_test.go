@@ -145,7 +145,7 @@ func TestTargetShowsTheHighestRank(t *testing.T) {
 	}
 }
 
-// TestTargetsAreReadInPages: the pages together name every target once, each with what Target says of it.
+// TestTargetsAreReadInPages: the pages together name every target once, each with the result of Target.
 func TestTargetsAreReadInPages(t *testing.T) {
 	t.Parallel()
 	for name, start := range stores() {

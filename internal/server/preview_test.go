@@ -82,8 +82,8 @@ func TestPreviewOfARollbackSaysWhatItDoes(t *testing.T) {
 	w.Script.Release("prod/east/elm host-deployed")
 }
 
-// The preview of a deployment says which stages it takes back to an older revision, and is refused
-// for a rejected one.
+// The preview of a deployment names the stages that it takes back to an older revision, and is refused for a rejected
+// one.
 func TestPreviewOfADeploymentSaysWhatItReplaces(t *testing.T) {
 	t.Parallel()
 	w, ctx := twoRevisions(t), t.Context()
@@ -145,7 +145,8 @@ func TestPreviewOfASkipSaysWhatIsLeftOut(t *testing.T) {
 	}
 }
 
-// A dry run over HTTP answers with what the command would do, is refused as the command would be, and changes nothing.
+// A dry run over HTTP answers with the effect of the command, is refused as the command would be, and changes
+// nothing.
 func TestDryRunsOverHTTPChangeNothing(t *testing.T) {
 	t.Parallel()
 	s, ctx := serve(t, ""), t.Context()

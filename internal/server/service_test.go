@@ -306,7 +306,7 @@ func TestDeploymentIsCreatedWithItsLastStage(t *testing.T) {
 	}
 }
 
-// Services are listed with what their hosts say, and one is shown in full, here and through a server.
+// Services are listed with the reports of their hosts, and one is shown in full, here and through a server.
 func TestServicesOfHosts(t *testing.T) {
 	t.Parallel()
 	w := serve(t, "127.0.0.1:0")

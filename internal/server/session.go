@@ -25,7 +25,7 @@ func Encrypted(r *http.Request) bool {
 type sessions struct {
 	stored sessionStore
 	key    []byte
-	name   string // of the cookie and, below .localhost, of the home's own host
+	name   string // name of the cookie and, below .localhost, of the home's own host
 }
 
 // sessionStore is the part of the ledger that sessions use.

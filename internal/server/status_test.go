@@ -173,8 +173,8 @@ func TestStatusKnowsAttemptsOfEndedProcesses(t *testing.T) {
 	}
 }
 
-// TestInstancesAreReadAlone: every command asks for the instances first, so that must neither look at services nor count
-// actions.
+// TestInstancesAreReadAlone: every command requests the instances first, so that must neither look at services nor
+// count actions.
 func TestInstancesAreReadAlone(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")

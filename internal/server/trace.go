@@ -29,8 +29,8 @@ func withTracing(next http.Handler, provider trace.TracerProvider) http.Handler 
 		}))
 }
 
-// wantsSpan reports whether a request gets a span. Frequent requests get none, and neither do streams, whose duration only
-// says how long a window was open.
+// wantsSpan reports whether a request gets a span. Frequent requests get none, and neither do streams, whose duration
+// is only that of an open window.
 func wantsSpan(r *http.Request) bool {
 	return !isHealth(r.URL.Path) && r.URL.Path != "/metrics" && !strings.HasPrefix(r.URL.Path, "/assets/") &&
 		!strings.Contains(r.Header.Get("Accept"), "text/event-stream")

@@ -16,7 +16,7 @@ import (
 // archives deployments when they are a day old.
 type Aging struct {
 	*World
-	ahead *atomic.Int64 // of the database's clock
+	ahead *atomic.Int64 // lead of the database's clock
 }
 
 // StartAging runs such a world in a folder until the test ends. The folder is then a home.

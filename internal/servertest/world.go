@@ -189,7 +189,8 @@ func (s *Script) End(step string, outcome action.Outcome) {
 	s.change(func() { s.ends[step] = outcome })
 }
 
-// Hold keeps attempts at a step running until Release. One that is canceled meanwhile ends with the error of its outcome.
+// Hold keeps attempts at a step running until Release. One that is canceled in the meantime ends with the error of
+// its outcome.
 func (s *Script) Hold(step string) { s.change(func() { s.held[step] = true }) }
 
 // Release lets attempts at a step end.

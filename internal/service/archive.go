@@ -135,8 +135,9 @@ func (s *Service) stateOf(ctx context.Context, f *fold, number int64) pipeline.D
 		CreatedAt: d.CreatedAt, EndedAt: d.EndedAt}
 }
 
-// archivedPassage returns an archived deployment's way through a target. It is false if the deployment did not start there. If its
-// archive is missing or damaged, it may have: then Error says so, and the rest is what the database has of the deployment.
+// archivedPassage returns an archived deployment's way through a target. It is false if the deployment did not start
+// there. If its archive is missing or damaged, it may have: then Error reports it, and the rest is the database's
+// part of the deployment.
 func (s *Service) archivedPassage(ctx context.Context, d journal.Deployment, target string) (p journal.Passage, ok bool, err error) {
 	rows, err := s.archivedEntries(ctx, d, journal.EntryQuery{Target: target})
 	if fault.Is(err, fault.Corrupt) {

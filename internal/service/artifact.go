@@ -65,7 +65,7 @@ func (s *Service) receiveArtifact(ctx context.Context, revision pipeline.Registe
 		return a, err
 	}
 	now, err := s.Revision(ctx, revision.Pipeline, revision.Label)
-	registered, _ := artifactOf(now, a.Label) // of another upload of the same content, if that was faster
+	registered, _ := artifactOf(now, a.Label) // the row may be from another upload of the same content, if that was faster
 	return registered, err
 }
 

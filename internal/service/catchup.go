@@ -46,7 +46,7 @@ func (s *Service) PreviewCatchUp(ctx context.Context, want TargetRequest) (Rollb
 // askedReleases holds the answers of hosts about their releases.
 type askedReleases struct {
 	pipeline string
-	lost     []string // hosts that do not have the release that the log says
+	lost     []string // hosts that do not have the release in the log
 	silent   []string // hosts that did not answer
 	left     int      // how many hosts more than mostLooks the target has
 }
@@ -78,7 +78,7 @@ func (s *Service) askForReleases(ctx context.Context, want TargetRequest) (asked
 	return asked, nil
 }
 
-// explain adds to a refusal which host may lack a release although it did not say so.
+// explain adds to a refusal which host may lack a release although it did not report it.
 func (a askedReleases) explain(err error) error {
 	switch {
 	case !fault.Is(err, fault.Refused), fault.HintOf(err) != "":
@@ -111,8 +111,8 @@ func below(target string) string {
 	return rest
 }
 
-// fillDrift adds the hosts whose release is not the one that the log says, which were looked at, and says of each host that
-// drifts whether a catch-up brings it its revision.
+// fillDrift adds the hosts whose release is not the one in the log, which were looked at, and notes for each host
+// that drifts whether a catch-up brings it its revision.
 func (s *Service) fillDrift(ctx context.Context, view *PipelineView) error {
 	view.Drift = append(view.Drift, s.lostReleases(view)...)
 	var lost []string

@@ -51,7 +51,7 @@ func checkReason(reason string) error {
 }
 
 // Command records a command as a note, or returns why the engine refuses it. The deployer acts on the note. A skip
-// cannot be taken back, so the log always says why: one without a reason is fault.Invalid.
+// cannot be taken back, so the log always has the reason: one without a reason is fault.Invalid.
 func (s *Service) Command(ctx context.Context, ref Ref, c Command) error {
 	if err := checkReason(c.Reason); err != nil {
 		return err

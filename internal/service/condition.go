@@ -11,10 +11,10 @@ import (
 // is at it.
 type Condition struct {
 	Kind       ConditionKind  `json:"kind"`
-	Name       string         `json:"name,omitempty"` // of a gate
+	Name       string         `json:"name,omitempty"` // name of a gate
 	State      ConditionState `json:"state"`
-	Text       string         `json:"text"`                 // for people, such as: approval 0 of 1
-	Deployment int64          `json:"deployment,omitempty"` // that the state is about; left out: none, or a window
+	Text       string         `json:"text"`                 // text for people, such as: approval 0 of 1
+	Deployment int64          `json:"deployment,omitempty"` // deployment with this state; left out: none, or a window
 }
 
 // ConditionKind is the kind of a Condition.

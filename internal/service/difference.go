@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// DifferenceView says which revisions lie between two points of a pipeline.
+// DifferenceView lists the revisions between two points of a pipeline.
 type DifferenceView struct {
 	From  DifferencePoint `json:"from"`
 	To    DifferencePoint `json:"to"`
@@ -20,10 +20,10 @@ type DifferenceView struct {
 
 // DifferencePoint is a stage with its current revision, or a revision.
 type DifferencePoint struct {
-	Name       string `json:"name"`                 // as it was asked for: a stage or a label
+	Name       string `json:"name"`                 // as it was requested: a stage or a label
 	Deployment int64  `json:"deployment,omitempty"` // the newest that finished the stage; left out for a revision
 	Revision   int64  `json:"revision"`
-	Label      string `json:"label"` // of the revision
+	Label      string `json:"label"` // label of the revision
 }
 
 // mostBetween bounds the revisions that a DifferenceView lists.

@@ -17,8 +17,9 @@ const (
 	lookedAtMax = 1000 // actions of a pipeline
 )
 
-// durations holds the median duration of each step, from its last runs on the same host or else on any host. A step without
-// a recorded run has the duration 0, since its time limit is not an estimate. A bake takes the time that its definition says.
+// durations holds the median duration of each step, from its last runs on the same host or else on any host. A step
+// without a recorded run has the duration 0, since its time limit is not an estimate. A bake takes the time in its
+// definition.
 type durations struct {
 	definition *pipeline.Definition
 	byTarget   map[stepName]time.Duration

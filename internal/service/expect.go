@@ -10,8 +10,8 @@ import (
 
 // Bounds of what is simulated to answer why: beyond these no time is expected.
 const (
-	mostRowsForecast  = 100_000 // of the log, which is folded again
-	mostStepsForecast = 20_000  // that active deployments have not done
+	mostRowsForecast  = 100_000 // bounds the rows of the log, which is folded again
+	mostStepsForecast = 20_000  // bounds the remaining steps of active deployments
 	forecastTakes     = 2 * time.Second
 )
 

@@ -56,20 +56,20 @@ type fold struct {
 type computedEdit struct {
 	pipeline.Edit
 	plan    *pipeline.Graph
-	seq     int64 // of the last row that the engine had applied
-	version int   // that was in force
+	seq     int64 // number of the last row that the engine had applied
+	version int   // version that was in force
 	newest  int64 // registered revision
 }
 
-// comparison says whether a definition equals another one. Both are written out to be compared, which takes long for a big
-// fleet, so Apply does it before it takes the lock of the head.
+// comparison reports whether a definition equals another. Both are written out to be compared, which takes long for a
+// big fleet, so Apply does it before it takes the lock of the head.
 type comparison struct {
 	plan, with *pipeline.Graph
 	same       bool
 }
 
-// editTo returns what a definition would do as the next version. It computes that only if something has changed since the
-// last time.
+// editTo returns the effect of a definition as the next version. It computes that only if something has changed since
+// the last time.
 func (f *fold) editTo(plan *pipeline.Graph, head journal.Head) pipeline.Edit {
 	if last := &f.edit; last.plan != plan || last.seq != f.engine.Seq() || last.version != head.Version || last.newest != head.Newest {
 		f.edit = computedEdit{f.engine.Edit(head.Version+1, plan, head.Newest, time.Now().UTC()), plan, f.engine.Seq(), head.Version, head.Newest}
@@ -129,8 +129,9 @@ func (f *fold) applyEntry(row pipeline.Entry) { f.marks.applyEntry(f.engine, row
 // mostRefolds bounds the restarts of a fold because deployments were archived during it.
 const mostRefolds = 10
 
-// catchUp applies the rows that were appended since the last time. If rows that it lacks were archived, it folds what is left
-// of the log from the start. A pipeline that does not exist yet has no rows, which is not an error: Apply may be about to create it.
+// catchUp applies the rows that were appended since the last time. If rows that it lacks were archived, it folds the
+// rest of the log from the start. A pipeline that does not exist yet has no rows, which is not an error: Apply may be
+// about to create it.
 func (f *fold) catchUp(ctx context.Context, l *ledger.Ledger) error {
 	err := deployer.Catch(ctx, l, f.pipeline, f.engine, f.applyEntry)
 	for n := 0; n < mostRefolds && errors.Is(err, deployer.ErrArchived); n++ {

@@ -58,7 +58,8 @@ func TestADefinitionThatDoesNotCompileIsCorrupt(t *testing.T) {
 	}
 }
 
-// Apply computes an edit before it takes the lock of the head, and finds it there when nothing has changed meanwhile.
+// Apply computes an edit before it takes the lock of the head, and finds it there when nothing has changed in the
+// meantime.
 func TestEditIsComputedOncePerState(t *testing.T) {
 	t.Parallel()
 	f := newFold("greeter")

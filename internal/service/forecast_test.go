@@ -35,7 +35,7 @@ func TestNothingIsExpectedBehindWorkOfUnknownLength(t *testing.T) {
 	}
 }
 
-// TestAPlanIsBounded: it takes about a kilobyte for each step, and whoever may read may ask for it.
+// TestAPlanIsBounded: it takes about a kilobyte for each step, and whoever may read may request it.
 func TestAPlanIsBounded(t *testing.T) {
 	t.Parallel()
 	if err := checkPlanned(2_000_000); err != nil {

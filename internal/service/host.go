@@ -19,7 +19,7 @@ import (
 type HostView struct {
 	Target  string    `json:"target"`
 	Runs    *Running  `json:"runs,omitempty"`    // the newest release on the host by the log; left out: it knows of none
-	Found   *Found    `json:"found,omitempty"`   // what the host reports that it has, where the log does not say so
+	Found   *Found    `json:"found,omitempty"`   // what the host reports that it has, where the log does not have it
 	Service *Services `json:"service,omitempty"` // left out: nothing was deployed there, or Waybill does not start it
 
 	place   pipeline.Place
@@ -38,9 +38,9 @@ type Running struct {
 	Deployment int64     `json:"deployment"`
 	Revision   int64     `json:"revision"`
 	Label      string    `json:"label"`
-	At         time.Time `json:"at"`               // when the host switched to it
+	At         time.Time `json:"at"`               // time at which the host switched to it
 	Doubt      string    `json:"doubt,omitempty"`  // DoubtUntested or DoubtFailed; left out: it passed its test, or has none
-	Status     string    `json:"status,omitempty"` // of its deployment
+	Status     string    `json:"status,omitempty"` // status of its deployment
 	Target     string    `json:"target,omitempty"` // the name that the host had then; left out: that of today
 }
 
@@ -91,8 +91,8 @@ type Services struct {
 	Exit     string `json:"exit,omitempty"`  // its last exit status
 	Error    string `json:"error,omitempty"` // why the state is not known
 
-	Since    time.Time `json:"since,omitzero"`    // when the service was started last, by the host's clock; left out: it is not up
-	Observed time.Time `json:"observed,omitzero"` // when the host was asked; left out: for this view
+	Since    time.Time `json:"since,omitzero"`    // last start of the service, by the host's clock; left out: it is not up
+	Observed time.Time `json:"observed,omitzero"` // time at which the host was queried; left out: for this view
 }
 
 // The states of a service.
@@ -180,8 +180,8 @@ func hasStep(stage *pipeline.Stage, event string) bool {
 
 // Bounds of looking at services, since each look runs a program.
 const (
-	mostLooks   = 100             // of one request
-	looksAtOnce = 8               // of all requests together
+	mostLooks   = 100             // hosts of one request
+	looksAtOnce = 8               // hosts of all requests together
 	lookLasts   = 3 * time.Second // other requests reuse a look for this long
 	lookTakes   = 5 * time.Second // time limit of one look
 )
@@ -191,7 +191,7 @@ var (
 	errLookFailed = errors.New("the look at it failed")
 )
 
-// looks holds the recent looks at services and those under way, by host and service.
+// looks holds the recent looks at services and those in progress, by host and service.
 type looks struct {
 	mu    sync.Mutex
 	all   map[string]*look
@@ -209,7 +209,7 @@ type sight struct {
 	state step.State
 	known bool      // false: nothing was ever deployed there, or the host is out of this process's reach
 	err   error     // why the host did not answer
-	at    time.Time // when it was answered
+	at    time.Time // time of the answer
 }
 
 // inspectServices fills in what hosts report of their services: what was observed, else what at most mostLooks hosts answer.
@@ -245,8 +245,8 @@ func (s *Service) lookAtServices(ctx context.Context, views []HostView, known fu
 	wait.Wait()
 }
 
-// state returns the state of the service of a host that was looked at: unknown if this log deployed something there and the host
-// did not say.
+// state returns the state of the service of a host that was looked at: unknown if this log deployed something there
+// and the host did not answer.
 func (v *HostView) state() *Services {
 	switch {
 	case !v.service.Supervised() || !v.isUsed(): // its only state is that the host does not answer
@@ -286,7 +286,7 @@ func (v *HostView) see(seen sight) {
 	v.seen = seen
 	v.Found = v.foundBy(seen)
 	if seen.err == nil && !v.service.Supervised() {
-		v.Service = nil // the host program starts nothing, so its answer says nothing of a service
+		v.Service = nil // the host program starts nothing, so its answer has no service
 		return
 	}
 	v.Service = serviceOf(seen)
@@ -342,7 +342,7 @@ func (s *Service) lookAtService(ctx context.Context, host *HostView) sight {
 	}
 }
 
-// joinLook returns a recent look at a service, or one under way. mine reports that the caller must make the look.
+// joinLook returns a recent look at a service, or one in progress. mine reports that the caller must make the look.
 func (k *looks) joinLook(key string) (l *look, mine bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -393,8 +393,8 @@ func serviceOf(seen sight) *Services {
 // restless is the number of restarts from which a service counts as a trouble.
 const restless = 3
 
-// serviceTroubles returns a trouble for each service that is down or keeps restarting, and for each host whose release is not
-// the one that the log says.
+// serviceTroubles returns a trouble for each service that is down or keeps restarting, and for each host whose
+// release is not the one in the log.
 func (s *Service) serviceTroubles(ctx context.Context) ([]Trouble, error) {
 	if s.Inspect == nil {
 		return nil, nil
@@ -407,7 +407,7 @@ func (s *Service) serviceTroubles(ctx context.Context) ([]Trouble, error) {
 	for i := range views {
 		hosts = append(hosts, views[i].Hosts...)
 	}
-	s.inspectServices(ctx, hosts) // of all pipelines together, so that their bounds are those of the request
+	s.inspectServices(ctx, hosts) // hosts of all pipelines together, so that their bounds are those of the request
 	for i := range views {
 		count := len(views[i].Hosts)
 		views[i].Hosts, hosts = hosts[:count], hosts[count:]

@@ -13,7 +13,7 @@ import (
 // LeftService is a service that the pipeline started on a host where its definition in force no longer has it. An edit does
 // nothing on hosts, so it runs until a person ends it.
 type LeftService struct {
-	Address string `json:"address"` // of the host
+	Address string `json:"address"` // address of the host
 	ServiceView
 
 	host HostView
@@ -142,7 +142,7 @@ func resourcesOf(d *pipeline.Definition) map[pipeline.Resource]bool {
 // mostLeftNamed bounds the hosts that the words of an edit name.
 const mostLeftNamed = 5
 
-// leavesWords says which services an edit leaves running.
+// leavesWords reports which services an edit leaves running.
 func (f *fold) leavesWords(next *pipeline.Definition) []string {
 	_, plan := f.engine.Current()
 	if plan == nil {

@@ -27,7 +27,7 @@ type marks struct {
 // stageMark is the progress of a deployment through one stage.
 type stageMark struct {
 	started, finished time.Time
-	hosts             int                       // that finished
+	hosts             int                       // hosts that finished
 	checks            map[string]ConditionState // the gates and the bake that have begun, by event
 	approved          bool                      // a person has approved it
 }
@@ -74,7 +74,8 @@ func (m *marks) applyEntry(e *pipeline.Engine, row pipeline.Entry) {
 	}
 }
 
-// renameStages gives what is kept of stages to those that say that they had these names. No deployment is inside then.
+// renameStages gives the kept part of stages to those that report that they had these names. No deployment is inside
+// then.
 func (m *marks) renameStages(e *pipeline.Engine) {
 	_, plan := e.Current()
 	for _, stage := range plan.Definition().Stages {
@@ -92,7 +93,7 @@ func (m *marks) renameStages(e *pipeline.Engine) {
 	}
 }
 
-// forget removes what is kept of archived deployments, as the engine does. What runs on hosts stays.
+// forget removes the kept part of archived deployments, as the engine does. What runs on hosts stays.
 func (m *marks) forget(row pipeline.Entry) {
 	var gone pipeline.ArchivedDetail
 	_ = json.Unmarshal(row.Detail, &gone) // what cannot be read names none, to the engine too
@@ -236,10 +237,10 @@ func TextOf(raw json.RawMessage) string {
 
 // hostMark is the release on a host by the log.
 type hostMark struct {
-	seq        int64 // of the row that switched the host
-	changed    int64 // of the last row that switched the host, or restarted, ended or took over its service
+	seq        int64 // number of the row that switched the host
+	changed    int64 // number of the last row that switched the host, or restarted, ended or took over its service
 	deployment int64
-	target     string // of the deployment: the name that the host had then
+	target     string // the deployment's target: the name that the host had then
 	at         time.Time
 	release    string // its name on the host
 	tested     bool
@@ -314,9 +315,9 @@ func (h hostMark) serviceChanged(row pipeline.Entry) hostMark {
 		var output step.Output
 		_ = json.Unmarshal(row.Detail, &output) // most name no release
 		h.release = cmp.Or(output.Release, h.release)
-	case pipeline.ServiceTakenOver: // whatever this log had deployed there before, another one has replaced
+	case pipeline.ServiceTakenOver: // whatever this log had deployed there before, another has replaced
 		var taken pipeline.TakenDetail
-		_ = json.Unmarshal(row.Detail, &taken) // that it was taken over is certain, whatever the detail says
+		_ = json.Unmarshal(row.Detail, &taken) // the takeover is certain, even if the detail is not readable
 		h = hostMark{changed: row.Seq, taken: &taken}
 	}
 	return h

@@ -40,7 +40,7 @@ type Week struct {
 
 // Measures are the rate, the speed and the safety of a stage's changes, and the time to restore it.
 type Measures struct {
-	Deployments int     `json:"deployments"` // that finished the stage
+	Deployments int     `json:"deployments"` // deployments that finished the stage
 	PerWeek     float64 `json:"perWeek"`     // Deployments by week
 	// LeadTime is from a revision's commit to its first finish of the stage, if no newer one has finished it before. Left
 	// out: no commit's time is known.
@@ -79,7 +79,7 @@ func (s *Service) Metrics(ctx context.Context, q MetricsQuery) ([]StageMetrics, 
 		return nil, err
 	}
 	from := monday(now).AddDate(0, 0, -7*(q.Weeks-1))
-	runs, err := s.ledger.EndedRuns(ctx, q.Pipeline, "", from) // of all stages: one may have had other names
+	runs, err := s.ledger.EndedRuns(ctx, q.Pipeline, "", from) // "" is all stages: one may have had other names
 	if err != nil {
 		return nil, err
 	}

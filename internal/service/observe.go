@@ -17,7 +17,7 @@ import (
 
 // Bounds of the loop that observes services. A host that does not answer costs lookTakes of one of its observers.
 const (
-	observeEvery    = 30 * time.Second // from the end of a round to the next one
+	observeEvery    = 30 * time.Second // pause between the end of a round and the next one
 	observersAtOnce = 16               // hosts that are asked at a time, beside the looks of requests
 	observedLasts   = 5 * time.Minute  // an older observation is not shown: the loop must have stopped
 )

@@ -20,7 +20,7 @@ type PlanQuery struct {
 	Pipeline string
 	Proposal *Proposal // a definition to plan with; nil: the one in force
 	Revision string    // label of a registered revision; "": one that is yet to be registered
-	From     string    // when the deployment begins: a time, or how long from now; "": now
+	From     string    // beginning of the deployment: a time, or a duration from now; "": now
 	Fail     []string  // what fails in it: TARGET, or TARGET:STEP
 }
 
@@ -28,12 +28,12 @@ type PlanQuery struct {
 type PlanView struct {
 	Pipeline   string                 `json:"pipeline"`
 	Edit       *EditView              `json:"edit,omitempty"`       // only if a definition was proposed
-	Now        time.Time              `json:"now"`                  // from which start and end of steps are counted
+	Now        time.Time              `json:"now"`                  // origin of the start and end of steps
 	Deployment int64                  `json:"deployment,omitempty"` // number that the deployment would have
-	Begins     action.Duration        `json:"begins,omitempty"`     // of the deployment, after now
-	Steps      []pipeline.PlanStep    `json:"steps"`                // of all deployments that are active, and of this one
-	Ends       []pipeline.ExpectedEnd `json:"ends"`                 // of the same
-	Total      action.Duration        `json:"total"`                // of this deployment; a lower bound if some step is not measured
+	Begins     action.Duration        `json:"begins,omitempty"`     // beginning of the deployment, after now
+	Steps      []pipeline.PlanStep    `json:"steps"`                // steps of this deployment and of all active ones
+	Ends       []pipeline.ExpectedEnd `json:"ends"`                 // ends of the same deployments
+	Total      action.Duration        `json:"total"`                // duration of this deployment; a lower bound if some step is not measured
 }
 
 // Bounds of plans.
@@ -44,9 +44,9 @@ const (
 	farthestBegin = 366 * 24 * time.Hour
 )
 
-// Plan simulates one more deployment, with recorded median durations, from what is under way now. With a proposed definition the
-// pipeline need not exist. It changes nothing. The error is fault.Invalid for a time that is past or too far away, and
-// fault.NotFound for an unknown revision or target.
+// Plan simulates one more deployment, with recorded median durations, from what is in progress now. With a proposed
+// definition the pipeline need not exist. It changes nothing. The error is fault.Invalid for a time that is past or
+// too far away, and fault.NotFound for an unknown revision or target.
 func (s *Service) Plan(ctx context.Context, q PlanQuery) (PlanView, error) {
 	view := PlanView{Pipeline: q.Pipeline, Steps: []pipeline.PlanStep{}, Ends: []pipeline.ExpectedEnd{}}
 	release, err := s.plans.Acquire(ctx)

@@ -55,7 +55,7 @@ func (s *Service) PreviewRollback(ctx context.Context, want TargetRequest) (Roll
 	return preview, err
 }
 
-// readRollback fills in what the rows of a rollback or a catch-up say.
+// readRollback fills in the facts in the rows of a rollback or a catch-up.
 func (s *Service) readRollback(ctx context.Context, f *fold, rows []pipeline.Entry, into *RollbackPreview) error {
 	detail, err := undoingOf(rows[len(rows)-1])
 	if err != nil {
@@ -90,7 +90,7 @@ type ReplacedRevision struct {
 	Stage   string    `json:"stage"`
 	Current *Standing `json:"current,omitempty"` // nil: nothing has finished the stage
 	Newer   bool      `json:"newer,omitempty"`   // Current was registered after the revision that would replace it
-	Waits   bool      `json:"waits,omitempty"`   // for approval or a window, each time
+	Waits   bool      `json:"waits,omitempty"`   // whether it waits for approval or a window, each time
 }
 
 // PreviewDeploy returns what Deploy would do, or the error with which it would refuse.
@@ -165,7 +165,7 @@ type CommandPreview struct {
 	Target string               `json:"target"`          // full path
 	Event  string               `json:"event,omitempty"` // "": all steps of the target
 	Steps  []pipeline.StepState `json:"steps,omitempty"` // in order. skip: that take work and would be left out; retry: that would run again
-	Hosts  int                  `json:"hosts,omitempty"` // that have such steps
+	Hosts  int                  `json:"hosts,omitempty"` // number of hosts with such steps
 }
 
 // PreviewCommand returns what Command would do, or the error with which it would refuse.

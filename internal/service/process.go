@@ -82,7 +82,7 @@ func (s *Service) PrepareJob(ctx context.Context, w config.Process, inputs json.
 }
 
 const (
-	decodesAtOnce  = 2 // of large inputs
+	decodesAtOnce  = 2 // large inputs decoded at a time
 	decodePatience = 10 * time.Second
 )
 

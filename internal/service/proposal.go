@@ -65,15 +65,15 @@ func (s *Service) ownersBut(ctx context.Context, name string) owners {
 type owners func() (map[pipeline.Resource]journal.Owner, error)
 
 // Apply stores a definition as the next version, unless it equals the one in force. The error is fault.Conflict if
-// another version than IfVersion is in force and says something else, and fault.Refused if the edit would lose work and Yes is not set; then the
-// view has the effects.
+// another version than IfVersion is in force and differs, and fault.Refused if the edit would lose work and Yes is
+// not set; then the view has the effects.
 func (s *Service) Apply(ctx context.Context, p Proposal) (EditView, error) {
 	plan, compiled, err := s.compile(p)
 	if err != nil {
 		return compiled, err
 	}
 	view := compiled
-	encoded, err := json.Marshal(plan.Definition()) // of 10,000 hosts it takes longer than writers should wait for the lock
+	encoded, err := json.Marshal(plan.Definition()) // for 10,000 hosts it takes longer than writers should wait for the lock
 	if err != nil {
 		return compiled, err
 	}

@@ -13,9 +13,9 @@ import (
 type RecordedCommand struct {
 	At     time.Time `json:"at"`
 	Target string    `json:"target"`
-	Event  string    `json:"event"` // of the entry, such as hold-set
+	Event  string    `json:"event"` // event of the entry, such as hold-set
 	By     string    `json:"by,omitempty"`
-	Text   string    `json:"text"` // for people, such as: held by ana: checking dashboards
+	Text   string    `json:"text"` // text for people, such as: held by ana: checking dashboards
 }
 
 // mostCommands bounds the commands on a deployment, and the freezes and the like of a pipeline, that are kept for

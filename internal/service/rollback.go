@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// TargetRequest asks for a deployment that the engine makes up for a target: a rollback or a catch-up.
+// TargetRequest requests a deployment that the engine makes up for a target: a rollback or a catch-up.
 type TargetRequest struct {
 	Pipeline string `json:"pipeline"`
 	Target   string `json:"target,omitempty"` // a stage, group or host, with or without the pipeline's name; "": the pipeline
@@ -39,10 +39,10 @@ func (want TargetRequest) checkSeen(created pipeline.Entry) error {
 
 // undoing is the detail of the row that creates a rollback or a catch-up.
 type undoing struct {
-	Label  string // of the revision that is brought back
+	Label  string // label of the revision that is brought back
 	Undoes int64
 	Hosts  []string
-	Lost   []string // those of Hosts that do not have the release that the log says
+	Lost   []string // those of Hosts that do not have the release in the log
 }
 
 func undoingOf(created pipeline.Entry) (u undoing, err error) {
@@ -52,9 +52,9 @@ func undoingOf(created pipeline.Entry) (u undoing, err error) {
 	return u, nil
 }
 
-// Rollback creates a deployment that brings back the newest older revision that finished the stages of the target, and rejects
-// the revision that it undoes. The error is fault.Refused if there is nothing to undo, no such revision, or another one than
-// the person was shown.
+// Rollback creates a deployment that brings back the newest older revision that finished the stages of the target,
+// and rejects the revision that it undoes. The error is fault.Refused if there is nothing to undo, no such revision,
+// or another than the person was shown.
 func (s *Service) Rollback(ctx context.Context, want TargetRequest) (journal.Deployment, error) {
 	return s.createDecided(ctx, want, func(e *pipeline.Engine, target string) ([]pipeline.Entry, error) {
 		rows, err := e.Rollback(pipeline.Rollback{Target: target, By: want.By, Reason: want.Reason})

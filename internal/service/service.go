@@ -36,8 +36,8 @@ type Service struct {
 
 	// LargestUpload is the size in bytes above which a snapshot or an artifact is refused; 0: LargestUpload, 1 GiB.
 	LargestUpload int64
-	// Inspect asks how a service on a host does; known is false if nothing was deployed there, or this process cannot reach it.
-	// nil: it reaches none.
+	// Inspect returns the state of a service on a host; known is false if nothing was deployed there, or this process
+	// cannot reach it. nil: it reaches none.
 	Inspect func(ctx context.Context, at pipeline.Place, service string) (state step.State, known bool, err error)
 	// Verify returns the files of a service's release on a host that are not those of its artifact, at most 20. nil: not known.
 	Verify    func(ctx context.Context, at pipeline.Place, service string) (changed []string, err error)

@@ -41,8 +41,8 @@ const (
 
 // Ages from which something counts as a trouble.
 const (
-	lateAfter = 30 * time.Second // of a ready action
-	heldAfter = 5 * time.Minute  // of a transaction that holds dead rows
+	lateAfter = 30 * time.Second // age of a ready action
+	heldAfter = 5 * time.Minute  // age of a transaction that holds dead rows
 )
 
 // rank returns the position of a kind of trouble in the list of kinds.
@@ -97,8 +97,8 @@ func liveActions(n int) string {
 	return fmt.Sprintf("%d live actions", n)
 }
 
-// laneTroubles returns a trouble for each lane that is slowed, paused or disabled. All but disabled lanes are warnings: a
-// slowed lane recovers by itself, and a person paused a lane on purpose.
+// laneTroubles returns a trouble for each lane that is slowed, paused or disabled. All but disabled lanes are
+// warnings: a slowed lane recovers on its own, and a person paused a lane on purpose.
 func (v StatusView) laneTroubles() (all []Trouble) {
 	for _, l := range v.Lanes {
 		t := Trouble{Kind: TroubleLane, Subject: l.Key, Text: "lane " + l.Key + " is ", Warning: l.State != "disabled"}

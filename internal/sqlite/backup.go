@@ -21,9 +21,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// Backup writes a copy of the log in the file from to the file to, and checks the copy. Other
-// connections may work meanwhile; the copy is one state of the log. The file to must not exist. It
-// appears once the copy is complete.
+// Backup writes a copy of the log in the file from to the file to, and checks the copy. Other connections may work in
+// the meantime; the copy is one state of the log. The file to must not exist. It appears once the copy is complete.
 //
 // The copy is made by VACUUM INTO. SQLite's online backup would start again with each commit of
 // another process.

@@ -50,7 +50,7 @@ func TestBackupsNeedNoHardLinks(t *testing.T) {
 // refuseLinks has the kernel refuse linkat, by which os.Link works, to this process from now on.
 func refuseLinks(t *testing.T) {
 	t.Helper()
-	const number = 0 // of struct seccomp_data: the system call
+	const number = 0 // offset in struct seccomp_data: the system call
 	filter := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: number},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_LINKAT, Jf: 1},

@@ -9,7 +9,7 @@ import (
 
 // Rows of builds without a deployment.
 
-// ResolveBuild stores what a build builds.
+// ResolveBuild stores the source of a build.
 func (t *tx) ResolveBuild(id builds.ID, branch, commit string) error {
 	_, err := t.exec(`UPDATE build SET branch = ?, "commit" = ? WHERE build_id = ?`, branch, commit, id)
 	return err

@@ -129,7 +129,7 @@ func (t *tx) LockBuild(id builds.ID) (builds.Build, bool, error) {
 	return row(t, scanBuild, `SELECT `+buildColumns+` FROM build WHERE build_id = ?`, id)
 }
 
-// UpdateBuild writes what changes in the life of a build.
+// UpdateBuild writes the changing columns of a build.
 func (t *tx) UpdateBuild(b builds.Build) error {
 	var steps, events, artifacts any
 	if f := b.Final; f != nil {
@@ -471,7 +471,7 @@ var resultTable = table{
 	[]string{`build_id`, `artifact_id`, `ordinal`, `suite`, `name`, `outcome`, `duration`, `message`, `file`, `line`},
 }
 
-// InsertReport stores what a file reports about tests, unless that is stored.
+// InsertReport stores a file's test report, unless that is stored.
 func (t *tx) InsertReport(id builds.ID, r build.TestFile) error {
 	text, err := json.Marshal(builds.SummaryOf(r))
 	if err != nil {
@@ -503,7 +503,7 @@ func (t *tx) InsertReport(id builds.ID, r build.TestFile) error {
 	return t.insert(resultTable, all)
 }
 
-// TestReports reads what the files of a build report about tests, without the results.
+// TestReports reads the test reports of a build's files, without the results.
 func (t *tx) TestReports(id builds.ID) ([]build.TestFile, error) {
 	scan := func(s scanner) (r build.TestFile, err error) {
 		var text string

@@ -23,7 +23,7 @@ func TestALogThatCannotBeWrittenIsRead(t *testing.T) {
 		return
 	}
 	for name, c := range map[string]struct {
-		left  string                          // of the process before: nothing; its write-ahead log and what goes with it; or the first alone
+		left  string                          // files left by the process before: none; its write-ahead log and its companions; or the first alone
 		close func(t *testing.T, disk string) // has the disk take no writes
 		says  string
 	}{

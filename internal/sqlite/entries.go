@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// Rows of package journal: entries, and the roll-ups that repeat what entries say.
+// Rows of package journal: entries, and the roll-ups that repeat facts of entries.
 //
 // Joins are written CROSS JOIN where their order matters. SQLite does not reorder those, so the
 // plan depends on the statement and not on the statistics of the file.
@@ -167,7 +167,7 @@ const below = `t.path >= ?2 AND t.path < ?2 || '0' AND (t.path = ?2 OR t.path > 
 // entryColumns are the columns of an entry, in the order of scanEntry.
 const entryColumns = `e.seq, e.deployment, t.path, e.event_name, e.occurrence, e.class, e.revision, e.definition_version, e.created_at, e.detail`
 
-// digestColumn follows entryColumns or walkColumns where digests are asked for.
+// digestColumn follows entryColumns or walkColumns where digests are requested.
 const digestColumn = `, e.digest`
 
 // scanEntry returns a function that reads entries of one pipeline, with digests also digestColumn.

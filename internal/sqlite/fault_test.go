@@ -170,8 +170,8 @@ func TestACallThatIsCutOffHarmsNoOther(t *testing.T) {
 	}
 }
 
-// TestTheWALShrinksBehindAReader: a reader keeps the write-ahead log from being reused, and what it grew to meanwhile goes
-// back to the disk once the reader has ended.
+// TestTheWALShrinksBehindAReader: a reader keeps the write-ahead log from being reused, and what it grew to in the
+// meantime goes back to the disk once the reader has ended.
 func TestTheWALShrinksBehindAReader(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "waybill.db")

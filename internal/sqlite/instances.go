@@ -49,8 +49,8 @@ func jsonOf(list []string) string {
 	return string(text)
 }
 
-// Pulse reports that there may be work of every kind, without a statement: looking for it costs no
-// other instance anything.
+// Pulse reports that there may be work of every kind, without a statement: searching for it costs no other instance
+// anything.
 func (d *Driver) Pulse(context.Context, queue.Instance, time.Duration) (queue.Beat, error) {
 	return queue.Beat{
 		There:  true,

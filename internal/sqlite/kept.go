@@ -7,7 +7,7 @@ import (
 )
 
 // mostKept bounds the statements that stay compiled: more than there are, with every INSERT in each of its lengths.
-// Only statements that are put together from what a caller asks for can exceed it.
+// Only statements that are put together from what a caller requests can exceed it.
 const mostKept = 400
 
 // kept are the statements of the connection that writes that stay compiled. Compiling most takes longer than running them.

@@ -62,8 +62,8 @@ func (d *Driver) tooNew(have, know int) error {
 		WithHint("use the newer version, or another home")
 }
 
-// migrateFrom runs the missing steps in the transaction that is under way. It reads the schema
-// again: another process may have run the steps while this one waited for the write lock.
+// migrateFrom runs the missing steps in the transaction that is in progress. It reads the schema again: another
+// process may have run the steps while this one waited for the write lock.
 func (d *Driver) migrateFrom(ctx context.Context, conn *sql.Conn, steps []string) error {
 	have, err := schemaOf(ctx, conn)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package sqlite keeps a log in one file, on one machine. The process that has waybill.lock runs the
-// roles. Other processes read, watch, and record what people ask for.
+// Package sqlite keeps a log in one file, on one machine. The process that has waybill.lock runs the roles. Other
+// processes read, watch, and record what people request.
 //
 // Each query is beside its scan, in the same order as in package postgres. The type tx implements
 // the rows of every package above; the first comment of a file names the package whose rows it has:
@@ -10,9 +10,9 @@
 //   - token: tokens
 //   - store: sqlite, tx, migrate, errors, backup
 //
-// There is one writer connection. It takes SQLite's write lock at the start of its transaction
-// (BEGIN IMMEDIATE), so a transaction that has begun never waits for another one and never deadlocks.
-// Readers see one state each and block no writer.
+// There is one writer connection. It takes SQLite's write lock at the start of its transaction (BEGIN IMMEDIATE), so
+// a transaction that has begun never waits for another and never deadlocks. Readers see one state each and block no
+// writer.
 package sqlite
 
 import (
@@ -47,7 +47,7 @@ const (
 	browseReads = 4 // requests of people and programs
 )
 
-// lookEvery is the pause between two looks for commits of other processes.
+// lookEvery is the pause between two searches for commits of other processes.
 const lookEvery = time.Second
 
 // Driver is the database in one file.
@@ -57,7 +57,7 @@ type Driver struct {
 	read    *sql.DB
 	browse  *sql.DB
 	writer  chan *sql.Conn // holds the one connection that writes while no transaction uses it
-	kept    kept           // of that connection
+	kept    kept           // statements kept by that connection
 	opened  bool           // whether that connection was made
 	watch   *sql.Conn
 	stop    context.CancelFunc
@@ -389,7 +389,7 @@ func (d *Driver) Guard(context.Context, action.ID) (int64, error) { return 0, ni
 // Guarded returns true, since Guard binds nothing.
 func (d *Driver) Guarded() bool { return true }
 
-// Close ends every connection, after the transaction that is under way. Closing again does nothing.
+// Close ends every connection, after the transaction that is in progress. Closing again does nothing.
 func (d *Driver) Close() error {
 	if d.closed.Swap(true) {
 		return nil
@@ -408,7 +408,7 @@ func (d *Driver) Close() error {
 		}
 	}
 	if d.opened {
-		if conn, ok := <-d.writer; ok { // waits for the transaction that is under way
+		if conn, ok := <-d.writer; ok { // waits for the transaction that is in progress
 			close(d.writer)
 			errs = append(errs, d.kept.close(), conn.Close())
 		}

@@ -351,6 +351,6 @@ func (t *tx) UsesBlobs(folder string) (bool, error) {
 		err = s.Scan(&yes)
 		return yes, err
 	}, `SELECT EXISTS (SELECT 1 FROM revision WHERE snapshot >= ?1 AND snapshot < ?2)
-		OR EXISTS (SELECT 1 FROM revision_artifact WHERE blob >= ?1 AND blob < ?2)`, folder+"/", folder+"0") // which follows folder + "/"
+		OR EXISTS (SELECT 1 FROM revision_artifact WHERE blob >= ?1 AND blob < ?2)`, folder+"/", folder+"0") // folder + "0" follows folder + "/"
 	return used, err
 }

@@ -35,7 +35,7 @@ type tx struct {
 // Now returns the time at which the transaction began.
 func (t *tx) Now() time.Time { return t.now }
 
-// Notify does nothing: other processes look by themselves (Driver.Listen).
+// Notify does nothing: other processes look on their own (Driver.Listen).
 func (t *tx) Notify([]store.Signal) {}
 
 // LedgerID returns the file's own id.
@@ -177,7 +177,7 @@ type table struct {
 }
 
 // most is the number of rows of one INSERT: enough to spread what it costs to run it, and few, because the
-// database/sql driver looks for each value among all of the statement's.
+// database/sql driver searches for each value among all of the statement's.
 const most = 16
 
 // insert writes rows, each with a value per column. The last rows go in INSERTs of 8, 4, 2 and 1, so

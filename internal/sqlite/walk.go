@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// A process folds whole logs when it starts. What reads them asks for no path twice and makes no string of an event that
-// it has made before: most of the time of a row is what database/sql and its driver do for each column.
+// A process folds whole logs when it starts. What reads them requests no path twice and makes no string of an event
+// that it has made before: most of the time of a row is what database/sql and its driver do for each column.
 
 // paths are targets by id, as committed transactions have named them. Targets are never renamed or deleted.
 type paths struct {
@@ -19,8 +19,8 @@ type paths struct {
 	byID map[int64]string
 }
 
-// walkColumns are the columns of an entry, in the order of walked. Texts are read as blobs, since the driver
-// asks for the declared type of each text.
+// walkColumns are the columns of an entry, in the order of walked. Texts are read as blobs, since the driver requests
+// the declared type of each text.
 const walkColumns = `SELECT e.seq, e.deployment, e.target_id, CAST(e.event_name AS BLOB), e.occurrence, e.class, e.revision, e.definition_version,
 	e.created_at, CAST(e.detail AS BLOB)`
 

@@ -31,8 +31,8 @@ func (h *Host) Close() error {
 	return nil
 }
 
-// Run runs argv and returns its exit status, or 128 and its number when a signal ended it. An error says
-// that it did not run, or that its end is not known.
+// Run runs argv and returns its exit status, or 128 and its number when a signal ended it. An error reports that it
+// did not run, or that its end is not known.
 //
 // When ctx ends first, Run returns its cause at once, and argv continues without its streams.
 func (h *Host) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {

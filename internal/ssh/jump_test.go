@@ -51,7 +51,7 @@ func TestManyHostsAreBehindOneJumpHost(t *testing.T) {
 	}
 }
 
-// TestAHostThatTheJumpHostDoesNotReach: the error says from where to where, and passes; without forwarding it does not pass.
+// TestAHostThatTheJumpHostDoesNotReach: the error names both ends, and passes; without forwarding it does not pass.
 func TestAHostThatTheJumpHostDoesNotReach(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

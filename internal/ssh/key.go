@@ -15,7 +15,7 @@ import (
 // hostCheck decides which keys a host may show.
 type hostCheck struct {
 	kinds []string                  // to ask the host for, the best first
-	check func(ssh.PublicKey) error // of the key that it shows
+	check func(ssh.PublicKey) error // check of the key that it shows
 	pin   string                    // names the kind that a fingerprint turned out to be of; "": the target has none
 }
 

@@ -318,7 +318,7 @@ type knownFiles struct {
 }
 
 type knownFile struct {
-	info  fs.FileInfo // when it was read
+	info  fs.FileInfo // state of the file at the read
 	known knownHosts
 }
 
@@ -326,7 +326,7 @@ type knownFile struct {
 func (k *knownFiles) read(file string) (knownHosts, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	info, err := os.Stat(file) // before it is read: what changes meanwhile is seen the next time
+	info, err := os.Stat(file) // before it is read: what changes in the meantime is seen the next time
 	kept, ok := k.files[file]
 	if err == nil && ok && os.SameFile(info, kept.info) && info.Size() == kept.info.Size() && info.ModTime().Equal(kept.info.ModTime()) {
 		return kept.known, nil

@@ -17,10 +17,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// Limits of connections. A server that follows the defaults of OpenSSH allows ten sessions, which are
-// commands, and as many forwarded ports as are asked for.
+// Limits of connections. A server that follows the defaults of OpenSSH allows ten sessions, which are commands, and
+// as many forwarded ports as are requested.
 const (
-	dialTime     = 10 * time.Second // for the TCP connection and the handshake together
+	dialTime     = 10 * time.Second // bounds the TCP connection and the handshake together
 	keepMisses   = 3                // intervals without an answer after which a connection is dead
 	maxSessions  = 4                // commands of a connection at a time
 	defaultAlive = 15 * time.Second // between two questions whether the host still answers
@@ -80,7 +80,7 @@ type line struct {
 	slots  chan struct{} // a place for each command
 	dead   chan struct{} // closed when the connection has ended
 
-	sessions atomic.Int32 // that are open or asked for
+	sessions atomic.Int32 // number of open or requested sessions
 	taken    atomic.Int32 // places that the server does not have, and attempts to take the last one
 
 	users int // below, guarded by Pool.mu
@@ -205,7 +205,7 @@ func (p *Pool) Forget(t Target) {
 	delete(p.lines, t.key())
 }
 
-// forget removes a line, so that the next user makes another one.
+// forget removes a line, so that the next user makes another.
 func (p *Pool) forget(t Target, l *line) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -298,13 +298,13 @@ func (p *Pool) dial(ctx context.Context, t Target, l *line) (*ssh.Client, error)
 	return p.meet(ctx, t, l, check, methods)
 }
 
-// meet connects to the target and makes the handshake. A fingerprint does not say of which kind its key is, so a host
+// meet connects to the target and makes the handshake. A fingerprint does not show the kind of its key, so a host
 // that shows another key is asked for its keys of the other kinds before that one counts as changed.
 func (p *Pool) meet(ctx context.Context, t Target, l *line, check hostCheck, methods []ssh.AuthMethod) (*ssh.Client, error) {
 	var changed error
 	for {
 		var kind string
-		var refused error // what the check of the host key says, which the handshake's error hides
+		var refused error // result of checking the host key, which the handshake's error hides
 		client, err := p.handshake(ctx, t, l, &ssh.ClientConfig{User: t.User, Auth: methods, HostKeyAlgorithms: check.kinds,
 			HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
 				kind, refused = inside(key).Type(), check.check(key)
@@ -329,7 +329,7 @@ func (p *Pool) meet(ctx context.Context, t Target, l *line, check hostCheck, met
 	}
 }
 
-// remember notes of which kind the key of a fingerprint is, so that the next dial asks for it first.
+// remember notes of which kind the key of a fingerprint is, so that the next dial requests it first.
 func (p *Pool) remember(pin, kind string) {
 	if pin == "" {
 		return

@@ -152,7 +152,7 @@ func TestStepsShareOneConnection(t *testing.T) {
 	}
 }
 
-// Connections are counted by what became of them, and never by host.
+// Connections are counted by their outcomes, and never by host.
 func TestConnectionsAreCounted(t *testing.T) {
 	t.Parallel()
 	s := sshtest.Start(t)
@@ -274,7 +274,7 @@ func TestAChangedHostKeyIsRefused(t *testing.T) {
 	}
 }
 
-// TestKnownHostsAreReadAgainWhenTheyChange: also when a key takes the place of another one of the same length.
+// TestKnownHostsAreReadAgainWhenTheyChange: also when a key takes the place of another of the same length.
 func TestKnownHostsAreReadAgainWhenTheyChange(t *testing.T) {
 	t.Parallel()
 	s := sshtest.Start(t)

@@ -21,7 +21,7 @@ type Shown struct {
 	Kind        string `json:"kind"`              // such as ssh-ed25519
 	Fingerprint string `json:"fingerprint"`       // SHA256:…
 	Known       bool   `json:"known"`             // it is the one that is expected
-	Problem     string `json:"problem,omitempty"` // why it must not be stored: another one is expected, or it is revoked
+	Problem     string `json:"problem,omitempty"` // why it must not be stored: another is expected, or it is revoked
 
 	key ssh.PublicKey
 }
@@ -62,7 +62,7 @@ func (p *Pool) Show(ctx context.Context, t Target) (Shown, error) {
 	return shown, nil
 }
 
-// judge notes what the check of the key says.
+// judge notes the result of checking the key.
 func (s *Shown) judge(err error) {
 	switch {
 	case err == nil:

@@ -11,9 +11,8 @@
 //
 // # Transactions and signals
 //
-// A transaction that writes runs in one function, which may run again: the database asks for that
-// after a deadlock or a race for a key. The function therefore changes nothing but the transaction
-// until DB.Write has returned.
+// A transaction that writes runs in one function, which may run again: the database requests that after a deadlock or
+// a race for a key. The function therefore changes nothing but the transaction until DB.Write has returned.
 //
 // During a transaction Tx.Touch and Tx.TouchReady collect signals, at most one for each topic.
 // They are sent once the transaction is committed, and never before, since a waiter that looks too
@@ -28,11 +27,10 @@
 //
 // # Waiters
 //
-// A topic has a position, which each signal advances. A waiter remembers the position that it has
-// seen, so it misses no signal between two waits. Signals of other processes may be lost.
-// Therefore a waiter also returns after the time that Driver.Poll names, unless another part of
-// the process looks for it (Signals.Cover). A waiter may return too often, and never too late by
-// more than one poll.
+// A topic has a position, which each signal advances. A waiter remembers the position that it has seen, so it misses
+// no signal between two waits. Signals of other processes may be lost. Therefore a waiter also returns after the time
+// that Driver.Poll names, unless another part of the process searches for it (Signals.Cover). A waiter may return too
+// often, and never too late by more than one poll.
 //
 // # Clock
 //

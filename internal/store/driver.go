@@ -16,8 +16,8 @@ type Driver interface {
 	// Embedded reports whether one process at a time runs roles on this database, so that every
 	// claim of another process is a dead one's.
 	Embedded() bool
-	// Write runs fn in one transaction and commits when it returns nil. It runs fn again when the
-	// database asks for it (deadlock, race on a key).
+	// Write runs fn in one transaction and commits when it returns nil. It runs fn again when the database requests
+	// it (deadlock, race on a key).
 	Write(ctx context.Context, use Use, fn func(Rows) error) error
 	// Read runs fn in a transaction that sees one state and changes nothing. For ForReaders, the
 	// database ends a statement that takes longer than its caller waits.

@@ -65,8 +65,8 @@ func CleanJSON(raw []byte) json.RawMessage {
 	return quoted
 }
 
-// CleanText returns the text with U+FFFD in place of NUL characters and of bytes that are not
-// UTF-8. PostgreSQL stores neither.
+// CleanText returns the text with U+FFFD instead of NUL characters and of bytes that are not UTF-8. PostgreSQL stores
+// neither.
 func CleanText(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "�"), "\x00", "�")
 }

@@ -87,7 +87,7 @@ func (db *DB) Ready(ctx context.Context) error {
 		}
 		return err
 	})
-	if ctx.Err() == nil { // else the caller gave up, which says nothing of the database
+	if ctx.Err() == nil { // else the caller gave up, and the database has no fault
 		db.probe.at, db.probe.err = time.Now(), err
 	}
 	return err
@@ -111,9 +111,9 @@ func ID(ctx context.Context, db *DB) (id action.ID, err error) {
 	return id, err
 }
 
-// Write runs fn in a transaction, commits it, and wakes the waiters of what it touched. what names
-// the work in errors, such as "enqueue". fn may run again when the database asks for that, so it
-// must not keep results of an earlier run.
+// Write runs fn in a transaction, commits it, and wakes the waiters of what it touched. what names the work in
+// errors, such as "enqueue". fn may run again when the database requests that, so it must not keep results of an
+// earlier run.
 func (db *DB) Write(ctx context.Context, what string, fn func(*Tx) error) error {
 	var done *Tx
 	err := Call(ctx, what, func(ctx context.Context) error {

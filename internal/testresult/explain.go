@@ -61,7 +61,7 @@ func (p *parser) explainByOutput(r *Result, body string) string {
 	return strings.TrimSpace(strings.Join(above, "\n"))
 }
 
-// isHeading reports whether a line only says which test the output is of, as gotestsum and PHPUnit do.
+// isHeading reports whether a line only names the test of the output, as gotestsum and PHPUnit do.
 func isHeading(line, name string) bool {
 	return strings.HasPrefix(line, "=== ") || strings.HasPrefix(line, "--- FAIL") || strings.HasPrefix(line, "--- SKIP") ||
 		strings.HasSuffix(line, "::"+name)

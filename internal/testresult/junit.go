@@ -30,7 +30,7 @@ type openTest struct {
 	failed  bool
 	flaky   bool
 	skipped bool
-	message string // of the first failure, or why it was skipped
+	message string // message of the first failure, or the reason for the skip
 	body    excerpt
 }
 

@@ -25,7 +25,7 @@ type parser struct {
 	workspace string
 	room      *Room
 	report    Report
-	depth     int // of the open element
+	depth     int // depth of the open element
 }
 
 func newParser(r io.Reader, workspace string, room *Room) *parser {

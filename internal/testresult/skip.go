@@ -14,7 +14,7 @@ const (
 	inText        = iota
 	inOpening     // after <
 	inTag         // an element's, or another < … >
-	inQuotes      // of a tag
+	inQuotes      // in a quoted value of a tag
 	inComment     // <!-- … -->
 	inInstruction // <? … ?>
 	inCData       // <![CDATA[ … ]]>
@@ -28,7 +28,7 @@ type skipper struct {
 	last     [2]byte // the bytes before the present one, since the place began
 	quote    byte
 	quoted   int  // values in quotes of the tag so far
-	length   int  // of the text
+	length   int  // length of the text
 	entity   bool // between & and ;
 	skipping bool
 }

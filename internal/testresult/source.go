@@ -17,15 +17,15 @@ import (
 const (
 	maxSize       = 256 << 20 // bytes
 	maxToken      = 16 << 20  // bytes of one tag, which is in memory as a whole
-	maxAttributes = 1000      // of one tag, each of which takes many times its bytes
+	maxAttributes = 1000      // attributes of one tag, each of which takes many times its bytes
 )
 
 // source reads a file byte by byte as UTF-8, whatever its encoding, and counts lines.
 type source struct {
 	in      *bufio.Reader
-	order   binary.ByteOrder // of UTF-16; nil for an encoding of bytes
+	order   binary.ByteOrder // byte order of UTF-16; nil for an encoding of bytes
 	latin   bool             // a byte is a character
-	pending []byte           // of a character that has more than one byte
+	pending []byte           // rest of a character that has more than one byte
 	size    int              // bytes read
 	token   int              // bytes returned since the parser has begun a token
 	line    int
@@ -126,7 +126,7 @@ func (s *source) allowed() (byte, error) {
 // longestReference is the length in bytes of a reference to a character, beyond which it is the decoder's to refuse.
 const longestReference = 16
 
-// reference looks at the bytes after &, and puts them back; in place of a reference to a character that is not allowed
+// reference looks at the bytes after &, and puts them back; instead of a reference to a character that is not allowed
 // it puts one to the replacement character.
 func (s *source) reference() {
 	var after []byte

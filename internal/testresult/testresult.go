@@ -37,7 +37,7 @@ type Counts struct {
 	Failed   int           `json:"failed"`
 	Skipped  int           `json:"skipped"`
 	Flaky    int           `json:"flaky"`
-	Duration time.Duration `json:"duration"` // of all tests together, in ns
+	Duration time.Duration `json:"duration"` // duration of all tests together, in ns
 }
 
 // Add adds the counts of another file.
@@ -56,7 +56,7 @@ type Result struct {
 	Outcome  Outcome       `json:"outcome"`
 	Duration time.Duration `json:"duration"`          // in ns
 	Message  string        `json:"message,omitempty"` // why it failed, was flaky or was skipped
-	File     string        `json:"file,omitempty"`    // of the failure if that is reported, else of the test
+	File     string        `json:"file,omitempty"`    // file of the failure if that is reported, else of the test
 	Line     int           `json:"line,omitempty"`
 }
 

@@ -355,7 +355,7 @@ func TestTitle(t *testing.T) {
 func FuzzJUnit(f *testing.F) { fuzz(f, testresult.JUnit, "*.xml") }
 func FuzzTRX(f *testing.F)   { fuzz(f, testresult.TRX, "*.trx") }
 
-// fuzz reads any file: it is refused with a line, or what is kept of it is sound.
+// fuzz reads any file: it is refused with a line, or the kept part of it is sound.
 func fuzz(f *testing.F, format testresult.Format, seeds string) {
 	files, err := filepath.Glob(filepath.Join("testdata", seeds))
 	if err != nil || len(files) == 0 {

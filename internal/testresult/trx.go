@@ -12,7 +12,7 @@ type trx struct {
 	path  []string         // the names of the open elements
 	open  []openUnit       // results that are open; those of data rows are inside that of their test
 	kept  map[string][]int // results by the id of their test
-	id    string           // of the test whose definition is open
+	id    string           // id of the test whose definition is open
 	into  *excerpt         // where texts go; nil: nowhere
 	texts struct{ message, stack, stdout excerpt }
 }

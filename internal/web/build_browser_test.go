@@ -243,7 +243,7 @@ func TestASearchOfALogGoesOn(t *testing.T) {
 	wait(browser, t, "both matches are found", `document.querySelector(".logtools output").value === "1 of 2" && document.querySelector(".row.found")?.id === "1:3"`)
 }
 
-// TestRowsThatDoNotComeAreAskedForAFewTimes: the page says that the log is longer than it is.
+// TestRowsThatDoNotComeAreAskedForAFewTimes: the page reports that the log is longer than it is.
 func TestRowsThatDoNotComeAreAskedForAFewTimes(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

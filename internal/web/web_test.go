@@ -35,7 +35,7 @@ func listen(t *testing.T, w *servertest.World, pages http.Handler) *site {
 	api := server.New(w.Service, server.Options{Token: "a-token-of-the-home", Pages: pages, Version: "test"})
 	s := httptest.NewServer(api.Handler())
 	t.Cleanup(func() {
-		s.CloseClientConnections() // live pages never end by themselves
+		s.CloseClientConnections() // live pages never end on their own
 		s.Close()
 	})
 	at := &site{w, s, api}

@@ -118,7 +118,7 @@ type trace struct {
 func (t *trace) client() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) {
-			t.sent.Store(true) // from here on bytes may have left
+			t.sent.Store(true) // bytes may have left already
 			t.connected.Store(time.Since(t.start).Microseconds())
 		},
 		GotFirstResponseByte: func() { t.firstByte.Store(time.Since(t.start).Microseconds()) },
@@ -132,7 +132,7 @@ func (t *trace) record(e *Exchange) {
 	e.Timing.FirstByteMS = float64(t.firstByte.Load()) / 1000
 }
 
-// hops is what checkRedirect needs of the call that is under way.
+// hops is what checkRedirect needs of the call that is in progress.
 type hops struct {
 	call     Call
 	exchange *Exchange

@@ -230,8 +230,8 @@ func TestRedirectsAreAnswersUnlessTheyAreFollowed(t *testing.T) {
 	}
 }
 
-// TestNoRedirectDropsTheBody: after a 301 or 302 a client sends a GET in place of a POST, whose answer would say nothing about what was to
-// be delivered. A 303 asks for that GET.
+// TestNoRedirectDropsTheBody: after a 301 or 302 a client sends a GET instead of a POST, whose answer would say
+// nothing about what was to be delivered. A 303 requests that GET.
 func TestNoRedirectDropsTheBody(t *testing.T) {
 	t.Parallel()
 	address := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -46,8 +46,8 @@ type Message struct {
 // Timing is when an exchange began and how long its parts took.
 type Timing struct {
 	StartedAt   time.Time `json:"startedAt"`
-	ConnectedMS float64   `json:"connectedMs,omitempty"` // until there was a connection
-	FirstByteMS float64   `json:"firstByteMs,omitempty"` // until the answer began
+	ConnectedMS float64   `json:"connectedMs,omitempty"` // time of the connection
+	FirstByteMS float64   `json:"firstByteMs,omitempty"` // time of the answer's first byte
 	EndedMS     float64   `json:"endedMs"`
 }
 
@@ -163,7 +163,7 @@ func (m *Message) redact(r *secret.Redactor) {
 	}
 }
 
-// redactBytes looks for secrets in a body that is not text.
+// redactBytes searches for secrets in a body that is not text.
 func (m *Message) redactBytes(r *secret.Redactor) {
 	bytes, err := base64.StdEncoding.DecodeString(m.BodyBase64)
 	if err != nil {

@@ -88,8 +88,7 @@ func (p Proxy) For(target *url.URL) (*url.URL, error) {
 	return p.of(target)
 }
 
-// route returns a hook of http.Transport. It returns the proxy of a request whose target may be
-// asked for.
+// route returns a hook of http.Transport. It returns the proxy of a request whose target may be requested.
 func (p Proxy) route(g Guard) func(*http.Request) (*url.URL, error) {
 	if p.of == nil {
 		return nil

@@ -110,8 +110,8 @@ func TestAProxyThatDoesNotConnectRefusesWork(t *testing.T) {
 	}
 }
 
-// A proxy is inside the network, so what is given as an address meets the guard before it is asked
-// for, after a redirect too.
+// A proxy is inside the network, so what is given as an address meets the guard before it is requested, after a
+// redirect too.
 func TestAddressesMeetTheGuardBeforeTheProxy(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, "")

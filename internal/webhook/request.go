@@ -173,8 +173,8 @@ func isPort(text string) bool {
 	return err == nil && port > 0
 }
 
-// CheckAddress reports what is wrong with the address of every request that the template makes:
-// user info, or an address that is always the same and cannot be requested.
+// CheckAddress reports the faults of the address of every request that the template makes: user info, or an address
+// that is always the same and cannot be requested.
 func (t *Template) CheckAddress() error {
 	if userInfo(t.skeleton()) {
 		return errUserInfo

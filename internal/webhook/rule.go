@@ -65,7 +65,7 @@ func (s Statuses) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Rule says what answers mean that match all of its conditions; an absent condition matches.
+// Rule gives a meaning to answers that match all of its conditions; an absent condition matches.
 type Rule struct {
 	Status  Statuses
 	Message *regexp.Regexp // somewhere in the body
@@ -85,20 +85,20 @@ type Judgement struct {
 	Verdict Verdict
 	Rule    int    // number of the rule that matched, from 1; 0: none did
 	Why     string // in words; "" when the status says it
-	Gone    bool   // the target says that it is gone for good
+	Gone    bool   // the target reports that it is gone for good
 }
 
-// Breaker says which answers mean that a target refuses work now: news about the target, not about
-// the request. The zero value goes by what is usual.
+// Breaker selects the answers that mean that a target refuses work now: news about the target, not about the request.
+// The zero value goes by what is usual.
 type Breaker struct {
 	NoDefaults bool   // nothing but Patterns counts
 	Patterns   []Rule // in any order; Result is of no account
 }
 
-// refusing are the statuses with which a target usually says that it takes no work now.
+// refusing are the statuses with which a target usually reports that it takes no work now.
 var refusing = []int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 
-// overQuota is what the body of a 403 says that is not a permanent refusal.
+// overQuota is what the body of a 403 reports that is not a permanent refusal.
 var overQuota = regexp.MustCompile("(?i)quota")
 
 // refuses reports whether an answer means that the target refuses work, and in what words.

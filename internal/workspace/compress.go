@@ -17,11 +17,11 @@ const frameSize = 2 << 20
 // compressor compresses what is written to it.
 type compressor struct {
 	encoder *zstd.Encoder
-	plain   []byte // of the frame that is being filled
+	plain   []byte // bytes of the frame that is being filled
 	free    chan []byte
-	queue   chan chan []byte // of the frames in their order, each of which yields its bytes
+	queue   chan chan []byte // frames in their order, each of which yields its bytes
 	done    chan error
-	failed  atomic.Pointer[error] // of the underlying writer; nil: it has written everything so far
+	failed  atomic.Pointer[error] // error of the underlying writer; nil: it has written everything so far
 	out     int64                 // bytes written, once done has yielded
 }
 
@@ -89,7 +89,7 @@ func (c *compressor) flush() {
 	}()
 }
 
-// Close compresses what is left and waits until everything is written.
+// Close compresses the rest and waits until everything is written.
 func (c *compressor) Close() error {
 	if len(c.plain) > 0 {
 		c.flush()

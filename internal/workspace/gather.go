@@ -20,7 +20,7 @@ const (
 	maxGatherBytes   = 64 << 30
 	maxGatherNames   = 256 << 20 // bytes of the paths of files that are kept, and of links
 	maxGatherPasses  = 4         // links of links of files that no rule names
-	maxGatherLinks   = 40        // of one path
+	maxGatherLinks   = 40        // links in one path
 )
 
 // Gather unpacks from a tar the files and folders whose slash-separated paths keep reports, all symbolic links, and the files inside

@@ -122,7 +122,7 @@ func samePlace(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(one, other)
 }
 
-// hasWorkTree reports whether the configuration of the repository dir says that its work tree is folder.
+// hasWorkTree reports whether the configuration of the repository dir reports that its work tree is folder.
 func hasWorkTree(dir, folder string) bool {
 	text, err := file.Read(filepath.Join(dir, "config"), file.Most)
 	if err != nil {
@@ -149,7 +149,7 @@ func contains(names []string, path string) bool {
 
 // gitListing is the files of a repository, from one or two folders.
 type gitListing struct {
-	at      string // of the repository in the workspace
+	at      string // path of the repository in the workspace
 	entries []entry
 	found   map[string]bool
 }

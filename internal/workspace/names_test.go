@@ -91,7 +91,7 @@ func unpackEverywhere(t *testing.T, name string, plain []byte) {
 	swept("Place")
 }
 
-// archiveAgain asks for an archive of what was unpacked, and of a name that may not be there.
+// archiveAgain requests an archive of what was unpacked, and of a name that may not be there.
 func archiveAgain(t *testing.T, dir, name string) {
 	t.Helper()
 	root, err := os.OpenRoot(dir)

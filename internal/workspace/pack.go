@@ -72,7 +72,8 @@ func pack(ctx context.Context, w io.Writer, entries []entry, shape func(*tar.Hea
 	return Packed{Digest: hex.EncodeToString(digest.Sum(nil)), Size: compressed.out, Files: len(entries)}, nil
 }
 
-// WriteTar writes what is below root as a tar. Of each header, path, kind, permissions, target and time are kept, which shape may change.
+// WriteTar writes the content below root as a tar. Of each header, path, kind, permissions, target and time are kept,
+// which shape may change.
 func WriteTar(ctx context.Context, archive *tar.Writer, root string, shape func(*tar.Header)) error {
 	entries, _, err := list(root, Selection{})
 	if err != nil {
@@ -148,7 +149,7 @@ func (p packer) packFile(ctx context.Context, path string) (packed Packed, err e
 	return packed, err
 }
 
-// packTo writes a snapshot into an open file, in place of what it has.
+// packTo writes a snapshot into an open file, instead of what it has.
 func (p packer) packTo(ctx context.Context, f *os.File) (Packed, error) {
 	entries, warnings, err := list(p.root, p.selected)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PackPart writes a snapshot of what is below root and in it, by slash-separated path. Modes and times are kept.
+// PackPart writes a snapshot of the content below root and in it, by slash-separated path. Modes and times are kept.
 func PackPart(ctx context.Context, w io.Writer, root string, in func(path string) bool) (Packed, error) {
 	entries, err := part(root, in)
 	if err != nil {
@@ -22,7 +22,7 @@ func PackPart(ctx context.Context, w io.Writer, root string, in func(path string
 	return pack(ctx, w, entries, asRead)
 }
 
-// RemovePart removes what is below root and in it. Folders that hold something else stay.
+// RemovePart removes the content below root and in it. Folders that hold something else stay.
 func RemovePart(root string, in func(path string) bool) error {
 	entries, err := part(root, in)
 	if err != nil {
@@ -40,7 +40,7 @@ func RemovePart(root string, in func(path string) bool) error {
 	}
 	for _, e := range slices.Backward(entries) { // what is in a folder comes after it
 		err := opened.Remove(filepath.FromSlash(e.path))
-		inGitFile := errors.Is(err, unix.ENOTDIR) // which is listed as the repository that it leads to
+		inGitFile := errors.Is(err, unix.ENOTDIR) // such a file is listed as the repository that it leads to
 		if err != nil && !e.mode.IsDir() && !inGitFile && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove a part of %s: %w", root, err)
 		}

@@ -20,11 +20,11 @@ type Placed struct {
 	Name       string // slash-separated path in the workspace
 	Executable bool
 	Archive    bool   // it is a .tar.gz of files, which are put in its place
-	SHA256     string // of its bytes, 64 hex digits
+	SHA256     string // digest of its bytes, 64 hex digits
 }
 
-// Place puts a file, read from r, into the workspace dir, in place of one that is there. Names and links that lead outside, and bytes
-// with another digest, are errors; what is in dir then must not be used.
+// Place puts a file, read from r, into the workspace dir, instead of one that is there. Names and links that lead
+// outside, and bytes with another digest, are errors; what is in dir then must not be used.
 func Place(ctx context.Context, dir string, p Placed, r io.Reader) (err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

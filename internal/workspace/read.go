@@ -30,7 +30,7 @@ type readEntry struct {
 // reader reads entries ahead of the caller.
 type reader struct {
 	entries chan readEntry
-	buffers chan []byte // that are free
+	buffers chan []byte // free buffers
 }
 
 // readAhead begins to read entries in their order. It ends after the last one, after an error, and with ctx.
@@ -92,7 +92,7 @@ func (r *reader) buffer() []byte {
 	}
 }
 
-// read reads one entry, once more if it became shorter meanwhile.
+// read reads one entry, once more if it became shorter in the meantime.
 func (r *reader) read(e entry) (readEntry, error) {
 	read, err := r.once(e)
 	if errors.Is(err, errShrunk) {
@@ -123,7 +123,7 @@ func (r *reader) once(e entry) (readEntry, error) {
 	return readEntry{}, errNotFile
 }
 
-// errNotFile says that a file has become something else.
+// errNotFile reports that a file has become something else.
 var errNotFile = errors.New("it became something else while it was read")
 
 // openFile opens a file; it neither follows a link nor waits for a pipe, which may be in its place by now.

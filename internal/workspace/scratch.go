@@ -29,8 +29,8 @@ func Scratch(root string) (string, error) {
 	return dir, nil
 }
 
-// lockScratch makes the lock of a scratch folder and holds it until the process ends: the descriptor stays open. The file gets its name once
-// it is locked, since another process may sweep meanwhile.
+// lockScratch makes the lock of a scratch folder and holds it until the process ends: the descriptor stays open. The
+// file gets its name once it is locked, since another process may sweep in the meantime.
 func lockScratch(dir string) error {
 	path := filepath.Join(dir, scratchLock)
 	lock, err := unix.Open(path+".new", unix.O_CREAT|unix.O_RDWR|unix.O_CLOEXEC, 0o600)

@@ -13,8 +13,8 @@ import (
 // gitFolder is the name of the repository of a folder.
 const gitFolder = ".git"
 
-// Stamp returns a digest of the names, modes, sizes and times of what Copy takes of a folder, the repository aside: another one after a change.
-// The error of a file that is removed meanwhile is fs.ErrNotExist.
+// Stamp returns a digest of the names, modes, sizes and times of what Copy takes of a folder, the repository aside:
+// another after a change. The error of a file that is removed in the meantime is fs.ErrNotExist.
 func Stamp(root string, selected Selection) (string, error) {
 	selected.Skip = append(slices.Clip(selected.Skip), filepath.Join(root, gitFolder))
 	entries, _, err := list(root, selected)

@@ -20,7 +20,7 @@ import (
 // Home is the folder name of Waybill's home, which is never part of a workspace.
 const Home = ".waybill"
 
-// Selection says what of a folder is taken. The zero value takes everything.
+// Selection selects the parts of a folder that are taken. The zero value takes everything.
 type Selection struct {
 	Skip  []string        // full paths of folders that are left out
 	Leave map[string]bool // slash-separated paths of files and folders that are left out
@@ -135,5 +135,5 @@ func named(root string, files []string) ([]entry, error) {
 	return entries, nil
 }
 
-// errShrunk says that a file had fewer bytes than its size said when it was opened.
+// errShrunk reports that a file had fewer bytes than its size said when it was opened.
 var errShrunk = errors.New("it became shorter while it was read")

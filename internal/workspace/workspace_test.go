@@ -52,7 +52,7 @@ func tree(t *testing.T) string {
 	return root
 }
 
-// describe lists what is below root: path, mode, time, and content or target.
+// describe lists the content below root: path, mode, time, and content or target.
 func describe(t *testing.T, root string) []string {
 	t.Helper()
 	var out []string

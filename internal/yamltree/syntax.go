@@ -54,7 +54,7 @@ func position(file string, mark yaml.Mark) fault.Position {
 	return fault.Position{File: file, Line: mark.Line, Column: mark.Column}
 }
 
-// behind reports whether a position is after another one of the same file.
+// behind reports whether a position is after another of the same file.
 func behind(at, end fault.Position) bool {
 	return at.Line > end.Line || at.Line == end.Line && at.Column > end.Column
 }

@@ -143,8 +143,9 @@ func countNodes(data []byte, most int) (count, end int) {
 	return count, len(data)
 }
 
-// nodesOf returns how many keys and values an indicator introduces at most. pair says that the one before it was a colon, which has
-// counted the key and the value in front of a comma; without a colon that may be a key with no value.
+// nodesOf returns how many keys and values an indicator introduces at most. pair reports that the one before it was a
+// colon, which has counted the key and the value in front of a comma; without a colon that may be a key with no
+// value.
 func nodesOf(indicator byte, pair bool) int {
 	switch {
 	case indicator == ',' && pair:

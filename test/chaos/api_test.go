@@ -77,7 +77,7 @@ func homeToken(t *testing.T, w *chaos.World) string {
 	return strings.TrimSpace(string(token))
 }
 
-// TestAPIWhilePostgreSQLIsAway stops the server under an API: it says that it cannot answer now, and when to ask
+// TestAPIWhilePostgreSQLIsAway stops the server under an API: it reports that it cannot answer now, and when to ask
 // again, and it answers as soon as the server is back.
 func TestAPIWhilePostgreSQLIsAway(t *testing.T) {
 	t.Parallel()

@@ -53,7 +53,7 @@ func Moments(log func(format string, arguments ...any), seed uint64) *rand.Rand 
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// Settings say what a world is made of.
+// Settings configure a world.
 type Settings struct {
 	Binary string // the program
 	Folder string // an empty one, for the home and the configuration
@@ -64,7 +64,7 @@ type Settings struct {
 
 	Heartbeat time.Duration // ledger.heartbeat of the processes, whose leases are three of it; default: theirs
 
-	Environment []string // of the processes, besides this one's
+	Environment []string // environment of the processes, besides this one's
 }
 
 // World is a Waybill under fire: its configuration, what its actions reach, and a ledger of the
@@ -105,7 +105,7 @@ func Open(ctx context.Context, s Settings) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	planner := &callback.Planner{Book: func() callback.Book { return &w.config }} // of what the watcher ends
+	planner := &callback.Planner{Book: func() callback.Book { return &w.config }} // planner of the successors of ends that the watcher records
 	w.Ledger = ledger.New(driver, ledger.Options{Successors: planner})
 	blobs, err := blob.OpenDir(filepath.Join(w.home(), "blobs"))
 	if err != nil {

@@ -81,7 +81,7 @@ func refuseOnce() chaos.Answer {
 	}
 }
 
-// later has a handler ask for a later time, which it names by its own clock.
+// later has a handler request a later time, which it names by its own clock.
 func later(t *testing.T, w *chaos.World) {
 	t.Helper()
 	order(t, w, chaos.Nothing, `{"outcome": "retry-after", "sleep": "1s"}`, 1)

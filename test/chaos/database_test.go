@@ -62,7 +62,7 @@ func TestBackendsAreKilled(t *testing.T) {
 	} {
 		for range rounds {
 			killed := 0
-			for killed == 0 { // until there are such: some are busy for milliseconds
+			for killed == 0 { // until some are killed: backends are busy for milliseconds
 				err := killer.QueryRow(ctx, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE "+which).Scan(&killed)
 				if err != nil {
 					t.Fatalf("kill those with %s: %v", which, err)
@@ -75,8 +75,8 @@ func TestBackendsAreKilled(t *testing.T) {
 	judged(t, w)
 }
 
-// TestTransactionIsHeldOpen keeps one transaction open that reads the database for the whole run,
-// so that nothing that dies meanwhile can be cleaned up.
+// TestTransactionIsHeldOpen keeps one transaction open that reads the database for the whole run, so that nothing
+// that dies in the meantime can be cleaned up.
 func TestTransactionIsHeldOpen(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -125,7 +125,7 @@ func TestPostgreSQLIsAwayForLongerThanALease(t *testing.T) {
 		t.Fatal(err)
 	}
 	pause(t.Context(), 9*time.Second)
-	release() // what is done meanwhile waits to be recorded
+	release() // what is done in the meantime waits to be recorded
 	pause(t.Context(), 8*time.Second)
 	if err := server.Run(t.Context()); err != nil {
 		t.Fatal(err)

@@ -17,8 +17,8 @@ import (
 	"github.com/waybill-dev/waybill/test/chaos"
 )
 
-// TestEmbeddedLogIsKilledAgainAndAgain kills the process on an embedded log in the middle of its
-// work, and starts it again, while another one stores actions.
+// TestEmbeddedLogIsKilledAgainAndAgain kills the process on an embedded log in the middle of its work, and starts it
+// again, while another stores actions.
 func TestEmbeddedLogIsKilledAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	w := world(t, chaos.Settings{})
@@ -35,9 +35,8 @@ func TestEmbeddedLogIsKilledAgainAndAgain(t *testing.T) {
 	}
 }
 
-// TestEmbeddedLogOnAFullDisk fills the disk under a process whose attempts are at the target. It
-// lives on, records what they did when there is room again, and repeats nothing. Callers that
-// enqueue meanwhile get an error.
+// TestEmbeddedLogOnAFullDisk fills the disk under a process whose attempts are at the target. It lives on, records
+// what they did when there is room again, and repeats nothing. Callers that enqueue in the meantime get an error.
 func TestEmbeddedLogOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -110,7 +109,7 @@ func underway(t *testing.T, w *chaos.World) (release func(), p *chaos.Process) {
 	return release, p
 }
 
-// onceEach wants what is under way to end well at its first attempt.
+// onceEach wants what is in progress to end well at its first attempt.
 func onceEach(t *testing.T, w *chaos.World) {
 	t.Helper()
 	if v := judged(t, w); v.Ends[action.Successful] != 30 || v.Attempts != 30 {

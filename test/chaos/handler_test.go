@@ -158,8 +158,8 @@ func TestTargetRefusesForAMinute(t *testing.T) {
 	t.Logf("%d visits were refused in a minute", refused)
 }
 
-// TestBlobStoreIsDown has nowhere to put what attempts saw. They end all the same, and say that it
-// is missing.
+// TestBlobStoreIsDown has nowhere to put the evidence of attempts. They end all the same, and report that it is
+// missing.
 func TestBlobStoreIsDown(t *testing.T) {
 	t.Parallel()
 	t.Run("refused", func(t *testing.T) {

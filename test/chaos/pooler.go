@@ -118,7 +118,7 @@ func (p *Pooler) Through(database string) string {
 
 // Close ends it.
 func (p *Pooler) Close() {
-	_ = p.handle.Kill() // an error says that it has ended
+	_ = p.handle.Kill() // an error reports that it has ended
 	<-p.ended
 }
 

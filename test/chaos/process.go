@@ -21,7 +21,7 @@ import (
 
 // Process is one `waybill serve`. It ends with this process at the latest.
 type Process struct {
-	Name   string // of its instances in the log: host and process id
+	Name   string // name of its instances in the log: host and process id
 	Output *Output
 	world  *World
 	handle *os.Process
@@ -101,7 +101,7 @@ func (w *World) run(ctx context.Context, args ...string) (*Process, error) {
 
 // Kill ends the process without a word and waits for its end. A second call does nothing.
 func (p *Process) Kill() {
-	_ = p.handle.Kill() // an error says that it has ended
+	_ = p.handle.Kill() // an error reports that it has ended
 	<-p.ended
 }
 

@@ -13,7 +13,7 @@ import (
 // Takeover measures how the claims of a killed process were taken over.
 type Takeover struct {
 	Claims int           // how many it held
-	Within time.Duration // from the kill until the last claim was taken over or its action had ended
+	Within time.Duration // time from the kill until the last claim was taken over or its action had ended
 }
 
 // KillOneOfTwo has two conductors work, kills one while it holds claims, and waits until

@@ -36,7 +36,7 @@ type Crowd struct {
 	Most   int         // at the same time
 }
 
-// Answer says how a visit is answered; it may wait. An answer of 0 is none: the connection is cut.
+// Answer returns the answer to a visit; it may wait. An answer of 0 is none: the connection is cut.
 type Answer func(ctx context.Context, id action.ID, attempt int) (status int)
 
 // OK answers everything well, at once.

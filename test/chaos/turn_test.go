@@ -111,8 +111,8 @@ func TestKilledInEachStepOfATurn(t *testing.T) {
 	}
 }
 
-// TestCutOffInEachStepOfATurn cuts every connection at the same moments. The process lives on, and
-// finds out what became of the transaction whose answer it lost.
+// TestCutOffInEachStepOfATurn cuts every connection at the same moments. The process lives on, and finds out the
+// outcome of the transaction whose answer it lost.
 func TestCutOffInEachStepOfATurn(t *testing.T) {
 	t.Parallel()
 	w, proxy := proxied(t, 0)

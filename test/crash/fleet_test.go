@@ -34,8 +34,8 @@ type fleet struct {
 	t       *testing.T
 	key     string
 	servers map[string]*sshtest.Server // by STAGE/GROUP/HOST
-	lines   map[string][]string        // of hosts in waybill.yaml, by STAGE/GROUP
-	homes   map[string]string          // of accounts, by STAGE/GROUP/HOST
+	lines   map[string][]string        // lines of hosts in waybill.yaml, by STAGE/GROUP
+	homes   map[string]string          // homes of accounts, by STAGE/GROUP/HOST
 }
 
 func newFleet(t *testing.T) *fleet {
@@ -158,8 +158,9 @@ func (f *fleet) until(home string, number int, what string, condition func(statu
 	f.t.Fatalf("hello#%d never %s: it is %s", number, what, status)
 }
 
-// TestAFleetTakesRevisionsThatRace: 40 hosts over ssh in four stages take three revisions. Meanwhile a host joins, a step
-// is introduced, one host is out of reach for a while, connections die, and the process is killed twice.
+// TestAFleetTakesRevisionsThatRace: 40 hosts over ssh in four stages take three revisions. In the meantime a host
+// joins, a step is introduced, one host is out of reach for a while, connections die, and the process is killed
+// twice.
 func TestAFleetTakesRevisionsThatRace(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

@@ -127,8 +127,8 @@ func (w *world) judgeBuild(b builds.Build) {
 	}
 }
 
-// judgeLog compares a log with the worker's file, and what it says the step printed with what the step printed. One that is not
-// whole may end anywhere.
+// judgeLog compares a log with the worker's file, and what it says the step printed with the output of the step. One
+// that is not whole may end anywhere.
 func (w *world) judgeLog(id builds.ID, step int, whole bool) {
 	w.t.Helper()
 	stored, err := io.ReadAll(w.ledger.Builds.OpenLog(w.t.Context(), id, step, 0))
@@ -160,7 +160,7 @@ func (w *world) judgeLog(id builds.ID, step int, whole bool) {
 	}
 }
 
-// expected returns what a step prints to standard output and error.
+// expected returns the output of a step to standard output and error.
 func (w *world) expected(step int) [2][]byte {
 	var out, errs bytes.Buffer
 	for i := range w.perPiece() * pieces {

@@ -29,24 +29,24 @@ import (
 // pipelines are the projects that are built at a time.
 var pipelines = []string{"first", "second", "third"}
 
-// world is a Waybill whose processes are killed, and what is known of its builds.
+// world is a Waybill whose processes are killed, and the known state of its builds.
 type world struct {
 	t         *testing.T
 	folder    string
 	server    *pgtest.Server // nil: SQLite
 	proxy     *chaos.Proxy   // between the processes and the server
 	front     *front         // between the processes and the provisioner, and workers
-	ledger    *ledger.Ledger // of the test, past the proxy
-	names     []string       // of the processes, in the order in which they were first started
+	ledger    *ledger.Ledger // ledger of the test, past the proxy
+	names     []string       // names of the processes, in the order in which they were first started
 	roles     map[string][]string
 	processes map[string]*process
 
-	kinds    []string           // of faults that are still to occur, in this order
+	kinds    []string           // faults that are still to occur, in this order
 	revision int                // number of the last one that was shipped
 	killed   map[builds.ID]bool // builds whose worker was killed
 	judged   map[builds.ID]bool
-	builds   int            // that were judged
-	ends     map[string]int // of the builds
+	builds   int            // number of judged builds
+	ends     map[string]int // ends of the builds
 	faults   map[string]int
 }
 
@@ -165,7 +165,7 @@ func (w *world) serve(name string, roles ...string) {
 
 // kill ends the process by kill -9 and waits for its end.
 func (p *process) kill() {
-	_ = p.handle.Kill() // an error says that it has ended
+	_ = p.handle.Kill() // an error reports that it has ended
 	<-p.ended
 }
 

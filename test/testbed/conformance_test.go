@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/test/testbed"
 )
 
-// TestTheServerBehavesAsItsDouble: tests of the product use kubetest in place of an API server.
+// TestTheServerBehavesAsItsDouble: tests of the product use kubetest instead of an API server.
 func TestTheServerBehavesAsItsDouble(t *testing.T) {
 	t.Parallel()
 	cluster := testbed.Kubernetes(t)

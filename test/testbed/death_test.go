@@ -27,7 +27,7 @@ func TestHold(t *testing.T) {
 	}
 	bucket := testbed.S3(t)
 	fmt.Println("listening:", strings.TrimPrefix(bucket.Endpoint, "http://"))
-	_, _ = io.Copy(io.Discard, os.Stdin) // until the other side is gone
+	_, _ = io.Copy(io.Discard, os.Stdin) // it blocks until the other side is gone
 }
 
 func TestSystemsDieWithTheirTest(t *testing.T) {

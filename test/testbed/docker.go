@@ -183,7 +183,7 @@ func serveRegistry(t testing.TB, listener net.Listener, user, password string) (
 		mux.ServeHTTP(w, r)
 	})
 	server := &http.Server{Handler: guard, ReadHeaderTimeout: patience}
-	go func() { _ = server.Serve(listener) }() // until it is closed
+	go func() { _ = server.Serve(listener) }() // it runs until it is closed
 	t.Cleanup(func() { _ = server.Close() })
 	return listener.Addr().String() + "/app:1"
 }

@@ -27,8 +27,9 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// Kubelet is a node that runs the containers of pods as processes of this computer, with temporary folders in place of volumes. It
-// takes every pod of the cluster, is its scheduler too, and answers port-forwards and requests for logs. Images are not used, but for these names:
+// Kubelet is a node that runs the containers of pods as processes of this computer, with temporary folders instead of
+// volumes. It takes every pod of the cluster, is its scheduler too, and answers port-forwards and requests for logs.
+// Images are not used, but for these names:
 //
 //	missing…   cannot be pulled
 //	Bad…       is not a valid name
@@ -39,7 +40,7 @@ import (
 type Kubelet struct {
 	client  kubernetes.Interface
 	api     *rest.Config
-	program string // runs in place of waybill
+	program string // runs instead of waybill
 	folder  string
 	server  *httptest.Server
 

@@ -67,7 +67,7 @@ func (k *Kubelet) portForward(w http.ResponseWriter, r *http.Request) {
 				failure = s
 				continue
 			}
-			go func(failure httpstream.Stream) { // a later stream may bring another one
+			go func(failure httpstream.Stream) { // a later stream may bring another
 				defer connection.Close()
 				forward(s, failure, net.JoinHostPort(ip, s.Headers().Get("port")), cut)
 			}(failure)

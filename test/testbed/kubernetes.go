@@ -34,7 +34,7 @@ type Cluster struct {
 	server  *service
 	machine *service   // a real node, and with it Kubernetes' own controllers; nil: none
 	network *service   // holds the network that the cluster is in; nil: this computer's
-	broken  chan error // holds why, when a part of the cluster ended by itself
+	broken  chan error // holds why, when a part of the cluster ended on its own
 }
 
 // Tokens that clients of the cluster identify with.
@@ -131,7 +131,7 @@ func (c *Cluster) serverCommand(kube, store, address string) []string {
 	}
 	return append(argv, "--authorization-mode=RBAC", "--enable-admission-plugins="+ownersAdmission,
 		"--endpoint-reconciler-type=none",            // refuses loopback addresses
-		"--disable-admission-plugins=ServiceAccount", // the accounts it asks for come from a controller
+		"--disable-admission-plugins=ServiceAccount", // the accounts it requests come from a controller
 	)
 }
 

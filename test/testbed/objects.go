@@ -140,7 +140,7 @@ func (c *Cluster) patient(ctx context.Context) (context.Context, context.CancelC
 		defer late.Stop()
 		select {
 		case why := <-c.broken:
-			c.fail(why) // for the next wait
+			c.fail(why) // reported by the next wait
 			cancel(why)
 		case <-ctx.Done():
 		}

@@ -24,7 +24,7 @@ type service struct {
 	env   []string                        // beyond PATH and HOME
 	dir   string                          // its working folder, where its log is too
 	ready func(ctx context.Context) error // nil: it shows by what it does
-	died  func(error)                     // called when it ends by itself; may be nil
+	died  func(error)                     // called when it ends on its own; may be nil
 
 	mutex sync.Mutex
 	run   *running // nil while stopped
@@ -38,8 +38,8 @@ type running struct {
 	pid   atomic.Int64  // 0: it has not begun
 }
 
-// manage starts a service and ends it with the test. A service that ended by
-// itself fails the test, and a test that failed shows the end of its log.
+// manage starts a service and ends it with the test. A service that ended on its own fails the test, and a test that
+// failed shows the end of its log.
 func (s *service) manage(t testing.TB) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -132,8 +132,8 @@ func (s *service) kill(t testing.TB) {
 	}
 }
 
-// stop kills the service and waits until it is gone. It returns an error if the service had ended
-// by itself. Stopping a stopped service is allowed.
+// stop kills the service and waits until it is gone. It returns an error if the service had ended on its own.
+// Stopping a stopped service is allowed.
 func (s *service) stop() error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -55,7 +55,7 @@ func (c *Client) Create(ctx context.Context, request CreateWorker) (Created, err
 	return Created{Worker: worker, New: status == http.StatusCreated, Waiting: waiting, Retry: retry}, nil
 }
 
-// Filter says which workers are listed. The zero Filter lists all.
+// Filter selects the listed workers. The zero Filter lists all.
 type Filter struct {
 	Statuses []string
 	BuildID  int64

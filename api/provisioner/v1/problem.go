@@ -21,7 +21,7 @@ type Problem struct {
 	Hint   string `json:"hint,omitempty"`
 
 	Problems []fault.Problem `json:"problems,omitempty"` // each fault of a body
-	Waiting  *Waiting        `json:"waiting,omitempty"`  // of type waybill:waiting
+	Waiting  *Waiting        `json:"waiting,omitempty"`  // details of type waybill:waiting
 }
 
 const (
@@ -42,7 +42,7 @@ func ProblemOf(err error) Problem {
 	return p
 }
 
-// WaitingProblem returns the problem that says that a worker has to wait.
+// WaitingProblem returns the problem that reports that a worker has to wait.
 func WaitingProblem(w Waiting) Problem {
 	detail := fmt.Sprintf("%d workers run, and %d may", w.Running, w.Limit)
 	if w.Project != "" {

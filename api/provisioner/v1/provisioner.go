@@ -31,7 +31,7 @@ type CreateWorker struct {
 	// ProjectID names the project's Secrets, as the variable PROJECT_ID: digits. "": the project, if that is a number.
 	ProjectID string `json:"projectId,omitempty"`
 	Instance  string `json:"instance"`           // label of the instance that has the build
-	Nonce     string `json:"nonce"`              // of the build: part of what the worker's token is made of
+	Nonce     string `json:"nonce"`              // nonce of the build, part of the worker's token
 	Revision  string `json:"revision,omitempty"` // what is built, for people
 
 	Repository *Repository `json:"repository,omitempty"` // the files; this or the snapshot
@@ -71,7 +71,7 @@ type Repository struct {
 // Worker is one worker. Times are of the provisioner's clock.
 type Worker struct {
 	WorkerID  string    `json:"workerId"`
-	UID       string    `json:"uid,omitempty"` // of a pod, by which aggregators share workers; "": they do so by WorkerID
+	UID       string    `json:"uid,omitempty"` // UID of a pod, by which aggregators share workers; "": they do so by WorkerID
 	Name      string    `json:"name"`
 	BuildID   int64     `json:"buildId"`
 	Project   string    `json:"project,omitempty"`
@@ -80,16 +80,16 @@ type Worker struct {
 	Reason    string    `json:"reason,omitempty"` // why it is not Running
 	CreatedAt time.Time `json:"createdAt"`
 	StartedAt time.Time `json:"startedAt,omitzero"`
-	Address   string    `json:"address,omitempty"` // of the worker API; "": not known yet
+	Address   string    `json:"address,omitempty"` // address of the worker API; "": not known yet
 	Key       int       `json:"key"`               // number of the builder key that its token is made of
-	DeletedAt time.Time `json:"-"`                 // when it was asked to end; zero: it was not
+	DeletedAt time.Time `json:"-"`                 // time of the request to end it; zero: none
 }
 
 // WorkerList is the answer to GET /api/worker: one page, ordered by build and worker.
 type WorkerList struct {
 	Workers  []Worker  `json:"workers"`
 	Complete bool      `json:"complete"`         // false: a back end did not answer, and a worker may be missing
-	Cursor   string    `json:"cursor,omitempty"` // of the next page; "": this is the last one
+	Cursor   string    `json:"cursor,omitempty"` // cursor of the next page; "": this is the last one
 	Now      time.Time `json:"now"`              // on the clock of the workers' times
 }
 
@@ -112,7 +112,7 @@ type Waiting struct {
 // worker can read, never by arguments or labels.
 type Launch struct {
 	CreateWorker
-	Token        string `json:"token"`                  // that readers of the results need
+	Token        string `json:"token"`                  // token that readers of the results need
 	SnapshotFile string `json:"snapshotFile,omitempty"` // path of the snapshot
 	BundleFile   string `json:"bundleFile,omitempty"`   // path of the bundle of an earlier build
 	Push         *Push  `json:"push,omitempty"`         // the snapshot or bundle is sent to the worker API
@@ -137,7 +137,7 @@ type Push struct {
 	SHA256 string `json:"sha256"` // 64 hex digits
 }
 
-// WorkspaceState says how much of what is sent a worker has.
+// WorkspaceState reports the received part of a workspace.
 type WorkspaceState struct {
 	Received int64 `json:"received"` // bytes
 	Size     int64 `json:"size"`     // bytes

@@ -1,10 +1,10 @@
 // Package shimv1 is what the worker of a build and the shims in a step's pod agree on: the paths of
 // their HTTP and the environment of the shims.
 //
-// The init container runs "waybill shim init": it receives the workspace and ends. Then the container
-// of the step runs "waybill shim exec -- ARGV", which writes what the program prints into a spool
-// (build.SpoolRecord), and the container of the results runs "waybill shim serve", which serves it.
-// Every request carries the pod's token, as "Authorization: Bearer TOKEN".
+// The init container runs "waybill shim init": it receives the workspace and ends. Then the container of the step
+// runs "waybill shim exec -- ARGV", which writes the output of the program into a spool (build.SpoolRecord), and the
+// container of the results runs "waybill shim serve", which serves it. Every request carries the pod's token, as
+// "Authorization: Bearer TOKEN".
 package shimv1
 
 import "time"

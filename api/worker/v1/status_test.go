@@ -6,7 +6,7 @@ import (
 	workerv1 "github.com/waybill-dev/waybill/api/worker/v1"
 )
 
-// TestEveryStatusHasAName: of the protocol, and another one each.
+// TestEveryStatusHasAName: of the protocol, and another each.
 func TestEveryStatusHasAName(t *testing.T) {
 	t.Parallel()
 	for number := range workerv1.Status_name {

@@ -21,7 +21,7 @@ type queue struct {
 
 type message struct {
 	id, body string
-	receipt  string // of the last delivery
+	receipt  string // receipt of the last delivery
 	hidden   time.Time
 }
 

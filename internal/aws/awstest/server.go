@@ -1,5 +1,5 @@
-// Package awstest replaces Step Functions and SQS: one server that speaks
-// their JSON protocols and fails as tests ask it to.
+// Package awstest replaces Step Functions and SQS: one server that speaks their JSON protocols and fails as tests
+// require.
 package awstest
 
 import (
@@ -35,7 +35,7 @@ func Main(m *testing.M) int {
 
 // Fault is a way in which a call fails.
 type Fault struct {
-	Status int    // of the answer; 0: the connection breaks without one
+	Status int    // status of the answer; 0: the connection breaks without one
 	Code   string // the service's word for it
 	Done   bool   // the call has its effect all the same
 }
@@ -43,7 +43,7 @@ type Fault struct {
 // Call is a request that was made.
 type Call struct {
 	Name   string // such as StartExecution
-	Region string // that it was signed for
+	Region string // region in its signature
 	Key    string // id of the credentials
 }
 
@@ -57,7 +57,7 @@ type Server struct {
 	machines   map[string]bool
 	executions map[string]*Execution
 	queues     map[string]*queue
-	changed    chan struct{} // closed at every change, then another one
+	changed    chan struct{} // closed at every change, then another
 }
 
 // Start runs a server until the test ends.
@@ -81,8 +81,7 @@ func (s *Server) Account(t testing.TB) *aws.Account {
 	return a
 }
 
-// Fail lets calls go wrong: fault is asked for each one, which is the n-th of its name from 1; nil:
-// it goes well.
+// Fail lets calls go wrong: fault is called for each one, which is the n-th of its name from 1; nil: it goes well.
 func (s *Server) Fail(fault func(call string, n int) *Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

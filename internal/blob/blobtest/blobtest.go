@@ -1,4 +1,4 @@
-// Package blobtest is what every store of blobs must do.
+// Package blobtest is the suite of every store of blobs.
 package blobtest
 
 import (

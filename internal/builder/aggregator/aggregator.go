@@ -19,18 +19,18 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// Worker says where the worker of a build serves its results.
+// Worker is the address at which the worker of a build serves its results.
 type Worker struct {
 	Build   builds.ID
-	ID      string // of the worker, for people
+	ID      string // id of the worker, for people
 	Address string // such as http://10.1.2.3:5010
-	Token   string // that the worker asks for
+	Token   string // token that the worker requires
 	// Dial connects to the worker, such as through a forwarded port. nil: over the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	Status build.WorkerStatus // "": Running
 	Reason string             // why it is not running
-	Age    time.Duration      // since it was asked for
+	Age    time.Duration      // since it was requested
 	Began  bool               // something of it has run
 	// LastLines returns the last lines that its process printed. nil: they cannot be read.
 	LastLines func(ctx context.Context) (string, error)
@@ -42,7 +42,7 @@ type Workers interface {
 	Workers(ctx context.Context) ([]Worker, error)
 }
 
-// Store keeps what workers record; see the methods of builds.Builds.
+// Store keeps workers' records; see the methods of builds.Builds.
 type Store interface {
 	Progress(ctx context.Context, id builds.ID) (builds.Progress, error)
 	Ingest(ctx context.Context, id builds.ID, batch builds.Batch) (builds.Ingested, error)
@@ -58,7 +58,7 @@ type Config struct {
 	Blobs   blob.Store
 	Wake    <-chan struct{} // has the workers listed at once; nil: only time does
 	Every   time.Duration   // between lists; 0: 5 s
-	Silence time.Duration   // of a stream after which its connection is dead; 0: 30 s
+	Silence time.Duration   // silence of a stream after which its connection is dead; 0: 30 s
 	// StartLimit bounds the start of a worker, after which its build is ended; 0: 10 min.
 	StartLimit time.Duration
 	Log        *slog.Logger    // nil: none
@@ -73,13 +73,13 @@ const (
 	startLimit  = 10 * time.Minute
 	ackAgain    = 30 * time.Second // after which a worker that is still listed gets the final acknowledgement again
 	mostOfAll   = 64 << 20         // bytes that are not stored yet, of all workers
-	mostOfOne   = 4 << 20          // of one worker
+	mostOfOne   = 4 << 20          // bytes of one worker
 	firstDelay  = 200 * time.Millisecond
 	longDelay   = 30 * time.Second
 	writeEvery  = 200 * time.Millisecond // between the beginnings of two transactions of one worker, unless one is full
 	writeSoon   = 100 * time.Millisecond // the same when a whole block waits
 	mostAtOnce  = 1 << 20                // bytes of one transaction
-	renewEvery  = 10 * time.Second       // of the lease, when a worker sends nothing but that it lives
+	renewEvery  = 10 * time.Second       // interval of the lease's renewals while a worker sends only signs of life
 	packAlready = builds.BlockSize / 2   // bytes of a batch that no other is joined to
 )
 
@@ -88,7 +88,7 @@ type Aggregator struct {
 	Config
 	memory *semaphore.Weighted // bytes that are not stored yet
 	delay  time.Duration       // after the first failure with a worker; it doubles
-	most   time.Duration       // that it doubles to
+	most   time.Duration       // bound of the doubling
 
 	judging  chan struct{}            // holds one token: what was listed is judged once at a time
 	followed map[builds.ID]*following // by the goroutine of Run alone
@@ -100,7 +100,7 @@ type Aggregator struct {
 type following struct {
 	worker Worker
 	stop   context.CancelFunc // nil: everything of it is stored
-	again  time.Time          // when it is acknowledged once more, if it is listed
+	again  time.Time          // time of the next acknowledgement, if it is listed
 }
 
 // New makes an aggregator.
@@ -113,8 +113,8 @@ func New(c Config) *Aggregator {
 	return &Aggregator{Config: c, memory: semaphore.NewWeighted(mostOfAll), delay: firstDelay, most: longDelay, judging: make(chan struct{}, 1), followed: map[builds.ID]*following{}, ended: make(chan *following)}
 }
 
-// Run follows the listed workers until ctx ends, then returns nil. It needs no drain: what was not stored is still the
-// worker's.
+// Run follows the listed workers until ctx ends, then returns nil. It needs no drain: unstored data is still with the
+// worker.
 func (a *Aggregator) Run(ctx context.Context) error {
 	defer a.running.Wait()
 	ctx, cancel := context.WithCancel(ctx)

@@ -84,8 +84,8 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// TestAggregatorsAreReplacedAtRandom: an aggregator is stopped after a random number of transactions, in the middle of one, and
-// another one takes over.
+// TestAggregatorsAreReplacedAtRandom: an aggregator is stopped after a random number of transactions, in the middle
+// of one, and another takes over.
 func TestAggregatorsAreReplacedAtRandom(t *testing.T) {
 	forEach(t, func(t *testing.T, url string) {
 		w := newWorld(t, url)
@@ -239,7 +239,7 @@ func TestALostBuildsWorkerIsAcknowledged(t *testing.T) {
 	}
 }
 
-// TestAWrongTokenStoresNothing: the worker refuses, and the aggregator asks again until it is not listed.
+// TestAWrongTokenStoresNothing: the worker refuses, and the aggregator repeats the request until it is not listed.
 func TestAWrongTokenStoresNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, filepath.Join(t.TempDir(), "waybill.db"))
@@ -277,7 +277,8 @@ func TestAWorkerIsFollowedToAnotherAddress(t *testing.T) {
 	w.check()
 }
 
-// TestADamagedArtifactIsReported: the file has changed on the worker's disk. The build ends all the same, and says so.
+// TestADamagedArtifactIsReported: the file has changed on the worker's disk. The build ends all the same, and reports
+// it.
 func TestADamagedArtifactIsReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, filepath.Join(t.TempDir(), "waybill.db"))
@@ -316,8 +317,8 @@ func TestADamagedArtifactIsReported(t *testing.T) {
 	}
 }
 
-// TestLogsThatContradictAreLeftWithTheWorker: what is stored is another build's log. Nothing is overwritten, and the worker is not
-// acknowledged.
+// TestLogsThatContradictAreLeftWithTheWorker: the stored log is another build's. Nothing is overwritten, and the
+// worker is not acknowledged.
 func TestLogsThatContradictAreLeftWithTheWorker(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, filepath.Join(t.TempDir(), "waybill.db"))

@@ -19,12 +19,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
-// Bounds of what a worker may answer.
+// Bounds of a worker's answers.
 const (
 	mostMessage = 1 << 20   // bytes of one message
 	mostListed  = 1000      // events or artifacts of one message
 	mostList    = 64 << 20  // bytes of a list
-	mostNeeds   = 4_000_000 // of all steps
+	mostNeeds   = 4_000_000 // needs of all steps
 	mostHeader  = 64 << 10  // bytes
 )
 
@@ -151,7 +151,7 @@ func (c *client) listSteps(ctx context.Context) (steps []builds.Step, err error)
 	})
 }
 
-// tests lists what the files of a step that has ended report about tests.
+// tests lists the reports of an ended step's files about tests.
 func (c *client) tests(ctx context.Context, step int) (reports []build.TestFile, err error) {
 	found := 0
 	return reports, c.get(ctx, fmt.Sprintf("/api/build/step/%d/test-result", step), "files", func(d *json.Decoder) error {

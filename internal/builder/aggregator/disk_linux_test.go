@@ -56,7 +56,7 @@ func (d disk) free(t *testing.T) {
 	}
 }
 
-// TestADatabaseOnAFullDiskIsFilledLater: the worker keeps what the database has no room for.
+// TestADatabaseOnAFullDiskIsFilledLater: the worker keeps the data for which the database has no room.
 func TestADatabaseOnAFullDiskIsFilledLater(t *testing.T) {
 	if !childtest.AsRoot(t) {
 		return

@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	mostMismatches = 3 // fetches of an artifact whose bytes are other than the worker says
+	mostMismatches = 3 // fetches of an artifact whose bytes are other than the worker reports
 	mostCuts       = 5 // times that a download is cut without a byte between, before the connection counts as lost
 )
 
-// fetch stores the bytes of an artifact in the blob store. An artifact whose bytes are never what the worker says is Damaged,
-// and the build says so.
+// fetch stores the bytes of an artifact in the blob store. An artifact whose bytes never match the worker's report is
+// Damaged, and the build reports it.
 func (r *reader) fetch(ctx context.Context, sent build.Artifact) (builds.Artifact, error) {
 	a := builds.Artifact{Artifact: sent}
 	if a.Size < 0 {
@@ -51,7 +51,7 @@ func (r *reader) fetch(ctx context.Context, sent build.Artifact) (builds.Artifac
 	return a, err
 }
 
-// mismatchError says that an artifact's bytes are other than the worker says.
+// mismatchError reports that an artifact's bytes are other than the worker reports.
 type mismatchError struct {
 	artifact builds.Artifact
 	got      string
@@ -72,7 +72,7 @@ func (e *mismatchError) Error() string {
 // download reads the bytes of an artifact, and continues where its connection was cut. Its last read fails with a
 // mismatchError unless size and digest are those of the artifact.
 type download struct {
-	ctx      context.Context // of the reader that stores it
+	ctx      context.Context // context of the reader that stores it
 	client   *client
 	artifact builds.Artifact
 	sum      hash.Hash
@@ -84,7 +84,7 @@ type download struct {
 	cancel   context.CancelCauseFunc
 }
 
-// Read reads what comes next.
+// Read reads the next part.
 func (d *download) Read(p []byte) (int, error) {
 	for {
 		if d.offset == d.artifact.Size {
@@ -133,7 +133,7 @@ func (d *download) read(p []byte) (int, error) {
 	return n, err
 }
 
-// open asks for the bytes from the offset on.
+// open requests the bytes from the offset on.
 func (d *download) open() error {
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	d.cancel, d.silence = cancel, time.AfterFunc(d.client.patience, func() { cancel(errSilence) })

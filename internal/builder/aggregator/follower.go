@@ -99,7 +99,7 @@ func (f *follower) copy(ctx context.Context, c *client, w *writer, at builds.Pro
 	return w.store(ctx, builds.Batch{Events: []builds.Event{*r.final}})
 }
 
-// stream stores what the three streams bring until they end. What came before one was cut is stored all the same.
+// stream stores the messages of the three streams until they end. Messages before a cut are stored all the same.
 func (f *follower) stream(ctx context.Context, r *reader, w *writer, at builds.Progress) error {
 	open, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

@@ -88,7 +88,7 @@ func (m *memory) Acknowledged(context.Context, builds.ID) error {
 	return nil
 }
 
-// copyOnce copies what a worker answers over one connection.
+// copyOnce copies a worker's answers over one connection.
 func copyOnce(t *testing.T, h hostile) (*memory, *blob.Dir, error) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(h)

@@ -23,13 +23,13 @@ type Ends interface {
 
 // Times of judging.
 const (
-	judgeLimit = 30 * time.Second // of one worker
+	judgeLimit = 30 * time.Second // bounds the judgement of one worker
 	// cloneLimit is the time for a worker to get its files beside the time to start.
 	cloneLimit = 30 * time.Minute
 )
 
-// judge has each build show why its worker does not run, and ends the builds of workers that will not do so. It returns at once; what
-// was listed before is judged first.
+// judge has each build show why its worker does not run, and ends the builds of workers that will not do so. It
+// returns at once; the list of before is judged first.
 func (a *Aggregator) judge(ctx context.Context, workers []Worker) {
 	if a.Ends == nil || len(workers) == 0 {
 		return
@@ -52,7 +52,7 @@ func (a *Aggregator) judge(ctx context.Context, workers []Worker) {
 	})
 }
 
-// judgeOne records what a worker's state means for its build.
+// judgeOne records the meaning of a worker's state for its build.
 func (a *Aggregator) judgeOne(ctx context.Context, w Worker) error {
 	b, err := a.Ends.Build(ctx, w.Build)
 	if fault.Is(err, fault.NotFound) {
@@ -77,8 +77,8 @@ func (a *Aggregator) judgeOne(ctx context.Context, w Worker) error {
 	return err
 }
 
-// verdict returns the event that a worker's state makes of its build, if it makes one. What an ended worker has sent may still be on its
-// way to the database until the build's lease has ended.
+// verdict returns the event that a worker's state makes of its build, if it makes one. Messages of an ended worker
+// may still be on their way to the database until the build's lease has ended.
 func (a *Aggregator) verdict(b builds.Build, w Worker, now time.Time) (e builds.Event, found bool) {
 	limit := a.StartLimit
 	if w.Began {
@@ -98,7 +98,7 @@ func (a *Aggregator) verdict(b builds.Build, w Worker, now time.Time) (e builds.
 	return builds.Event{}, false
 }
 
-// lastLines returns what a worker printed last, for people.
+// lastLines returns the last lines of a worker's output, for people.
 func lastLines(ctx context.Context, w Worker) string {
 	lines, err := w.LastLines(ctx)
 	switch {

@@ -21,8 +21,8 @@ func (stuck) Ingest(ctx context.Context, _ builds.ID, _ builds.Batch) (builds.In
 	return builds.Ingested{}, context.Cause(ctx)
 }
 
-// TestReadingStopsWhileNothingIsStored: a worker's results take at most 4 MiB, and those of all workers 64 MiB. What was taken is given
-// back when the connection ends.
+// TestReadingStopsWhileNothingIsStored: a worker's results take at most 4 MiB, and those of all workers 64 MiB. The
+// share taken is given back when the connection ends.
 func TestReadingStopsWhileNothingIsStored(t *testing.T) {
 	for name, c := range map[string]struct {
 		all  int64

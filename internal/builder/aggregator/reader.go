@@ -25,8 +25,8 @@ type reader struct {
 	final    *builds.Event // the final marker, which is stored last
 }
 
-// receive gives the messages of a stream to take, until the stream ends by itself. A message must come within patience; the
-// time that take needs does not count.
+// receive gives the messages of a stream to take, until the stream ends on its own. A message must come within
+// patience; the time that take needs does not count.
 func receive[M any](
 	ctx context.Context,
 	r *reader,
@@ -108,7 +108,7 @@ func (r *reader) events(ctx context.Context, after int64) error {
 // itemSize is roughly how many bytes an event or artifact takes beside its texts.
 const itemSize = 300
 
-// put hands over what takes a part of the budget, up to a quarter.
+// put hands over an item that takes a part of the budget, up to a quarter.
 func (r *reader) put(ctx context.Context, i item) error {
 	size := min(i.size, mostOfOne/4)
 	if err := r.writer.budget.take(ctx, size); err != nil {

@@ -67,15 +67,15 @@ type world struct {
 	*builds.Builds
 	t       *testing.T
 	id      builds.ID
-	url     string // of the database
+	url     string // address of the database
 	db      *store.DB
 	blobs   *blob.Dir
-	folder  string // of the blobs
+	folder  string // folder of the blobs
 	results *results.Store
 	reader  *results.Reader
 	server  *api.Server
 	proxy   *networktest.Cutter
-	skew    time.Duration // of the worker's clock
+	skew    time.Duration // deviation of the worker's clock
 }
 
 // newWorld begins a build of two steps.
@@ -126,7 +126,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// worker returns what a provisioner lists.
+// worker returns a provisioner's list.
 func (w *world) worker() aggregator.Worker {
 	return aggregator.Worker{Build: w.id, ID: "worker-1", Address: "http://" + w.proxy.Address(), Token: token}
 }
@@ -135,7 +135,7 @@ func (w *world) worker() aggregator.Worker {
 type list struct {
 	mu      sync.Mutex
 	workers []aggregator.Worker
-	asked   chan struct{} // gets a value for every question, if it has room
+	asked   chan struct{} // gets a value for every request, if it has room
 }
 
 func (l *list) Workers(context.Context) ([]aggregator.Worker, error) {

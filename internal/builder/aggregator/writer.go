@@ -13,16 +13,16 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// item is something that was received: an empty one says only that the worker lives.
+// item is something that was received: an empty one only proves that the worker lives.
 type item struct {
 	log      *builds.LogBatch
 	artifact *builds.Artifact
 	events   []builds.Event
 	tests    []build.TestFile
-	size     int64 // that the budget was charged with
+	size     int64 // bytes that the budget was charged with
 }
 
-// budget bounds what of one worker is in memory.
+// budget bounds the data of one worker in memory.
 type budget struct {
 	all, own *semaphore.Weighted
 	held     atomic.Int64
@@ -50,7 +50,7 @@ func (b *budget) give(n int64) {
 	b.all.Release(n)
 }
 
-// close gives back what is still held. The budget is not used any more.
+// close gives back the rest of its share. The budget is not used any more.
 func (b *budget) close() {
 	rest := b.held.Swap(0)
 	b.all.Release(rest)
@@ -68,12 +68,12 @@ func newest(logs []*builds.LogBatch) (at time.Time) {
 	return at
 }
 
-// writer stores what the readers put.
+// writer stores the readers' items.
 type writer struct {
 	*follower
 	items  chan item
 	budget *budget
-	began  time.Time   // when the last transaction began
+	began  time.Time   // beginning of the last transaction
 	moved  bool        // something new was stored
 	known  atomic.Bool // what came last was stored already: another aggregator is ahead
 }
@@ -135,7 +135,7 @@ func (p *pending) add(i item) {
 	p.full = p.size >= mostAtOnce || len(i.tests) > 0
 }
 
-// gather adds what is there, and what comes until the next transaction may begin.
+// gather adds the items that are there, and those that come until the next transaction may begin.
 func (w *writer) gather(ctx context.Context, p *pending) {
 	timer := time.NewTimer(w.until(p))
 	defer timer.Stop()
@@ -167,7 +167,7 @@ func (w *writer) gather(ctx context.Context, p *pending) {
 	}
 }
 
-// until returns how long what is pending waits for more.
+// until returns how long pending items wait for more.
 func (w *writer) until(p *pending) time.Duration {
 	pause := writeEvery
 	if p.size >= builds.BlockSize {
@@ -176,7 +176,7 @@ func (w *writer) until(p *pending) time.Duration {
 	return time.Until(w.began.Add(pause))
 }
 
-// flush stores what is pending, or only renews the lease, if it is time for that.
+// flush stores the pending items, or only renews the lease, if it is time for that.
 func (w *writer) flush(ctx context.Context, p pending) error {
 	b := p.batch
 	if len(b.Logs)+len(b.Artifacts)+len(b.Events)+len(b.Tests) == 0 && time.Since(w.began) < renewEvery {

@@ -34,7 +34,7 @@ type Console interface {
 	View(Head) worker.View
 	// CanAsk reports whether a person answers.
 	CanAsk() bool
-	// Password asks a person for a password.
+	// Password prompts a person for a password.
 	Password(ctx context.Context, name string) (string, error)
 	// Shell opens a shell in the folder of a step that failed.
 	Shell(ctx context.Context, kept command.Kept) error
@@ -48,8 +48,8 @@ type Builder struct {
 	Dir         string              // the working directory, which is built if no other folder is named
 	Home        string              // a folder that is not part of what is built; "": none
 	Config      string              // server.yaml that has builder.tools; "": the user's own, if there is one
-	Version     string              // of this program
-	Err         io.Writer           // for warnings and addresses
+	Version     string              // version of this program
+	Err         io.Writer           // output of warnings and addresses
 	// Earlier finds the build that --resume names, Last for the last one of the folder.
 	Earlier func(name, folder string) (*results.Reader, error)
 	// Trace returns where the spans of a build go, and what sends the last ones at its end. Errors go to the log.

@@ -10,15 +10,15 @@ type Head struct {
 	ID      string
 	Results string // the folder of its results
 	Named   bool   // commands find it by its id, and else by the folder of its results
-	Folder  string // that is built; "": a snapshot or a commit, whose files do not change
-	Label   string // of the source: shop @ 3f9c2ab
-	Runner  string // what is said of the runner; "": nothing
+	Folder  string // folder to build; "": a snapshot or a commit, whose files do not change
+	Label   string // label of the source: shop @ 3f9c2ab
+	Runner  string // remark about the runner; "": nothing
 	Advice  string // about the workspace; "": none
 	Resumed *resumed
 	Plan    *build.Plan
 }
 
-// resumed is the build that another one resumes.
+// resumed is the build that another resumes.
 type resumed struct {
 	ID      string
 	Reused  []string // stage/step of steps that need not run again

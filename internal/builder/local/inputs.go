@@ -43,9 +43,9 @@ func notPassword(name string, flags Options) error {
 	return err.WithHint("--input %s=…", name)
 }
 
-// passwords gives a choice the passwords that were not given: those of the build that is resumed, and those without a default that a step
-// of the plan uses. A person is asked for them; without a terminal the problems say what is missing. Builds of deployments have none to
-// give, and a dry run needs none.
+// passwords gives a choice the passwords that were not given: those of the build that is resumed, and those without a
+// default that a step of the plan uses. A person is prompted for them; without a terminal the problems name the
+// missing part. Builds of deployments have none to give, and a dry run needs none.
 func (b *Builder) passwords(ctx context.Context, file *build.File, choice *build.Choice, source *buildSource, flags Options) error {
 	if flags.DryRun.On() {
 		return nil
@@ -88,7 +88,7 @@ func (b *Builder) passwords(ctx context.Context, file *build.File, choice *build
 	return problems.Err()
 }
 
-// missingPassword says how a password is given that cannot be asked for. again: the earlier build had it.
+// missingPassword reports how a password is given that cannot be requested. again: the earlier build had it.
 func missingPassword(name string, again bool) string {
 	why := fmt.Sprintf("the password %q is not given, and without a terminal it cannot be asked for; give it", name)
 	if again {

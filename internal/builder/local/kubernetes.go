@@ -14,17 +14,17 @@ import (
 	"github.com/waybill-dev/waybill/internal/kube/runner"
 )
 
-// RunnerKubernetes names the runner that runs steps as pods. It is never chosen by itself: the cluster that kubectl would use may be
-// one that matters.
+// RunnerKubernetes names the runner that runs steps as pods. It is never chosen on its own: the cluster that kubectl
+// would use may be one that matters.
 const RunnerKubernetes = "kubernetes"
 
 // KubernetesParallel is the number of steps that run at a time in a cluster, unless a flag sets another.
 const KubernetesParallel = 20
 
-// ClusterOptions say which cluster runs the steps.
+// ClusterOptions choose the cluster that runs the steps.
 type ClusterOptions struct {
 	Kubeconfig, Context, Namespace, Image, Pull string
-	Accounts                                    string        // that steps may have, with commas between them; "": any
+	Accounts                                    string        // accounts that steps may have, with commas between them; "": any
 	PullDeadline                                time.Duration // 0: the runner's own
 }
 

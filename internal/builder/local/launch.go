@@ -23,14 +23,14 @@ const standardInput = "-"
 
 // LaunchOptions are the flags of `waybill run` for a provisioner.
 type LaunchOptions struct {
-	Path string // of what a provisioner wants built, as JSON; standardInput: the standard input; "": none has started this process
+	Path string // path of a provisioner's Launch, as JSON; standardInput: the standard input; "": none has started this process
 	provisionerv1.Launch
 }
 
 // On reports whether a provisioner has started this process.
 func (f LaunchOptions) On() bool { return f.Path != "" }
 
-// readLaunch reads what a provisioner wants built, if one started this process, and sets the flags that say the same.
+// readLaunch reads what a provisioner wants built, if one started this process, and sets the corresponding flags.
 func (b *Builder) readLaunch(folder string, flags *Options) error {
 	if !flags.Launch.On() {
 		return nil
@@ -63,13 +63,13 @@ func (b *Builder) readLaunch(folder string, flags *Options) error {
 	return nil
 }
 
-// contradictLaunch reports whether flags say something else than a provisioner does.
+// contradictLaunch reports whether flags contradict a provisioner.
 func (f *Options) contradictLaunch() bool {
 	return f.Workspace != "" || f.InPlace || f.DryRun.On() || f.Resume != "" || f.ResultsDir == "" || f.Serve.TokenFile != "" ||
 		f.hidden != nil
 }
 
-// decodeLaunch reads and checks what a provisioner wants built.
+// decodeLaunch reads and checks a provisioner's request.
 func decodeLaunch(text []byte, launch *provisionerv1.Launch) error {
 	reader := json.NewDecoder(bytes.NewReader(text))
 	reader.DisallowUnknownFields()

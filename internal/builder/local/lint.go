@@ -36,7 +36,7 @@ func (b *Builder) LintVariables(ctx context.Context, root, name string, file *bu
 		switch {
 		case err != nil:
 			return err
-		case i == 0, slices.ContainsFunc(common, isMore): // of very many only the first are known
+		case i == 0, slices.ContainsFunc(common, isMore): // only the first of very many are known
 			common = missing
 		case !slices.ContainsFunc(missing, isMore):
 			common = slices.DeleteFunc(common, func(p fault.Problem) bool { return !slices.Contains(missing, p) })

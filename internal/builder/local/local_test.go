@@ -20,7 +20,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
-// newBuilder returns what builds in a new folder with files, by their names.
+// newBuilder returns a builder in a new folder with files, by their names.
 func newBuilder(t *testing.T, files map[string]string) (b *Builder, dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -57,7 +57,7 @@ func runGit(t *testing.T, dir string, arguments ...string) {
 	}
 }
 
-// TestVariablesOfABuildInTheirOrder: what the command line says wins over the environment, and that over git.
+// TestVariablesOfABuildInTheirOrder: the command line wins over the environment, and that over git.
 func TestVariablesOfABuildInTheirOrder(t *testing.T) {
 	t.Parallel()
 	c := Options{Environment: "stage", ProjectID: "42", Stages: []string{"test"}, MaxParallel: 3, Timeout: time.Minute}.

@@ -35,7 +35,7 @@ type Options struct {
 // Values of --dry-run.
 const (
 	DryClient = "client" // nothing but the plan
-	DryServer = "server" // what runs the steps is asked too
+	DryServer = "server" // the runner of the steps is checked too
 )
 
 // DryRun is the flag --dry-run.

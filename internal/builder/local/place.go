@@ -9,7 +9,7 @@ import (
 
 // resultsPlace locates a build's results.
 type resultsPlace struct {
-	root     results.Root // of builds that were run by hand; zero with --results-dir
+	root     results.Root // root of builds that were run by hand; zero with --results-dir
 	dir      string
 	numbered bool // the build has its number from root
 }

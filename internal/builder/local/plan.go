@@ -86,7 +86,7 @@ func (b *Builder) planBuild(ctx context.Context, source *buildSource, flags Opti
 	}, nil
 }
 
-// warnOf prints what the files lack.
+// warnOf prints the gaps of the files.
 func (b *Builder) warnOf(notes []string) {
 	for _, note := range notes {
 		fmt.Fprintf(b.Err, "waybill: warning: %s\n", note)
@@ -105,7 +105,7 @@ func (s *buildSource) makePlan(ctx context.Context, file *build.File, choice bui
 	return plan, problems, s.replaceInFiles(ctx, plan)
 }
 
-// readFileOf reads the file of what is built.
+// readFileOf reads the file of the source.
 func (b *Builder) readFileOf(source *buildSource, flags Options) (*build.File, error) {
 	if err := source.stays(filepath.Join(source.root, filepath.FromSlash(flags.File))); err != nil {
 		return nil, err

@@ -13,12 +13,12 @@ import (
 // preview is the plan of a build.
 type preview struct {
 	Plan    *build.Plan
-	Asked   bool     // what runs the steps was asked too
+	Asked   bool     // the runner of the steps was checked too
 	Runner  string   // what runs the steps, for people
-	Remarks []string // of the runner
+	Remarks []string // remarks of the runner
 }
 
-// Preview plans a build that does not run. With DryServer the runner is asked whether it can run the steps.
+// Preview plans a build that does not run. With DryServer the runner checks whether it can run the steps.
 func (b *Builder) Preview(ctx context.Context, folder string, flags Options) (p preview, err error) {
 	j, end, err := b.prepare(ctx, folder, flags)
 	if err != nil {
@@ -42,7 +42,7 @@ func (b *Builder) Preview(ctx context.Context, folder string, flags Options) (p 
 	return preview{Plan: j.plan, Asked: true, Runner: word, Remarks: remarks}, problems.Err()
 }
 
-// askRunner asks what would run the steps of a plan whether it can, and changes nothing there.
+// askRunner checks whether the runner of a plan can run its steps, and changes nothing there.
 func (b *Builder) askRunner(ctx context.Context, j job) (word string, remarks []string, problems fault.Problems, err error) {
 	switch {
 	case j.flags.Runner == RunnerKubernetes:

@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
-// TestAWorkersBuildIsOfItsProject whatever its files say: they are what the project's people write.
+// TestAWorkersBuildIsOfItsProject whatever its files claim: the project's people write them.
 func TestAWorkersBuildIsOfItsProject(t *testing.T) {
 	t.Parallel()
 	source := &buildSource{name: "3f9c2ab", origin: "https://git.example.org/victim.git", unpacked: true}

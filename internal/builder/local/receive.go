@@ -91,18 +91,18 @@ func getClone(ctx context.Context, launch provisionerv1.Launch, to string) error
 	return os.Rename(launch.Clone, to)
 }
 
-// stays returns an error if a file that others have written is a link to outside: what this process can read may be a token, and faults of a file
-// quote it.
+// stays returns an error if a file that others have written is a link to outside: a file that this process can read
+// may be a token, and faults of a file quote it.
 func (s *buildSource) stays(path string) error {
 	if !s.unpacked && !s.received {
 		return nil
 	}
 	if !isBelow(s.root, path) {
-		return nil // of the user or the machine
+		return nil // the user's or the machine's own end
 	}
 	led, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return nil //nolint:nilerr // it is missing, which its reader says
+		return nil //nolint:nilerr // its reader reports that it is missing
 	}
 	whole, err := filepath.EvalSymlinks(cmp.Or(s.whole, s.root))
 	if err != nil {

@@ -76,7 +76,7 @@ func (b *Builder) record(ctx context.Context, j job, view worker.View, config wo
 	return result, nil
 }
 
-// given describes a folder by its repository, and a snapshot by what the caller of the build passed.
+// given describes a folder by its repository, and a snapshot by the values that the caller of the build passed.
 func (b *Builder) given(facts map[string]string, name string) string {
 	return cmp.Or(facts[name], b.Environment("WHARF_VAR_"+name))
 }

@@ -27,14 +27,14 @@ const Last = "last"
 type resumption struct {
 	worker.Resumed
 	before  results.Build
-	sent    results.Earlier // of a build that a provisioner has sent, of which before has no plan
-	again   bool            // --step is given: what it names runs in any case
+	sent    results.Earlier // build that a provisioner has sent; before has no plan of it
+	again   bool            // --step is given: the steps that it names run in any case
 	missing map[int]string  // why its steps that were looked at cannot be reused
 	changed string          // files of the folder that have changed since, for people
 }
 
-// resumption finds the build that --resume or a provisioner names; nil without one. What was asked of that build is asked of this one too, unless the
-// flags say something else.
+// resumption finds the build that --resume or a provisioner names; nil without one. The request for that build holds
+// for this one too, unless the flags differ.
 func (b *Builder) resumption(ctx context.Context, flags *Options, source *buildSource, in *inbox) (*resumption, error) {
 	if flags.Launch.Earlier != nil {
 		return b.earlierResults(ctx, source, flags.Launch, in), ctx.Err()
@@ -64,7 +64,7 @@ func (b *Builder) resumption(ctx context.Context, flags *Options, source *buildS
 	return &resumption{Resumed: worker.Resumed{ID: before.ID, Results: r}, before: before, again: again, missing: map[int]string{}}, nil
 }
 
-// Inherit takes over what was asked of an earlier build. Its passwords must be given again.
+// Inherit takes over the request for an earlier build. Its passwords must be given again.
 func (f *Options) Inherit(before results.Build) {
 	given := before.Given
 	if f.File == build.FileName && given.File != "" {
@@ -84,7 +84,7 @@ func (f *Options) Inherit(before results.Build) {
 	f.Inputs = append(inputs, f.Inputs...) // the last of a name counts
 }
 
-// given returns what the flags ask of a build, without the values of passwords.
+// given returns the request for a build in the flags, without the values of passwords.
 func (f Options) given(source *buildSource, file *build.File, inputs map[string]string) results.Given {
 	given := results.Given{
 		File:        f.File,
@@ -142,7 +142,7 @@ func (s *resumption) choose(plan *build.Plan, source *buildSource) {
 	s.changed = changedFiles(source, s.before.StartedAt)
 }
 
-// reusable finds the steps of a plan that need not run again. One whose log or artifacts are not what they were runs again.
+// reusable finds the steps of a plan that need not run again. One whose log or artifacts have changed runs again.
 func (s *resumption) reusable(plan *build.Plan) build.Reuse {
 	if s.before.Plan != nil {
 		earlier := s.before.Plan.Earlier(s.missingOf)
@@ -160,7 +160,7 @@ func (s *resumption) reusable(plan *build.Plan) build.Reuse {
 	return reuse
 }
 
-// missingOf says why a step of the earlier build cannot be reused; "": it can.
+// missingOf reports why a step of the earlier build cannot be reused; "": it can.
 func (s *resumption) missingOf(id int) string {
 	why, known := s.missing[id]
 	if known {
@@ -178,8 +178,8 @@ func (s *resumption) missingOf(id int) string {
 // mostLooked bounds the files that are searched for changes.
 const mostLooked = 100_000
 
-// changedFiles says which files of a folder were written since a time: cart.go and 2 more have changed since; "" if none was, or if the
-// source is a snapshot.
+// changedFiles reports which files of a folder were written since a time: cart.go and 2 more have changed since; ""
+// if none was, or if the source is a snapshot.
 func changedFiles(source *buildSource, since time.Time) string {
 	if source.unpacked {
 		return ""
@@ -213,7 +213,7 @@ func changedFiles(source *buildSource, since time.Time) string {
 	return fmt.Sprintf("%s and %d more have changed since", first, changed-1)
 }
 
-// earlierResults gets what the steps of an earlier build have left. Without that, every step of this one runs.
+// earlierResults gets the results of an earlier build's steps. Without that, every step of this one runs.
 func (b *Builder) earlierResults(ctx context.Context, source *buildSource, launch LaunchOptions, in *inbox) *resumption {
 	id := strconv.FormatInt(launch.Earlier.BuildID, 10)
 	earlier := &resumption{Resumed: worker.Resumed{ID: id}, before: results.Build{ID: id}}
@@ -231,7 +231,7 @@ func (b *Builder) earlierResults(ctx context.Context, source *buildSource, launc
 	return earlier
 }
 
-// unpackBundle unpacks what the steps of an earlier build have left into a folder, and checks it.
+// unpackBundle unpacks the results of an earlier build's steps into a folder, and checks it.
 func unpackBundle(ctx context.Context, path, dir string) (r *results.Reader, sent results.Earlier, err error) {
 	f, _, err := file.Open(path)
 	if err != nil {

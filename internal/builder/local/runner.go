@@ -73,13 +73,13 @@ func (f Options) keepsNothing(runner string) error {
 type chosenRunner struct {
 	worker.Runner
 	name  string       // process, docker or kubernetes
-	word  string       // what is said of it above the build
+	word  string       // remark about it above the build
 	close func() error // at the build's end
 
 	kept chan command.Kept // the first folder of a failed step that was kept; nil: none is
 }
 
-// runnerOf makes the runner of a build. auto asks the Docker Engine for two seconds at most.
+// runnerOf makes the runner of a build. auto waits for the Docker Engine for two seconds at most.
 func (b *Builder) runnerOf(ctx context.Context, j job) (chosenRunner, error) {
 	if j.flags.Runner == RunnerProcess || j.flags.InPlace {
 		return b.processes(j, processesWord)
@@ -170,7 +170,7 @@ func (b *Builder) containers(ctx context.Context, j job, engine *docker.Engine) 
 	return chosenRunner{Runner: runner, name: RunnerDocker, word: dockerWord(engine), close: end}, nil
 }
 
-// dockerWord says which Engine runs the steps.
+// dockerWord reports which Engine runs the steps.
 func dockerWord(engine *docker.Engine) string {
 	return fmt.Sprintf("runner docker (Engine %s)", engine.Version)
 }
@@ -188,7 +188,7 @@ func (b *Builder) containerConfig(j job) (docker.Config, error) {
 	return config, errors.Join(err, b.mountable(&config, j.flags))
 }
 
-// mountable sets what containers get in place of the objects of a cluster.
+// mountable sets what containers get instead of the objects of a cluster.
 func (b *Builder) mountable(config *docker.Config, flags Options) (err error) {
 	clusters, err := b.clusters(flags.Clusters)
 	if err != nil {

@@ -72,7 +72,7 @@ func (b *Builder) readSecrets(dir, project, name string) (map[string]string, err
 	data, err := b.ReadTrusted(path, maxSecrets)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && (dir == "" || project != "" || name != build.DefaultSecrets):
-		return nil, nil //nolint:nilnil // which file is missing says SetSecrets
+		return nil, nil //nolint:nilnil // SetSecrets reports which file is missing
 	case errors.Is(err, file.ErrForeign):
 		return nil, fault.New(fault.Refused, "%s belongs to another user", path)
 	case err != nil:
@@ -86,7 +86,8 @@ func (b *Builder) readSecrets(dir, project, name string) (map[string]string, err
 	return parseSecrets(b.Shorten(path), string(data))
 }
 
-// parseSecrets reads lines such as TOKEN=value. Empty lines and those that begin with # say nothing; a value is the rest of its line.
+// parseSecrets reads lines such as TOKEN=value. Empty lines and those that begin with # are ignored; a value is the
+// rest of its line.
 func parseSecrets(shown, text string) (map[string]string, error) {
 	found := map[string]string{}
 	var problems fault.Problems

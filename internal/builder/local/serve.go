@@ -56,7 +56,7 @@ const (
 	longestToken  = 4 << 10
 )
 
-// unattended reports whether a provisioner has started this process: it quotes what is printed as the reason of an end.
+// unattended reports whether a provisioner has started this process: it quotes the output as the reason of an end.
 func (f ServeOptions) unattended() bool { return f.given != "" }
 
 // token reads the token, or makes one.
@@ -90,7 +90,7 @@ type servedBuild struct {
 	terminated func(context.Context) bool
 }
 
-// serveBuild starts the API of a build, if it is asked for, and writes its address and token into the results folder.
+// serveBuild starts the API of a build, if it is requested, and writes its address and token into the results folder.
 func (b *Builder) serveBuild(
 	ctx context.Context,
 	j job,

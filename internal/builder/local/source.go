@@ -22,13 +22,13 @@ import (
 
 // buildSource is the source of a build: a folder, or a snapshot that has been unpacked.
 type buildSource struct {
-	name     string   // for people
+	name     string   // name for people
 	root     string   // where the files can be read now
 	scratch  string   // the worker's own folder
 	unpacked bool     // root is scratch/tree already, and not a repository
 	taken    bool     // root is scratch/tree already, as a clone
 	whole    string   // what links of received files may lead to; "": root
-	received bool     // from a provisioner: nothing above root belongs to the build
+	received bool     // whether it came from a provisioner: nothing above root belongs to the build
 	inPlace  bool     // the steps work in root
 	skip     []string // folders that are not part of the workspace, full paths
 	selected workspace.Selection
@@ -97,7 +97,7 @@ func (s *buildSource) shown(b *Builder, name string) string {
 	return b.Shorten(filepath.Join(s.root, name))
 }
 
-// workspace returns what the worker takes.
+// workspace returns the worker's workspace.
 func (s *buildSource) workspace() worker.Workspace {
 	if s.unpacked || s.taken || s.inPlace {
 		return worker.Taken{}
@@ -105,12 +105,12 @@ func (s *buildSource) workspace() worker.Workspace {
 	return worker.Folder{Root: s.root, Selection: s.selected}
 }
 
-// packer returns what packs the same files into the results.
+// packer returns a packer of the same files into the results.
 func (s *buildSource) packer() worker.Packer {
 	if s.unpacked || s.inPlace {
 		return worker.Folder{Root: s.root, Selection: s.selected}
 	}
-	return worker.Folder{Root: filepath.Join(s.scratch, "tree")} // the copy, since the folder may change meanwhile
+	return worker.Folder{Root: filepath.Join(s.scratch, "tree")} // the copy, since the folder may change in the meantime
 }
 
 // manyIgnored is the number of bytes of ignored files above which a build suggests to leave them out.
@@ -237,7 +237,8 @@ func (s *buildSource) facts(ctx context.Context) (map[string]string, error) {
 	return facts, nil
 }
 
-// addCheckout adds what the checkout says. Without a branch its variables have no value, so that other sources may give one.
+// addCheckout adds the facts of the checkout. Without a branch its variables have no value, so that other sources may
+// give one.
 func addCheckout(facts map[string]string, head git.Head) {
 	facts["GIT_TAG"] = head.Tag
 	if head.Branch != "" {

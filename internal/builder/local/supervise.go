@@ -12,7 +12,7 @@ import (
 // People do not run it, and nothing of the command line is set up for it.
 const superviseName = "supervise"
 
-// Supervise runs steps of a build when the command line says so; ok is false when it says something else.
+// Supervise runs steps of a build when the command line requests it; ok is false for other commands.
 func Supervise(arguments []string) (status int, ok bool) {
 	if len(arguments) != 1 || arguments[0] != superviseName {
 		return 0, false

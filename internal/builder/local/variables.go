@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
-// buildChoice gathers what a build is asked to do, and every variable that it may use.
+// buildChoice gathers the choices for a build, and every variable that it may use.
 func (b *Builder) buildChoice(s *buildSource, flags Options, facts map[string]string, id string) (build.Choice, fault.Problems, error) {
 	inputs, err := ReadInputs(flags.Inputs)
 	if err != nil {

@@ -3,18 +3,19 @@
 //
 // # States
 //
-// A worker is Pending until it serves its results, then Running, then Ended. It is Unknown when the platform cannot say. A worker
-// whose deletion was asked for runs on until it has ended by itself, or for the grace, and is then removed.
+// A worker is Pending until it serves its results, then Running, then Ended. It is Unknown when the platform does not
+// know. A worker whose deletion was requested runs on until it has ended on its own, or for the grace, and is then
+// removed.
 //
 // # Who owns the truth
 //
-// The platform does. The provisioner keeps nothing but what the platform has: pods, containers, or for local processes a folder each.
-// So it may be killed at any moment, and the next one finds the workers again. What became of a build's results is in the store,
-// which the provisioner does not know.
+// The platform does. The provisioner keeps nothing but what the platform has: pods, containers, or for local
+// processes a folder each. So it may be killed at any moment, and the next one finds the workers again. The outcome
+// of a build's results is in the store, which the provisioner does not know.
 //
 // # Invariants
 //
-//   - A build has at most one worker. Asking again with the same request returns it; with another request it is refused.
+// - A build has at most one worker. Repeating the same request returns it; with another request it is refused.
 //   - A local worker does nothing before its process has been recorded: it waits for its input, which a provisioner that dies never
 //     sends.
 //   - No process is signaled that is not the recorded one, by its PID and the time of its start.
@@ -32,9 +33,9 @@ import (
 // Launch holds the inputs with which a back end starts a worker.
 type Launch struct {
 	provisionerv1.CreateWorker
-	Token  string            // of the worker
+	Token  string            // token of the worker
 	Key    int               // number of the builder key that the token is made of
-	Digest string            // of the request
+	Digest string            // digest of the request
 	Trace  string            // W3C traceparent of the request; "": it had none
 	Keys   build.BuilderKeys // the newest first; a worker that was made before a new one came keeps its own
 }
@@ -54,8 +55,9 @@ func (l Launch) under(number int) (Launch, error) {
 
 // Backend runs workers on one platform. Its methods may be called at the same time.
 type Backend interface {
-	// Create starts the worker of a build, or returns the one that the build has; created says which. A build whose worker was started
-	// with another digest, or has been deleted, is fault.Conflict. What another attempt cannot fix is fault.Invalid.
+	// Create starts the worker of a build, or returns the one that the build has; created is true in the first case.
+	// A build whose worker was started with another digest, or has been deleted, is fault.Conflict. A fault that
+	// another attempt cannot fix is fault.Invalid.
 	Create(ctx context.Context, l Launch) (w provisionerv1.Worker, created bool, err error)
 	// List returns every worker, or an error if one may be missing.
 	List(ctx context.Context) ([]provisionerv1.Worker, error)

@@ -31,8 +31,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// DockerConfig configures workers in containers of a Docker Engine. Every field must be set, unless its comment says
-// otherwise.
+// DockerConfig configures workers in containers of a Docker Engine. Every field must be set, unless its comment makes
+// it optional.
 type DockerConfig struct {
 	Engine      *docker.Engine
 	Image       string // has waybill and git on its path
@@ -55,14 +55,14 @@ const (
 	dockerBuildLabel    = "dev.waybill.worker.build"
 	dockerInstanceLabel = "dev.waybill.worker.instance"
 	dockerProjectLabel  = "dev.waybill.worker.project"
-	dockerDigestLabel   = "dev.waybill.worker.digest" // of the request, sealed: passwords can be guessed by an unsealed one
+	dockerDigestLabel   = "dev.waybill.worker.digest" // digest of the request, sealed: passwords can be guessed by an unsealed one
 	dockerKeyLabel      = "dev.waybill.worker.key"    // number of the builder key
 	dockerOwnerLabel    = "dev.waybill.worker.owner"  // the provisioners with the same key
 	dockerNonceLabel    = "dev.waybill.worker.nonce"
 	dockerSnapshotLabel = "dev.waybill.worker.snapshot" // key in the blob store of what is sent to it
 )
 
-// What is in a worker's container.
+// Paths in a worker's container.
 const (
 	dockerPort    = 5010
 	dockerHome    = "/waybill"           // an anonymous volume, which is removed with the container
@@ -83,7 +83,7 @@ type Docker struct {
 
 var _ Backend = (*Docker)(nil)
 
-// NewDocker returns the back end. It asks the Engine nothing yet.
+// NewDocker returns the back end. It does not call the Engine yet.
 func NewDocker(c DockerConfig) *Docker {
 	c.Host = cmp.Or(c.Host, defaultHost)
 	c.Grace, c.Linger, c.Keep = cmp.Or(c.Grace, defaultGrace), cmp.Or(c.Linger, defaultLinger), cmp.Or(c.Keep, defaultKeep)
@@ -112,7 +112,8 @@ func containerName(instance string, buildID int64) string {
 	return fmt.Sprintf("waybill-worker-%s-%d", instance, buildID)
 }
 
-// hostName returns the name of the host that a worker runs on, by which what its steps leave is found. It fits into 63 bytes.
+// hostName returns the name of the host that a worker runs on, by which the results of its steps are found. It fits
+// into 63 bytes.
 func hostName(containerName string) string {
 	sum := sha256.Sum256([]byte(containerName))
 	return "waybill-" + hex.EncodeToString(sum[:8])
@@ -160,7 +161,7 @@ func (d *Docker) Create(ctx context.Context, launch Launch) (provisionerv1.Worke
 	return d.worker(ctx, c), true, nil
 }
 
-// prepare checks what the worker is to be given, and returns it as files of its home.
+// prepare checks the worker's inputs, and returns them as files of its home.
 func (d *Docker) prepare(ctx context.Context, launch Launch) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	given := provisionerv1.Launch{CreateWorker: launch.CreateWorker, Token: launch.Token, Trace: launch.Trace}

@@ -45,7 +45,7 @@ func (c *workerContainer) began() bool { return c.State.Status != container.Stat
 // alive reports whether the worker runs.
 func (c *workerContainer) alive() bool { return c.State.Running }
 
-// deletedAt returns when the deletion was asked for.
+// deletedAt returns when the deletion was requested.
 func (c *workerContainer) deletedAt() time.Time {
 	_, digits, _ := strings.Cut(c.Name, deletedMark)
 	seconds, err := strconv.ParseInt(digits, 10, 64)
@@ -88,7 +88,8 @@ func (d *Docker) inspect(ctx context.Context, id string) (*workerContainer, erro
 	return c, nil
 }
 
-// containers returns the containers of all workers that match labels, deleted ones included. What is removed meanwhile is left out.
+// containers returns the containers of all workers that match labels, deleted ones included. Workers that are removed
+// in the meantime are left out.
 func (d *Docker) containers(ctx context.Context, labels ...string) ([]*workerContainer, error) {
 	filters := make(client.Filters).Add("label", append(labels, dockerBuildLabel)...)
 	listed, err := d.Engine.API().ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filters})
@@ -198,13 +199,13 @@ func (d *Docker) endOf(ctx context.Context, c *workerContainer) string {
 	return reason
 }
 
-// Bounds of what is quoted of an ended worker.
+// Bounds of quoting an ended worker.
 const (
 	mostLastLines = "5"
 	mostLastBytes = 500
 )
 
-// lastLines returns what a worker printed last.
+// lastLines returns the last lines of a worker's output.
 func (d *Docker) lastLines(ctx context.Context, c *workerContainer) string {
 	log, err := d.Engine.API().ContainerLogs(ctx, c.ID, client.ContainerLogsOptions{ShowStderr: true, Tail: mostLastLines})
 	if err != nil {
@@ -261,8 +262,8 @@ func (d *Docker) signal(ctx context.Context, c *workerContainer, name string) er
 	return nil
 }
 
-// Run sends snapshots to the workers that wait for them, kills deleted workers that did not end in time, and removes what ended workers
-// and their steps have left. It returns when ctx ends; the workers run on.
+// Run sends snapshots to the workers that wait for them, kills deleted workers that did not end in time, and removes
+// the leftovers of ended workers and their steps. It returns when ctx ends; the workers run on.
 func (d *Docker) Run(ctx context.Context) error {
 	defer d.Snapshots.Wait()
 	for ctx.Err() == nil {

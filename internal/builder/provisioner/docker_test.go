@@ -20,7 +20,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// What an Engine does with these containers is tested in test/testbed/workers.
+// The behaviour of an Engine with these containers is tested in test/testbed/workers.
 
 func dockerBackend(t *testing.T, edits ...func(*provisioner.DockerConfig)) *provisioner.Docker {
 	t.Helper()
@@ -167,7 +167,7 @@ func TestTheNameHasTheTimeOfTheDeletion(t *testing.T) {
 	}
 }
 
-// TestAContainerKeepsTheKeyThatItWasMadeWith: its label says which, and readers make its token of that one.
+// TestAContainerKeepsTheKeyThatItWasMadeWith: its label names it, and readers make its token of that one.
 func TestAContainerKeepsTheKeyThatItWasMadeWith(t *testing.T) {
 	t.Parallel()
 	launch := dockerLaunch()

@@ -13,12 +13,12 @@ import (
 // Options describes the container of a worker.
 func (d *Docker) Options(l Launch) client.ContainerCreateOptions { return d.options(l) }
 
-// Files returns what a worker's container is given.
+// Files returns the files of a worker's container.
 func (d *Docker) Files(ctx context.Context, l Launch) (map[string][]byte, error) {
 	return d.prepare(ctx, l)
 }
 
-// DeletedAt returns when the deletion of the container of a name was asked for.
+// DeletedAt returns when the deletion of the container of a name was requested.
 func DeletedAt(name string) time.Time {
 	return (&workerContainer{container.InspectResponse{Name: name}}).deletedAt()
 }

@@ -23,13 +23,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// KubernetesConfig configures workers in pods. Every field must be set, unless its comment says otherwise.
+// KubernetesConfig configures workers in pods. Every field must be set, unless its comment makes it optional.
 type KubernetesConfig struct {
 	Cluster        *kube.Cluster
 	Image          string            // has this program and git in its PATH
-	PullPolicy     string            // of the workers' images and their steps'; "": Kubernetes' own
-	ServiceAccount string            // of the workers, with the rights to run steps; "": waybill-worker
-	Accounts       []string          // that steps may name beside default; may be nil
+	PullPolicy     string            // pull policy of the workers' images and their steps'; "": Kubernetes' own
+	ServiceAccount string            // account of the workers, with the rights to run steps; "": waybill-worker
+	Accounts       []string          // accounts that steps may name beside default; may be nil
 	Credentials    map[string]string // paths of files of git-credential-store, by name; may be nil
 	Grace          time.Duration     // how long a worker may take to end; 0: 10 min
 	Linger         time.Duration     // how long a worker stays after its build's end; 0: 24 h
@@ -46,21 +46,21 @@ type Kubernetes struct {
 
 var _ Backend = (*Kubernetes)(nil)
 
-// Bounds of questions to the cluster.
+// Bounds of requests to the cluster.
 const (
 	askLimit = 30 * time.Second
 	listPage = 500
 	mostPods = 100_000
 )
 
-// NewKubernetes returns the back end. It does not ask the cluster anything.
+// NewKubernetes returns the back end. It does not call the cluster.
 func NewKubernetes(c KubernetesConfig) *Kubernetes {
 	c.ServiceAccount = cmp.Or(c.ServiceAccount, "waybill-worker")
 	c.Grace, c.Linger = cmp.Or(c.Grace, defaultGrace), cmp.Or(c.Linger, defaultLinger)
 	return &Kubernetes{c, make(chan struct{}, 1)}
 }
 
-// asking bounds a question to the cluster.
+// asking bounds a request to the cluster.
 func asking(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, askLimit, fmt.Errorf("the cluster has not answered within %s", askLimit))
 }
@@ -95,7 +95,8 @@ func (k *Kubernetes) Create(ctx context.Context, launch Launch) (provisionerv1.W
 	return w, created, err
 }
 
-// adopt returns the pod that an earlier request has made, if it was the same request, and what belongs to it: a builder key may have come since.
+// adopt returns the pod that an earlier request has made, if it was the same request, and its parts: a builder key
+// may have come since.
 func (k *Kubernetes) adopt(ctx context.Context, m workerManifest) (*unstructured.Unstructured, workerManifest, error) {
 	pod, err := k.Cluster.Pods().Get(ctx, m.name, metav1.GetOptions{})
 	if err != nil {
@@ -141,7 +142,8 @@ func (k *Kubernetes) putSecret(ctx context.Context, secret *unstructured.Unstruc
 	return err
 }
 
-// refused returns an error of the cluster with what the caller can do about it. What may pass by itself is fault.Unavailable.
+// refused returns an error of the cluster with the caller's remedy. An error that may pass on its own is
+// fault.Unavailable.
 func refused(ctx context.Context, doing string, err error) error {
 	_, coded := errors.AsType[*fault.Error](err)
 	switch {

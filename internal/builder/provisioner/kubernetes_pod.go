@@ -57,13 +57,13 @@ const (
 // workerUser is the user and group of a worker's containers.
 const workerUser int64 = 65532
 
-// Bounds of what a pod is given.
+// Bounds of a pod's inputs.
 const (
 	longestInstance = 40
 	mostSecret      = 1<<20 - 16<<10
 )
 
-// instanceName matches what may be a part of a pod's name and a label.
+// instanceName matches a part of a pod's name and a label.
 var instanceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 
 // object is a JSON object.
@@ -139,7 +139,7 @@ func (m workerManifest) pod() object {
 	}}
 }
 
-// container describes what both containers have in common.
+// container describes the common part of both containers.
 func (m workerManifest) container(name string, command []any, env []any, mounts ...any) object {
 	c := object{
 		"name": name, "image": m.config.Image, "command": command, "workingDir": workFolder,
@@ -166,7 +166,8 @@ func (m workerManifest) clone() object {
 	return m.container(containerClone, []any{"waybill", "shim", "clone"}, env, readOnly(volumeCredentials, credentialsFolder))
 }
 
-// worker describes the container that runs the build. It has the pod's grace but for a minute, so that it ends by itself.
+// worker describes the container that runs the build. It has the pod's grace but for a minute, so that it ends on its
+// own.
 func (m workerManifest) worker() object {
 	const reserve = time.Minute
 	stay := max(m.config.Grace-reserve, m.config.Grace/2)

@@ -51,7 +51,7 @@ func newCluster(t *testing.T) *cluster {
 		Snapshots: &provisioner.Snapshots{Blobs: blobs, Log: log}, Log: log})}
 }
 
-// podLaunch returns what a pod is started with that clones a repository.
+// podLaunch returns the inputs of a pod that clones a repository.
 func podLaunch(id int64) provisioner.Launch {
 	return provisioner.Launch{Token: "k1.the-workers-own", Key: 1, Digest: "the digest", Trace: "the trace", CreateWorker: provisionerv1.CreateWorker{
 		BuildID: id, Project: "shop/web", Instance: "main", Nonce: "mYoP3hQWq0JbUuV2", Inputs: map[string]string{"password": "hunter22"},
@@ -156,7 +156,7 @@ func TestABuildHasOnePod(t *testing.T) {
 	}
 }
 
-// TestAPodKeepsTheKeyThatItWasMadeWith: its annotation says which, and readers make its token of that one.
+// TestAPodKeepsTheKeyThatItWasMadeWith: its annotation names it, and readers make its token of that one.
 func TestAPodKeepsTheKeyThatItWasMadeWith(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -17,7 +17,7 @@ func checkClone(r *provisionerv1.Repository) error {
 	return nil
 }
 
-// errOtherRequest refuses a launch of a build whose worker was asked for with another request.
+// errOtherRequest refuses a launch of a build whose worker was created by another request.
 func errOtherRequest(l Launch) error {
 	return fault.New(fault.Conflict, "build %d has a worker, which was asked for with another request", l.BuildID)
 }

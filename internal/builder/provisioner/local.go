@@ -32,8 +32,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// LocalConfig configures workers that are processes of this machine. Every field must be set, unless its comment says
-// otherwise.
+// LocalConfig configures workers that are processes of this machine. Every field must be set, unless its comment
+// makes it optional.
 type LocalConfig struct {
 	Dir         string            // the workers' folders
 	Program     []string          // argv of this binary, to which run and its flags are appended
@@ -115,13 +115,13 @@ type record struct {
 	BuildID   int64     `json:"buildId"`
 	Project   string    `json:"project,omitempty"`
 	Instance  string    `json:"instance"`
-	Digest    string    `json:"digest"` // of the request
+	Digest    string    `json:"digest"` // digest of the request
 	Key       int       `json:"key"`    // number of the builder key that its token is made of
 	CreatedAt time.Time `json:"createdAt"`
 
 	Process   command.Instance `json:"process,omitzero"` // zero: none was started yet
 	StartedAt time.Time        `json:"startedAt,omitzero"`
-	DeletedAt time.Time        `json:"deletedAt,omitzero"` // when the deletion was asked for, just before SIGTERM
+	DeletedAt time.Time        `json:"deletedAt,omitzero"` // time of the request to delete it, just before SIGTERM
 }
 
 // mostRecord is the bound of a record, in bytes.
@@ -131,9 +131,9 @@ const mostRecord = 64 << 10
 const (
 	recordFile   = "worker.json"
 	resultsDir   = "results"
-	errorsFile   = "errors.txt" // what the process printed to standard error
+	errorsFile   = "errors.txt" // the output of the process to standard error
 	snapshotFile = "snapshot.tar.zst"
-	bundleFile   = "bundle.tar.zst" // of the build that is resumed
+	bundleFile   = "bundle.tar.zst" // bundle of the resumed build
 	idPrefix     = "local-"
 )
 
@@ -241,7 +241,7 @@ func (l *Local) began(r record) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// prepare checks what the worker is to be given, and copies the snapshot to where the worker reads it.
+// prepare checks the worker's inputs, and copies the snapshot to where the worker reads it.
 func (l *Local) prepare(ctx context.Context, launch Launch) (provisionerv1.Launch, error) {
 	given := provisionerv1.Launch{CreateWorker: launch.CreateWorker, Token: launch.Token, Trace: launch.Trace}
 	if r := launch.Repository; r != nil {
@@ -266,7 +266,8 @@ func (l *Local) prepare(ctx context.Context, launch Launch) (provisionerv1.Launc
 	return given, err
 }
 
-// makeFolder makes the folder of a worker. It stays for a while without one, and counts in every list, so what is refused must not have it made.
+// makeFolder makes the folder of a worker. It stays for a while without one, and counts in every list, so a refused
+// request must not have it made.
 func (l *Local) makeFolder(buildID int64) error {
 	if err := os.MkdirAll(l.folder(buildID), 0o700); err != nil {
 		return fault.New(fault.Unavailable, "make the folder of a worker: %w", err)
@@ -274,7 +275,7 @@ func (l *Local) makeFolder(buildID int64) error {
 	return nil
 }
 
-// copyBlob copies a blob into the folder of a worker, and returns the file, whose name ends as is said.
+// copyBlob copies a blob into the folder of a worker, and returns the file, whose name has the given ending.
 func (l *Local) copyBlob(ctx context.Context, buildID int64, key, name string) (path string, err error) {
 	blob, _, err := l.Blobs.Get(ctx, key)
 	if err != nil {
@@ -304,7 +305,7 @@ func removeCopy(given provisionerv1.Launch) error {
 	return os.Remove(path)
 }
 
-// start starts the process, records it, and only then gives it its work. Without that it ends by itself.
+// start starts the process, records it, and only then gives it its work. Without that it ends on its own.
 func (l *Local) start(r *record, given provisionerv1.Launch) error {
 	folder := l.folder(r.BuildID)
 	text, err := json.Marshal(given)
@@ -328,7 +329,7 @@ func (l *Local) start(r *record, given provisionerv1.Launch) error {
 		return fault.New(fault.Unavailable, "start a worker: %w", errors.Join(err, input.Close()))
 	}
 	ended := make(chan struct{})
-	go func() { // until the worker ends, which may be after this process
+	go func() { // it waits until the worker ends, which may be after this process
 		_, _ = c.Process.Wait()
 		close(ended)
 		loop.Poke(l.ended)
@@ -352,14 +353,14 @@ func (l *Local) start(r *record, given provisionerv1.Launch) error {
 	return nil
 }
 
-// environ returns the environment of a worker: without what this program's own commands are configured by.
+// environ returns the environment of a worker: without the variables that configure this program's own commands.
 func environ(own []string) []string {
 	return slices.DeleteFunc(own, func(pair string) bool {
 		return strings.HasPrefix(pair, "WAYBILL_") && !strings.HasPrefix(pair, "WAYBILL_SECRET_")
 	})
 }
 
-// reachable returns the address by which readers reach a worker that serves at another one.
+// reachable returns the address by which readers reach a worker that serves at another.
 func (l *Local) reachable(address string) string {
 	at, err := url.Parse(address)
 	if l.Advertise == "" || err != nil {
@@ -379,7 +380,7 @@ func parseID(workerID string) (buildID int64, ok bool) {
 	return buildID, ok && err == nil && buildID > 0 && digits == strconv.FormatInt(buildID, 10)
 }
 
-// errorText returns the end of what a worker printed to standard error.
+// errorText returns the end of the output of a worker to standard error.
 func errorText(path string) string {
 	f, info, err := file.Open(path)
 	if err != nil {

@@ -128,8 +128,8 @@ func (l *Local) Delete(_ context.Context, workerID string, force bool) error {
 	return nil
 }
 
-// Run kills deleted workers that did not end in time, and removes what ended workers have left. It returns when ctx ends; the workers
-// run on.
+// Run kills deleted workers that did not end in time, and removes the leftovers of ended workers. It returns when ctx
+// ends; the workers run on.
 func (l *Local) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		l.runOnce(ctx, time.Now())
@@ -157,7 +157,7 @@ func (l *Local) runOnce(ctx context.Context, now time.Time) {
 	}
 }
 
-// sweep removes old folders without a record: what a request left that did not come to start a worker.
+// sweep removes old folders without a record: leftovers of a request that did not start a worker.
 func (l *Local) sweep(now time.Time) error {
 	entries, err := os.ReadDir(l.Dir)
 	for _, entry := range entries {
@@ -218,7 +218,7 @@ func (l *Local) taken(r record) bool {
 	return err == nil && reader.Taken()
 }
 
-// remove removes the folder of a worker, the record last: what is interrupted is repeated.
+// remove removes the folder of a worker, the record last: an interrupted removal is repeated.
 func (l *Local) remove(r record) error {
 	folder := l.folder(r.BuildID)
 	entries, err := os.ReadDir(folder)

@@ -218,7 +218,8 @@ func TestASnapshotIsBuilt(t *testing.T) {
 	}
 }
 
-// TestABundleThatIsMissingStartsNoWorker, and one that cannot be read is said by the worker, which runs every step.
+// TestABundleThatIsMissingStartsNoWorker, and one that cannot be read is reported by the worker, which runs every
+// step.
 func TestABundleThatIsMissingStartsNoWorker(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "build: {app: {container: {image: i, cmds: [echo it ran]}}}")

@@ -43,22 +43,22 @@ type Snapshots struct {
 	Log     *slog.Logger
 
 	mu      sync.Mutex
-	senders map[string]context.CancelFunc // of the goroutines that send, by the worker's id
+	senders map[string]context.CancelFunc // cancels of the sending goroutines, by the worker's id
 	running sync.WaitGroup
 }
 
 // Target is a worker that waits for its snapshot.
 type Target struct {
-	ID       string // of the worker
-	Address  string // of its API
-	Token    string // that it asks for
+	ID       string // id of the worker
+	Address  string // address of its API
+	Token    string // token that it requires
 	Snapshot string // key in the blob store
 	// Dial connects to the worker, such as through a forwarded port. nil: over the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Describe returns what a worker is given about a snapshot that will be sent to it. A snapshot that is missing is fault.NotFound, one
-// above the limit fault.TooLarge.
+// Describe returns a worker's facts about a snapshot that will be sent to it. A snapshot that is missing is
+// fault.NotFound, one above the limit fault.TooLarge.
 func (s *Snapshots) Describe(ctx context.Context, key string) (push provisionerv1.Push, err error) {
 	blob, size, err := s.Blobs.Get(ctx, key)
 	if err != nil {
@@ -81,8 +81,8 @@ func (s *Snapshots) Describe(ctx context.Context, key string) (push provisionerv
 	return push, nil
 }
 
-// Send begins to send snapshots to the targets that it does not know yet, each until the worker has all of it. It ends what it does for
-// workers that are not named any more, and returns at once. Everything ends with ctx.
+// Send begins to send snapshots to the targets that it does not know yet, each until the worker has all of it. It
+// ends its work for workers that are not named any more, and returns at once. Everything ends with ctx.
 func (s *Snapshots) Send(ctx context.Context, targets []Target) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -177,7 +177,7 @@ func TestAPushThatCannotSucceedIsRefused(t *testing.T) {
 	}
 }
 
-// TestASilentWorkerIsLeft: it takes the connection and says nothing.
+// TestASilentWorkerIsLeft: it takes the connection and sends nothing.
 func TestASilentWorkerIsLeft(t *testing.T) {
 	t.Parallel()
 	blobs, key := stored(t, "sha256/", someBytes(1000))

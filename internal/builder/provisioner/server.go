@@ -25,23 +25,23 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// Config configures a server. Every field must be set, unless its comment says otherwise.
+// Config configures a server. Every field must be set, unless its comment makes it optional.
 type Config struct {
 	Backend Backend
-	Name    string // of the back end, for metrics
+	Name    string // name of the back end, in metrics
 	// Access returns nil for a token that may use the provisioner, else fault.Unauthorized or fault.Forbidden.
 	Access     func(ctx context.Context, token string) error
 	Keys       build.BuilderKeys // the first one makes the workers' tokens
 	Concurrent int               // workers at a time
-	PerProject int               // of one project
+	PerProject int               // bounds the workers of one project
 	StartLimit time.Duration     // how long the back end may take to start one; 0: 10 min
 	Log        *slog.Logger
 	Metrics    *obs.Provisioner // may be nil
 }
 
-// Bounds of what callers may take.
+// Bounds of callers' requests.
 const (
-	mostConnections = 512      // of which callers without a token have each for headerTimeout
+	mostConnections = 512      // callers without a token keep each of these for headerTimeout
 	mostHeader      = 16 << 10 // bytes
 	headerTimeout   = 5 * time.Second
 	bodyTimeout     = time.Minute

@@ -14,8 +14,8 @@ import (
 // Bounds of how workers are started. A platform that does not answer one request may answer the next.
 const (
 	mostStarts = 32               // requests at a time, each with a body and a start at the platform
-	startLimit = 10 * time.Minute // of one start: an image may have to be pulled, or a snapshot copied
-	listLimit  = time.Minute      // of counting the workers
+	startLimit = 10 * time.Minute // bounds one start: an image may have to be pulled, or a snapshot copied
+	listLimit  = time.Minute      // bounds counting the workers
 )
 
 // buildKey names the build of a worker.
@@ -31,7 +31,7 @@ type starts struct {
 	turn chan struct{} // holds a token for the one that decides
 
 	mu    sync.Mutex
-	lists int // that were begun
+	lists int // number of lists that were begun
 	of    map[buildKey]*start
 }
 

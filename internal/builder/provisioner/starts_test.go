@@ -27,7 +27,7 @@ func roomy(t *testing.T, p *platform, limit time.Duration) *provisionerv1.Client
 	return clientOf(server.URL)
 }
 
-// TestAStartThatHangsHoldsUpNoOther counts as a worker, and is asked for once.
+// TestAStartThatHangsHoldsUpNoOther counts as a worker, and is requested once.
 func TestAStartThatHangsHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	hanging, released := make(chan struct{}), make(chan struct{})
@@ -117,7 +117,8 @@ func TestStartsAreBounded(t *testing.T) {
 	all.Wait()
 }
 
-// TestBodiesThatDoNotComeLeaveConnections: they count as starts, and what is refused is answered, and its connection closed, without its body.
+// TestBodiesThatDoNotComeLeaveConnections: they count as starts, and refused requests are answered, and its
+// connection closed, without its body.
 func TestBodiesThatDoNotComeLeaveConnections(t *testing.T) {
 	t.Parallel()
 	_, base := serving(t, &platform{})

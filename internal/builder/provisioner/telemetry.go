@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Telemetry is the variables that say where the spans of builds go, as pairs NAME=VALUE. Values may be secret.
+// Telemetry is the variables that name the destination of builds' spans, as pairs NAME=VALUE. Values may be secret.
 type Telemetry []string
 
 // telemetryNames are the variables that workers in containers and pods get. Files and resource attributes are those of the provisioner itself.
@@ -16,8 +16,8 @@ var telemetryNames = []string{
 	"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
 }
 
-// TelemetryFrom returns what workers get of an environment. A collector at this machine's own address is not theirs: without another
-// one they get nothing.
+// TelemetryFrom returns the variables of an environment that workers get. A collector at this machine's own address
+// is not theirs: without another they get nothing.
 func TelemetryFrom(environment func(string) string) Telemetry {
 	var found Telemetry
 	for _, name := range telemetryNames {
@@ -37,7 +37,7 @@ func TelemetryFrom(environment func(string) string) Telemetry {
 func isLoopback(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {
-		return false // the worker says what is wrong
+		return false // the worker reports the fault
 	}
 	at, _ := netip.ParseAddr(u.Hostname()) // zero: a name
 	return u.Hostname() == "localhost" || at.IsLoopback()

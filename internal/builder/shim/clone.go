@@ -15,8 +15,8 @@ import (
 // cloneTimeout bounds the clone of a repository.
 const cloneTimeout = 30 * time.Minute
 
-// Clone makes a folder the clone of the commit that the environment names, for the container of the worker, which records what went wrong
-// in the build's log: the text is left beside the folder. An error is what cannot be left there.
+// Clone makes a folder the clone of the commit that the environment names, for the container of the worker, which
+// records the failure in the build's log: the text is left beside the folder. An error is what cannot be left there.
 func Clone(ctx context.Context, get func(string) string) error {
 	folder := get(shimv1.EnvCloneFolder)
 	if !filepath.IsAbs(folder) {
@@ -24,7 +24,7 @@ func Clone(ctx context.Context, get func(string) string) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, cloneTimeout, fmt.Errorf("the clone took longer than %s", cloneTimeout))
 	defer cancel()
-	if err := errors.Join(os.RemoveAll(folder), os.RemoveAll(folder+shimv1.CloneError)); err != nil { // of a container that was started again
+	if err := errors.Join(os.RemoveAll(folder), os.RemoveAll(folder+shimv1.CloneError)); err != nil { // left by a container that was started again
 		return err
 	}
 	err := git.Clone{URL: get(shimv1.EnvCloneURL), Commit: get(shimv1.EnvCloneCommit), Branch: get(shimv1.EnvCloneBranch),

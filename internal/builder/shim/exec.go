@@ -28,9 +28,9 @@ import (
 // maxSecret is the most bytes of a mounted file that are masked.
 const maxSecret = 1 << 20
 
-// Exec runs a step's program in the workspace, with what environ has beside the variables of the shims, and writes what it
-// prints into the spool. It returns the program's exit status. When ctx ends, when the worker asks for it, or when the worker has
-// been silent for too long, the program gets SIGTERM and after the grace SIGKILL.
+// Exec runs a step's program in the workspace, with what environ has beside the variables of the shims, and writes
+// the output into the spool. It returns the program's exit status. When ctx ends, when the worker requests it, or
+// when the worker has been silent for too long, the program gets SIGTERM and after the grace SIGKILL.
 func Exec(ctx context.Context, c Config, argv, environ []string) (code int, err error) {
 	s, err := newSpool(filepath.Join(c.Folder, fileOutput))
 	if err != nil {
@@ -68,7 +68,7 @@ type execution struct {
 	Config
 	spool    *spool
 	settings map[string]string // the variables of the shims
-	environ  []string          // of the program
+	environ  []string          // environment of the program
 }
 
 func (e *execution) run(ctx context.Context, argv []string) (command.Exit, error) {
@@ -94,7 +94,7 @@ func (e *execution) run(ctx context.Context, argv []string) (command.Exit, error
 	watching.Go(func() { e.watch(ctx, cancel) })
 	exit, err := command.Command{Argv: argv, Dir: e.Repo, Env: e.environ, Stdout: stdout, Stderr: stderr,
 		Grace: duration(e.settings[shimv1.EnvGrace], command.DefaultGrace)}.Run(ctx)
-	if silent, ok := errors.AsType[*silenceError](context.Cause(ctx)); ok { // the program's status says nothing: it may make 0 of SIGTERM
+	if silent, ok := errors.AsType[*silenceError](context.Cause(ctx)); ok { // the program's status is meaningless: it may make 0 of SIGTERM
 		err = errors.Join(silent, err)
 	}
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -207,7 +207,7 @@ func (e *silenceError) Error() string {
 	return fmt.Sprintf("the worker has been silent for %s, so the step is ended", e.lasted)
 }
 
-// watch ends the program when the worker asks for it or is silent for too long.
+// watch ends the program when the worker requests it or is silent for too long.
 func (e *execution) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	silence := duration(e.settings[shimv1.EnvSilence], shimv1.Silence)
 	began := time.Now() // the image may have been pulled for long before
@@ -233,7 +233,7 @@ func (e *execution) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	}
 }
 
-// spool is the file of what a program prints.
+// spool is the file of the output of a program.
 type spool struct {
 	mutex  sync.Mutex
 	file   *os.File
@@ -279,7 +279,7 @@ type stream struct {
 
 	mutex sync.Mutex // against the timer
 	mask  mask.Stream
-	err   error // of the spool; the program is ended then
+	err   error // error of the spool; the program is ended then
 }
 
 func (s *spool) stream(kind build.SpoolKind, secrets *mask.Set, failed context.CancelCauseFunc) *stream {

@@ -26,14 +26,14 @@ const maxSnapshot = 64 << 30
 type receiver struct {
 	Config
 	program string // the file that is copied for the container of the step
-	heard   func() // says that the worker lives
+	heard   func() // reports that the worker lives
 
 	mutex sync.Mutex // one upload at a time: a cut one may still be writing
 	done  chan struct{}
 }
 
-// Init receives a workspace on the listener, unpacks it and makes the folder ready for exec and serve. It returns once the worker
-// has said that everything is there, or when ctx ends. The program is the file of this process.
+// Init receives a workspace on the listener, unpacks it and makes the folder ready for exec and serve. It returns
+// once the worker has reported that everything is there, or when ctx ends. The program is the file of this process.
 func Init(ctx context.Context, c Config, program string, l net.Listener) error {
 	ctx, heard, stop := c.untilSilence(ctx)
 	defer stop()
@@ -45,9 +45,10 @@ func Init(ctx context.Context, c Config, program string, l net.Listener) error {
 	return listen(ctx, c.authorized(mux, heard), l, r.done)
 }
 
-// Bounds of what callers may take. With the token, bodies and answers have none: snapshots and logs take as long as they do.
+// Bounds of callers' requests. With the token, bodies and answers have none: snapshots and logs take as long as they
+// do.
 const (
-	mostConnections = 256      // of which callers without the token have each for headerTimeout
+	mostConnections = 256      // callers without the token keep each of these for headerTimeout
 	mostHeader      = 16 << 10 // bytes
 	headerTimeout   = 30 * time.Second
 	idleTimeout     = 30 * time.Second // a worker makes a connection for each request
@@ -81,7 +82,7 @@ func (r *receiver) received(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, shimv1.Offset{Offset: r.size()})
 }
 
-// upload appends the body. What has arrived of a body that is cut stays.
+// upload appends the body. The part of a cut body that has arrived stays.
 func (r *receiver) upload(w http.ResponseWriter, request *http.Request) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -102,14 +103,14 @@ func (r *receiver) upload(w http.ResponseWriter, request *http.Request) {
 	answer(w, http.StatusOK, shimv1.Offset{Offset: r.size()})
 }
 
-// unpack makes the workspace, also when the connection is cut meanwhile: the worker asks again. An error is final for this pod: the
-// folder may have a part of the files.
+// unpack makes the workspace, also when the connection is cut in the meantime: the worker repeats the request. An
+// error is final for this pod: the folder may have a part of the files.
 func (r *receiver) unpack(w http.ResponseWriter, request *http.Request) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	select {
 	case <-r.done:
-		return // asked twice
+		return // requested twice
 	default:
 	}
 	if err := r.prepare(context.WithoutCancel(request.Context()), request.URL.Query().Get("digest")); err != nil {

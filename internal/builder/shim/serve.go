@@ -26,7 +26,7 @@ import (
 // results is one container of the results.
 type results struct {
 	Config
-	root    *os.Root // of the shared folder, which the step's program can write into
+	root    *os.Root // the shared folder, which the step's program can write into
 	release sync.Once
 	done    chan struct{}
 }
@@ -94,7 +94,7 @@ func (s *results) output(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// copyFrom copies what the spool has from a byte on. A spool that is not there yet has nothing.
+// copyFrom copies the spool from a byte on. A spool that is not there yet has nothing.
 func (s *results) copyFrom(w io.Writer, offset int64) (int64, error) {
 	f, _, err := file.OpenIn(s.root, fileOutput)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -124,8 +124,8 @@ func (s *results) files(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// packMatching writes a snapshot of the files that match a glob. Links become the files in the workspace that they lead to, but for those
-// that lead to what is in the snapshot too, or to no file.
+// packMatching writes a snapshot of the files that match a glob. Links become the files in the workspace that they
+// lead to, but for those that lead to content of the snapshot too, or to no file.
 func packMatching(ctx context.Context, w io.Writer, repo string, globs []string) error {
 	root, err := os.OpenRoot(repo)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package shim is what runs inside a step's pod: init receives the workspace, exec runs the step's
-// program and writes what it prints into a spool, serve gives the spool and files to the worker.
+// Package shim is what runs inside a step's pod: init receives the workspace, exec runs the step's program and writes
+// the output into a spool, serve gives the spool and files to the worker.
 //
 // The three share a folder. Nothing in it is trusted by serve, since the step's program can write
 // there: serve opens everything through an os.Root, and the worker checks what it reads.
@@ -44,7 +44,7 @@ const pollPause = 50 * time.Millisecond
 type Config struct {
 	Listen string // address
 	Token  string // what requests carry; "" refuses all
-	Folder string // buildCursor is the position of a stream
+	Folder string // shared
 	Repo   string // the workspace
 
 	Silence time.Duration // after so long without a request of the worker, what it left ends
@@ -71,8 +71,8 @@ func duration(value string, fallback time.Duration) time.Duration {
 	return d
 }
 
-// authorized answers requests without the token with 401, without their bodies, and calls heard for those with it and for what arrives of their bodies. The
-// comparison takes the same time for all.
+// authorized answers requests without the token with 401, without their bodies, and calls heard for those with it and
+// for each part of their bodies. The comparison takes the same time for all.
 func (c Config) authorized(next http.Handler, heard func()) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -114,7 +114,7 @@ func (c Config) untilSilence(ctx context.Context) (_ context.Context, heard, sto
 func answer(w http.ResponseWriter, status int, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(value) // the worker asks again
+	_ = json.NewEncoder(w).Encode(value) // the worker repeats the request
 }
 
 // touch writes an empty file, or sets its time.

@@ -68,7 +68,7 @@ func (s *sink) Note(text string) error {
 type pod struct {
 	shim.Config
 	address string
-	ended   chan error // of the shim that listens
+	ended   chan error // end of the shim that listens
 }
 
 func newPod(t *testing.T) *pod {
@@ -403,7 +403,7 @@ func TestSecretsNeverReachTheSpool(t *testing.T) {
 	}
 }
 
-// TestTheWorkerEndsAStep: stopping gives the program its grace, and what it prints then arrives.
+// TestTheWorkerEndsAStep: stopping gives the program its grace, and its last output arrives.
 func TestTheWorkerEndsAStep(t *testing.T) {
 	t.Parallel()
 	p := newPod(t)
@@ -439,7 +439,7 @@ func TestTheWorkerEndsAStep(t *testing.T) {
 	}
 }
 
-// TestAnEndedContainerIsNamed: what ends a container ends its program too, which may make 0 of that.
+// TestAnEndedContainerIsNamed: the end of a container ends its program too, which may make 0 of that.
 func TestAnEndedContainerIsNamed(t *testing.T) {
 	t.Parallel()
 	for name, ended := range map[string]bool{"the program ends": false, "the container is ended": true} {
@@ -491,7 +491,7 @@ func TestASilentWorkerEndsAStep(t *testing.T) {
 	if err := os.WriteFile(alive, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	long := time.Now().Add(-time.Hour) // the image was pulled meanwhile
+	long := time.Now().Add(-time.Hour) // the image was pulled in the meantime
 	if err := os.Chtimes(alive, long, long); err != nil {
 		t.Fatal(err)
 	}

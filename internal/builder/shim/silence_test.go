@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/networktest"
 )
 
-// TestASlowUploadIsASignOfLife: a worker that sends a large workspace makes no other request meanwhile.
+// TestASlowUploadIsASignOfLife: a worker that sends a large workspace makes no other request in the meantime.
 func TestASlowUploadIsASignOfLife(t *testing.T) {
 	t.Parallel()
 	file, digest := snapshot(t)

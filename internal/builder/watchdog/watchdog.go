@@ -1,8 +1,9 @@
-// Package watchdog looks for builds without workers and workers without builds: the loop around build.Diff.
+// Package watchdog searches for builds without workers and workers without builds: the loop around build.Diff.
 //
-// It owns nothing. Builds are in the store, workers are a provisioner's, and the differences that one look found are in memory: after
-// a restart they have to be found again. What it decides becomes events with unique keys and deletions, which may be repeated, so several watchdogs are
-// harmless. A list that cannot be read, or is not complete, decides nothing.
+// It owns nothing. Builds are in the store, workers are a provisioner's, and the differences that one look found are
+// in memory: after a restart they have to be found again. Its decisions become events with unique keys and deletions,
+// which may be repeated, so several watchdogs are harmless. A list that cannot be read, or is not complete, decides
+// nothing.
 package watchdog
 
 import (
@@ -25,8 +26,8 @@ type Store interface {
 	// Builds returns every build that has not ended, and all that are known of ids, with the time of the store's clock. A deleted build has
 	// ended, and counts as acknowledged.
 	Builds(ctx context.Context, ids []int64) (builds build.BuildList, now time.Time, err error)
-	// Decide records what was decided as an event of the build, if there is one, under a key that is unique in the build, and
-	// then has the worker deleted. Doing it again is harmless.
+	// Decide records the decision as an event of the build, if there is one, under a key that is unique in the build,
+	// and then has the worker deleted. Doing it again is harmless.
 	Decide(ctx context.Context, d build.WatchDecision, key string) error
 }
 
@@ -54,10 +55,10 @@ const (
 	clockSlack      = time.Second // the store's clock may run a little slower than this one
 )
 
-// Watchdog looks for differences. Make it with New, run it once.
+// Watchdog searches for differences. Make it with New, run it once.
 type Watchdog struct {
 	Config
-	open build.Suspicions // of the look before
+	open build.Suspicions // suspicions of the look before
 }
 
 // New makes a watchdog.
@@ -90,7 +91,7 @@ func (w *Watchdog) round(ctx context.Context) {
 // errSlow is the cause with which a look ends that takes too long.
 var errSlow = errors.New("builds and workers took too long to be read")
 
-// look reads both lists and does what they decide.
+// look reads both lists and carries out the decisions.
 func (w *Watchdog) look(ctx context.Context) {
 	builds, workers, now, err := w.read(ctx)
 	complete := err == nil && builds.Complete && workers.Complete
@@ -114,7 +115,7 @@ func (w *Watchdog) look(ctx context.Context) {
 	}
 }
 
-// incomplete says which list was read and has gaps.
+// incomplete reports which list was read and has gaps.
 func incomplete(builds build.BuildList, workers build.WorkerList) error {
 	switch {
 	case !workers.Complete:
@@ -146,12 +147,13 @@ func (w *Watchdog) read(ctx context.Context) (builds build.BuildList, workers bu
 	return builds, workers, now, err
 }
 
-// Key returns the id of the event that records what was decided about a difference. It is unique in the build while the lease stays.
+// Key returns the id of the event that records the decision about a difference. It is unique in the build while the
+// lease stays.
 func Key(d build.Difference) string {
 	return fmt.Sprintf("%s/%s/%d", d.Rule, d.WorkerID, d.LeaseUntil.Unix())
 }
 
-// decide does what was decided. What fails is found again by later looks.
+// decide carries out a decision. A failure is found again by later looks.
 func (w *Watchdog) decide(ctx context.Context, d build.WatchDecision) {
 	if err := w.Store.Decide(ctx, d, Key(d.Difference)); err != nil {
 		w.Log.Warn("decision cannot be recorded", append(attributes(d.Difference), obs.Error(err))...)
@@ -161,7 +163,7 @@ func (w *Watchdog) decide(ctx context.Context, d build.WatchDecision) {
 	w.Log.Info("decided", append(attributes(d.Difference), obs.KeyStatus, d.Status, obs.KeyReason, d.Reason)...)
 }
 
-// attributes returns what a record of a difference has.
+// attributes returns the attributes of a difference's record.
 func attributes(d build.Difference) []any {
 	return []any{obs.KeyRule, d.Rule, obs.KeyBuildID, d.BuildID, obs.KeyWorkerID, d.WorkerID, obs.KeyBuildAge, d.BuildAge.String(),
 		obs.KeyWorkerAge, d.WorkerAge.String(), obs.KeyLease, d.LeaseUntil}

@@ -27,7 +27,7 @@ type world struct {
 	partial  bool          // the list of workers is not complete
 	away     error         // the provisioner's answer
 	unstored error         // the store's answer to a decision
-	skew     time.Duration // of the provisioner's clock
+	skew     time.Duration // deviation of the provisioner's clock
 
 	looks   int
 	before  func(w *world) // each look
@@ -174,7 +174,7 @@ func TestAgesAreThoseOfOneClock(t *testing.T) {
 				{WorkerID: "undated", BuildID: 2, Instance: "shop", Status: "Running"},
 				{WorkerID: "foreign", BuildID: 3, Instance: "other", Status: "Running", CreatedAt: begun.Add(skew - time.Hour)},
 			}
-			w.before = func(w *world) { // another one is always new
+			w.before = func(w *world) { // another is always new
 				w.workers = append(w.workers[:3:3], provisionerv1.Worker{WorkerID: "new", BuildID: 4, Instance: "shop", CreatedAt: time.Now().Add(skew)})
 			}
 			watch(t, w, 2*time.Minute)

@@ -47,8 +47,8 @@ func TestArtifactsAreKeptByTheirRules(t *testing.T) {
 	}
 }
 
-// TestNeededArtifactsAreInTheWorkspace: a step gets the artifacts of the steps that it needs, at their paths and fit to run, in place of
-// files of the workspace.
+// TestNeededArtifactsAreInTheWorkspace: a step gets the artifacts of the steps that it needs, at their paths and fit
+// to run, instead of files of the workspace.
 func TestNeededArtifactsAreInTheWorkspace(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)

@@ -32,7 +32,7 @@ func onSmallDisk(t *testing.T) *setup {
 	return s
 }
 
-// TestAFullDiskFailsWhatFillsIt: the step fails, what it printed before and every status can be read, and the build ends.
+// TestAFullDiskFailsWhatFillsIt: the step fails, its earlier output and every status can be read, and the build ends.
 func TestAFullDiskFailsWhatFillsIt(t *testing.T) {
 	if !childtest.AsRoot(t) {
 		return

@@ -189,7 +189,7 @@ func (a answers) Run(context.Context, build.Run, build.Sink) (build.Exit, error)
 	return a.exit, a.err
 }
 
-// TestWhoseFaultAnEndIs: only a fault of what a step runs on is attempted again when that is what retry asks for.
+// TestWhoseFaultAnEndIs: only a fault of a step's platform is attempted again if retry requests it.
 func TestWhoseFaultAnEndIs(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

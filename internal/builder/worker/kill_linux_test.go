@@ -79,7 +79,7 @@ func killWorker(t *testing.T, cancelFirst bool) {
 	}
 }
 
-// gone waits for the end of a process that is being killed by another one.
+// gone waits for the end of a process that is being killed by another.
 func gone(t *testing.T, pid int) {
 	t.Helper()
 	p, err := os.FindProcess(pid)
@@ -92,7 +92,7 @@ func gone(t *testing.T, pid int) {
 	})
 }
 
-// until waits for what another process does.
+// until waits for another process.
 func until(t *testing.T, otherwise string, done func() bool) {
 	t.Helper()
 	again := time.NewTicker(5 * time.Millisecond)

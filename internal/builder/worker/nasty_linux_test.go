@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
-// TestAStepThatKillsItsSupervisorLeavesNoChild: without its supervisor nothing else knows what a step has started.
+// TestAStepThatKillsItsSupervisorLeavesNoChild: without its supervisor nothing else knows a step's children.
 func TestAStepThatKillsItsSupervisorLeavesNoChild(t *testing.T) {
 	t.Parallel()
 	result, r := fresh(t).run(t.Context(), `

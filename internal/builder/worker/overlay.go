@@ -102,7 +102,7 @@ func (t *texts) read(name string) error {
 	return t.visit(Text{Name: name, Content: content, Executable: info.Mode()&0o111 != 0})
 }
 
-// readText returns what r has if that is text; "" if not.
+// readText returns the text of r, if it is text; "" if not.
 func readText(name string, r io.Reader) (string, error) {
 	content, err := io.ReadAll(io.LimitReader(r, maxText+1))
 	switch {
@@ -118,8 +118,9 @@ func readText(name string, r io.Reader) (string, error) {
 	return string(content), nil
 }
 
-// replaceInFiles puts copies of files with their variables replaced among what the step needs: those of the workspace in front, so that what
-// needed steps made still wins, and of such artifacts in their place. The caller removes the folder that it returns.
+// replaceInFiles puts copies of files with their variables replaced among the step's inputs: those of the workspace
+// in front, so that artifacts of needed steps still win, and of such artifacts in their place. The caller removes the
+// folder that it returns.
 func (w *Worker) replaceInFiles(ctx context.Context, run *build.Run, sink build.Sink) (folder string, err error) {
 	folder = filepath.Join(w.Scratch, "replaced", strconv.Itoa(run.Step.ID))
 	o := &overlay{run: run, folder: folder, sink: sink}

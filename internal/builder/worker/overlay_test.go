@@ -20,7 +20,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
-// placing is a runner that makes an artifact in the step make, and lists what other steps get.
+// placing is a runner that makes an artifact in the step make, and lists the inputs of other steps.
 type placing struct {
 	made    string
 	mu      sync.Mutex
@@ -50,7 +50,7 @@ func (p *placing) Run(_ context.Context, run build.Run, sink build.Sink) (build.
 	return build.Exit{}, nil
 }
 
-// runPlacing builds a file with a runner that lists what it gets.
+// runPlacing builds a file with a runner that lists its inputs.
 func (s *setup) runPlacing(file string, choice build.Choice, runner *placing) (build.Status, *results.Reader) {
 	s.t.Helper()
 	node, problems := yamltree.Parse("f", []byte(file), yamltree.BuildFile)

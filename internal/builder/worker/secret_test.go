@@ -53,7 +53,7 @@ func TestPasswordsReachStepsAndNothingElse(t *testing.T) {
 	wantNowhere(t, s.scratch, "hunter")
 }
 
-// TestAPasswordIsNotInTheReasonOfAnEnd: the runner's errors name what the step names.
+// TestAPasswordIsNotInTheReasonOfAnEnd: the runner's errors repeat the step's words.
 func TestAPasswordIsNotInTheReasonOfAnEnd(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -75,8 +75,8 @@ func TestAPasswordIsNotInTheReasonOfAnEnd(t *testing.T) {
 	}
 }
 
-// TestAPasswordIsNotInTestResults: neither in the file that is kept nor in what is read from it, also if it is written
-// in another encoding or as entities.
+// TestAPasswordIsNotInTestResults: neither in the file that is kept nor in the results read from it, also if it is
+// written in another encoding or as entities.
 func TestAPasswordIsNotInTestResults(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
-// sink writes what one attempt reports: to disk first, then to the observer.
+// sink writes the reports of one attempt: to disk first, then to the observer.
 type sink struct {
 	worker  *Worker
 	step    int
@@ -21,7 +21,7 @@ type sink struct {
 	log     *results.Log
 	ended   func() error // why the attempt is to end; nil: it is not
 
-	mu sync.Mutex // of write
+	mu sync.Mutex // guards write
 }
 
 func (s *sink) Phase(status build.Status) error {
@@ -61,7 +61,8 @@ func (s *sink) write(entries []build.Entry) error {
 	return nil
 }
 
-// Artifact keeps a file. One of an attempt that was ended is kept too, but an end that comes meanwhile ends the keeping.
+// Artifact keeps a file. One of an attempt that was ended is kept too, but an end that comes in the meantime ends the
+// keeping.
 func (s *sink) Artifact(name, kind string, executable bool, r io.Reader) error {
 	if s.ended() == nil {
 		r = untilEnded{r, s.ended}

@@ -17,10 +17,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// started is the traceparent of what starts the builds of these tests.
+// started is the traceparent of the starter of the builds of these tests.
 const started = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
-// lostOnce is a runner whose first attempt meets a fault of what it runs on. It keeps the traceparents that attempts were given.
+// lostOnce is a runner whose first attempt meets a fault of its platform. It keeps the traceparents that attempts
+// were given.
 type lostOnce struct {
 	*command.Runner
 	given []string

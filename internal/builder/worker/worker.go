@@ -1,6 +1,5 @@
-// Package worker runs one build: it asks build.Next what to do, lets a runner do
-// it, and writes everything that happens into the results store. It decides
-// nothing itself, and reports only what it has written to disk.
+// Package worker runs one build: it gets the next step from build.Next, lets a runner do it, and writes everything
+// that happens into the results store. It decides nothing itself, and reports only data that it has written to disk.
 package worker
 
 import (
@@ -24,7 +23,7 @@ import (
 
 // Runner runs steps: as processes, in containers, in pods.
 type Runner interface {
-	// Check lists what this runner cannot run, all at once, before anything starts.
+	// Check lists the steps that this runner cannot run, all at once, before anything starts.
 	Check(ctx context.Context, steps []build.PlanStep) fault.Problems
 	// Run makes one attempt at a step and returns when nothing of it is alive any more.
 	Run(ctx context.Context, run build.Run, sink build.Sink) (build.Exit, error)
@@ -49,7 +48,7 @@ type View interface {
 
 // Workspace makes the tree that all steps copy.
 type Workspace interface {
-	// Take fills dir and returns remarks about what was left out.
+	// Take fills dir and returns remarks about omitted files.
 	Take(ctx context.Context, dir string) (remarks []string, err error)
 }
 
@@ -91,7 +90,7 @@ type Worker struct {
 	packed  build.Snapshot
 	states  build.States
 	stopped map[int]build.Ending            // the endings of running steps that were asked to end
-	cancels map[int]context.CancelCauseFunc // of the steps that run
+	cancels map[int]context.CancelCauseFunc // cancels of the running steps, by number
 	ends    chan stepEnd
 	spans   spans
 }
@@ -111,10 +110,9 @@ func New(c Config) *Worker {
 		stopped: map[int]build.Ending{}, cancels: map[int]context.CancelCauseFunc{}, ends: make(chan stepEnd), spans: newSpans(c.Tracing)}
 }
 
-// Run runs the build to its end and returns its result, which is on disk by
-// then. When ctx ends, the build is canceled: running steps are ended, nothing
-// more starts, and the result says so. An error means that the build could not
-// be recorded; then it has no final marker.
+// Run runs the build to its end and returns its result, which is on disk by then. When ctx ends, the build is
+// canceled: running steps are ended, nothing more starts, and the result reports it. An error means that the build
+// could not be recorded; then it has no final marker.
 func (w *Worker) Run(ctx context.Context) (build.Status, error) {
 	result, err := w.run(w.spans.build(ctx, w.ID, w.Trace))
 	if err != nil {
@@ -178,7 +176,7 @@ func (w *Worker) reuse() error {
 	return nil
 }
 
-// runsAgain says why a step of a resumed build runs; "" in any other build.
+// runsAgain reports why a step of a resumed build runs; "" in any other build.
 func (w *Worker) runsAgain(id int) string {
 	if w.Resumes == nil {
 		return ""
@@ -226,7 +224,7 @@ func wakeAt(at time.Time) (<-chan time.Time, func()) {
 	return timer.C, func() { timer.Stop() }
 }
 
-// carryOut ends, stops and starts what the decision names.
+// carryOut ends, stops and starts the steps that the decision names.
 func (w *Worker) carryOut(ctx context.Context, d build.Decision, tree string) error {
 	for _, end := range d.End {
 		if err := w.end(end.ID, build.Update{Status: end.Status, Reason: end.Reason}); err != nil {
@@ -290,7 +288,7 @@ func (w *Worker) attempt(ctx context.Context, run build.Run, s build.Sink) (exit
 	return w.Runner.Run(ctx, run, s)
 }
 
-// stepEnded records the end of an attempt, after which another one may follow.
+// stepEnded records the end of an attempt, after which another may follow.
 func (w *Worker) stepEnded(e stepEnd) error {
 	u, f := w.outcome(e)
 	delete(w.stopped, e.id)

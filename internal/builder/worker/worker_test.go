@@ -68,7 +68,7 @@ func (s *setup) write(name, text string) {
 	}
 }
 
-// watch remembers what an observer receives.
+// watch remembers an observer's messages.
 type watch struct {
 	mu      sync.Mutex
 	printed strings.Builder
@@ -188,7 +188,7 @@ func steps(t *testing.T, r *results.Reader) []string {
 	return out
 }
 
-// printed returns what a step printed on one stream, byte for byte.
+// printed returns the output of a step on one stream, byte for byte.
 func printed(t *testing.T, r *results.Reader, step int, stderr bool) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -287,7 +287,7 @@ func TestARunnerKnowsWhenALineWasPrinted(t *testing.T) {
 	}
 }
 
-// notes lists what Waybill itself has written into the log of a step.
+// notes lists Waybill's own entries in the log of a step.
 func notes(t *testing.T, r *results.Reader, step int) (texts []string) {
 	t.Helper()
 	err := r.Log(t.Context(), step, 0, false, func(e build.Line) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
-// Folder takes what is selected of a folder, as it is now.
+// Folder takes the selected part of a folder, as it is now.
 type Folder struct {
 	Root string
 	workspace.Selection

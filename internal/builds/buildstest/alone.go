@@ -87,7 +87,7 @@ func aCancelEndsABuildWithoutAWorker(t *testing.T, s setup) {
 	fresh, err := s.Create(s.ctx, builds.Build{Project: "shop", Branch: "topic"})
 	storetest.Check(t, err)
 	runs := fresh.ID
-	for _, commit := range []string{"88d0e17", "3f9c2ab"} { // another conductor asks for the branch at the same time
+	for _, commit := range []string{"88d0e17", "3f9c2ab"} { // another conductor requests the branch at the same time
 		resolved, err := s.Resolve(s.ctx, runs, "topic", commit)
 		storetest.Check(t, err)
 		if resolved.ID != runs || resolved.Branch != "topic" || resolved.Commit != "88d0e17" {
@@ -117,8 +117,8 @@ func aCancelEndsABuildWithoutAWorker(t *testing.T, s setup) {
 	}
 }
 
-// theQueueReadsNoBuildThatHasEnded: each build that waits asks for the queue, and ended ones stay for good. A server's planner decides by what its tables
-// hold, so only the embedded database is asked.
+// theQueueReadsNoBuildThatHasEnded: each build that waits requests the queue, and ended ones stay for good. A
+// server's planner decides by what its tables hold, so only the embedded database is checked.
 func theQueueReadsNoBuildThatHasEnded(t *testing.T, s setup) {
 	if !s.db.Embedded() {
 		return

@@ -1,4 +1,4 @@
-// Package buildstest is what every driver must do for builds: one suite, run against each real database.
+// Package buildstest is the suite of every driver of builds, run against each real database.
 package buildstest
 
 import (
@@ -25,7 +25,7 @@ func Run(t *testing.T, open func(t *testing.T) storetest.Database) {
 	storetest.Run(t, open, newSetup, properties())
 }
 
-// properties returns the suite: what holds, by name, with its proof.
+// properties returns the suite: properties by name, with its proof.
 func properties() map[string]func(*testing.T, setup) {
 	return map[string]func(*testing.T, setup){
 		"LogsArriveOnceHoweverTheyAreSent":    logsArriveOnceHoweverTheyAreSent,

@@ -62,7 +62,7 @@ func whatCannotBeClearedKeepsNothingElse(t *testing.T, s setup) {
 	}
 }
 
-// watched is a driver that counts slices of what is deleted, and keeps the last query for builds.
+// watched is a driver that counts slices of deletions, and keeps the last query for builds.
 type watched struct {
 	Driver
 	slices int
@@ -89,7 +89,8 @@ func (r watchedRows) Builds(q builds.Query) ([]builds.Build, error) {
 	return r.Rows.Builds(q)
 }
 
-// whatIsTooOldIsDeleted in slices, as what a person deletes: the builds have more rows than one holds. Running builds, young ones and deleted ones are left alone.
+// whatIsTooOldIsDeleted in slices, as a person's deletions: the builds have more rows than one holds. Running builds,
+// young ones and deleted ones are left alone.
 func whatIsTooOldIsDeleted(t *testing.T, s setup) {
 	old, young, running, deleted := s.create(t), s.create(t), s.create(t), s.create(t)
 	file := print(1200)

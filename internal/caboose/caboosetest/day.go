@@ -26,16 +26,16 @@ import (
 
 // Settings set the rates of faults of a day.
 type Settings struct {
-	Jobs         int // that end, every second one with an output that is too big for a row
-	Features     int // of each, and so many callbacks follow
-	ArchiveFails int // of each workflow
-	DeleteFails  int // of each workflow
+	Jobs         int // jobs that end, every second one with an output that is too big for a row
+	Features     int // features of each job, followed by one callback each
+	ArchiveFails int // failing archive calls of each workflow
+	DeleteFails  int // failing deletions of each workflow
 }
 
 // Day is the result of a day.
 type Day struct {
-	Ends       int // that are recorded
-	Callbacks  int // that are there
+	Ends       int // recorded ends
+	Callbacks  int // existing callbacks
 	Duplicates int // callbacks and ends that are there more than once
 	Early      int // callbacks that were seen before their parameters
 	Faults     []string

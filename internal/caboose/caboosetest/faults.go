@@ -20,15 +20,15 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// faults sits between a caboose and its world. The archive and the deletion of each workflow fail
-// that often. It notes what it sees, by action.
+// faults sits between a caboose and its world. The archive and the deletion of each workflow fail that often. It
+// notes its calls, by action.
 type faults struct {
 	blob.Store
 	caboose.Ledger
 	settings Settings
 
 	mu         sync.Mutex
-	puts       map[string]int // that failed
+	puts       map[string]int // failed puts, by name
 	deletes    map[string]int // every deletion
 	recorded   map[string]int // failed puts when the end was recorded
 	unarchived []string       // what was deleted and should not have been

@@ -160,7 +160,7 @@ func replayLine(o service.ReplayOrder) string {
 	return strings.Join(words, " ")
 }
 
-// replayLines returns what a replay did, or would do.
+// replayLines returns the effect of a replay, or would do.
 func replayLines(r replayReport) []string {
 	switch rest := r.Found - r.Created; {
 	case r.Found == 0:

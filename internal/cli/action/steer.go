@@ -36,7 +36,7 @@ type cancelActionOptions struct {
 	Out     show.Printer
 }
 
-// runCancelAction ends an action, or asks its attempt to stop.
+// runCancelAction ends an action, or requests its attempt to stop.
 func runCancelAction(ctx context.Context, o cancelActionOptions) error {
 	state, err := operation.CancelAction.Call(ctx, o.Actions, operation.ActionPath{ID: o.ID.String()})
 	if err != nil {

@@ -55,7 +55,7 @@ command is printed.`,
 	}
 }
 
-// restoredLines returns what a restore did, and what follows from it.
+// restoredLines returns the effect of a restore, and the consequences of it.
 func restoredLines(made assembly.Restored) []string {
 	lines := []string{fmt.Sprintf("restored %s from %s", made.Log, made.File)}
 	if made.Kept != "" {

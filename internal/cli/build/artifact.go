@@ -66,7 +66,7 @@ type buildArtifactOptions struct {
 	Artifact string // "": all are listed
 	To       string // file, - or ""
 	Path     func(string) string
-	Bytes    io.Writer // for -
+	Bytes    io.Writer // output for the name -
 	Out      show.Printer
 }
 
@@ -187,7 +187,7 @@ func findArtifact(p *build.Plan, all []build.Artifact, name string) (build.Artif
 // mostNames bounds the names that an error lists.
 const mostNames = 20
 
-// listedNames says which names there are: it has a, b and 3 more.
+// listedNames reports which names there are: it has a, b and 3 more.
 func listedNames(names []string) string {
 	if len(names) == 0 {
 		return "it has none"

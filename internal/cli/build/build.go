@@ -1,5 +1,5 @@
-// Package build has the commands of builds: waybill build, which checks their files, runs them on servers and reads what they printed
-// and made, and waybill run, which runs one on this computer with package builder/local.
+// Package build has the commands of builds: waybill build, which checks their files, runs them on servers and reads
+// the output and made, and waybill run, which runs one on this computer with package builder/local.
 package build
 
 import (
@@ -77,7 +77,7 @@ func refuseElsewhere(flags assembly.Flags, why string, served bool) error {
 	return nil
 }
 
-// lintFailed prints the faults of a file as JSON where that is asked for, as sound files have their warnings there.
+// lintFailed prints the faults of a file as JSON where that is requested, as sound files have their warnings there.
 func lintFailed(a *cmdline.App, err error) error {
 	problems, ok := errors.AsType[fault.Problems](err)
 	if !ok || !a.JSON() {

@@ -186,7 +186,7 @@ func (s *silentServer) Build(context.Context, string) (operation.BuildView, erro
 	return s.view, nil
 }
 
-// TestTheLogOfABuildThatNeverRanSaysWhy: on the standard error, with the exit status of what became of it.
+// TestTheLogOfABuildThatNeverRanSaysWhy: on the standard error, with the exit status of its outcome.
 func TestTheLogOfABuildThatNeverRanSaysWhy(t *testing.T) {
 	t.Parallel()
 	plan := &build.Plan{Steps: []build.PlanStep{{ID: 1, Stage: "test", Name: "unit"}, {ID: 2, Stage: "test", Name: "vet"}}}
@@ -326,7 +326,7 @@ func TestOutcomeOfABuild(t *testing.T) {
 	}
 }
 
-// TestAServersBuildsLookLikeOnesOwn compares what is printed of the same builds through a server and without.
+// TestAServersBuildsLookLikeOnesOwn compares the views of the same builds through a server and without.
 func TestAServersBuildsLookLikeOnesOwn(t *testing.T) {
 	t.Parallel()
 	w := servertest.Start(t)

@@ -37,7 +37,7 @@ func changeable(a *cmdline.App, name string) (*results.Reader, results.Build, er
 	return r, described, nil
 }
 
-// inUse returns an error for a build whose worker has not ended. name is what its user called it.
+// inUse returns an error for a build whose worker has not ended. name is its user's name for it.
 func inUse(r *results.Reader, id, name string) error {
 	if !r.Alive() {
 		return nil

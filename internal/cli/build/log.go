@@ -77,9 +77,9 @@ type buildLogOptions struct {
 	Follow  bool
 	Raw     bool      // print the bytes of one step unchanged
 	Bytes   io.Writer // Out without its gate
-	Colours bool      // of the log pass
+	Colours bool      // whether colours of the log pass
 
-	Since, Before time.Time // of the entries that are printed; zero: any time
+	Since, Before time.Time // bounds of the printed entries' times; zero: any time
 	Out           show.Printer
 }
 
@@ -91,7 +91,8 @@ type buildLogServer interface {
 	Build(ctx context.Context, id string) (operation.BuildView, error)
 }
 
-// runBuildLog prints the log of one step, or of every step in turn. When there is none, it says what became of the build.
+// runBuildLog prints the log of one step, or of every step in turn. When there is none, it reports the build's
+// result.
 func runBuildLog(ctx context.Context, o buildLogOptions) error {
 	read, empty := o.fromHere, true
 	if o.Server != nil {
@@ -111,7 +112,7 @@ func runBuildLog(ctx context.Context, o buildLogOptions) error {
 	return err
 }
 
-// atServer returns what a command needs to ask a server.
+// atServer returns the connection of a command to a server.
 func atServer(address string) string {
 	if address == "" {
 		return ""
@@ -175,7 +176,7 @@ func (o buildLogOptions) fromServer(ctx context.Context, lines *logPrinter, cove
 	return o.Server.BuildLines(ctx, o.Build, client.BuildLogRange{Step: o.Step, Since: o.Since, Before: o.Before}, covered)
 }
 
-// printRaw prints what the program printed.
+// printRaw prints the output of the program.
 func printRaw(w io.Writer, e build.Entry) error {
 	_, err := w.Write(e.AppendPrinted(nil))
 	return err
@@ -190,7 +191,7 @@ type logPrinter struct {
 	live    bool              // a terminal shows lines while they grow
 	begun   map[string][]byte // by step, its line so far
 	open    string            // the step whose line is printed in part; "": none
-	shown   string            // of its line, since the last piece
+	shown   string            // printed part of its line, since the last piece
 }
 
 // pieceSize is the number of bytes of a line above which a piece is printed before the line is complete.
@@ -224,8 +225,8 @@ func (p *logPrinter) print(line buildview.Line) error {
 	return err
 }
 
-// grown returns what shows the text of a step's line after what is printed. A line that its step has replaced, such as one that
-// shows progress, is replaced.
+// grown returns a function that shows the text of a step's line after what is printed. A line that its step has
+// replaced, such as one that shows progress, is replaced.
 func (p *logPrinter) grown(step, text string) string {
 	front := ""
 	if p.named {

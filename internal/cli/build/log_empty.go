@@ -19,7 +19,7 @@ type buildOutcome struct {
 	updates map[int][]build.Update // by step
 }
 
-// outcome reads what became of the build.
+// outcome reads the outcome of the build.
 func (o buildLogOptions) outcome(ctx context.Context) (b buildOutcome, err error) {
 	if o.Server != nil {
 		view, err := o.Server.Build(ctx, o.Build)
@@ -29,9 +29,9 @@ func (o buildLogOptions) outcome(ctx context.Context) (b buildOutcome, err error
 	return buildOutcome{d.BuildSummary, d.Plan, d.Updates}, err
 }
 
-// explainEmpty says why a log has no entries, unless a program ran that printed none. What may still run is a remark, and so is what was skipped;
-// every other end is an error with the exit status of that end. missing is the error if the build has no such step, which is because it has none yet
-// if it never began.
+// explainEmpty reports why a log has no entries, unless a program ran that printed none. A step that may still run is
+// a remark, and so is a skipped one; every other end is an error with the exit status of that end. missing is the
+// error if the build has no such step, which is because it has none yet if it never began.
 func (o buildLogOptions) explainEmpty(ctx context.Context, missing error) error {
 	b, err := o.outcome(ctx)
 	switch {
@@ -54,7 +54,7 @@ func (o buildLogOptions) explainEmpty(ctx context.Context, missing error) error 
 	return nil
 }
 
-// explain returns what became of a build or of one of its steps, and whether no program of it ran.
+// explain returns the outcome of a build or of one of its steps, and whether no program of it ran.
 func (b buildOutcome) explain(id, name string) (text string, status build.Status, empty bool) {
 	text, status = fmt.Sprintf("build %s: %s", id, statusLine(b.Status, b.Reason)), b.Status
 	if step, err := buildview.FindStep(b.plan, name); err == nil && step.ID != 0 {

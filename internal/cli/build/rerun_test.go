@@ -23,7 +23,7 @@ import (
 func TestRerunGivesEveryFlagAgain(t *testing.T) {
 	t.Parallel()
 	otherwise := []string{"file", "environment", "stage", "step", "input", // what build.json has in fields of their own
-		"build-id", "results-dir", "resume", "dry-run", "workspace", "watch", "shell", // of one build alone, or of none in a folder
+		"build-id", "results-dir", "resume", "dry-run", "workspace", "watch", "shell", // flags of one build alone, or of none in a folder
 		"serve", "listen", "token-file", "linger", "termination-grace", "launch"} // how it is read
 	c := &cobra.Command{}
 	var flags local.Options

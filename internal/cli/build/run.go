@@ -92,7 +92,7 @@ func runWith(ctx context.Context, a *cmdline.App, set *pflag.FlagSet, arguments 
 	return runBuild(ctx, a, cmdline.Optional(arguments, 0), flags)
 }
 
-// runBuild runs a build, or shows what it would run.
+// runBuild runs a build, or shows its plan.
 func runBuild(ctx context.Context, a *cmdline.App, folder string, flags local.Options) error {
 	if flags.DryRun.On() {
 		return printBuildPlan(ctx, a, folder, flags)

@@ -26,7 +26,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/service"
 )
 
-// builder returns what runs builds in this place and shows them on this command line.
+// builder returns the runner of builds in this place and shows them on this command line.
 func builder(a *cmdline.App) *local.Builder {
 	b := &local.Builder{
 		Files:       a.Place,
@@ -94,7 +94,8 @@ func (c buildConsole) View(h local.Head) worker.View {
 	)
 }
 
-// buildName returns what other commands take for a build: its id, or the folder of its results, which has a separator.
+// buildName returns the name of a build for other commands: its id, or the folder of its results, which has a
+// separator.
 func buildName(a *cmdline.App, h local.Head) string {
 	if h.Named {
 		return h.ID

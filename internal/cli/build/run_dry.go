@@ -16,7 +16,7 @@ type previewDocument struct {
 	Remarks []string `json:"remarks"`
 }
 
-// printPreview shows what a build would run, and with --dry-run=server what its runner answers.
+// printPreview shows the plan of a build, and with --dry-run=server the answer of its runner.
 func printBuildPlan(ctx context.Context, a *cmdline.App, folder string, flags local.Options) error {
 	p, err := builder(a).Preview(ctx, folder, flags)
 	if err != nil {

@@ -147,7 +147,7 @@ func addServeBuildFlags(c *cobra.Command, f *local.ServeOptions) {
 	)
 }
 
-// addKubernetesFlags declares the flags that say which cluster runs the steps.
+// addKubernetesFlags declares the flags that choose the cluster of the steps.
 func addKubernetesFlags(c *cobra.Command, f *local.ClusterOptions) {
 	flags := c.Flags()
 	flags.StringVar(&f.Kubeconfig, "kubeconfig", "", "with --runner kubernetes: file that names the cluster (default: as kubectl finds it)")

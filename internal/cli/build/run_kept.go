@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 )
 
-// choiceFlags lists the flags of waybill run that say what steps run on and what they do, which a rerun gives again.
+// choiceFlags lists the flags of waybill run that set the place and the work of steps, which a rerun gives again.
 func choiceFlags() []string {
 	return []string{"strict", "strict-vars", "max-parallel", "timeout", "grace", "max-step-log", "env", "runner", "pull", "in-place",
 		"tracked-only", "no-ignored", "keep-workspace", "keep-failed", "no-push", "cache-size", "project-id", "context", "namespace", "shim-image",

@@ -25,8 +25,8 @@ func passwordFlag(c *cobra.Command, into *[]string) {
 // longestPassword bounds the passwords that are read from the standard input, in bytes.
 const longestPassword = 64 << 10
 
-// readPasswords reads NAME=VALUE pairs. The values of names alone are asked for on a terminal, else they are lines of the standard input. An
-// error does not repeat the text.
+// readPasswords reads NAME=VALUE pairs. The values of names alone are requested on a terminal, else they are lines of
+// the standard input. An error does not repeat the text.
 func readPasswords(ctx context.Context, a *cmdline.App, pairs []string) (map[string]string, error) {
 	values := map[string]string{}
 	lines := bufio.NewReader(io.LimitReader(a.In, longestPassword))
@@ -54,7 +54,8 @@ func readPasswords(ctx context.Context, a *cmdline.App, pairs []string) (map[str
 	return values, nil
 }
 
-// askPassword asks for a password and reads a line from the terminal, which does not show it. When ctx ends, its cause is the error.
+// askPassword requests a password and reads a line from the terminal, which does not show it. When ctx ends, its
+// cause is the error.
 func askPassword(ctx context.Context, a *cmdline.App, name string) (string, error) {
 	terminal, _ := cmdline.TerminalOf(a.In)
 	before, err := term.GetState(int(terminal.Fd()))
@@ -68,7 +69,7 @@ func askPassword(ctx context.Context, a *cmdline.App, name string) (string, erro
 		err  error
 	}
 	lines := make(chan line, 1)
-	go func() { // it may outlive the question: a read from a terminal cannot be interrupted
+	go func() { // it may outlive the prompt: a read from a terminal cannot be interrupted
 		text, err := term.ReadPassword(int(terminal.Fd()))
 		lines <- line{text, err}
 	}()

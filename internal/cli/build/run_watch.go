@@ -24,8 +24,8 @@ func checkWatch(f local.Options) error {
 	return nil
 }
 
-// watchBuilds runs a build, and again each time after files of its folder have changed, until ctx ends. What ends a build is printed and
-// does not end the command.
+// watchBuilds runs a build, and again each time after files of its folder have changed, until ctx ends. The reason of
+// a build's end is printed and does not end the command.
 func watchBuilds(ctx context.Context, a *cmdline.App, arguments []string, flags local.Options, run func(context.Context) error) error {
 	ctx, stop := lifecycle.UntilUnread(ctx)
 	defer stop()

@@ -132,7 +132,7 @@ func completeBuilds(a *cmdline.App) cmdline.Completer {
 	}
 }
 
-// completeOwnBuilds offers the builds of this computer for the only argument, unless a server is asked.
+// completeOwnBuilds offers the builds of this computer for the only argument, unless a server is named.
 func completeOwnBuilds(a *cmdline.App) cmdline.Completer {
 	return func(c *cobra.Command, given []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if a.Flags.Server != "" {

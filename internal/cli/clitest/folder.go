@@ -1,4 +1,4 @@
-// Package clitest is what tests of commands share: a command line in a folder with files, and what commands have printed.
+// Package clitest is shared by tests of commands: a command line in a folder with files, and the output of commands.
 package clitest
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 )
 
-// Folder is a command line in a folder with files, and what it prints.
+// Folder is a command line in a folder with files, and the output.
 type Folder struct {
 	*cmdline.App
 	Dir             string
@@ -49,7 +49,7 @@ func (f *Folder) Write(t *testing.T, name, content string) {
 	}
 }
 
-// Want compares what was printed on the two streams, and forgets it.
+// Want compares the output on the two streams, and forgets it.
 func (f *Folder) Want(t *testing.T, out, err string) {
 	t.Helper()
 	if diff := cmp.Diff(out, f.Printed.String()); diff != "" {

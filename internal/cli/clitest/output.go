@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Output is a Printer with what it has printed.
+// Output is a Printer with the output.
 type Output struct {
 	show.Printer
 	Printed, Warned bytes.Buffer
@@ -28,7 +28,7 @@ func NewOutput(json bool) *Output {
 	return o
 }
 
-// Want compares what was printed on the two streams.
+// Want compares the output on the two streams.
 func (o *Output) Want(t *testing.T, out, err string) {
 	t.Helper()
 	if diff := cmp.Diff(out, o.Printed.String()); diff != "" {
@@ -39,7 +39,7 @@ func (o *Output) Want(t *testing.T, out, err string) {
 	}
 }
 
-// WantValue compares what was printed as JSON with a value.
+// WantValue compares output in JSON with a value.
 func WantValue[T any](t *testing.T, o *Output, want T) {
 	t.Helper()
 	var got T

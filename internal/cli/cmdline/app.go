@@ -14,7 +14,7 @@ type App struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Output   string // text or json
-	Unknown  error  // help was asked for a command that does not exist
+	Unknown  error  // help for a command that does not exist
 }
 
 // Output forms.

@@ -36,7 +36,7 @@ func ApplyEdit(ctx context.Context, o ApplyOptions) (service.EditView, error) {
 		return edit, fault.New(fault.Refused, "definition %d of %s is not applied: deployments inside would skip or lose work", edit.Version, edit.Pipeline).
 			WithHint("--yes, to apply it all the same")
 	}
-	before := edit.Version - 1 // a definition that another command applied meanwhile is not overwritten
+	before := edit.Version - 1 // a definition that another command applied in the meantime is not overwritten
 	o.Proposal.IfVersion, o.Proposal.Yes = &before, true
 	_, err = operation.ApplyDefinition.Call(ctx, o.Edits, operation.DefinitionInputOf(o.Proposal))
 	return edit, err

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Asker asks a question and reports whether the answer was yes. Without a terminal the answer is no.
+// Asker prints a question and reports whether the answer was yes. Without a terminal the answer is no.
 type Asker func(ctx context.Context, question string) bool
 
 // CanAsk reports whether a person can answer at a terminal.
@@ -20,7 +20,7 @@ func (a *App) Confirm(ctx context.Context, question string) bool {
 	}
 	fmt.Fprintf(a.Err, "%s [y/N] ", question)
 	answers := make(chan string, 1)
-	go func() { // it may outlive the question: a read from a terminal cannot be interrupted
+	go func() { // it may outlive the prompt: a read from a terminal cannot be interrupted
 		answer, _ := bufio.NewReader(a.In).ReadString('\n')
 		answers <- answer
 	}()

@@ -18,7 +18,8 @@ type Completer = func(c *cobra.Command, given []string, begun string) ([]string,
 // CompletionPatience bounds a shell's wait for a log or a server.
 const CompletionPatience = 2 * time.Second
 
-// FromLog returns a completer that asks the log. It offers nothing when that fails: a shell has no place for an error.
+// FromLog returns a completer that reads the log. It offers nothing when that fails: a shell has no place for an
+// error.
 func FromLog(a *App, words func(ctx context.Context, s *assembly.Session, given []string) ([]string, error)) Completer {
 	return func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(c.Context(), CompletionPatience)

@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/config"
 )
 
-// CompleteConfigured returns a completer that offers what the configuration has.
+// CompleteConfigured returns a completer that offers the names in the configuration.
 func CompleteConfigured(a *App, words func(cfg config.Config, given []string) []string) Completer {
 	return func(_ *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 		cfg, _, err := a.Config(a.HomeOf(a.Dir))

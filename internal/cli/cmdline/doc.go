@@ -1,5 +1,6 @@
-// Package cmdline is what all commands of one command line share: the streams, the global flags, the printer, questions to the person
-// at the terminal, the session with a log or a server, the project of the folder, completions, and how errors are reported.
+// Package cmdline is shared by all commands of one command line: the streams, the global flags, the printer, prompts
+// at the terminal, the session with a log or a server, the project of the folder, completions, and how errors are
+// reported.
 //
 // A command calls App for these things. Nothing here knows a command.
 package cmdline

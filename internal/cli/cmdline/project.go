@@ -22,7 +22,7 @@ import (
 type Project struct {
 	Dir        string // absolute
 	File       string // absolute path of waybill.yaml
-	Source     string // what the file says
+	Source     string // content of the file
 	Definition pipeline.Definition
 	Warnings   fault.Problems
 }
@@ -39,7 +39,7 @@ const Starter = `write one, such as:
     - name: beta
       hosts: ["local://oak"]`
 
-// Project reads the waybill.yaml of a folder; from the working directory itself it is looked for upwards too.
+// Project reads the waybill.yaml of a folder; from the working directory itself it is searched for upwards too.
 func (a *App) Project(arguments []string) (Project, error) {
 	if len(arguments) == 0 {
 		return a.readProject(filepath.Join(a.ProjectDir(a.Dir), assembly.ProjectFile))
@@ -118,15 +118,15 @@ func (p Project) Tree(ctx context.Context, h assembly.Home) (git.Tree, error) {
 	return git.Open(p.Dir, exclude...).Tree(ctx)
 }
 
-// PrintNotes warns about what the files of a revision lack.
+// PrintNotes warns about gaps in the files of a revision.
 func (a *App) PrintNotes(notes []string) {
 	for _, note := range notes {
 		a.Printer().Warn("waybill: warning: %s", note)
 	}
 }
 
-// Unchanged returns an error if the folder's content is not that of a label anymore, as when a file was saved while ship
-// waited for an answer: what is stored under a label must be what the label names.
+// Unchanged returns an error if the folder's content is not that of a label anymore, as when a file was saved while
+// ship waited for an answer: the content stored under a label must be that of the label.
 func (p Project) Unchanged(ctx context.Context, h assembly.Home, label string) error {
 	now, err := p.Tree(ctx, h)
 	if err != nil {

@@ -25,7 +25,7 @@ func ExitStatus(err error) int { return fault.CodeOf(err).Exit() }
 // that have been printed already.
 func (a *App) Report(err error) {
 	if _, ok := errors.AsType[Shown](err); ok {
-		if several, ok := err.(interface{ Unwrap() []error }); ok { // this error alone, not what it wraps
+		if several, ok := err.(interface{ Unwrap() []error }); ok { // this error alone, without the wrapped one
 			for _, one := range several.Unwrap() {
 				a.Report(one)
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// AddTimeout adds the flag that limits how long a command waits. leave says what the command does then.
+// AddTimeout adds the flag that limits how long a command waits. leave describes the command's end in that case.
 func AddTimeout(c *cobra.Command, limit *time.Duration, leave string) {
 	c.Flags().DurationVar(limit, "timeout", 0, leave+" after this long, with status 124 (default: no limit)")
 	Offer(c, "timeout")
@@ -43,8 +43,8 @@ func Within(ctx context.Context, limit time.Duration, run func(context.Context) 
 	return err
 }
 
-// Unended returns the error for what has not ended at the limit of --timeout, with the command that watches it further; err if
-// something else has ended the command.
+// Unended returns the error for work that has not ended at the limit of --timeout, with the command that watches it
+// further; err if something else has ended the command.
 func Unended(ctx context.Context, err error, what, resume string) error {
 	if err == nil || !TimedOut(ctx) || !EndedWith(err) && !fault.Is(err, fault.TimedOut) {
 		return err

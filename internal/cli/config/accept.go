@@ -41,7 +41,7 @@ home are never taken from git. A home that --home or WAYBILL_HOME names, and a s
 	}
 }
 
-// Completes reports whether a command line is a shell's question for the completion of another.
+// Completes reports whether a command line is a shell's request for the completion of another.
 func Completes(arguments []string) bool {
 	return len(arguments) > 0 && slices.Contains([]string{cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}, arguments[0])
 }

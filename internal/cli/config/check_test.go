@@ -67,7 +67,7 @@ func TestCheckConfigWithoutAFileShowsOne(t *testing.T) {
 	}
 }
 
-// TestCheckConfigLooksForSecrets: --live misses what the file names.
+// TestCheckConfigLooksForSecrets: --live misses the names in the file.
 func TestCheckConfigLooksForSecrets(t *testing.T) {
 	t.Parallel()
 	with := strings.Replace(serverFile, "request: {", "secrets: [{name: KEY, type: file, path: key}]\n    request: {headers: {Authorization: \"Bearer {{.secrets.KEY}}\"}, ", 1)

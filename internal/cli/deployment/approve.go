@@ -62,7 +62,7 @@ type approveOptions struct {
 	Out       show.Printer
 }
 
-// runApprove records an approval or a rejection, and prints what the stage still needs.
+// runApprove records an approval or a rejection, and prints the remaining needs of the stage.
 func runApprove(ctx context.Context, o approveOptions) error {
 	view, err := operation.ApproveStage.Call(ctx, o.Approvals, o.Approval)
 	if err != nil {

@@ -113,7 +113,7 @@ func intentCommand(a *cmdline.App, intent *service.Command, use, short string, m
 	return c
 }
 
-// addDryRun adds the flag that has a command print what it would do.
+// addDryRun adds the flag that has a command print its effect.
 func addDryRun(c *cobra.Command, dryRun *bool) {
 	c.Flags().BoolVar(dryRun, "dry-run", false, "print what it would do, and change nothing")
 }

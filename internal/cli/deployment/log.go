@@ -104,7 +104,7 @@ type logOptions struct {
 	Now    func() time.Time
 }
 
-// logReader reads entries, and what explains that there are none.
+// logReader reads entries, and explains an empty log.
 type logReader interface {
 	cmdline.EntryReader
 }

@@ -28,7 +28,7 @@ func verifyLog(ctx context.Context, a *cmdline.App, s *assembly.Session, q journ
 	return reportVerification(found, a.Printer())
 }
 
-// reportVerification prints what was found; any fault is an error.
+// reportVerification prints the findings; any fault is an error.
 func reportVerification(found deployer.Verification, out show.Printer) error {
 	text := fmt.Sprintf("%s: entries 1 to %d are whole, and the database agrees with them (%s)", found.Pipeline, found.Entries,
 		show.Count(found.Deployments, "deployment"))
@@ -42,7 +42,7 @@ func reportVerification(found deployer.Verification, out show.Printer) error {
 	if err := out.Answer(found, found.Faults...); err != nil {
 		return err
 	}
-	if found.Damaged == len(found.Faults) { // restoring the database would undo what followed, and bring no archive back
+	if found.Damaged == len(found.Faults) { // restoring the database would undo later changes, and bring no archive back
 		return fault.New(fault.Failed, "%s: the log is whole, but archives are missing or damaged: %d of %d", found.Pipeline, found.Damaged, found.Archived).
 			WithHint("copy these from a backup of the blob store; the database is not to be restored")
 	}
@@ -50,7 +50,7 @@ func reportVerification(found deployer.Verification, out show.Printer) error {
 		WithHint("keep a copy (waybill backup FILE), and restore the newest backup that passes this check")
 }
 
-// digestLines returns the digest of a log, for comparison with one that was noted earlier or elsewhere, and what it does not cover.
+// digestLines returns the digest of a log, for comparison with one that was noted earlier or elsewhere, and its gaps.
 func digestLines(found deployer.Verification) (lines []string) {
 	if found.Uncovered > 0 {
 		lines = append(lines, fmt.Sprintf("  entries without a digest, of an earlier version: %d; a change of these is not noticed", found.Uncovered))

@@ -74,7 +74,7 @@ func (w *Watcher) Run(ctx context.Context) (service.DeploymentView, error) {
 	return v, errors.Join(err, w.display.Close())
 }
 
-// follow sends entries until its context ends. It asks a ledger that does not answer again.
+// follow sends entries until its context ends. It repeats requests to a ledger that does not answer.
 func (w *Watcher) follow(ctx context.Context, after int64, entries chan<- pipeline.Entry) {
 	for ctx.Err() == nil {
 		query := journal.EntryQuery{Pipeline: w.Ref.Pipeline, Deployment: w.Ref.Number, After: after}

@@ -76,7 +76,7 @@ func pipelineThawCommand(a *cmdline.App) *cobra.Command {
 // freezeChange freezes or thaws one pipeline.
 type freezeChange func(ctx context.Context, s operation.Caller, name string) (service.FreezeView, error)
 
-// changeFreezes changes whether a pipeline is frozen, or each one, and prints what they are then.
+// changeFreezes changes whether a pipeline is frozen, or each one, and prints the result.
 func changeFreezes(a *cmdline.App, c *cobra.Command, given []string, all bool, change freezeChange) error {
 	if all && len(given) > 0 {
 		return fault.New(fault.Invalid, "--all and the pipeline %s exclude each other", given[0])

@@ -68,7 +68,7 @@ type showTargetOptions struct {
 	Now              func() time.Time
 }
 
-// runShowTarget prints what is at one target of a pipeline.
+// runShowTarget prints the state of one target of a pipeline.
 func runShowTarget(ctx context.Context, o showTargetOptions) error {
 	view, err := operation.GetTarget.Call(
 		ctx,

@@ -17,8 +17,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// takeOverHosts makes hosts of a pipeline follow the log that the command line names. The log must have the pipeline: it says
-// which hosts there are, and each take-over is an entry of it.
+// takeOverHosts makes hosts of a pipeline follow the log that the command line names. The log must have the pipeline:
+// it has the hosts, and each take-over is an entry of it.
 func takeOverHosts(a *cmdline.App, c *cobra.Command, name string, names []string, hosts *step.Hosts) error {
 	return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
 		if s.Kind == assembly.Remote {
@@ -49,7 +49,7 @@ type takeOverOptions struct {
 	Definition *pipeline.Definition
 	Places     []pipeline.Place
 	Hosts      interface {
-		// Look asks how a service on a host does.
+		// Look inspects a service on a host.
 		Look(ctx context.Context, at pipeline.Place, service string) (state step.State, known bool, err error)
 		// TakeOver makes a service on a host follow a log.
 		TakeOver(ctx context.Context, at pipeline.Place, service, ledger, by string) error
@@ -66,10 +66,10 @@ type fenceDocument struct {
 	Host       string `json:"host"`                 // STAGE/GROUP/HOST
 	Service    string `json:"service"`              // name of its folder
 	Ledger     string `json:"ledger,omitempty"`     // id of the log that has deployed there; "": none has
-	Deployment string `json:"deployment,omitempty"` // that was there last
-	Foreign    bool   `json:"foreign"`              // the log was another one
+	Deployment string `json:"deployment,omitempty"` // deployment that was there last
+	Foreign    bool   `json:"foreign"`              // the log was another
 	Taken      bool   `json:"taken"`                // by this command
-	Error      string `json:"error,omitempty"`      // why it is not known, was not taken over, or the log does not say so
+	Error      string `json:"error,omitempty"`      // why it is not known, was not taken over, or the log does not have it
 
 	at pipeline.Place
 }
@@ -143,7 +143,7 @@ func (o takeOverOptions) note(format string, args ...any) {
 	}
 }
 
-// look asks each service of the places once, by address and name, which log it follows.
+// look reads once from each service of the places, by address and name, which log it follows.
 func (o takeOverOptions) look(ctx context.Context) []fenceDocument {
 	fences, seen := []fenceDocument{}, map[pipeline.Resource]bool{}
 	for _, at := range o.Places {

@@ -31,7 +31,7 @@ func (h fencedHosts) TakeOver(_ context.Context, at pipeline.Place, _, ledger, _
 	return nil
 }
 
-// takenLog keeps what is noted; with an error it keeps nothing.
+// takenLog keeps notes; with an error it keeps nothing.
 type takenLog struct {
 	mu      sync.Mutex
 	entries []pipeline.Entry
@@ -47,7 +47,8 @@ func (l *takenLog) Remark(_ context.Context, _ string, e pipeline.Entry) error {
 	return l.err
 }
 
-// TestATakeOverIsAnEntryOfTheLog that says who took what from whom. A take-over that could not be noted is an error.
+// TestATakeOverIsAnEntryOfTheLog that names the old and the new owner. A take-over that could not be noted is an
+// error.
 func TestATakeOverIsAnEntryOfTheLog(t *testing.T) {
 	t.Parallel()
 	d := pipeline.Definition{Pipeline: "greeter", Stages: []pipeline.Stage{{Name: "prod", Groups: []pipeline.Group{{Name: "all",

@@ -49,7 +49,7 @@ type targetsOptions struct {
 	Now   func() time.Time
 }
 
-// runTargets prints what is at the targets of a pipeline.
+// runTargets prints the state of the targets of a pipeline.
 func runTargets(ctx context.Context, o targetsOptions) error {
 	found, err := operation.ListTargets.Call(ctx, o.Log, o.Query)
 	if err != nil {

@@ -94,8 +94,8 @@ func trustedHere(a *cmdline.App, given []string) error {
 	return cmdline.ReachedFromHere(a, strings.Join(append([]string{"waybill pipeline trust"}, given...), " "))
 }
 
-// trustedDefinition returns the definition whose hosts are asked, and the folder that its files count
-// from: this folder's waybill.yaml, unless another pipeline is named.
+// trustedDefinition returns the definition whose hosts are contacted, and the folder that its files count from: this
+// folder's waybill.yaml, unless another pipeline is named.
 func trustedDefinition(a *cmdline.App, c *cobra.Command, given []string) (d pipeline.Definition, dir string, err error) {
 	p, err := a.Project(nil)
 	if len(given) == 0 || err == nil && p.Definition.Pipeline == given[0] {
@@ -125,11 +125,11 @@ type keyDocument struct {
 	Error  string `json:"error,omitempty"` // why the host showed no key
 }
 
-// Bounds of asking hosts for their keys.
+// Bounds of fetching hosts' keys.
 const keysAtOnce = 16
 
-// runTrust shows the keys of hosts, and stores those that are new after a yes: first of jump hosts, by which the rest is
-// asked.
+// runTrust shows the keys of hosts, and stores those that are new after a yes: first of jump hosts, by which the rest
+// is reached.
 func runTrust(ctx context.Context, o trustOptions) error {
 	if len(o.Targets) == 0 {
 		return o.Out.Answer([]keyDocument{}, "no ssh hosts")
@@ -167,7 +167,7 @@ func runTrust(ctx context.Context, o trustOptions) error {
 	return fault.New(fault.Failed, "%d of %d hosts showed no key that can be trusted", bad, len(shown))
 }
 
-// storeKeys stores the new ones among the keys after a yes, and says so.
+// storeKeys stores the new ones among the keys after a yes, and reports it.
 func storeKeys(ctx context.Context, o trustOptions, shown []keyDocument) error {
 	var fresh []ssh.Shown
 	for i, k := range shown {
@@ -194,7 +194,7 @@ func countKeys(n int) string {
 	return fmt.Sprintf("%d host keys", n)
 }
 
-// askForKeys asks all hosts for their keys. Those behind a jump host whose key is not known are errors.
+// askForKeys fetches the keys of all hosts. Those behind a jump host whose key is not known are errors.
 func askForKeys(ctx context.Context, show func(context.Context, ssh.Target) (ssh.Shown, error), targets []sshTarget) []keyDocument {
 	shown := make([]keyDocument, len(targets))
 	slots := make(chan struct{}, keysAtOnce)

@@ -28,7 +28,7 @@ func behindJump(t *testing.T) (*ssh.Pool, []sshTarget) {
 	return pool, []sshTarget{{jumpName, jump}, {"prod/all/elm", host}}
 }
 
-// TestOneRunTrustsTheHostsBehindAJumpHost: its key is asked about first, since the others are reached by it.
+// TestOneRunTrustsTheHostsBehindAJumpHost: its key is fetched first, since the others are reached by it.
 func TestOneRunTrustsTheHostsBehindAJumpHost(t *testing.T) {
 	t.Parallel()
 	pool, targets := behindJump(t)
@@ -43,7 +43,7 @@ func TestOneRunTrustsTheHostsBehindAJumpHost(t *testing.T) {
 	}
 }
 
-// TestLoginsAreTriedBeforeADeployment: by the jump host, with what is known of each host and whether it lets us in.
+// TestLoginsAreTriedBeforeADeployment: by the jump host, with the known state of each host and whether it lets us in.
 func TestLoginsAreTriedBeforeADeployment(t *testing.T) {
 	t.Parallel()
 	pool, targets := behindJump(t)

@@ -81,7 +81,7 @@ func validate(ctx context.Context, a *cmdline.App, arguments []string, live bool
 	return a.Printer().Lines(answer.File + " is valid: " + show.Summary(p.Definition))
 }
 
-// judged reads a project and all that is wrong with it; what may be wrong is in its warnings.
+// judged reads a project and all that is wrong with it; doubts are in its warnings.
 func judged(ctx context.Context, a *cmdline.App, arguments []string) (cmdline.Project, error) {
 	p, err := a.ProjectFrom(arguments)
 	if err != nil {

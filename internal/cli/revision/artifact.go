@@ -84,8 +84,8 @@ type putArtifactOptions struct {
 	Out             show.Printer
 }
 
-// runPutArtifact uploads a file. Its digest goes ahead and is compared with what was stored, so neither a file that changes
-// meanwhile nor a broken connection registers anything else.
+// runPutArtifact uploads a file. Its digest goes ahead and is compared with the stored one, so neither a file that
+// changes in the meantime nor a broken connection registers anything else.
 func runPutArtifact(ctx context.Context, o putArtifactOptions) error {
 	opened, size, err := openArtifact(o.File)
 	if err != nil {

@@ -32,7 +32,7 @@ func revisionAcceptCommand(a *cmdline.App) *cobra.Command {
 // judgment rejects or accepts a revision.
 type judgment = operation.Operation[operation.JudgmentInput, pipeline.RegisteredRevision]
 
-// judgmentCommand returns a command that records what a person says of a revision.
+// judgmentCommand returns a command that records a person's judgement of a revision.
 func judgmentCommand(a *cmdline.App, name string, judge judgment) *cobra.Command {
 	reason := ""
 	c := &cobra.Command{

@@ -201,7 +201,7 @@ func serve(ctx context.Context, a *cmdline.App, names []string, flags serveFlags
 	return runServe(ctx, serveOptions{Roles: s, Names: inOrder(names), Options: options, Beside: beside, Started: func() {
 		if page {
 			greet(a, s)
-		} else if s.API != nil { // what else listens logs its address itself
+		} else if s.API != nil { // other listeners log their addresses themselves
 			a.Log.Info("the API and the pages are served", obs.KeyURL, s.API.URL(), obs.KeyPage, s.API.Page(), obs.KeyRoles, strings.Join(inOrder(names), " "))
 		}
 	}})
@@ -234,8 +234,8 @@ func runServe(ctx context.Context, o serveOptions) error {
 	return nil // a supervisor ends a process that has done its work with SIGTERM
 }
 
-// hangups decides what SIGHUP means. On a terminal it was closed, which ends the process as Ctrl-C does. Elsewhere a
-// supervisor asks to have the configuration read again.
+// hangups decides the meaning of SIGHUP. On a terminal it was closed, which ends the process as Ctrl-C does.
+// Elsewhere a supervisor has the configuration read again.
 func hangups(ctx context.Context, a *cmdline.App) (served context.Context, asked <-chan os.Signal, stop func()) {
 	if cmdline.OnTerminal(a.Out) {
 		served, stop = lifecycle.UntilHangup(ctx)

@@ -82,7 +82,7 @@ approve, in any name.`,
 // tokenName matches the names that tokens may have.
 var tokenName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}$`)
 
-// newToken checks what was asked for, and returns a token without its hash.
+// newToken checks the request, and returns a token without its hash.
 func newToken(name string, wanted []string, expires string, now time.Time) (token.Token, error) {
 	token := token.Token{Name: name, Scopes: wanted}
 	if !tokenName.MatchString(name) {

@@ -41,7 +41,7 @@ func warnUnguarded(ctx context.Context, log operation.Caller, here buildsHere, o
 	}
 }
 
-// buildsHere says which builds run under the account of a process.
+// buildsHere names the builds that run under the account of a process.
 type buildsHere struct {
 	Stages bool // those of deployments, which a conductor starts itself where no provisioner is named
 	Every  bool // also those that people and schedules start: a provisioner's workers are processes of its account

@@ -104,7 +104,7 @@ type serviceStatusOptions struct {
 	Now    func() time.Time
 }
 
-// runServiceStatus prints what a host reports of its service.
+// runServiceStatus prints a host's report of its service.
 func runServiceStatus(ctx context.Context, o serviceStatusOptions) error {
 	view, err := operation.GetServiceStatus.Call(ctx, o.Services, operation.ServiceStatusInput{ServiceHost: o.At.input(), Verify: o.Verify})
 	if err != nil {
@@ -151,7 +151,7 @@ type serviceLogOptions struct {
 	At      serviceHost
 	Follow  bool
 	Pause   func(context.Context, time.Duration) bool
-	Colours bool      // of the service's own text pass
+	Colours bool      // whether colours of the service's own text pass
 	Raw     io.Writer // Out without its gate
 	Out     show.Printer
 }
@@ -159,8 +159,8 @@ type serviceLogOptions struct {
 // followPause is the time between two looks at a log that is followed.
 const followPause = time.Second
 
-// runServiceLog prints what a service printed, without what a terminal would obey. With Follow it continues until ctx ends or the
-// log cannot be read.
+// runServiceLog prints the output of a service, without sequences that a terminal obeys. With Follow it continues
+// until ctx ends or the log cannot be read.
 func runServiceLog(ctx context.Context, o serviceLogOptions) error {
 	q := operation.ServiceLogInput{ServiceHost: o.At.input(), Follow: o.Follow}
 	view, err := operation.ReadServiceLog.Call(ctx, o.Log, q)

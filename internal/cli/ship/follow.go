@@ -179,7 +179,7 @@ func (s *shipment) watchOrTakeOver(ctx context.Context, w *deployment.Watcher) (
 	switch {
 	case unlock != nil && errors.Is(err, errTakeOver):
 		s.Out.Note("the process that held the log is gone; continuing here")
-		return s.work(ctx, w, unlock) // with the same display: it knows what was printed
+		return s.work(ctx, w, unlock) // with the same display: it knows the printed part
 	case unlock != nil:
 		return v, errors.Join(err, unlock())
 	}

@@ -17,10 +17,11 @@ type nextStep struct {
 	todo       string              // such as show.TodoShip
 	deployment *journal.Deployment // the one that is taken further, or has ended; nil to make one
 	refused    error               // why ship ends with an error, although there is nothing to do
-	differs    []string            // what hosts lack, and the command that brings it, when the revision has finished
+	differs    []string            // gaps of hosts, and the command that fills them, when the revision has finished
 }
 
-// decideNext decides what ship does with a registered revision. It is the only decision: plan prints it, ship executes it.
+// decideNext decides the next step of ship with a registered revision. It is the only decision: plan prints it, ship
+// executes it.
 func decideNext(
 	ctx context.Context,
 	log operation.Caller,
@@ -32,7 +33,7 @@ func decideNext(
 	if err != nil {
 		return nextStep{}, err
 	}
-	// What was deployed to one target alone says nothing about other targets.
+	// A deployment to one target alone proves nothing about other targets.
 	made = slices.DeleteFunc(made, func(d journal.Deployment) bool { return d.Kind == journal.Part && d.Status != pipeline.StatusActive })
 	if len(made) == 0 || flags.again && made[0].Status != pipeline.StatusActive {
 		return nextStep{todo: show.TodoShip}, nil

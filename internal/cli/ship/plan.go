@@ -192,7 +192,7 @@ type planOptions struct {
 	Out      show.Printer
 }
 
-// runPlan prints what ship would do with a folder, or what its file would change.
+// runPlan prints the plan of ship with a folder, or what its file would change.
 func runPlan(ctx context.Context, o planOptions) error {
 	edit, err := operation.PlanEdit(ctx, o.Plans, o.Proposal)
 	if err != nil {
@@ -217,7 +217,7 @@ func runPlan(ctx context.Context, o planOptions) error {
 	return printPlan(d, o.Out)
 }
 
-// planRevision adds what ship would do with the folder's revision.
+// planRevision adds the plan of ship with the folder's revision.
 func (o planOptions) planRevision(ctx context.Context, d *show.PlanDocument) error {
 	var err error
 	if d.Revision, err = o.Label(ctx); err != nil {
@@ -271,7 +271,8 @@ func workOf(steps []pipeline.PlanStep) []pipeline.PlanStep {
 	return work
 }
 
-// completeFailing offers what may be assumed to fail: fail= and a host of the pipeline that is named, or of this folder's.
+// completeFailing offers the steps that may be assumed to fail: fail= and a host of the pipeline that is named, or of
+// this folder's.
 func completeFailing(a *cmdline.App) cmdline.Completer {
 	return cmdline.FromLog(a, func(ctx context.Context, s *assembly.Session, given []string) ([]string, error) {
 		name, err := a.PipelineName(given)

@@ -139,7 +139,7 @@ type shipOptions struct {
 	Proposal service.Proposal // the folder's definition
 	By       string
 	Warn     func() // prints the warnings of waybill.yaml
-	Label    string // of the folder's revision
+	Label    string // label of the folder's revision
 	Branch   string // checked-out branch; "": none
 	Commit   git.Commit
 	Precedes func(ctx context.Context, older, newer string) bool // between commits
@@ -257,7 +257,7 @@ func (s *shipment) apply(ctx context.Context) error {
 // ancestryLimit is the number of the newest revisions that are compared.
 const ancestryLimit = 50
 
-// refuseOlder returns an error for a revision that was committed before a registered one, unless --older says so.
+// refuseOlder returns an error for a revision that was committed before a registered one, unless --older is set.
 func (s *shipment) refuseOlder(ctx context.Context) error {
 	if s.Flags.older || s.Commit.Hash == "" {
 		return nil
@@ -402,7 +402,7 @@ func (s *shipment) reportInterrupted(ctx context.Context, ref service.Ref, v ser
 	return err
 }
 
-// endedBy returns what ended a context, when a signal did.
+// endedBy returns the signal that ended a context.
 func endedBy(ctx context.Context) string {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, lifecycle.ErrTerminated) {

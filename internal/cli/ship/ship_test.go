@@ -19,7 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/service"
 )
 
-// shipping returns the options of a ship of revision r1 on a fake log, and what it prints.
+// shipping returns the options of a ship of revision r1 on a fake log, and the output.
 func shipping(f *clitest.Log, json bool) (shipOptions, *clitest.Output) {
 	o := clitest.NewOutput(json)
 	return shipOptions{
@@ -97,7 +97,7 @@ func TestShipOfARegisteredRevision(t *testing.T) {
 		drift       []service.Drift
 		out         string
 		code        fault.Code
-		text        string // of the error
+		text        string // text of the error
 		last        string // the last call
 	}{
 		"never deployed": {deployments: nil, out: "greeter#9  revision r1  registered\n", last: "Deployment greeter#9"},

@@ -78,7 +78,7 @@ func Action(x service.ActionView, now time.Time) []string {
 	return lines
 }
 
-// StepOutput returns what an own step has printed, as its attempt kept it.
+// StepOutput returns the output of an own step, as its attempt kept it.
 func StepOutput(seen json.RawMessage) []string {
 	var kept step.StepOutput
 	if json.Unmarshal(seen, &kept) != nil {
@@ -105,7 +105,7 @@ func ActionEvent(e action.Event, x service.ActionView) string {
 	return fmt.Sprintf("%3d  %s  %-10s  %3s  %s", e.Seq, e.At.Local().Format("15:04:05.000"), e.Status, attempts, dash(remark))
 }
 
-// eventRemark returns the instance that began an attempt, or what went wrong and when the next attempt begins.
+// eventRemark returns the instance that began an attempt, or the failure and the time of the next attempt.
 func eventRemark(e action.Event) string {
 	text := FirstOf(e.Error, e.Code)
 	switch {

@@ -63,7 +63,7 @@ func Builds(all []BuildSummary, shorten func(string) string, now time.Time) []st
 // listedTests is the number of failed tests of a step that `waybill build show` lists; its JSON has all.
 const listedTests = 1000
 
-// Build returns a build with its steps, failed tests and artifacts. name is what the user called it.
+// Build returns a build with its steps, failed tests and artifacts. name is the user's name for it.
 func Build(d BuildDocument, name string, s Style, now time.Time) []string {
 	board := d.board()
 	head := fmt.Sprintf("build %s %s", d.ID, d.Status)
@@ -92,7 +92,8 @@ func Build(d BuildDocument, name string, s Style, now time.Time) []string {
 	return append(lines, fmt.Sprintf("logs: waybill build log %s [STAGE/STEP]", name))
 }
 
-// BuildEnd returns what `waybill run` prints at a build's end: the steps that failed or have notable tests, with these.
+// BuildEnd returns the lines of `waybill run` at a build's end: the steps that failed or have notable tests, with
+// these.
 func BuildEnd(d BuildDocument, s Style) (lines []string) {
 	board := d.board()
 	for _, step := range d.Plan.Steps {
@@ -118,7 +119,7 @@ func (d BuildDocument) board() *buildBoard {
 	return board
 }
 
-// BuildArtifacts returns the rows of a list of what the steps of a build made.
+// BuildArtifacts returns the rows of a list of the artifacts of a build's steps.
 func BuildArtifacts(p *build.Plan, all []build.Artifact) []string {
 	if len(all) == 0 {
 		return []string{"the build has no artifacts"}
@@ -139,7 +140,7 @@ func StepPath(p *build.Plan, id int) string {
 	return strconv.Itoa(id)
 }
 
-// artifactName returns a name without what would break its line.
+// artifactName returns a name without characters that would break its line.
 func artifactName(a build.Artifact) string {
 	return strings.ReplaceAll(build.Printable(a.Name, nil), "\n", " ")
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/service"
 )
 
-// tailLines is the number of lines of a failed step that are shown at the end: what a trace with its message needs,
-// and most screens have.
+// tailLines is the number of lines of a failed step that are shown at the end: enough for a trace with its message,
+// and few enough for most screens.
 const tailLines = 30
 
 // longestLine bounds the bytes of a line that are held until its end comes. Then they are shown as a line.
@@ -99,7 +99,7 @@ func (b *buildBoard) output(step int, entries []build.Entry) []string {
 	return lines
 }
 
-// visibleEnd returns what a terminal shows of a line so far, as a program that shows its progress means it.
+// visibleEnd returns the part of a line that a terminal shows so far, as a program that shows its progress means it.
 func visibleEnd(open []byte) string {
 	return build.VisibleText(open[max(0, len(open)-tailColumns):])
 }
@@ -199,7 +199,7 @@ func (b *buildBoard) remark(step build.PlanStep, row *buildRow) string {
 	return strings.ToLower(string(row.status))
 }
 
-// waits names what a step still waits for: the steps that it needs, else stages.
+// waits names the remaining needs of a step: the steps that it needs, else stages.
 func (b *buildBoard) waits(step build.PlanStep) string {
 	var names []string
 	for _, id := range step.After {
@@ -260,7 +260,7 @@ func (b *buildBoard) ending(step build.PlanStep, s Style, logCommand string) []s
 	return lines
 }
 
-// below returns what the end of a run says below the row of a step: why it failed, and which tests did.
+// below returns the lines of a run's end below the row of a step: why it failed, and which tests did.
 func (b *buildBoard) below(step build.PlanStep, s Style, logCommand string) (lines []string) {
 	if b.steps[step.ID].status.Broken() {
 		return b.failure(step, s, logCommand)

@@ -19,7 +19,7 @@ type buildEvent struct {
 	Reason   string          `json:"reason,omitempty"`
 	ExitCode *int            `json:"exitCode,omitempty"`
 	Text     string          `json:"text,omitempty"`
-	Stream   string          `json:"stream,omitempty"` // of output: stdout, stderr, or waybill
+	Stream   string          `json:"stream,omitempty"` // stream of output: stdout, stderr, or waybill
 	Artifact *build.Artifact `json:"artifact,omitempty"`
 	Tests    *build.TestFile `json:"tests,omitempty"` // without the results of tests that passed or were skipped
 }

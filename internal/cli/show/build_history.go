@@ -9,8 +9,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/service"
 )
 
-// BuildHistory returns every status of a build and its steps with its time, how long it lasted, and its reason; of a step that has not begun
-// what it waits for.
+// BuildHistory returns every status of a build and its steps with its time, how long it lasted, and its reason; of a
+// step that has not begun its needs.
 func BuildHistory(d BuildDocument, now time.Time) []string {
 	var t table
 	end := now
@@ -46,7 +46,7 @@ func addUpdates(t *table, name string, updates []build.Update, end time.Time) {
 	}
 }
 
-// waiting names what keeps a step from beginning.
+// waiting names the reason why a step does not begin.
 func waiting(d BuildDocument, step build.PlanStep) string {
 	var open []string
 	for _, id := range step.After {

@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/service"
 )
 
-// BuildPlan returns what `waybill run` would run, after what, and how.
+// BuildPlan returns the steps that `waybill run` would run, their order and settings.
 func BuildPlan(p *build.Plan) []string {
 	head := fmt.Sprintf("%s: %s in %s", p.File, Count(len(p.Steps), "step"), Count(len(p.Stages), "stage"))
 	if p.Environment != "" {
@@ -33,7 +33,7 @@ func BuildPlan(p *build.Plan) []string {
 	return lines
 }
 
-// commandLines returns the command of a step, a shell's commands on lines of their own, and what runs beside it.
+// commandLines returns the command of a step, a shell's commands on lines of their own, and its services.
 func commandLines(s build.PlanStep) []string {
 	argv := s.Spec.Argv
 	var lines []string

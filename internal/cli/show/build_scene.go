@@ -23,7 +23,7 @@ type buildScene struct {
 	remarks []string // about the workspace
 }
 
-// Remark remembers what is said about the workspace, up to a few lines; the log of step 0 has all.
+// Remark remembers remarks about the workspace, up to a few lines; the log of step 0 has all.
 func (v *buildScene) Remark(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -32,7 +32,7 @@ func (v *buildScene) Remark(text string) {
 	}
 }
 
-// Tests remembers what a step's files report.
+// Tests remembers the reports of a step's files.
 func (v *buildScene) Tests(step int, files []build.TestFile) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

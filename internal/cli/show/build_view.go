@@ -11,13 +11,13 @@ import (
 type BuildHead struct {
 	ID      string
 	Name    string // by which commands know the build: its id, or the folder of its results
-	Label   string // of the source: shop @ 3f9c2ab
+	Label   string // label of the source: shop @ 3f9c2ab
 	Results string // the folder of its results
 	Log     string // the command that prints a step's log, without the step
-	Resumes string // which build is resumed, and what is reused; "": none
+	Resumes string // resumed build, with its reused parts; "": none
 	Advice  string // about the workspace; "": none
 	Resume  string // the command that resumes this build; "": none
-	Runner  string // what is said of the runner; "": nothing
+	Runner  string // remark about the runner; "": nothing
 	Plan    *build.Plan
 }
 

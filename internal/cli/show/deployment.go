@@ -191,8 +191,8 @@ func whyText(step pipeline.StepState) string {
 	return text
 }
 
-// expectedText returns when a step is expected to begin, such as "; expected 14:03 UTC", like the times of reasons. What
-// waits for a batch begins when that is free.
+// expectedText returns when a step is expected to begin, such as "; expected 14:03 UTC", like the times of reasons.
+// Work that waits for a batch begins when that is free.
 func expectedText(step pipeline.StepState) string {
 	if step.Expected.IsZero() {
 		return ""

@@ -134,7 +134,7 @@ func (d *liveDisplay) Away(err error) error {
 	return nil
 }
 
-// Tick draws a frame: what runs gets older although nothing was read.
+// Tick draws a frame: running steps get older although nothing was read.
 func (d *liveDisplay) Tick(now time.Time) error {
 	v := d.last
 	v.Now = v.Now.Add(now.Sub(d.read))
@@ -168,7 +168,7 @@ func (d *liveDisplay) status(v service.DeploymentView, now time.Time) []string {
 	return lines
 }
 
-// Close draws the board once more, whole: it is what stays on the terminal.
+// Close draws the board once more, whole: it stays on the terminal.
 func (d *liveDisplay) Close() error {
 	columns, _ := d.screen.Size()
 	err := d.screen.draw(layout{Style: d.Style, columns: columns}.render(boardLines(d.last)))

@@ -15,7 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/service"
 )
 
-// terminal returns a Printer on a terminal of 80 by 24, and what it gets.
+// terminal returns a Printer on a terminal of 80 by 24, and its output.
 func terminal() (Printer, *bytes.Buffer) {
 	b := &bytes.Buffer{}
 	return Printer{Out: b, Err: b, Style: Style{Colours: true}, Columns: 80, Screen: &Screen{Out: b, Size: func() (int, int) { return 80, 24 }}}, b

@@ -15,7 +15,7 @@ func joinWords(words []string) string {
 	return strings.Join(words, "; ")
 }
 
-// effectWords returns what an edit does to one deployment: in the engine's words, else as counts of steps.
+// effectWords returns the effect of an edit on one deployment: in the engine's words, else as counts of steps.
 func effectWords(e pipeline.Effect) []string {
 	if len(e.Words) > 0 {
 		return e.Words

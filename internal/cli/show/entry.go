@@ -55,7 +55,7 @@ func entryText(e pipeline.Entry) string {
 	return strings.Join(parts, "  ")
 }
 
-// takenText names the service that was taken over, and what it followed before.
+// takenText names the service that was taken over, and the log that it followed before.
 func takenText(e pipeline.Entry) string {
 	var d pipeline.TakenDetail
 	if json.Unmarshal(e.Detail, &d) != nil {

@@ -8,11 +8,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
-// gate is in front of everything that this program prints: text that others wrote, such as what a service has printed,
-// reaches a terminal, a pipe or a file without what a terminal obeys. On a terminal the colours of style pass.
+// gate is in front of everything that this program prints: text that others wrote, such as the output of a service,
+// reaches a terminal, a pipe or a file without sequences that a terminal obeys. On a terminal the colours of style
+// pass.
 type gate struct {
 	w      io.Writer
-	colour func(parameters string) bool // which colours pass; nil: none
+	colour func(parameters string) bool // decides which colours pass; nil: none
 }
 
 // NewGate returns a gate in front of an output.
@@ -50,7 +51,7 @@ func EndColours(text string) string {
 	return text + end
 }
 
-// Ungated returns the output behind a gate, for what the user has asked to get as it is.
+// Ungated returns the output behind a gate, for output that the user wants unchanged.
 func Ungated(w io.Writer) io.Writer {
 	if g, ok := w.(*gate); ok {
 		return g.w
@@ -78,8 +79,8 @@ func escapeControls(document string) string {
 	return b.String()
 }
 
-// LogText returns how a piece of a log is printed: without what a terminal would obey. With colours, any colour passes,
-// since the user has asked for the log itself.
+// LogText returns how a piece of a log is printed: without sequences that a terminal obeys. With colours, any colour
+// passes, since the user wants the log itself.
 func LogText(colours bool) func([]byte) string {
 	var keep func(string) bool
 	if colours {

@@ -45,7 +45,7 @@ func id(t *testing.T, last string) action.ID {
 	return made
 }
 
-// TestViews compares what each view shows with testdata/NAME.golden.
+// TestViews compares each view with testdata/NAME.golden.
 func TestViews(t *testing.T) {
 	t.Parallel()
 	for name, lines := range views(t) {
@@ -84,7 +84,7 @@ func TestEveryGoldenFileIsOfAView(t *testing.T) {
 	}
 }
 
-// views returns what each view shows, by the name of its golden file.
+// views returns the text of each view, by the name of its golden file.
 func views(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}

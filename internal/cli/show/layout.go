@@ -13,7 +13,7 @@ import (
 // layout turns rows into text of a given width.
 type layout struct {
 	Style
-	columns int // of the output; 0: as wide as the text
+	columns int // width of the output; 0: as wide as the text
 }
 
 // durationColumn is the column where durations end when there is room.
@@ -107,7 +107,7 @@ func squeeze(lines []line, rows int) []line {
 	return truncate(lines, rows)
 }
 
-// fold replaces the rows of each stage for which quiet says so by one that counts them.
+// fold replaces the rows of each stage for which quiet is true by one that counts them.
 func fold(lines []line, quiet func([]line) bool) []line {
 	var folded []line
 	for start := 0; start < len(lines); {

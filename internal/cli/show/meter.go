@@ -18,7 +18,7 @@ type Meter struct {
 	drawn  time.Time
 }
 
-// NewMeter returns a meter of a reader of total bytes; what says what is done with them.
+// NewMeter returns a meter of a reader of total bytes; what names the operation.
 func NewMeter(p Printer, what string, total int64, from io.Reader) *Meter {
 	m := &Meter{from: from, what: what, total: total, drawn: time.Now()}
 	if !p.JSON {
@@ -27,7 +27,7 @@ func NewMeter(p Printer, what string, total int64, from io.Reader) *Meter {
 	return m
 }
 
-// Read reads, and draws at most one frame in FrameEvery. What is over at once shows nothing.
+// Read reads, and draws at most one frame in FrameEvery. A transfer that is over at once shows nothing.
 func (m *Meter) Read(p []byte) (int, error) {
 	n, err := m.from.Read(p)
 	m.done += int64(n)

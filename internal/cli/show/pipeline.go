@@ -154,10 +154,10 @@ func otherNames(p service.PipelineView) (lines []string) {
 	return lines
 }
 
-// alike are hosts of a stage about which there is the same to say.
+// alike are hosts of a stage with the same description.
 type alike struct {
 	stage, text string
-	first       string // of the hosts
+	first       string // first of the hosts
 	count       int
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/service"
 )
 
-// What ship does, as `waybill plan -o json` names it.
+// The actions of ship, as `waybill plan -o json` names it.
 const (
 	TodoShip     = "ship"     // make a deployment of the revision
 	TodoContinue = "continue" // take an active deployment further
@@ -34,14 +34,14 @@ type PlanDocument struct {
 	// Steps are work, starts that wait for people, a window or a freeze, and what follows from failures, in order; start and
 	// end are nanoseconds.
 	Steps []pipeline.PlanStep    `json:"steps"`
-	Ends  []pipeline.ExpectedEnd `json:"ends,omitempty"` // of the deployments that are active, and of the new one
-	Total action.Duration        `json:"total"`          // of the new deployment; a lower bound when some steps are unmeasured
+	Ends  []pipeline.ExpectedEnd `json:"ends,omitempty"` // ends of the active deployments, and of the new one
+	Total action.Duration        `json:"total"`          // duration of the new deployment; a lower bound when some steps are unmeasured
 
-	Differs []string `json:"-"` // what hosts lack although the revision has finished
+	Differs []string `json:"-"` // gaps of hosts although the revision has finished
 	Refused error    `json:"-"` // why ship would end with an error although there is nothing to do
 }
 
-// ShipPlan returns what ship would do.
+// ShipPlan returns the plan of ship.
 func ShipPlan(d PlanDocument, s Style) []string {
 	var lines []string
 	if d.Edit != nil && !d.Edit.Unchanged {
@@ -88,12 +88,12 @@ func criticalPath(d PlanDocument) (path []string) {
 	return path
 }
 
-// endTexts says how deployments end, but for the new one when it finishes.
+// endTexts reports how deployments end, but for the new one when it finishes.
 func endTexts(d PlanDocument) (lines []string) {
 	for _, end := range d.Ends {
 		ref := service.Ref{Pipeline: d.Pipeline, Number: end.Deployment}.String() + " (" + end.Label + ")"
 		switch {
-		case end.Status == pipeline.StatusActive && end.Deployment == d.subject() && len(d.Steps) > 0: // the headline says it
+		case end.Status == pipeline.StatusActive && end.Deployment == d.subject() && len(d.Steps) > 0: // the headline has it
 		case end.Status == pipeline.StatusActive:
 			lines = append(lines, ref+" "+goesNoFurther(end))
 		case end.Status != pipeline.StatusFinished:
@@ -164,7 +164,8 @@ func nothingText(d PlanDocument) string {
 }
 
 // totalText returns the headline of a plan: why the deployment goes no further, or the time of the whole plan and of
-// each stage, such as ship would take 32s: build 6s, beta 7s, prod 19s. A step that has never run has no measured time, since its time limit is not an expectation; the text says how many there are.
+// each stage, such as ship would take 32s: build 6s, beta 7s, prod 19s. A step that has never run has no measured
+// time, since its time limit is not an expectation; the text counts them.
 func totalText(d PlanDocument) string {
 	subject := "ship"
 	if d.Revision != "" {

@@ -18,7 +18,8 @@ func TestAPlanWithoutStepsSaysWhy(t *testing.T) {
 	}
 }
 
-// TestAPlanThatDoesNotFinishLeadsWithWhy: what waits for a held deployment would take no time that is worth a headline.
+// TestAPlanThatDoesNotFinishLeadsWithWhy: steps that wait for a held deployment would take no time that is worth a
+// headline.
 func TestAPlanThatDoesNotFinishLeadsWithWhy(t *testing.T) {
 	t.Parallel()
 	held := PlanDocument{Pipeline: "greeter", Revision: "3f2c9a1", Todo: TodoShip, New: 2,

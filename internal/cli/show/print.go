@@ -11,11 +11,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/service"
 )
 
-// Printer prints what a command answers: as text for people, or as JSON in a form that stays.
+// Printer prints the answer of a command: as text for people, or as JSON in a form that stays.
 type Printer struct {
 	Out, Err io.Writer
 	JSON     bool
-	Style    Style   // of Out
+	Style    Style   // style of Out
 	Columns  int     // width of Out; 0: nothing is cut
 	Screen   *Screen // Out when it is a terminal that can move its cursor, else nil
 }

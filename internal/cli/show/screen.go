@@ -12,8 +12,8 @@ import (
 // FrameEvery is the time between two frames of a live view.
 const FrameEvery = 100 * time.Millisecond
 
-// Screen draws a few lines at the bottom of a terminal again and again, in place. What was printed before scrolls
-// up as usual; no alternate screen is used, so the last state stays when the program ends.
+// Screen draws a few lines at the bottom of a terminal again and again, in place. Earlier output scrolls up as usual;
+// no alternate screen is used, so the last state stays when the program ends.
 type Screen struct {
 	Out   io.Writer
 	Size  func() (columns, rows int)
@@ -54,5 +54,5 @@ func (s *Screen) rows() (rows int) {
 	return rows
 }
 
-// leave ends a frame: what is printed next is below it.
+// leave ends a frame: further output is below it.
 func (s *Screen) leave() { s.drawn = nil }

@@ -137,7 +137,7 @@ func TestLongNamesOfStepsLeaveRoom(t *testing.T) {
 	}
 }
 
-// TestTheTreeShowsALineThatHasBegun: a prompt, or what a program replaces to show its progress.
+// TestTheTreeShowsALineThatHasBegun: a prompt, or a line that a program replaces to show its progress.
 func TestTheTreeShowsALineThatHasBegun(t *testing.T) {
 	t.Parallel()
 	plan := testPlan()

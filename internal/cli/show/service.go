@@ -130,7 +130,7 @@ func ServiceStatus(v service.ServiceStatusView, now time.Time) []string {
 	return t.lines()
 }
 
-// revertText returns what a host does with a switch that is not confirmed.
+// revertText returns a host's handling of a switch that is not confirmed.
 func revertText(previous string) string {
 	if previous == "" {
 		return "the host stops the service"

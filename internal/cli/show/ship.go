@@ -36,7 +36,7 @@ func Stopped(v service.DeploymentView) error {
 	switch {
 	case v.State.Reason == "":
 	case v.State.Status == pipeline.StatusCanceled:
-		how += " " + v.State.Reason // who asked for the cancel, and why: by ana: wrong branch
+		how += " " + v.State.Reason // requester of the cancel, and the reason: by ana: wrong branch
 	default:
 		how += ": " + v.State.Reason
 	}

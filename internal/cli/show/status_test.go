@@ -6,7 +6,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/service"
 )
 
-// The first line of status does not claim that nothing is to be done when a line below it asks for something.
+// The first line of status does not claim that nothing is to be done when a line below it requests something.
 func TestStatusHeadline(t *testing.T) {
 	t.Parallel()
 	problem, warning := service.Trouble{}, service.Trouble{Warning: true}

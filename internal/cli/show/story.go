@@ -57,7 +57,7 @@ func words(event string) wordPair {
 
 // entryDetail has the parts of entries' details that are shown to people.
 type entryDetail struct {
-	Event   string `json:"event"` // of the step that a note is about
+	Event   string `json:"event"` // event of the step that a note is about
 	Text    string `json:"text"`
 	Error   string `json:"error"`
 	Reason  string `json:"reason"`
@@ -72,7 +72,7 @@ type entryDetail struct {
 
 func detailOf(e pipeline.Entry) entryDetail {
 	var d entryDetail
-	_ = json.Unmarshal(e.Detail, &d) // what does not fit has nothing to say here
+	_ = json.Unmarshal(e.Detail, &d) // what does not fit is ignored here
 	return d
 }
 
@@ -124,7 +124,7 @@ func (t *story) factLine(e pipeline.Entry, d entryDetail) string {
 	return t.row(e.Target, word, remark, spent)
 }
 
-// remarkOf returns what a completed step printed, with its attempt when it was not the first.
+// remarkOf returns the output of a completed step, with its attempt when it was not the first.
 func remarkOf(d entryDetail) string {
 	parts := make([]string, 0, 2)
 	if d.Text != "" {

@@ -39,7 +39,7 @@ func (s Style) busy(text string) string  { return s.paint("36", text) }
 func (s Style) faint(text string) string { return s.paint("2", text) }
 func (s Style) bold(text string) string  { return s.paint("1", text) }
 
-// escape finds what paint puts around a word.
+// escape finds the sequence that paint puts around a word.
 var escape = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 // printedWidth returns how many columns a painted text takes.

@@ -8,12 +8,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// asking is the state of asks for limits. At most one ask is under way.
+// asking is the state of requests for limits. At most one request is in progress.
 type asking struct {
-	at      time.Time // when the last ask was answered, or had nothing to ask
-	dirty   time.Time // when the oldest unreported result came, or tokens or slots were granted; zero: nothing to report
-	running bool      // an ask is under way
-	lanes   []*lane   // blocked lanes that the next ask is for
+	at      time.Time // time of the last answered request, or of a pass with nothing to request
+	dirty   time.Time // time of the oldest unreported result, or of granted tokens or slots; zero: nothing to report
+	running bool      // a request is in progress
+	lanes   []*lane   // blocked lanes of the next request
 }
 
 // markDirty notes that there is something to report or to give back.
@@ -23,10 +23,10 @@ func (s *State) markDirty(now time.Time) {
 	}
 }
 
-// askAt returns the time of the next ask; zero: not before an event.
+// askAt returns the time of the next request; zero: not before an event.
 func (s *State) askAt() time.Time {
 	switch {
-	case s.asking.running || s.lost: // until its claims are read again it is unknown what is in use
+	case s.asking.running || s.lost: // use is unknown until its claims are read again
 		return time.Time{}
 	case len(s.asking.lanes) > 0: // lanes wait for it: at once
 		return s.asking.at
@@ -36,10 +36,9 @@ func (s *State) askAt() time.Time {
 	return time.Time{}
 }
 
-// BeginAsk returns the results to report and the tokens and slots to ask for. A lane without work
-// asks for nothing, and thereby gives back what it has. Tokens that are reported as unused are not
-// used from here on, since the ledger may grant them to another instance. It returns nil when there
-// is nothing to ask.
+// BeginAsk returns the results to report and the tokens and slots to request. A lane without work requests nothing,
+// and thereby gives back its share. Tokens that are reported as unused are not used from here on, since the ledger
+// may grant them to another instance. It returns nil when there is nothing to request.
 func (s *State) BeginAsk(now time.Time) []action.Ask {
 	s.asking.dirty = time.Time{}
 	hasWork, added := map[*limiter]bool{}, map[*limiter]bool{}
@@ -49,7 +48,7 @@ func (s *State) BeginAsk(now time.Time) []action.Ask {
 		}
 	}
 	var asks []action.Ask
-	// A lane may ask although all workers are busy: one may be free by the time of the answer.
+	// A lane may request tokens although all workers are busy: one may be free by the time of the answer.
 	free, wants := max(s.free(), 1), 0
 	add := func(l *limiter) {
 		if added[l] {
@@ -63,7 +62,7 @@ func (s *State) BeginAsk(now time.Time) []action.Ask {
 		if a.Tokens > 0 || a.Want > 0 {
 			wants++
 		}
-		// From here until the answer, what is reported as unused belongs to the ledger again.
+		// From here until the answer, slots and tokens reported as unused belong to the ledger again.
 		if l.tokens > 0 {
 			l.tokens -= a.Unused
 		}
@@ -88,13 +87,12 @@ func (s *State) BeginAsk(now time.Time) []action.Ask {
 	}
 	s.asking.running = true
 	s.inFlight++
-	// The loops above are over maps, but the same state must give the same asks.
+	// The loops above are over maps, but the same state must give the same requests.
 	slices.SortFunc(asks, func(a, b action.Ask) int { return cmp.Compare(a.Key, b.Key) })
 	return asks
 }
 
-// askNow returns what to report of one limiter and, with mayWant, what to ask for. It returns false
-// if there is neither.
+// askNow returns the report on one limiter and, with mayWant, the request. It returns false if there is neither.
 func (l *limiter) askNow(free int, mayWant bool, now time.Time) (action.Ask, bool) {
 	busy := l.claimed + l.asked
 	a := action.Ask{Key: l.key, Limit: l.limit, Results: l.results, Unused: max(l.tokens-l.asked, 0),
@@ -110,9 +108,9 @@ func (l *limiter) askNow(free int, mayWant bool, now time.Time) (action.Ask, boo
 	return a, wants || a.Unused > 0 || a.Held > busy || reports
 }
 
-// demand returns how many tokens to ask for: one for each free worker, or twice the number used in
-// a second. In a lane with slots that still has tokens it asks for little more than it used: tokens
-// that are not used here are missing in another instance.
+// demand returns how many tokens to request: one for each free worker, or twice the number used in a second. In a
+// lane with slots that still has tokens it requests little more than it used: tokens that are not used here are
+// missing in another instance.
 func (l *limiter) demand(free, slots int) int {
 	used := max(l.used, l.before)
 	switch {
@@ -124,8 +122,8 @@ func (l *limiter) demand(free, slots int) int {
 	return max(l.slots, min(free, slots)) + 2*used
 }
 
-// NotAsked reports that an ask failed, or that its answer was lost. The ledger may have taken back
-// the tokens that were reported as unused, so they are not used again.
+// NotAsked reports that a request failed, or that its answer was lost. The ledger may have taken back the tokens that
+// were reported as unused, so they are not used again.
 func (s *State) NotAsked(now time.Time) {
 	s.inFlight--
 	s.asking.running = false
@@ -133,17 +131,17 @@ func (s *State) NotAsked(now time.Time) {
 	s.askedFor()
 }
 
-// Granted reports the answer to an ask. It returns the limiters that changed, for the log.
+// Granted reports the answer to a request. It returns the limiters that changed, for the log.
 func (s *State) Granted(asks []action.Ask, grants []action.Grant, now time.Time) (news []Change) {
 	s.inFlight--
 	s.asking.running = false
 	s.asking.at = now
-	reloaded := map[string]bool{} // limiters whose limit has changed since the ask: what the former one allows no longer counts
+	reloaded := map[string]bool{} // limiters whose limit has changed since the request: what the former one allows no longer counts
 	for _, a := range asks {
-		if l := s.limiterOf(a.Key); l != nil { // nil: the lane was forgotten meanwhile
+		if l := s.limiterOf(a.Key); l != nil { // nil: the lane was forgotten in the meantime
 			l.reported(a, now)
 			if reloaded[a.Key] = l.limit != a.Limit; reloaded[a.Key] {
-				l.wanted = time.Time{} // it may ask again at once
+				l.wanted = time.Time{} // it may send the next request at once
 			}
 		}
 	}
@@ -177,8 +175,8 @@ func (s *State) limiterOf(key string) *limiter {
 	return nil
 }
 
-// askedFor opens the lanes that were asked for, and blocked lanes that have room now. A lane that
-// was asked for and got nothing is blocked again by serve, when its turn comes in the circle.
+// askedFor opens the lanes that were requested, and blocked lanes that have room now. A lane that was requested and
+// got nothing is blocked again by serve, when its turn comes in the circle.
 func (s *State) askedFor() {
 	lanes := s.asking.lanes
 	s.asking.lanes = nil
@@ -193,8 +191,8 @@ func (s *State) askedFor() {
 	}
 }
 
-// reported subtracts from the results what the ask has reported, and remembers what it wanted. What
-// came while the ask was under way remains for the next one.
+// reported subtracts from the results the results that the request has reported, and remembers its wishes. Results
+// that came while the request was in progress remains for the next one.
 func (l *limiter) reported(a action.Ask, now time.Time) {
 	if now.Sub(l.usedAt) >= askEvery {
 		l.before, l.used, l.usedAt = l.used, 0, now
@@ -217,7 +215,7 @@ func (l *limiter) reported(a action.Ask, now time.Time) {
 // applyGrant applies the answer for one limiter, and appends the change of its bucket to news.
 func (s *State) applyGrant(news []Change, g action.Grant, now time.Time) []Change {
 	l := s.limiterOf(g.Key)
-	if l == nil { // the ledger also reports limiters in trouble that this instance did not ask about
+	if l == nil { // the ledger also reports limiters in trouble that this instance did not name
 		if g.Key == action.HandlerKey(action.HandlerOf(g.Key)) {
 			l = &s.handler(action.HandlerOf(g.Key)).limiter
 		} else {
@@ -228,7 +226,7 @@ func (s *State) applyGrant(news []Change, g action.Grant, now time.Time) []Chang
 	news = append(news, Change{g.Key, l.bucket, g.Bucket})
 	if g.Tokens == action.Unlimited {
 		l.tokens = action.Unlimited
-	} else { // tokens that are left belong to the claims of turns under way; the rest was given back
+	} else { // tokens that are left belong to the claims of turns in progress; the rest was given back
 		l.tokens = min(max(l.tokens, 0), l.asked) + g.Tokens
 	}
 	l.slots, l.bucket, l.skew = g.Slots, g.Bucket, g.Bucket.RefilledAt.Sub(now)

@@ -56,7 +56,7 @@ func (b blockedLanes) Less(i, j int) bool { return b[i].until.Before(b[j].until)
 
 func (b blockedLanes) Swap(i, j int) {
 	b[i], b[j] = b[j], b[i]
-	b[i].place, b[j].place = i+1, j+1 // from 1 on: the zero value is not in the heap
+	b[i].place, b[j].place = i+1, j+1 // places count from 1: the zero value is not in the heap
 }
 
 // Push implements container/heap.
@@ -108,7 +108,7 @@ func (s *State) unstick(h *handler) {
 		l := h.stuck[0]
 		h.stuck = h.stuck[1:]
 		l.stuck = false
-		if l.place > 0 { // otherwise another event has opened it meanwhile
+		if l.place > 0 { // otherwise another event has opened it in the meantime
 			s.open(l)
 			n--
 		}

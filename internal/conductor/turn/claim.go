@@ -116,8 +116,8 @@ func (s *State) reserve(l *lane) {
 	}
 }
 
-// unreserve frees the workers that no turn has asked a claim for. Lanes that were blocked by these
-// reservations are opened: no attempt will end that would open them.
+// unreserve frees the workers for which no turn has requested a claim. Lanes that were blocked by these reservations
+// are opened: no attempt will end that would open them.
 func (s *State) unreserve() {
 	freed := s.unasked
 	s.unasked = nil
@@ -130,8 +130,7 @@ func (s *State) unreserve() {
 	}
 }
 
-// lower adds a lane to State.low when at most half of the claims that may wait are there or asked
-// for.
+// lower adds a lane to State.low when at most half of the claims that may wait exist or are requested.
 func (s *State) lower(l *lane, now time.Time) {
 	if l.isLow {
 		return
@@ -287,9 +286,8 @@ const (
 	searchMost  = time.Second          // … but delays the next by at most this
 )
 
-// doubt handles a lane that the search found although its limiter was paused, disabled or slowed
-// when the ledger last reported it. The search leaves such lanes out, so the limiter has recovered:
-// it is asked for now.
+// doubt handles a lane that the search found although its limiter was paused, disabled or slowed when the ledger last
+// reported it. The search leaves such lanes out, so the limiter has recovered: it is requested now.
 func (s *State) doubt(l *limiter, now time.Time) {
 	if l.bucket.Troubled() && l.hopeful(now).After(now) {
 		l.bucket.RefilledAt = time.Time{}
@@ -302,8 +300,8 @@ func (s *State) NotFound() {
 	s.search.running, s.search.due = false, true
 }
 
-// Claimed reports what a turn has claimed. full is set if the answer was cut off at its bound in
-// bytes. Claims for which workers are reserved begin; the rest wait.
+// Claimed reports the claims of a turn. full is set if the answer was cut off at its bound in bytes. Claims for which
+// workers are reserved begin; the rest wait.
 func (s *State) Claimed(t Turn, claims []*Claim, full bool, now time.Time) {
 	s.answered(t)
 	for _, c := range claims {
@@ -354,8 +352,8 @@ func (s *State) beginOrGiveBack(l *lane, c *Claim, now time.Time) {
 	c.expires, s.expiry = now, sooner(s.expiry, now)
 }
 
-// bound expires the newest claims while more wait than maxAhead, or their parameters exceed
-// maxBytes. Estimates of sizes can be too low, and recovered claims were not asked for.
+// bound expires the newest claims while more wait than maxAhead, or their parameters exceed maxBytes. Estimates of
+// sizes can be too low, and recovered claims were not requested.
 func (s *State) bound(claims []*Claim, now time.Time) {
 	bytes, n := s.waitingBytes, s.waiting
 	for i := len(claims) - 1; i >= 0 && (bytes > maxBytes || n > maxAhead); i-- {
@@ -366,7 +364,7 @@ func (s *State) bound(claims []*Claim, now time.Time) {
 	}
 }
 
-// answered subtracts what a turn asked for. What it claimed is counted as claimed from now on.
+// answered subtracts the requests of a turn. Its claims are counted as claimed from now on.
 func (s *State) answered(t Turn) {
 	s.inFlight--
 	for _, w := range t.Want {

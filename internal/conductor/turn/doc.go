@@ -1,6 +1,6 @@
-// Package turn decides what a conductor does next: which transaction to make, and which claimed
-// actions a free worker begins. It has no clock, does no I/O and starts no goroutine: one goroutine
-// owns a State, reports every event to it by a method, and asks Next.
+// Package turn decides the next step of a conductor: which transaction to make, and which claimed actions a free
+// worker begins. It has no clock, does no I/O and starts no goroutine: one goroutine owns a State, reports every
+// event to it by a method, and asks Next.
 //
 // # Lanes
 //
@@ -21,29 +21,27 @@
 //
 // # Limits
 //
-// The queue's rows are the truth. A State has the tokens and slots that were granted to it. They
-// may be lost with the process, and are never exceeded. While an ask is under way, what it reports
-// as unused is not used.
+// The queue's rows are the truth. A State has the tokens and slots that were granted to it. They may be lost with the
+// process, and are never exceeded. While a request is in progress, slots that it reports as unused are not used.
 //
 // # Transactions
 //
-// At most two transactions are under way, so that the database works on one while the next is
-// prepared. When the answer of a turn that claims is lost, nothing is decided until the
-// instance's own claims were read: the lost turn may have been committed.
+// At most two transactions are in progress, so that the database works on one while the next is prepared. When the
+// answer of a turn that claims is lost, nothing is decided until the instance's own claims were read: the lost turn
+// may have been committed.
 //
 // # Where to look
 //
-// next.go decides: Next names the turn to make or the time to look again, and Begin notes that it is
-// under way. Everything else reports events to the state of state.go. claim.go follows a claim from the
-// answer of its turn to the end of its attempt, and gives free workers to lanes. circle.go keeps the
-// lanes that may start something in a circle and the blocked ones in a heap by the time at which they
-// open, so that neither kind slows the other. limit.go counts what a lane and its handler may still
-// start, ask.go asks the queue for more of it, and pace.go predicts how much of a lane may be claimed
-// ahead of the workers.
+// next.go decides: Next names the turn to make or the time to look again, and Begin notes that it is in progress.
+// Everything else reports events to the state of state.go. claim.go follows a claim from the answer of its turn to
+// the end of its attempt, and gives free workers to lanes. circle.go keeps the lanes that may start something in a
+// circle and the blocked ones in a heap by the time at which they open, so that neither kind slows the other.
+// limit.go counts the attempts that a lane and its handler may still start, ask.go asks the queue for more of it, and
+// pace.go predicts how much of a lane may be claimed ahead of the workers.
 //
-// A reload may change the limits at any moment. What was granted or reserved under former limits no
-// longer counts from then on, and a grant that was asked for under them is ignored when it arrives.
-// Attempts that run are left alone: a lane may have more of them than its new limit until they end.
+// A reload may change the limits at any moment. What was granted or reserved under former limits no longer counts
+// from then on, and a grant that was requested under them is ignored when it arrives. Attempts that run are left
+// alone: a lane may have more of them than its new limit until they end.
 //
 // # Guarantees
 //

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	askEvery   = time.Second           // between asks for what lanes may do
-	askSoonest = 50 * time.Millisecond // the same for a lane that did not ask in the last askEvery, or got slots then
-	maxPause   = 5 * time.Second       // longest time without an ask for a paused lane: this machine's clock may be wrong
+	askEvery   = time.Second           // between requests what lanes may do
+	askSoonest = 50 * time.Millisecond // the same for a lane without a request in the last askEvery, or that got slots then
+	maxPause   = 5 * time.Second       // longest time without an request a paused lane: this machine's clock may be wrong
 	forever    = time.Hour             // how long a lane is blocked that only an event can open
-	maxAsks    = 1000                  // limiters that one ask wants something for: it locks a row for each
+	maxAsks    = 1000                  // limiters in one request: it locks a row for each
 )
 
-// Limits bounds what may run of a served handler at a time.
+// Limits bounds the attempts of a served handler at a time.
 type Limits struct {
 	action.Limits      // over all instances
 	Workers       int  // attempts at a time in this instance; 0: as many as it has workers
@@ -45,21 +45,21 @@ type limiter struct {
 	limit   action.Limit  // as configured
 	workers int           // attempts at a time in this instance; 0: any number
 	claimed int           // attempts that run or wait for a worker
-	asked   int           // claims that were asked for, or for which workers are reserved
+	asked   int           // claims that were requested, or for which workers are reserved
 	tokens  int           // attempts that may be claimed; Unlimited: any number
 	slots   int           // attempts that may be claimed or running at a time; Unlimited: any number
-	shut    bool          // a result said that nothing may start, and was not reported to the ledger yet
+	shut    bool          // a result forbids starts, and was not reported to the ledger yet
 	used    int           // tokens used since usedAt
 	before  int           // tokens used in the second before usedAt
-	usedAt  time.Time     // when the current second of counting used tokens began, with an ask
-	wanted  time.Time     // when tokens or slots were asked for last
-	held    int           // slots that were held before tokens or slots were asked for last
-	heard   time.Time     // when a result came, or the ledger reported trouble
+	usedAt  time.Time     // beginning of the current second of counting used tokens, with a request
+	wanted  time.Time     // time of the last request for tokens or slots
+	held    int           // slots that were held before the last request for tokens or slots
+	heard   time.Time     // time of the last result, or of trouble that the ledger reported
 	bucket  action.Bucket // as the ledger last had it
 	skew    time.Duration // the ledger's clock minus this one's, when the ledger reported the bucket
 
 	results action.Results // not reported yet
-	since   time.Time      // when the first of results came
+	since   time.Time      // time of the first of results
 }
 
 // newLimiter returns a limiter. If a limit is configured, the limiter is closed until the ledger
@@ -111,7 +111,7 @@ func (l *limiter) room() int {
 // and its handler's allow.
 func (l *lane) room() int { return min(l.limiter.room(), l.handler.room()) }
 
-// countAsked counts claims that are asked for; n is negative when they are answered.
+// countAsked counts claims that are requested; n is negative when they are answered.
 func (l *lane) countAsked(n int) {
 	l.asked += n
 	l.handler.asked += n
@@ -132,9 +132,8 @@ func (l *limiter) spend() {
 	}
 }
 
-// countResult counts the outcome of an attempt, unless it reports nothing about the target. If the
-// target asks for a pause, nothing more starts in this instance from now on, without waiting for
-// the ledger.
+// countResult counts the outcome of an attempt, unless it reports nothing about the target. If the target requests a
+// pause, nothing more starts in this instance from now on, without waiting for the ledger.
 func (s *State) countResult(l *limiter, o action.Outcome, now time.Time) {
 	if o.Kind == action.Stopped || o.Kind == action.GivenBack {
 		return
@@ -163,7 +162,7 @@ func (s *State) countResult(l *limiter, o action.Outcome, now time.Time) {
 // Tokens and slots that were granted under other limits no longer count. Lanes are opened, since a
 // limit may have been lifted.
 func (s *State) Configure(limits map[string]Limits, now time.Time) {
-	s.unreserve() // for lanes that had room under the former limits
+	s.unreserve() // lanes may have had room under the former limits
 	s.limits = limits
 	change := func(l *limiter) {
 		is := newLimiter(l.key, s.configured(l.key))
@@ -187,25 +186,25 @@ func (s *State) Configure(limits map[string]Limits, now time.Time) {
 	s.search.due = true
 }
 
-// blockedUntil returns when to look again at a lane without room: the later time of its own limiter
-// and its handler's. ask reports whether tokens or slots must be asked for then.
+// blockedUntil returns when to look again at a lane without room: the later time of its own limiter and its
+// handler's. ask reports whether tokens or slots must be requested then.
 func (s *State) blockedUntil(l *lane, now time.Time) (until time.Time, ask bool) {
 	for _, p := range []*limiter{&l.handler.limiter, &l.limiter} {
 		if p.room() > 0 {
 			continue
 		}
 		switch {
-		case p.shut: // until the results are reported, at the time that askAt returns
+		case p.shut: // blocked until the results are reported, at the time that askAt returns
 			return later(s.asking.at, s.asking.dirty).Add(askEvery), false
 		case p.workers > 0 && p.workers-p.claimed-p.asked <= 0:
-			return now.Add(forever), false // until an attempt of this instance ends
+			return now.Add(forever), false // blocked until an attempt of this instance ends
 		}
 		at := s.asking.at.Add(askEvery)
-		if p.tokens != action.Unlimited && p.tokens-p.asked <= 0 { // it used more than it asked for
+		if p.tokens != action.Unlimited && p.tokens-p.asked <= 0 { // it used more than it requested
 			at = s.asking.at.Add(askEvery / 2)
 		}
-		// A limiter that has not asked for a while asks at once. One that was granted more slots
-		// asks again soon: a grant gives at most half of an even share (action.SlotPool.Share).
+		// A limiter without a request for a while sends one at once. One that was granted more slots sends the next
+		// one soon: a grant gives at most half of an even share (action.SlotPool.Share).
 		if s.asking.at.Sub(p.wanted) >= askEvery || p.slots > p.held {
 			at = s.asking.at.Add(askSoonest)
 		}
@@ -222,11 +221,11 @@ func (l *limiter) hopeful(now time.Time) time.Time {
 	switch {
 	case l.bucket.RefilledAt.IsZero(): // the ledger has not reported it, or doubt has cleared it
 		return now
-	case b.Disabled(), b.Paused(there) && b.PauseUntil.IsZero(): // until a person resumes it
+	case b.Disabled(), b.Paused(there) && b.PauseUntil.IsZero(): // blocked until a person resumes it
 		return now.Add(forever)
 	case b.Paused(there):
 		return now.Add(min(b.PauseUntil.Sub(there), maxPause))
-	case b.Metered() && b.Tokens < 1: // when the first whole token is there, and a millisecond for rounding
+	case b.Metered() && b.Tokens < 1: // hopeful at the first whole token, with a millisecond for rounding
 		return now.Add(min(time.Duration((1-b.Tokens)/b.Rate()*float64(time.Second))+time.Millisecond, maxPause))
 	}
 	return now

@@ -6,7 +6,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// Want asks for ready actions of one lane.
+// Want requests ready actions of one lane.
 type Want struct {
 	Lane    string
 	N       int
@@ -16,16 +16,16 @@ type Want struct {
 	bytes int // estimated size of the parameters that are claimed ahead
 }
 
-// Turn is at most one transaction. It records ends, gives claims back and claims together; a
-// search, an ask or a recovery is a turn by itself.
+// Turn is at most one transaction. It records ends, gives claims back and claims together; a search, a request for
+// limits or a recovery is a turn on its own.
 type Turn struct {
-	At       time.Time // when it was decided
+	At       time.Time // time of the decision
 	Record   int       // ends to record, the oldest first
 	GiveBack []*Claim  // claims that no worker began
 	Want     []Want
-	Search   bool   // for lanes with ready work …
+	Search   bool   // whether to search lanes with ready work …
 	After    string // … after this one
-	Ask      bool   // for limits
+	Ask      bool   // whether to request limits
 	Recover  bool   // the claims of a turn whose answer was lost
 }
 
@@ -34,10 +34,10 @@ func (t Turn) Empty() bool {
 	return t.Record == 0 && len(t.GiveBack) == 0 && len(t.Want) == 0 && !t.Search && !t.Ask && !t.Recover
 }
 
-// Next returns the turn to make now. If no turn is due, it returns the time to look again; zero:
-// not before an event. It only reads s; Begin records that the turn is under way.
+// Next returns the turn to make now. If no turn is due, it returns the time to look again; zero: not before an event.
+// It only reads s; Begin records that the turn is in progress.
 //
-// The most urgent turn comes first: ends, since deployments and callers wait for them; then asks,
+// The most urgent turn comes first: ends, since deployments and callers wait for them; then requests for limits,
 // since they open lanes that are known to have work; then searches.
 func Next(s *State, now time.Time) (Turn, time.Time) {
 	switch {
@@ -184,9 +184,9 @@ func (s *State) expired(now time.Time) (all []*Claim) {
 	return all
 }
 
-// searchAt returns when to search for lanes with ready work; zero: not before an event. A search
-// continues after its last page only once the lanes of that page have had their turn, so that what
-// is known never grows beyond what workers can use.
+// searchAt returns when to search for lanes with ready work; zero: not before an event. A search continues after its
+// last page only once the lanes of that page have had their turn, so that the known part never grows beyond the needs
+// of the workers.
 func (s *State) searchAt() time.Time {
 	f := &s.search
 	more := f.cursor != ""
@@ -205,7 +205,7 @@ func (s *State) searchAt() time.Time {
 	return f.at
 }
 
-// Begin records that a turn is under way.
+// Begin records that a turn is in progress.
 func (s *State) Begin(t Turn, now time.Time) {
 	switch {
 	case t.Ask:
@@ -231,7 +231,7 @@ func (s *State) Begin(t Turn, now time.Time) {
 	for _, w := range t.Want {
 		l := s.lane(w.Lane)
 		ahead := w.N - w.Workers
-		l.reserved -= w.Workers // reserve has counted these as asked
+		l.reserved -= w.Workers // reserve has counted these as requested
 		l.renewed = false
 		l.countAsked(ahead)
 		l.ahead += ahead
@@ -241,8 +241,8 @@ func (s *State) Begin(t Turn, now time.Time) {
 	s.begun()
 }
 
-// begun removes from the lists the lanes that the turn has asked for. The low lanes all leave the
-// list: those for which the turn had no room return when a claim of theirs begins or ends.
+// begun removes from the lists the lanes of the turn's claims. The low lanes all leave the list: those for which the
+// turn had no room return when a claim of theirs begins or ends.
 func (s *State) begun() {
 	unasked := s.unasked[:0]
 	for _, l := range s.unasked {

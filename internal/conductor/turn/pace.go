@@ -11,7 +11,7 @@ const (
 // pace measures how much a lane ran recently. It predicts how many claims the lane will use before
 // they expire: claims that must be given back cost two writes and no work.
 type pace struct {
-	since       time.Time // of the window that has begun
+	since       time.Time // beginning of the current window
 	now, before ran
 	once        bool // some of its actions are done at most once: no claim of the lane waits
 }

@@ -20,9 +20,9 @@ const (
 	maxWait      = time.Second          // longest time that a claim waits for a worker
 	waitPart     = 4                    // a claim waits for at most the attempt's limit divided by this
 	maxUnflushed = 5000                 // unrecorded ends at which nothing more begins: a crash would repeat that work
-	maxTurns     = 2                    // transactions under way: one runs in the database while the next is being made
+	maxTurns     = 2                    // transactions in progress: one runs in the database while the next is being made
 	turnAge      = 5 * time.Millisecond // batching delay: later ends join the turn
-	turnEnds     = 200                  // from this number of ends on, a turn is made without delay
+	turnEnds     = 200                  // number of ends from which a turn is made without delay
 )
 
 // A Claim is one attempt that this instance may make.
@@ -30,13 +30,13 @@ type Claim struct {
 	ID      action.ID
 	Attempt int
 	Lane    string
-	Bytes   int           // of the action's parameters
+	Bytes   int           // bytes of the action's parameters
 	Once    bool          // the action is done at most once: its claim must not wait for a worker
 	Limit   time.Duration // the attempt's timeout; 0: none
 	Work    any           // the caller's own value
 
 	began   bool
-	expires time.Time // when it is given back unless it has begun
+	expires time.Time // time at which it is given back unless it has begun
 }
 
 // Began reports whether a worker has the claim.
@@ -60,26 +60,26 @@ type State struct {
 	blocked  blockedLanes
 
 	busy     int      // workers that run an attempt
-	reserved int      // workers that wait for a claim of a turn, under way or to come
-	unasked  []*lane  // lanes with reserved workers that no turn has asked for, in the order of the circle
+	reserved int      // workers that wait for a claim of a turn, in progress or to come
+	unasked  []*lane  // lanes with reserved workers that no turn has requested, in the order of the circle
 	low      []*lane  // lanes with at most half of the claims that may wait
 	starts   []*Claim // claims that Advance will return next
 	started  []*Claim // claims that Advance returned last
 
 	waiting      int       // claims that no worker has
 	waitingBytes int       // bytes of their actions' parameters
-	asked        int       // claims asked for ahead of the workers
+	asked        int       // claims requested ahead of the workers
 	askedBytes   int       // estimated bytes of their parameters
 	expiry       time.Time // no waiting claim expires before this time
 
 	ended      int       // ends to be recorded
-	endedAt    time.Time // when the oldest of these came
+	endedAt    time.Time // time of the oldest of these
 	deferred   int       // ends that are not to be recorded before deferredTo
 	deferredTo time.Time
 
-	inFlight  int       // transactions under way
+	inFlight  int       // transactions in progress
 	lost      bool      // the answer of a turn that claims was lost
-	lostAt    time.Time // when that turn was decided
+	lostAt    time.Time // time at which that turn was decided
 	notBefore time.Time // no transaction is made before this time; set while the ledger is unavailable
 
 	search search
@@ -90,13 +90,13 @@ type State struct {
 // the last, then waits until it is due again.
 type search struct {
 	due      bool          // work may be ready in lanes that are not known
-	at       time.Time     // when the next search from the start may begin
+	at       time.Time     // earliest beginning of the next search from the start
 	running  bool          // a page is being read
 	cursor   string        // the lane after which the search continues; "": at the start
 	fresh    int           // lanes of the last page that have not had their turn
 	page     int           // the number of pages read
 	assigned bool          // a worker was given to a lane since the last page
-	began    time.Time     // when the last page was asked for
+	began    time.Time     // time of the request for the last page
 	took     time.Duration // time spent on pages since the start of this search
 }
 
@@ -111,14 +111,14 @@ type lane struct {
 	isLow    bool     // it is in State.low
 	isAsked  bool     // it is in State.unasked
 	waiting  []*Claim // claims that no worker has, the oldest first
-	reserved int      // workers that are reserved for it and for which no turn has asked
+	reserved int      // workers that are reserved for it and not in a turn yet
 	got      int      // its claims in the answer that Claimed handles; zero otherwise
-	ahead    int      // claims that turns under way ask for ahead of the workers
+	ahead    int      // claims that turns in progress request ahead of the workers
 	size     int      // estimated bytes of one action's parameters
 	pace     pace
 
 	next, prev *lane     // its neighbors in the circle; nil: it is not in the circle
-	until      time.Time // when it returns to the circle, while it is blocked
+	until      time.Time // time at which it returns to the circle, while it is blocked
 	place      int       // its index in State.blocked plus 1; 0: it is not blocked
 	stuck      bool      // it is in its handler's stuck lanes
 	asking     bool      // it is in State.asking.lanes
@@ -235,7 +235,7 @@ func (s *State) Defer(n int, until time.Time) { s.deferred, s.deferredTo = s.def
 // Wait reports that the ledger is unavailable: no transaction is made before a time.
 func (s *State) Wait(until time.Time) { s.notBefore = until }
 
-// may reports whether attempts may begin. What may not begin is not claimed either.
+// may reports whether attempts may begin. Attempts that may not begin are not claimed either.
 func (s *State) may() bool { return s.allowed && s.joined && s.ended+s.deferred < maxUnflushed }
 
 // free returns the number of workers that are neither busy nor reserved.

@@ -12,12 +12,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/goldentest"
 )
 
-// TestTranscripts plays testdata/*.txt. A block is a line of commands, then "----" and what they print; lines that begin
+// TestTranscripts plays testdata/*.txt. A block is a line of commands, then "----" and the output; lines that begin
 // with "#" are remarks.
 //
 //	workers N          there are so many; first in a file
-//	lane NAME N        so many of a lane are ready, and a signal says so
-//	next               the turn to make, which then is under way; or when to look again
+//
+// lane NAME N so many of a lane are ready, and a signal announces it
+//
+//	next               the turn to make, which then is in progress; or when to look again
 //	claimed            the answer to the oldest turn: what it claimed
 //	found, granted     the answer to the oldest search or ask
 //	failed             the oldest turn was not made, or its answer was lost
@@ -31,7 +33,7 @@ func TestTranscripts(t *testing.T) {
 	goldentest.Play(t, "testdata/*.txt", play)
 }
 
-// play returns a transcript with what its commands print now.
+// play returns a transcript with the present output of its commands.
 func play(t *testing.T, text string) string {
 	t.Helper()
 	w := newWorld(Config{Workers: 2, Rows: 1000}, map[string]Limits{"free": {}, "slow": {Limits: action.Limits{Lane: action.Limit{Slots: 1}}}, "away": {HandOff: true},
@@ -50,7 +52,7 @@ func play(t *testing.T, text string) string {
 	})
 }
 
-// command makes one event happen, and returns what the transcript shows for it.
+// command makes one event happen, and returns its lines in the transcript.
 func (w *world) command(t *testing.T, words []string) string {
 	t.Helper()
 	before := len(w.running)

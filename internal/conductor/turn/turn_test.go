@@ -11,9 +11,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// TestWhateverHappens: over random events, lost answers and changes of what is served, no more is
-// claimed or begun than may be, nothing begins late, ends are recorded in time, what waits is given
-// back in time, Next never spins, and in the end everything that was ready is done.
+// TestWhateverHappens: over random events, lost answers and changes of the served handlers, no more is claimed or
+// begun than may be, nothing begins late, ends are recorded in time, waiting claims are given back in time, Next
+// never spins, and in the end everything that was ready is done.
 func TestWhateverHappens(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -129,8 +129,8 @@ func TestBlockedLanesCostTheOthersNothing(t *testing.T) {
 	}
 }
 
-// TestNamedLanesNeedNoSearch: a lane that a signal names is in the next turn, whatever a search
-// passes over meanwhile, and no number of starts causes a search.
+// TestNamedLanesNeedNoSearch: a lane that a signal names is in the next turn, whatever a search passes over in the
+// meantime, and no number of starts causes a search.
 func TestNamedLanesNeedNoSearch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(Config{Workers: 4, Rows: 1000}, map[string]Limits{"free": {}})
@@ -266,8 +266,8 @@ func TestLanesOpenWhenTheirReservationsEnd(t *testing.T) {
 	}
 }
 
-// TestClaimsThatArriveWithoutTheGuardDoNotBegin: the answer of a turn reaches an instance whose lease has
-// passed meanwhile.
+// TestClaimsThatArriveWithoutTheGuardDoNotBegin: the answer of a turn reaches an instance whose lease has passed in
+// the meantime.
 func TestClaimsThatArriveWithoutTheGuardDoNotBegin(t *testing.T) {
 	t.Parallel()
 	w := newWorld(Config{Workers: 10, Rows: 100}, map[string]Limits{"free": {}})

@@ -10,8 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// world is a ledger in memory, and the workers of one conductor. Answers come when the test says
-// so.
+// world is a ledger in memory, and the workers of one conductor. Answers come when the test releases them.
 type world struct {
 	s       *State
 	now     time.Time
@@ -20,9 +19,9 @@ type world struct {
 	granted map[string]int // tokens that were granted and not given back, by lane
 	spent   map[string]int // claims ever made, by lane: each used a token if the lane has a rate
 	limits  map[string]Limits
-	most    map[string]int // claims that a lane may have, by lane: its slots, or what it had when a reload lowered them
-	bytes   int            // of an action's parameters
-	limit   time.Duration  // of an attempt
+	most    map[string]int // claims that a lane may have, by lane: its slots, or its claims when a reload lowered them
+	bytes   int            // bytes of an action's parameters
+	limit   time.Duration  // bounds an attempt
 	claims  int            // made so far
 	running []*Claim
 	ended   int // ends to be recorded
@@ -33,7 +32,7 @@ type world struct {
 	fault   string   // what must not happen, and did
 }
 
-// flight is a transaction under way.
+// flight is a transaction in progress.
 type flight struct {
 	turn   Turn
 	asks   []action.Ask
@@ -130,7 +129,7 @@ func (w *world) step() (t Turn, at time.Time) {
 	return t, at
 }
 
-// begin starts what may begin.
+// begin starts the claims that may begin.
 func (w *world) begin() {
 	for _, c := range w.s.Advance(w.now) {
 		w.start(c)
@@ -203,7 +202,7 @@ func (w *world) page(after string) (lanes []string, next string, now time.Time) 
 	return lanes, "", w.now
 }
 
-// grant answers an ask: every configured lane gets what it wants, up to 100 tokens and its slots.
+// grant answers a request for limits: every configured lane gets its wish, up to 100 tokens and its slots.
 func (w *world) grant(asks []action.Ask) (grants []action.Grant) {
 	for _, a := range asks {
 		g := action.Grant{Key: a.Key, Tokens: action.Unlimited, Slots: action.Unlimited, Bucket: action.Bucket{}.With(a.Limit, w.now)}
@@ -219,7 +218,7 @@ func (w *world) grant(asks []action.Ask) (grants []action.Grant) {
 	return grants
 }
 
-// check returns what does not hold.
+// check returns violations.
 func (w *world) check() string {
 	waiting, bytes, expired := 0, 0, 0
 	for _, l := range w.s.lanes {

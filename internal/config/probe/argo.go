@@ -24,7 +24,7 @@ func Cluster(cfg config.Handler) (*kube.Cluster, error) {
 	return cluster, nil
 }
 
-// cluster lists a cluster's workflows, and looks for each template that a process of the handler names.
+// cluster lists a cluster's workflows, and searches for each template that a process of the handler names.
 func (l *looker) cluster(ctx context.Context, at []string, cfg config.Config, h config.Handler) {
 	cluster, err := Cluster(h)
 	if err != nil {
@@ -42,7 +42,7 @@ func (l *looker) cluster(ctx context.Context, at []string, cfg config.Config, h 
 	}
 }
 
-// template looks for a workflow template in its namespace, or in the cluster.
+// template searches for a workflow template in its namespace, or in the cluster.
 func template(ctx context.Context, cluster *kube.Cluster, path string) error {
 	kind, name, _ := strings.Cut(path, "/")
 	var templates dynamic.ResourceInterface = cluster.Resource(argo.ClusterWorkflowTemplates())

@@ -21,7 +21,7 @@ func Account(ctx context.Context, cfg config.Handler) (*aws.Account, error) {
 	return account, nil
 }
 
-// cirrus looks for a handler's queues, and for the state machines of its processes.
+// cirrus searches for a handler's queues, and for the state machines of its processes.
 func (l *looker) cirrus(ctx context.Context, at []string, cfg config.Config, h config.Handler) {
 	conf := append(at, "cirrusConf")
 	account, err := Account(ctx, h)

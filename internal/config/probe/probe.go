@@ -1,5 +1,5 @@
-// Package probe looks for what a configuration names and only the world can confirm: secrets, hosts, clusters, queues, the
-// bucket. There is a file for each kind of thing. A probe reads and changes nothing.
+// Package probe searches for the things that a configuration names and only the world can confirm: secrets, hosts,
+// clusters, queues, the bucket. There is a file for each kind of thing. A probe reads and changes nothing.
 package probe
 
 import (
@@ -27,7 +27,7 @@ const (
 // patience bounds one probe.
 const patience = 10 * time.Second
 
-// All looks for everything that a sound file names, all at once, and returns a problem for each thing not found.
+// All searches for everything that a sound file names, all at once, and returns a problem for each thing not found.
 func All(ctx context.Context, path string, source []byte, cfg config.Config) fault.Problems {
 	root, _ := yamltree.Parse(path, source, len(source)) // config.Check has reported its faults
 	l := &looker{root: root}

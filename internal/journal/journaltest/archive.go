@@ -27,7 +27,7 @@ func (s setup) archivable(t *testing.T) journal.Lease {
 	return s.lease(t, s.instance(t, "deployer"))
 }
 
-// archived returns what an archiver records of a deployment that has the entries it finds now.
+// archived returns an archiver's record of a deployment that has the entries it finds now.
 func (s setup) archived(t *testing.T, number int64) journal.ArchivedDeployment {
 	t.Helper()
 	rows, err := s.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline, Deployment: number})
@@ -61,7 +61,7 @@ func (s setup) positions(t *testing.T, of int64) (found []int64) {
 	return found
 }
 
-// archivingMovesEndedDeployments: the entries go, the bound is the entry that says so, and everything else stays.
+// archivingMovesEndedDeployments: the entries go, the bound is the entry about it, and everything else stays.
 func archivingMovesEndedDeployments(t *testing.T, s setup) {
 	lease := s.archivable(t)
 	first, second := s.archived(t, 1), s.archived(t, 2)
@@ -112,7 +112,7 @@ func archivingMovesEndedDeployments(t *testing.T, s setup) {
 	}
 }
 
-// archivingIsRefused: what may not be archived is not, and leaves no trace.
+// archivingIsRefused: a refused deployment is not archived, and leaves no trace.
 func archivingIsRefused(t *testing.T, s setup) {
 	lease := s.archivable(t)
 	stale := lease
@@ -255,7 +255,7 @@ func archivingIsWholeOrNothing(t *testing.T, s setup) {
 	storetest.Check(t, err)
 }
 
-// decidersSeeTheBound: what a decider is shown lacks archived rows, and its locked head says up to where.
+// decidersSeeTheBound: a decider's rows lack archived ones, and its locked head has the bound.
 func decidersSeeTheBound(t *testing.T, s setup) {
 	lease := s.archivable(t)
 	one := s.archived(t, 1)

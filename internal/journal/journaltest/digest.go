@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store/storetest"
 )
 
-// digestFaults returns what CheckDigests finds.
+// digestFaults returns the faults that CheckDigests finds.
 func (s setup) digestFaults(t storetest.TB) (faults []string) {
 	t.Helper()
 	storetest.Check(t, s.read(func(tx rows) (err error) {
@@ -91,8 +91,8 @@ func editsOfEntriesAreNamed(t *testing.T, s setup) {
 	}
 }
 
-// earlierVersionsWriteNoDigests: they may have written the beginning of a log, and append between later entries while processes
-// are replaced. What follows is linked to the last entry that has a digest.
+// earlierVersionsWriteNoDigests: they may have written the beginning of a log, and append between later entries while
+// processes are replaced. Later entries are linked to the last entry that has a digest.
 func earlierVersionsWriteNoDigests(t *testing.T, s setup) {
 	s.define(t)
 	s.register(t, "r1")

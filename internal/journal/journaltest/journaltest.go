@@ -1,5 +1,5 @@
-// Package journaltest is what every driver must do for a journal: one suite, run against each real database. The journal
-// works alone here: a fake takes the actions of its steps, and every instance lives that the test does not end.
+// Package journaltest is the suite of every driver of a journal, run against each real database. The journal works
+// alone here: a fake takes the actions of its steps, and every instance lives that the test does not end.
 package journaltest
 
 import (
@@ -14,7 +14,7 @@ func Run(t *testing.T, open func(t *testing.T) storetest.Database) {
 	storetest.Run(t, open, newSetup, properties())
 }
 
-// properties is the suite: a name that says what holds, and its proof.
+// properties is the suite: a name that states the property, and its proof.
 func properties() map[string]func(*testing.T, setup) {
 	return map[string]func(*testing.T, setup){
 		"JournalFollowsTheModel": journalFollowsTheModel,

@@ -143,7 +143,8 @@ func decidersReadDefinitions(t *testing.T, s setup) {
 	storetest.Check(t, err)
 }
 
-// decidersMeetACutConnection: what a decider could not read is unavailable, as if the journal itself had not read it.
+// decidersMeetACutConnection: a row that a decider could not read is unavailable, as if the journal itself had not
+// read it.
 func decidersMeetACutConnection(t *testing.T, s setup) {
 	head := s.define(t)
 	if s.database.Cut == nil {
@@ -327,7 +328,7 @@ func questionsAreAnswered(t *testing.T, s setup) {
 	}
 }
 
-// illegalEntriesAreRefused: what no pass writes, the database does not take.
+// illegalEntriesAreRefused: the database refuses rows that no pass writes.
 func illegalEntriesAreRefused(t *testing.T, s setup) {
 	head := s.define(t)
 	s.register(t, "3f2c9a1")
@@ -388,7 +389,7 @@ func (s setup) standing(t *testing.T, target string) journal.Standing {
 	return standing
 }
 
-// history reads what deployments did at a target.
+// history reads the history of deployments at a target.
 func (s setup) history(t *testing.T, target string, before int64, limit int) []journal.Passage {
 	t.Helper()
 	passages, err := s.History(s.ctx, journal.HistoryQuery{Pipeline: testPipeline, Target: target, Before: before, Limit: limit})

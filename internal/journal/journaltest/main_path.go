@@ -141,8 +141,8 @@ func revisionsAreRejected(t *testing.T, s setup) {
 	storetest.Check(t, err)
 }
 
-// sealedRevisionsStaySealed: what an edit requires in addition opens no revision that was sealed, whether it is rejected and
-// accepted or not. One that was never sealed stays open.
+// sealedRevisionsStaySealed: additional requirements of an edit open no revision that was sealed, whether it is
+// rejected and accepted or not. One that was never sealed stays open.
 func sealedRevisionsStaySealed(t *testing.T, s setup) {
 	s.define(t)
 	amd64 := pipeline.RevisionArtifact{Label: "amd64", Name: "greeter.tar.gz", Digest: "9b1e", Size: 7, Blob: "cas/9b1e"}

@@ -105,7 +105,7 @@ func (p *program) record(entries ...pipeline.Entry) {
 	}
 }
 
-// decide returns a decider that checks what it is shown, and records entries.
+// decide returns a decider that checks its rows, and records entries.
 func (p *program) decide(t *rapid.T, since int64, change journal.Change) journal.Decider {
 	return func(locked journal.Locked) (journal.Change, error) {
 		p.wantHead(t, locked.Head)
@@ -217,7 +217,7 @@ func (p *program) appendStale(t *rapid.T) {
 
 var errRefused = errors.New("refused")
 
-// refuse decides against what it has listed: nothing of it stays.
+// refuse decides against its own list: nothing stays.
 func (p *program) refuse(t *rapid.T) {
 	entries, d := p.some(t), Definition()
 	change := journal.Change{Definition: &d, Entries: entries}
@@ -256,7 +256,7 @@ func (p *program) lease(t *rapid.T) {
 	p.leases[i] = lease
 }
 
-// pass appends entries under the newest lease of an instance, which may be another one's by now.
+// pass appends entries under the newest lease of an instance, which may be another's by now.
 func (p *program) pass(t *rapid.T) {
 	lease, ok := p.leases[p.instance(t)]
 	if !ok {

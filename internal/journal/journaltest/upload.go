@@ -16,8 +16,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/store/storetest"
 )
 
-// unusedUploadsAreSwept: what no revision and no artifact refers to is deleted after a day. Equal bytes that were uploaded
-// twice are two uploads, so one that is used keeps none that is not.
+// unusedUploadsAreSwept: uploads that no revision and no artifact refers to are deleted after a day. Equal bytes that
+// were uploaded twice are two uploads, so one that is used keeps none that is not.
 func unusedUploadsAreSwept(t *testing.T, s setup) {
 	s.define(t)
 	s.register(t, "used")

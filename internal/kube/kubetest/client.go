@@ -65,7 +65,7 @@ func (c client) invalid(kind Kind, name string, err *field.Error) error {
 	return apierrors.NewInvalid(schema.GroupKind{Group: kind.Group, Kind: kind.Kind}, name, field.ErrorList{err})
 }
 
-// identify gives an object what it lacks of an identity.
+// identify completes the identity of an object.
 func identify(object *unstructured.Unstructured) {
 	if object.GetUID() == "" {
 		object.SetUID(uuid.NewUUID())

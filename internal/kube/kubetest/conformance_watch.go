@@ -130,7 +130,7 @@ func initialEventsHaveAnEnd(t *testing.T, o objects) {
 	})
 }
 
-// watchesSeeObjectsComeAndGo: what a selector no longer takes is deleted for the watch.
+// watchesSeeObjectsComeAndGo: an object that a selector no longer takes is deleted for the watch.
 func watchesSeeObjectsComeAndGo(t *testing.T, o objects) {
 	w := o.follow(t, metav1.ListOptions{ResourceVersion: o.version(t), LabelSelector: "test in (1, 2)"})
 	made := o.make(t, o.named("a"))

@@ -1,11 +1,9 @@
-// Package kubetest is an API of Kubernetes in memory, for tests of what follows and changes
-// objects. It behaves as the API server does: objects have a UID and a resource version, a stale
-// change is a conflict, deletion waits for finalizers and for nodes, and watches begin at a
-// version. Run is the suite that both pass.
+// Package kubetest is an API of Kubernetes in memory, for tests of programs that follow and change objects. It
+// behaves as the API server does: objects have a UID and a resource version, a stale change is a conflict, deletion
+// waits for finalizers and for nodes, and watches begin at a version. Run is the suite that both pass.
 //
-// What an API server does at a bad moment, an API does when a test asks: it refuses a request
-// (Before), its events come late (Hold) or again (Repeat), its watches end (Cut), and it forgets
-// what happened (Forget).
+// An API does the same as an API server at a bad moment when a test requires it: it refuses a request (Before), its
+// events come late (Hold) or again (Repeat), its watches end (Cut), and it forgets changes (Forget).
 package kubetest
 
 import (
@@ -80,7 +78,7 @@ type API struct {
 
 	mutex    sync.Mutex
 	before   []func(Request) error
-	version  int64 // of the last change
+	version  int64 // version of the last change
 	forgot   int64 // version up to which the history is gone
 	objects  map[key]*unstructured.Unstructured
 	history  []change
@@ -199,7 +197,7 @@ func (a *API) Forget() {
 	a.Cut()
 }
 
-// receive calls what is to be called before a request.
+// receive calls the hooks before a request.
 func (a *API) receive(ctx context.Context, r Request) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -235,7 +233,7 @@ func (a *API) store(at key, object *unstructured.Unstructured) *unstructured.Uns
 // text returns the version of the last change.
 func (a *API) text() string { return strconv.FormatInt(a.version, 10) }
 
-// publish lets watches see what has changed. The caller holds the mutex.
+// publish lets watches see the changes. The caller holds the mutex.
 func (a *API) publish() {
 	if a.held {
 		return

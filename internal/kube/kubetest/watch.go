@@ -161,7 +161,7 @@ func (w *watching) send(ctx context.Context, event watch.Event) bool {
 	return false
 }
 
-// news returns what has changed since the last call, and a channel that is closed when more has.
+// news returns the changes since the last call, and a channel that is closed when more has.
 func (w *watching) news() (events []watch.Event, more <-chan struct{}) {
 	a := w.api
 	a.mutex.Lock()

@@ -87,8 +87,8 @@ func (c *Client) post(ctx context.Context, path string) error {
 	return err
 }
 
-// Upload sends what the init container does not have yet of a snapshot. It returns how many bytes the container has for sure. After an
-// error it can be called again.
+// Upload sends the part of a snapshot that the init container does not have yet. It returns how many bytes the
+// container has for sure. After an error it can be called again.
 func (c *Client) Upload(ctx context.Context, snapshot *os.File) (has int64, err error) {
 	within, cancel := context.WithTimeoutCause(ctx, callLimit, fmt.Errorf("no answer within %s", callLimit))
 	defer cancel()
@@ -121,7 +121,7 @@ func (c *Client) Unpack(ctx context.Context, digest string) error {
 	return err
 }
 
-// Output returns the spool from a byte on. With follow it ends when the spool does, else with what there is.
+// Output returns the spool from a byte on. With follow it ends when the spool does, else at the present end.
 func (c *Client) Output(ctx context.Context, offset int64, follow bool) (io.ReadCloser, error) {
 	response, err := c.do(ctx, http.MethodGet,
 		shimv1.PathOutput+"?offset="+strconv.FormatInt(offset, 10)+"&follow="+strconv.FormatBool(follow), nil)
@@ -131,7 +131,7 @@ func (c *Client) Output(ctx context.Context, offset int64, follow bool) (io.Read
 	return response.Body, nil
 }
 
-// Alive says that the worker lives.
+// Alive reports that the worker lives.
 func (c *Client) Alive(ctx context.Context) error { return c.post(ctx, shimv1.PathAlive) }
 
 // Stop has the step's program be ended.
@@ -140,8 +140,8 @@ func (c *Client) Stop(ctx context.Context) error { return c.post(ctx, shimv1.Pat
 // Release has the container of the results end.
 func (c *Client) Release(ctx context.Context) error { return c.post(ctx, shimv1.PathRelease) }
 
-// Files unpacks files of the workspace into dir, which is made: those that match globs, or the parts of caches. It returns how many bytes
-// came. After an error what is in dir must not be used.
+// Files unpacks files of the workspace into dir, which is made: those that match globs, or the parts of caches. It
+// returns how many bytes came. After an error the content of dir must not be used.
 func (c *Client) Files(ctx context.Context, kind string, names []string, dir string) (received int64, err error) {
 	response, err := c.do(ctx, http.MethodGet, shimv1.PathFiles+"?"+url.Values{kind: names}.Encode(), nil)
 	if err != nil {

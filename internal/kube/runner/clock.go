@@ -2,9 +2,9 @@ package runner
 
 import "time"
 
-// nodeClock turns times of a node into those of this computer, whose clocks may differ. What is read at once shows by how much: the least
-// time that passed, by both clocks, between the writing and the reading of a record. So what is read late, as after a cut, has the time
-// at which it was written.
+// nodeClock turns times of a node into those of this computer, whose clocks may differ. A record that is read at once
+// shows by how much: the least time that passed, by both clocks, between the writing and the reading of a record. So
+// a record that is read late, as after a cut, has the time at which it was written.
 type nodeClock struct {
 	known bool
 	ahead time.Duration // how much this computer's clock is ahead, with the shortest way of a record

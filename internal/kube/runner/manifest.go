@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
-// Labels of pods. The first three say what a pod is of, for people; the runner finds its pods by the last one.
+// Labels of pods. The first three describe a pod, for people; the runner finds its pods by the last one.
 const (
 	labelBuild = "wharf.iver.com/buildRef"
 	labelStage = "wharf.iver.com/stage"
@@ -256,7 +256,7 @@ func fromSecret(name, secret, key string) object {
 	return object{"name": name, "valueFrom": object{"secretKeyRef": object{"name": secret, "key": key}}}
 }
 
-// services returns what exec waits for, as JSON; "" for nothing.
+// services returns the services that exec waits for, as JSON; "" for nothing.
 func (m manifest) services() string {
 	var list []shimv1.Service
 	for _, s := range m.run.Step.Spec.Services {

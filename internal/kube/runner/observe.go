@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
-// observe notes what the pod reports, and cancels with the reason when it has to end.
+// observe notes the pod's reports, and cancels with the reason when it has to end.
 func (a *podAttempt) observe(ctx context.Context, cancel context.CancelCauseFunc) {
 	since := map[string]trouble{} // kinds of trouble
 	began, troubled := false, false
@@ -67,8 +67,8 @@ func (a *podAttempt) missing(ctx context.Context) bool {
 	return apierrors.IsNotFound(err) || err == nil && string(found.GetUID()) != a.uid
 }
 
-// note notes what the pod reports, but for what is missing only for a moment: the pod's own Secret belongs to the pod, and is made
-// after it.
+// note notes the pod's reports, but for objects that are missing only for a moment: the pod's own Secret belongs to
+// the pod, and is made after it.
 func (a *podAttempt) note(text string) error {
 	text = a.run.Mask.Text(text)
 	if strings.HasPrefix(text, podConfig) && strings.Contains(text, a.pod.name) {
@@ -127,7 +127,7 @@ func faultOf(text string, ofStep bool) error {
 	return errors.New(text)
 }
 
-// maxNotes bounds what is noted of one pod.
+// maxNotes bounds the notes about one pod.
 const maxNotes = 50
 
 // noteOnce notes a text that was not noted of this pod before.

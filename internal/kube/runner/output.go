@@ -22,10 +22,10 @@ type Log struct {
 	mutex   sync.Mutex // against the timer
 	streams map[build.SpoolKind]*stream
 	prompt  *time.Timer // gives out begun lines
-	err     error       // of the sink; nothing is written after it
+	err     error       // error of the sink; nothing is written after it
 
 	clock   nodeClock
-	last    *stream // of the last record
+	last    *stream // stream of the last record
 	offset  int64   // bytes read
 	pending []byte  // a record that is not whole
 	trailer *build.SpoolTrailer
@@ -37,7 +37,7 @@ type stream struct {
 	bytes int64
 }
 
-// NewLog returns a log that takes secrets out of what it hands to the sink. The caller closes it.
+// NewLog returns a log that takes secrets out of the entries that it hands to the sink. The caller closes it.
 func NewLog(sink build.Sink, secrets *mask.Set) *Log {
 	l := &Log{sink: sink, streams: map[build.SpoolKind]*stream{
 		build.SpoolStdout: {Output: attempt.NewOutput(sink, false, secrets)},

@@ -25,13 +25,13 @@ const (
 	longestPause = 5 * time.Second
 	quotaPause   = time.Second      // pods of earlier steps are being removed
 	alivePause   = 30 * time.Second // between two signs of life
-	unseenPause  = 30 * time.Second // for a pod that was made and is not seen
+	unseenPause  = 30 * time.Second // wait for a pod that was made and is not seen
 	deleteLimit  = 3 * time.Minute
 	forceAfter   = 90 * time.Second // a pod whose node does not answer is removed without it
-	reasonWait   = 20 * time.Second // for the reason of a program that was killed, or of a pod that was ended
+	reasonWait   = 20 * time.Second // wait for the reason of a program that was killed, or of a pod that was ended
 )
 
-// lossError says that a pod was lost.
+// lossError reports that a pod was lost.
 type lossError struct {
 	text  string
 	began bool // the step's program may have begun
@@ -83,7 +83,7 @@ func (a *podAttempt) make(ctx context.Context) (exit build.Exit, err error) {
 
 // use talks to the shims of the pod.
 func (a *podAttempt) use(ctx, podCtx context.Context, cancel context.CancelCauseFunc) (build.Exit, error) {
-	early := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) }) // until the program begins
+	early := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) }) // only until the program begins
 	client, err := a.prepare(podCtx)
 	if err != nil {
 		early()
@@ -98,7 +98,7 @@ func (a *podAttempt) use(ctx, podCtx context.Context, cancel context.CancelCause
 	return a.work(ctx, podCtx, client, cancel)
 }
 
-// work follows the step's program to its end, and keeps what it leaves.
+// work follows the step's program to its end, and keeps its results.
 func (a *podAttempt) work(ctx, podCtx context.Context, client *Client, cancel context.CancelCauseFunc) (build.Exit, error) {
 	var beside sync.WaitGroup
 	defer beside.Wait()
@@ -188,10 +188,10 @@ func (a *podAttempt) await(ctx context.Context, done func(*pod) bool) error {
 	return err
 }
 
-// signal says that the worker lives.
+// signal reports that the worker lives.
 func (a *podAttempt) signal(ctx context.Context, client *Client) {
 	for loop.Pause(ctx, min(alivePause, a.runner.Silence/4)) {
-		_ = client.Alive(ctx) // that the pod does not answer shows elsewhere
+		_ = client.Alive(ctx) // other calls show that the pod does not answer
 	}
 }
 

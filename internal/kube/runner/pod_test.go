@@ -18,7 +18,8 @@ func (n *notes) Note(text string) error {
 	return nil
 }
 
-// TestWhoseFaultAPodIs decides whether a step is tried again with "on: [infrastructure]". The text of a back-off does not say why.
+// TestWhoseFaultAPodIs decides whether a step is tried again with "on: [infrastructure]". The text of a back-off does
+// not have the reason.
 func TestWhoseFaultAPodIs(t *testing.T) {
 	t.Parallel()
 	refused := verdict{Outcome: wait, Text: "ImagePull: shop:9: not found", Patience: time.Hour, OfStep: true}

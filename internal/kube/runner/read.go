@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/loop"
 )
 
-// read reads the spool to its end, over as many connections as it takes. It returns how the program ended, and more than its exit
-// status says.
+// read reads the spool to its end, over as many connections as it takes. It returns how the program ended, and
+// details beyond its exit status.
 func (a *podAttempt) read(ctx context.Context, client *Client) (end *build.SpoolTrailer, reason string, err error) {
 	log := NewLog(a.sink, a.run.Mask)
 	defer log.Close()
@@ -58,7 +58,8 @@ func (a *podAttempt) ended() bool {
 	return now.pod != nil && now.pod.container(containerStep).Terminated != nil
 }
 
-// readOnce reads what one connection gives, and reports whether the pod answered: a step may print nothing for long. Following ends when the container has ended, since a killed one leaves a spool without an end.
+// readOnce reads the content of one connection, and reports whether the pod answered: a step may print nothing for
+// long. Following ends when the container has ended, since a killed one leaves a spool without an end.
 func (a *podAttempt) readOnce(ctx context.Context, client *Client, log *Log, follow bool) (answered bool, err error) {
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()

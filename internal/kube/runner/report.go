@@ -15,12 +15,12 @@ type Report struct {
 	NodeLost  bool      // its node does not answer: what runs there is not known
 	Trouble   string    // what keeps the pod from running, or how it ended; "" if nothing is wrong
 	IP        string    // "": it has none yet
-	StartedAt time.Time // when the first container began; zero: none has
+	StartedAt time.Time // start of the first container; zero: none has begun
 	Running   bool      // the main container
 	Ready     bool      // the main container, by its probe
 }
 
-// ReportOf returns what a pod reports, one of whose containers is the main one.
+// ReportOf returns the report of a pod, one of whose containers is the main one.
 func ReportOf(object *unstructured.Unstructured, main string) (Report, error) {
 	var p pod
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &p); err != nil {
@@ -56,7 +56,7 @@ func (s containerState) began() (at time.Time) {
 	return at
 }
 
-// trouble returns what keeps a pod from running, or has taken it away.
+// trouble returns the reason why a pod does not run or is gone.
 func (p *pod) trouble() string {
 	if v := judgeDisruption(p); v.Outcome != fine {
 		return v.Text

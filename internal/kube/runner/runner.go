@@ -31,14 +31,14 @@ import (
 // Config configures a Runner, beside its cluster. Zero times are the defaults. Zero times are the defaults.
 type Config struct {
 	ShimImage  string // has this program as waybill in its PATH
-	PullPolicy string // of all images; "": always, but not for digests and the shim's
+	PullPolicy string // policy of all images; "": always, but not for digests and the shim's
 	Owner      *Owner // nil: pods belong to no object
 	Cache      *buildcache.Shelf
 	Accounts   []string // service accounts that steps may name; nil: any. Those of tools are configured
 	From       string   // names this user of this computer; pods of it that have ended are removed by the next build. "": none are
 
 	Grace        time.Duration // between SIGTERM and SIGKILL of a step that is ended
-	Timeout      time.Duration // of the build
+	Timeout      time.Duration // bounds the build
 	PullDeadline time.Duration // how long an image that cannot be pulled is waited for
 	Silence      time.Duration // after so long without the worker a step is ended
 	Away         time.Duration // how long the cluster may not answer
@@ -124,8 +124,8 @@ func (r *Runner) watch(ctx context.Context) {
 	})
 }
 
-// removeLeftovers deletes the pods of builds that were killed. Those that have ended have nothing to read any more; the shims of the
-// others end by themselves.
+// removeLeftovers deletes the pods of builds that were killed. Those that have ended have nothing to read any more;
+// the shims of the others end on their own.
 func (r *Runner) removeLeftovers(ctx context.Context) {
 	if r.From == "" {
 		return
@@ -143,7 +143,7 @@ func (r *Runner) removeLeftovers(ctx context.Context) {
 	}
 }
 
-// Close stops watching, and deletes what is left of the build's pods. It returns an error that names pods that stay.
+// Close stops watching, and deletes the rest of the build's pods. It returns an error that names pods that stay.
 func (r *Runner) Close(ctx context.Context) error {
 	if r.stop == nil {
 		return nil
@@ -179,7 +179,8 @@ func (r *Runner) sweep(ctx context.Context) error {
 	}
 }
 
-// Check lists what cannot run on the cluster, all at once. The cluster is asked whether it would accept the first step's pod.
+// Check lists the steps that cannot run on the cluster, all at once. The cluster is asked whether it would accept the
+// first step's pod.
 func (r *Runner) Check(ctx context.Context, steps []build.PlanStep) fault.Problems {
 	var problems fault.Problems
 	for _, step := range steps {
@@ -198,7 +199,7 @@ func (r *Runner) Check(ctx context.Context, steps []build.PlanStep) fault.Proble
 	return problems
 }
 
-// Preview reports what Check does, and asks the cluster about the pod of every step. It changes nothing there.
+// Preview reports the same as Check, and asks the cluster about the pod of every step. It changes nothing there.
 func (r *Runner) Preview(ctx context.Context, steps []build.PlanStep) (remarks []string, problems fault.Problems) {
 	problems = r.Check(ctx, steps)
 	if problems.Err() != nil || len(steps) == 0 {

@@ -17,7 +17,8 @@ import (
 // lastRead bounds the reading of what services printed last.
 const lastRead = 10 * time.Second
 
-// followServices writes what services print into the step's log, until stop is called, which waits for what they have printed by then.
+// followServices writes the output of services into the step's log, until stop is called, which waits for the output
+// by then.
 func (a *podAttempt) followServices(ctx context.Context) (stop func()) {
 	var reading sync.WaitGroup
 	following, end := context.WithCancel(ctx)
@@ -40,8 +41,8 @@ type serviceLog struct {
 	taken     int64 // bytes
 }
 
-// read follows the log, and reads it once more when following has ended. A log that was cut is read again from its start, and what was
-// taken is skipped.
+// read follows the log, and reads it once more when following has ended. A log that was cut is read again from its
+// start, and the part that was taken is skipped.
 func (s *serviceLog) read(ctx, following context.Context, service build.Service) {
 	wait := firstPause
 	for following.Err() == nil {
@@ -73,7 +74,7 @@ func (s *serviceLog) hasEnded() bool {
 	return now.pod == nil || now.pod.container(s.container).Terminated != nil
 }
 
-// copy hands on what was not taken yet.
+// copy hands on the part that was not taken yet.
 func (s *serviceLog) copy(ctx context.Context, follow bool) error {
 	log, err := s.runner.cluster.Log(ctx, s.pod.name, s.container, follow)
 	if err != nil {

@@ -59,7 +59,7 @@ func podOf(t *testing.T, sink build.Sink, api http.HandlerFunc) *podAttempt {
 	return &podAttempt{runner: r, sink: sink, uid: "uid", pod: manifest{name: "p"}, run: build.Run{Step: step}, watched: map[string]bool{}}
 }
 
-// TestServicesAreInTheLog once, however the connection is cut, also what they print until the step ends.
+// TestServicesAreInTheLog once, however the connection is cut, also the output until the step ends.
 func TestServicesAreInTheLog(t *testing.T) {
 	t.Parallel()
 	sink := &recorder{came: make(chan struct{}, 10)}

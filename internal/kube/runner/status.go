@@ -106,7 +106,7 @@ const (
 	fine   outcome = iota
 	wait           // reported; borne for Patience
 	failed         // the step fails: another pod would not do better
-	lost           // the pod is gone or will be: another one may do better, if the program has not begun
+	lost           // the pod is gone or will be: another may do better, if the program has not begun
 )
 
 // verdict is a pod's report, for people, and the reaction to it.
@@ -123,7 +123,7 @@ const (
 	configDeadline      = 2 * time.Minute
 )
 
-// judge decides what is done about a pod as it is now. An image that cannot be pulled is waited for as long as pull says.
+// judge decides the reaction to a pod as it is now. An image that cannot be pulled is waited for at most pull.
 func judge(p *pod, pull time.Duration) verdict {
 	if v := judgeLoss(p); v.Outcome != fine {
 		return v
@@ -144,13 +144,13 @@ func judge(p *pod, pull time.Duration) verdict {
 	return verdict{}
 }
 
-// podConfig begins what is reported of objects that a pod names and cannot get.
+// podConfig begins reports about objects that a pod names and cannot get.
 const podConfig = "PodConfig: "
 
-// nodeLost begins what is reported of pods whose node is gone.
+// nodeLost begins reports about pods whose node is gone.
 const nodeLost = "NodeLost: "
 
-// judgeLoss looks for what takes the whole pod away.
+// judgeLoss searches for the reason of a whole pod's loss.
 func judgeLoss(p *pod) verdict {
 	if v := judgeDisruption(p); v.Outcome != fine {
 		return v
@@ -164,7 +164,7 @@ func judgeLoss(p *pod) verdict {
 	return verdict{}
 }
 
-// judgeDisruption looks for what takes a pod away, other than its deletion.
+// judgeDisruption searches for the reason of a pod's disruption, other than its deletion.
 func judgeDisruption(p *pod) verdict {
 	s := p.Status
 	switch {
@@ -243,7 +243,7 @@ func warningText(e event) string {
 	return e.Reason + ": " + e.Message
 }
 
-// judgeWarnings decides about a pod whose containers wait for what only a warning names, such as a volume.
+// judgeWarnings decides about a pod whose containers wait for a thing that only a warning names, such as a volume.
 func judgeWarnings(p *pod, warnings []string) verdict {
 	if p.began() || p.Status.Phase != "Pending" {
 		return verdict{}
@@ -256,7 +256,7 @@ func judgeWarnings(p *pod, warnings []string) verdict {
 	return verdict{}
 }
 
-// outOfMemory returns what is reported of a step whose program was ended because it used too much memory; "" if it was not.
+// outOfMemory returns the report of a step whose program was ended because it used too much memory; "" if it was not.
 func outOfMemory(p *pod, limit int64) string {
 	t := p.container(containerStep).Terminated
 	switch {

@@ -30,7 +30,7 @@ func TestATransferIsGivenUpOnlyWithoutProgress(t *testing.T) {
 		at      func(n int) int // how far it came
 		succeed int             // the try; 0: none
 		tries   int             // at the least
-		limit   time.Duration   // of all
+		limit   time.Duration   // bounds the whole transfer
 	}{
 		"slow and whole at last":    {15 * time.Minute, func(n int) int { return n }, 20, 20, 6 * time.Hour},
 		"whole at the second try":   {15 * time.Minute, func(int) int { return 0 }, 2, 2, time.Hour},
@@ -117,7 +117,7 @@ func (f *fakeShim) serve(t *testing.T) *Client {
 	return NewClient("", network.Dial)
 }
 
-// TestAStepMayPrintNothingForLong: connections that are cut meanwhile do not mean that the cluster is away.
+// TestAStepMayPrintNothingForLong: connections that are cut in the meantime do not mean that the cluster is away.
 func TestAStepMayPrintNothingForLong(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/kube/watch"
 )
 
-// pods follows the pods of one run of a build, each kind of object by one list and watch. The latest object of a pod counts, not what
-// happened before; of warnings about it, those that its state does not show.
+// pods follows the pods of one run of a build, each kind of object by one list and watch. The latest object of a pod
+// counts, not earlier ones; of warnings about it, those that its state does not show.
 type pods struct {
 	resource dynamic.ResourceInterface
 	events   dynamic.ResourceInterface
@@ -71,14 +71,14 @@ type event struct {
 	} `json:"involvedObject"`
 }
 
-// readEvent reads what is kept of an event.
+// readEvent reads the kept part of an event.
 func readEvent(one *unstructured.Unstructured) *event {
 	e := read[event](one)
 	e.ObjectMeta = identity(one)
 	return &e
 }
 
-// readPod reads what is kept of a pod.
+// readPod reads the kept part of a pod.
 func readPod(one *unstructured.Unstructured) *pod {
 	p := read[pod](one)
 	p.ObjectMeta = identity(one)
@@ -95,7 +95,7 @@ func read[T any](one *unstructured.Unstructured) (into T) {
 	return into
 }
 
-// identity returns what is kept of an object's metadata.
+// identity returns the kept part of an object's metadata.
 func identity(one *unstructured.Unstructured) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name:              one.GetName(),
@@ -106,7 +106,7 @@ func identity(one *unstructured.Unstructured) metav1.ObjectMeta {
 	}
 }
 
-// maxWarnings bounds what is kept of one pod, and of how many pods: the namespace may have others.
+// maxWarnings bounds the kept part of one pod, and of how many pods: the namespace may have others.
 const maxWarnings = 20
 
 // warn keeps a warning about a pod.

@@ -63,7 +63,7 @@ func (w *watched) reports(t *testing.T, status string) {
 	}
 }
 
-// observed begins to observe the pod. The context ends with what ends the pod.
+// observed begins to observe the pod. The context ends with the reason of the pod's end.
 func (w *watched) observed(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -86,7 +86,7 @@ func TestTheReasonOfAPodComesAfterItsEnd(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		ended bool
-		late  time.Duration // until the reason comes; 0: it does not
+		late  time.Duration // delay of the reason; 0: it does not come
 		want  string        // the error; "": the step has its exit status
 	}{
 		"evicted":                     {true, 5 * time.Second, "Evicted: low on disk"},

@@ -1,7 +1,6 @@
-// Package watch follows objects of Kubernetes. An Informer lists and watches them and keeps what a
-// decoder makes of each, a Queue hands the names of objects to workers, and a Memory keeps what was
-// learned about each object. The latest state of an object counts, not what happened before: events
-// may be late, repeated or missed.
+// Package watch follows objects of Kubernetes. An Informer lists and watches them and keeps what a decoder makes of
+// each, a Queue hands the names of objects to workers, and a Memory keeps the knowledge about each object. The latest
+// state of an object counts, not earlier ones: events may be late, repeated or missed.
 package watch
 
 import (
@@ -25,8 +24,8 @@ type Config[T metav1.Object] struct {
 	Fields  string        // selector; "": all objects
 	Resync  time.Duration // interval at which all objects are reported again; 0: never
 
-	// Decode makes what is kept of an object, at least its name, namespace, UID and resource
-	// version. It may change the object.
+	// Decode makes the kept part of an object, at least its name, namespace, UID and resource version. It may change
+	// the object.
 	Decode  func(*unstructured.Unstructured) T
 	Changed func(T) // receives an object that is new, that has changed, or that is reported again
 	Gone    func(T) // receives an object that was deleted, as it was seen last
@@ -65,7 +64,7 @@ func New[T metav1.Object](c Config[T]) (*Informer[T], error) {
 	return &Informer[T]{informer}, nil
 }
 
-// source lists and watches what is selected.
+// source lists and watches the selected objects.
 func (c Config[T]) source() *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -91,7 +90,7 @@ func (c Config[T]) transform(object any) (any, error) {
 	return object, nil
 }
 
-// report calls f with what is kept of an object, also of one whose deletion was missed.
+// report calls f with the kept part of an object, also of one whose deletion was missed.
 func report[T metav1.Object](f func(T), object any) {
 	if late, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = late.Obj
@@ -107,7 +106,7 @@ func (i *Informer[T]) Run(ctx context.Context) { i.informer.RunWithContext(ctx) 
 // Synced reports whether all objects have been seen once.
 func (i *Informer[T]) Synced() bool { return i.informer.HasSynced() }
 
-// Get returns what is kept of an object; false if it does not exist, or is not selected.
+// Get returns the kept part of an object; false if it does not exist, or is not selected.
 func (i *Informer[T]) Get(namespace, name string) (kept T, found bool) {
 	object, found, err := i.informer.GetStore().GetByKey(namespace + "/" + name)
 	if err != nil || !found {
@@ -117,7 +116,7 @@ func (i *Informer[T]) Get(namespace, name string) (kept T, found bool) {
 	return kept, found
 }
 
-// List returns what is kept of all objects, in any order.
+// List returns the kept part of all objects, in any order.
 func (i *Informer[T]) List() []T {
 	var all []T
 	for _, object := range i.informer.GetStore().List() {

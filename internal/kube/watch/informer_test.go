@@ -122,7 +122,7 @@ func TestObjectsAreFollowed(t *testing.T) {
 		f.want(t, "changed b 1")
 		f.set(t, "a", "2")
 		f.want(t, "changed a 2")
-		<-time.After(time.Minute) // that all has been seen is noticed a little later
+		<-time.After(time.Minute) // the end of the list is noticed a little later
 		if kept, found := f.Get("test", "a"); !found || kept.state != "2" || len(f.List()) != 2 || !f.Synced() {
 			t.Errorf("found %t, state %q of %d, synced %t", found, kept.state, len(f.List()), f.Synced())
 		}
@@ -134,7 +134,7 @@ func TestObjectsAreFollowed(t *testing.T) {
 	})
 }
 
-// TestLateEventsAreTheLatestState: what happened while events were held back is reported in order.
+// TestLateEventsAreTheLatestState: a change while events were held back is reported in order.
 func TestLateEventsAreTheLatestState(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {

@@ -13,8 +13,7 @@ type Memory[M any] struct {
 	about map[types.UID]*M
 }
 
-// Of returns what is kept about an object, at first a zero M. The one worker that has the object
-// changes it.
+// Of returns the memory of an object, at first a zero M. The one worker that has the object changes it.
 func (m *Memory[M]) Of(uid types.UID) *M {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -27,8 +26,7 @@ func (m *Memory[M]) Of(uid types.UID) *M {
 	return m.about[uid]
 }
 
-// Forget removes what is kept about an object that is gone, and returns it; nil if there is
-// nothing.
+// Forget removes the memory of an object that is gone, and returns it; nil if there is nothing.
 func (m *Memory[M]) Forget(uid types.UID) *M {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/loop"
 )
 
-// bench runs a queue and notes what it does, with the time since the start.
+// bench runs a queue and notes its work, with the time since the start.
 type bench struct {
 	*watch.Queue
 	start time.Time
@@ -68,8 +68,7 @@ func (b *bench) want(t *testing.T, want ...string) {
 	}
 }
 
-// TestANameHasOneWorker: what is added while it is handled is handled once more, however often it
-// was added.
+// TestANameHasOneWorker: a name that is added while it is handled is handled once more, however often it was added.
 func TestANameHasOneWorker(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {
@@ -155,7 +154,7 @@ func TestAFailedNameWaits(t *testing.T) {
 	})
 }
 
-// TestAQueueEndsWithItsWork: what is cut off has not failed, and what is in line is left.
+// TestAQueueEndsWithItsWork: work that is cut off has not failed, and names in line are left.
 func TestAQueueEndsWithItsWork(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {

@@ -24,7 +24,7 @@ import (
 
 func done() action.Outcome { return action.Outcome{Kind: action.Done} }
 
-// lastDetail returns the newest entry and what it says of its step.
+// lastDetail returns the newest entry and its detail of the step.
 func (s setup) lastDetail(t *testing.T) (pipeline.Entry, pipeline.StepDetail) {
 	t.Helper()
 	entries, err := s.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline, Newest: true, Limit: 1})
@@ -209,7 +209,7 @@ func endsAgainstPassesDoNotDeadlock(t *testing.T, s setup) {
 	}
 }
 
-// work claims and completes what it gets until stop.
+// work claims and completes its claims until stop.
 func (s setup) work(t *testing.T, host queue.Instance, stop <-chan struct{}) {
 	var completions []queue.Completion
 	for {
@@ -232,7 +232,7 @@ func (s setup) work(t *testing.T, host queue.Instance, stop <-chan struct{}) {
 	}
 }
 
-// finishAll completes what is left.
+// finishAll completes the rest.
 func (s setup) finishAll(t *testing.T, host queue.Instance) {
 	t.Helper()
 	stopped := make(chan struct{})

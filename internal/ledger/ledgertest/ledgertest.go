@@ -1,5 +1,6 @@
-// Package ledgertest is what every driver must do for the whole log: the properties that need the queue and the journal
-// together, those of tokens, and those of every statement. What concerns one of both is in queuetest and journaltest.
+// Package ledgertest is the suite of every driver of the whole log: the properties that need the queue and the
+// journal together, those of tokens, and those of every statement. What concerns one of both is in queuetest and
+// journaltest.
 package ledgertest
 
 import (
@@ -14,7 +15,7 @@ func Run(t *testing.T, open func(t *testing.T) storetest.Database) {
 	storetest.Run(t, open, newSetup, properties())
 }
 
-// properties returns the suite: a name that says what holds, and its proof.
+// properties returns the suite: a name that states the property, and its proof.
 func properties() map[string]func(*testing.T, setup) {
 	return map[string]func(*testing.T, setup){
 		// the deployment log

@@ -56,7 +56,7 @@ func historyRefusesChanges(t *testing.T, s setup) {
 	}
 }
 
-// opensWhatItWrote: a second process sees the same log, and migrating what is migrated changes nothing.
+// opensWhatItWrote: a second process sees the same log, and a second migration changes nothing.
 func opensWhatItWrote(t *testing.T, s setup) {
 	s.define(t)
 	s.register(t, "3f2c9a1")

@@ -258,15 +258,15 @@ func everyStatementIsPlanned(t *testing.T, planned map[string]func(rows) error) 
 	}
 }
 
-// walksJobs knows how both databases say that they walk the index of jobs, here in the partition of now.
+// walksJobs knows how both databases report that they walk the index of jobs, here in the partition of now.
 func walksJobs(plan string) bool {
 	year, week := time.Now().UTC().ISOWeek()
 	return strings.Contains(plan, "INDEX action_job") || strings.Contains(plan, fmt.Sprintf("using action_%04dw%02d_id_idx", year, week))
 }
 
-// readsWholeTable knows how both databases say that they read all of a table that grows; on PostgreSQL of its partition of
-// now, since the others are empty. SQLite says of a table that is walked in the order of its primary key that it is
-// scanned; then the limit ends the walk.
+// readsWholeTable knows how both databases report that they read all of a table that grows; on PostgreSQL of its
+// partition of now, since the others are empty. SQLite reports of a table that is walked in the order of its primary
+// key that it is scanned; then the limit ends the walk.
 func readsWholeTable(line string) bool {
 	line = strings.TrimSpace(line)
 	year, week := time.Now().UTC().ISOWeek()
@@ -279,14 +279,14 @@ func readsWholeTable(line string) bool {
 	return slices.Contains([]string{"SCAN action", "SCAN event", "SCAN thread", "SCAN thread_done", "SCAN entry", "SCAN l", "SCAN revision", "SCAN revision_artifact"}, line)
 }
 
-// readsAllTargets knows how both databases say that they read every target of a pipeline.
+// readsAllTargets knows how both databases report that they read every target of a pipeline.
 func readsAllTargets(line string) bool {
 	line = strings.TrimSpace(line)
 	return strings.HasPrefix(line, "SEARCH target ") && strings.HasSuffix(line, "(pipeline_id=?)") ||
 		strings.HasPrefix(line, "SCAN target") || strings.HasPrefix(line, "Index Cond: (pipeline_id = ") && !strings.Contains(line, "path")
 }
 
-// fill stores actions, and ends most of them, so that a planner sees what to avoid.
+// fill stores actions, and ends most, so that a planner sees the rows to avoid.
 func (s setup) fill(t *testing.T, host queue.Instance) journal.Head {
 	t.Helper()
 	const some = 1000

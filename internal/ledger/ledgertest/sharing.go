@@ -19,7 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/token"
 )
 
-// waitersAreWoken: within the process, from another one, and for what was committed between two waits.
+// waitersAreWoken: within the process, from another, and for commits between two waits.
 func waitersAreWoken(t *testing.T, s setup) {
 	s.define(t)
 	s.register(t, "3f2c9a1")
@@ -107,7 +107,7 @@ func sessionsLastUntilEndedOrExpired(t *testing.T, s setup) {
 	storetest.WantCode(t, err, fault.NotFound)
 }
 
-// cutConnectionsLoseNothing: a caller that repeats what was not answered finds it in the log once.
+// cutConnectionsLoseNothing: a caller that repeats calls without an answer finds it in the log once.
 func cutConnectionsLoseNothing(t *testing.T, s setup) {
 	s.define(t)
 	s.register(t, "3f2c9a1")
@@ -154,7 +154,7 @@ func cutConnectionsLoseNothing(t *testing.T, s setup) {
 	}
 }
 
-// insist appends until the answer says that it happened.
+// insist appends until the answer reports that it happened.
 func (s setup) insist(t *testing.T, e pipeline.Entry) {
 	s.persist(t, func() error {
 		_, err := s.Append(s.ctx, testPipeline, 0, func(journal.Locked) (journal.Change, error) {
@@ -164,7 +164,7 @@ func (s setup) insist(t *testing.T, e pipeline.Entry) {
 	})
 }
 
-// persist repeats what fails because the ledger is away. Any other failure is one.
+// persist repeats calls that fail because the ledger is away. Any other failure is one.
 func (s setup) persist(t *testing.T, do func() error) {
 	for {
 		err := do()

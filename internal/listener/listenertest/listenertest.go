@@ -25,9 +25,9 @@ type Bounds struct {
 
 	Connections int           // at a time
 	Header      int           // bytes
-	HeaderTime  time.Duration // for the header of a request
+	HeaderTime  time.Duration // bounds the header of a request
 	IdleTime    time.Duration // between two requests
-	Drain       time.Duration // for requests in flight; 0: the end of ctx cuts them
+	Drain       time.Duration // bounds requests in flight; 0: the end of ctx cuts them
 
 	// Answered is a request as text that gets a whole answer, after which the connection stays open.
 	Answered string
@@ -97,7 +97,7 @@ func (b Bounds) drip(t *testing.T, s *served) {
 	go func() { _, _ = io.Copy(io.Discard, conn) }()
 	_, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
 	for err == nil {
-		<-time.After(time.Second) // of the bubble
+		<-time.After(time.Second) // a second of the bubble
 		_, err = io.WriteString(conn, "x")
 	}
 	if got := time.Since(began); got < b.HeaderTime || got > b.HeaderTime+time.Second {
@@ -173,7 +173,7 @@ func (b Bounds) end(t *testing.T, s *served) {
 	synctest.Wait()
 	began := time.Now()
 	err := s.stop()
-	if most := min(b.Drain, b.HeaderTime); time.Since(began) > most+time.Second { // the end is looked for twice a second
+	if most := min(b.Drain, b.HeaderTime); time.Since(began) > most+time.Second { // the end is searched for twice a second
 		t.Errorf("the server ended after %s, want %s: %v", time.Since(began), most, err)
 	}
 	if lives(conn) != 0 {

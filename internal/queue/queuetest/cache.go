@@ -37,7 +37,7 @@ func goodAnswersAreCached(t *testing.T, s setup) {
 	for _, c := range []struct {
 		name    string
 		outcome action.OutcomeKind // none: it lives
-		version int                // of the second request; the first has 2
+		version int                // version in the second request; the first has 2
 		cached  bool
 	}{
 		{"live", 0, 2, true},
@@ -232,7 +232,7 @@ func repeatedRequestsMakeOneAction(t *testing.T, s setup) {
 	if !other.Created || other.ID == first.ID {
 		t.Errorf("another one's key: %+v", other)
 	}
-	// A request that found a job is answered so again, even after that job's payload has got another one.
+	// A request that found a job is answered so again, even after that job's payload has got another.
 	s.ask(t, payload("p", 1))
 	found, err := s.enqueueWith(s.ctx, payload("p", 1), queue.EnqueueOptions{Idempotency: once("ana", "l", "x")})
 	storetest.Check(t, err)

@@ -26,7 +26,7 @@ type planner struct {
 	mu     sync.Mutex
 	asked  []string      // each end that was planned: name and status
 	away   bool          // documents cannot be had
-	hangs  chan struct{} // until it is closed, plans of actions named "slow" do not end
+	hangs  chan struct{} // closing it ends the plans of actions named "slow"
 	follow func(queue.End) []queue.Successor
 	begins func(action.Action) []queue.Successor
 }
@@ -56,7 +56,7 @@ func (p *planner) Plan(_ context.Context, e queue.End) ([]queue.Successor, error
 	return []queue.Successor{{Action: follower(e, "told")}}, nil
 }
 
-// follower is an action that follows an end; it says how that was.
+// follower is an action that follows an end; it has the kind of that end.
 func follower(e queue.End, name string) action.Action {
 	said := fmt.Sprintf(`{"status": %q, "code": %q, "output": %q, "at": %q}`, e.Thread.Status, e.Code, e.Output, e.At.Format(time.RFC3339Nano))
 	return action.Action{ID: action.DerivedID(e.Action.ID.Time(), e.Action.ID.String(), name), Kind: "callback", Name: name, Handler: "callback",
@@ -78,7 +78,8 @@ func (s setup) followers(t *testing.T, parent action.ID) []queue.ActionState {
 	return states
 }
 
-// endsAndWhatFollowsAreOne: the follower is there when the end is, says when that was, and is made once however often it is planned.
+// endsAndWhatFollowsAreOne: the follower is there when the end is, has its time, and is made once however often it is
+// planned.
 func endsAndWhatFollowsAreOne(t *testing.T, s setup) {
 	p := s.planning(t, &planner{})
 	host := s.join(t, "host-a")
@@ -307,7 +308,8 @@ func endsArePlannedBeforehand(t *testing.T, s setup) {
 	}
 }
 
-// deferredEndsDelayNoDeadline: more late actions than one look takes, whose callbacks cannot be planned, wait by themselves.
+// deferredEndsDelayNoDeadline: more late actions than one look takes, whose callbacks cannot be planned, wait on
+// their own.
 func deferredEndsDelayNoDeadline(t *testing.T, s setup) {
 	p := s.planning(t, &planner{away: true})
 	late := make([]action.Action, 1001)
@@ -379,7 +381,7 @@ func followersFailAtBirth(t *testing.T, s setup) {
 	s.claim(t, host, "callback", 1) // the good one, and no other
 }
 
-// chainsLinkToWhatIsThere: a job that follows is answered by the payload cache, as one that a client asks for.
+// chainsLinkToWhatIsThere: a job that follows is answered by the payload cache, as one that a client requests.
 func chainsLinkToWhatIsThere(t *testing.T, s setup) {
 	s.planning(t, &planner{follow: func(e queue.End) []queue.Successor {
 		if e.Action.Name != "first" {
@@ -509,7 +511,7 @@ func turnsDoNotWaitForSlowPlans(t *testing.T, s setup) {
 		t.Fatalf("deferred %v while the plan hangs", turned.Deferred)
 	}
 	release()
-	for until := time.Now().Add(time.Minute); len(turn(completions).Deferred.IDs) > 0; runtime.Gosched() { // until the plan is ready
+	for until := time.Now().Add(time.Minute); len(turn(completions).Deferred.IDs) > 0; runtime.Gosched() { // wait until the plan is ready
 		if time.Now().After(until) {
 			t.Fatal("the plan is not ready within a minute of its release")
 		}
@@ -552,7 +554,7 @@ func severalOfABatchSubscribe(t *testing.T, s setup) {
 	}))
 }
 
-// withoutAPlannerNobodySubscribes: the error says what is missing.
+// withoutAPlannerNobodySubscribes: the error names the missing part.
 func withoutAPlannerNobodySubscribes(t *testing.T, s setup) {
 	first := job("x")
 	first.CacheKey = action.DerivedID(time.Now(), t.Name())

@@ -114,7 +114,7 @@ func handedOffWorkIsStopped(t *testing.T, s setup) {
 	s.wantHistory(t, id, action.Queued, action.Canceled)
 	storetest.Check(t, s.Stopped(s.ctx, host, id, done())) // its answer was lost
 
-	// what an observer sees fail meanwhile was stopped
+	// what an observer sees fail in the meantime was stopped
 	seen := s.accepted(t, host, job("y"))
 	storetest.Check(t, s.Cancel(s.ctx, seen, queue.CancelNow))
 	_, err = s.Observe(s.ctx, queue.Observation{ID: seen, Began: true, Outcome: action.Outcome{Kind: action.Fatal, Error: "terminated"}})

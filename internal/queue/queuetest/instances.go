@@ -21,7 +21,7 @@ func instancesLiveByTheirHeartbeat(t *testing.T, s setup) {
 		t.Errorf("instances: %+v", rows)
 	}
 	if s.Embedded() {
-		return // who holds the lock file is alone: it lives, whatever its row says
+		return // who holds the lock file is alone: it lives, whatever its row has
 	}
 	id := s.enqueue(t, job("x"))
 	s.claim(t, a, "noop", 1)

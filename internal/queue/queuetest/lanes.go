@@ -68,7 +68,7 @@ func (s setup) allLanes(t *testing.T, handlers ...string) (lanes []string, pages
 	}
 }
 
-// bucket makes a limiter what a function says.
+// bucket lets a function change a limiter.
 func (s setup) bucket(t *testing.T, to func(b action.Bucket, now time.Time) action.Bucket, keys ...string) {
 	t.Helper()
 	slices.Sort(keys)
@@ -145,8 +145,8 @@ func blockedLanesHideNoOther(t *testing.T, s setup) {
 	}
 }
 
-// claimsAreBoundedInBytes: a Turn claims at most so much, one action at least, of each lane in turn, and says when it
-// stopped at the bound.
+// claimsAreBoundedInBytes: a Turn claims at most so much, one action at least, of each lane in turn, and reports
+// whether it stopped at the bound.
 func claimsAreBoundedInBytes(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
 	const each = 60_000

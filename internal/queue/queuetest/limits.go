@@ -17,7 +17,7 @@ import (
 
 const lane = "noop/hooks.example.org"
 
-// grant asks for one key.
+// grant requests one key.
 func (s setup) grant(t *testing.T, i queue.Instance, a action.Ask) action.Grant {
 	t.Helper()
 	grants, err := s.Grant(s.ctx, i, []action.Ask{a})

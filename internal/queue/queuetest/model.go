@@ -95,10 +95,10 @@ type program struct {
 	setup
 	handler   string
 	joined    int
-	instances []queue.Instance // that live
+	instances []queue.Instance // living instances
 	actions   []*modelAction
-	lost      []queue.Completion // of claims that were taken away or have ended
-	owners    []queue.Instance   // of lost, by position
+	lost      []queue.Completion // completions of claims that were taken away or have ended
+	owners    []queue.Instance   // owners of lost, by position
 	step      int
 }
 
@@ -356,7 +356,7 @@ func (p *program) snooze(t *rapid.T) {
 	}
 }
 
-// die ends an instance, and has another one rescue its claims.
+// die ends an instance, and has another rescue its claims.
 func (p *program) die(t *rapid.T) {
 	p.step++
 	n := rapid.IntRange(0, len(p.instances)-1).Draw(t, "instance")

@@ -360,7 +360,8 @@ func equalKeysMakeOneAction(t *testing.T, s setup) {
 	storetest.WantCode(t, err, fault.Invalid)
 }
 
-// callersShareTransactions: many store actions at once; each has its own answer, and what is wrong with one refuses no other.
+// callersShareTransactions: many store actions at once; each has its own answer, and the faults of one refuses no
+// other.
 func callersShareTransactions(t *testing.T, s setup) {
 	const callers = 60
 	ids := make([]action.ID, callers)

@@ -1,5 +1,5 @@
-// Package queuetest is what every driver must do for a queue: one suite, run against each real database. The queue works
-// alone here: no journal records the ends of its actions.
+// Package queuetest is the suite of every driver of a queue, run against each real database. The queue works alone
+// here: no journal records the ends of its actions.
 package queuetest
 
 import (
@@ -14,7 +14,7 @@ func Run(t *testing.T, open func(t *testing.T) storetest.Database) {
 	storetest.Run(t, open, newSetup, properties())
 }
 
-// properties is the suite: a name that says what holds, and its proof.
+// properties is the suite: a name that states the property, and its proof.
 func properties() map[string]func(*testing.T, setup) {
 	return map[string]func(*testing.T, setup){
 		"QueueFollowsTheModel": queueFollowsTheModel,

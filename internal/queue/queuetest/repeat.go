@@ -170,7 +170,7 @@ func hastenedActionsWaitNoLonger(t *testing.T, s setup) {
 	var ids []action.ID
 	for _, o := range []action.Outcome{
 		{Kind: action.RetryAfter, Code: "waiting", At: later},
-		{Kind: action.RetryAfter, Code: "away", At: later}, // for another reason
+		{Kind: action.RetryAfter, Code: "away", At: later}, // another reason
 		{Kind: action.RetryAfter, Code: "waiting", At: now.Add(time.Minute)},
 		{Kind: action.Fatal, Code: "waiting"},
 	} {

@@ -23,7 +23,7 @@ import (
 // teller plans a callback for each end of a job, and calls to all subscribers.
 type teller struct{ away atomic.Bool }
 
-// call is an action that calls a subscriber; its name says why.
+// call is an action that calls a subscriber; its name is the reason.
 func call(a action.Action, about string, s queue.Subscriber) queue.Successor {
 	name := about + " " + s.SuccessURI
 	return queue.Successor{

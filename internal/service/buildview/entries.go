@@ -51,7 +51,7 @@ func LogEntryOf(buildID string, l build.Line) LogEntry {
 type LogQuery struct {
 	Steps  []int     // ascending
 	From   int       // step to begin with; 0: the first
-	After  int64     // of the first step, only entries with a greater id
+	After  int64     // id of an entry of the first step: only later entries are sent
 	Since  time.Time // only entries that are not older
 	Before time.Time // only older entries
 	Limit  int       // 0: all

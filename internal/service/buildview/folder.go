@@ -22,7 +22,7 @@ import (
 // Bounds of what is read and remembered of results folders.
 const (
 	mostListed   = 500                    // builds that one request for a list looks at
-	listLength   = 50                     // builds on a page, unless the query says
+	listLength   = 50                     // builds on a page, unless the query sets it
 	mostOpenKept = 32                     // builds whose steps and places in logs are remembered
 	mostKept     = 5000                   // ended builds whose summaries are remembered
 	mostNotable  = 1000                   // failed and flaky tests of a build's state

@@ -20,7 +20,7 @@ import (
 // Bounds of what is read and remembered of a build in the database.
 const (
 	eventsAtOnce = 1000
-	mostEvents   = 100_000 // of a build's state
+	mostEvents   = 100_000 // bounds the events of a build's state
 	testsAtOnce  = 1000
 	tablePause   = 100 * time.Millisecond // shortest time between two looks of a follower
 	tableNet     = 3 * time.Second        // longest time between two looks: a wake-up may be lost
@@ -41,7 +41,7 @@ type knownBuild struct {
 	origin    *Origin // of a deployment's build, once it was read
 	steps     []builds.Step
 	events    []builds.Event   // changes of status that were allowed
-	lastSeq   int64            // of the last event that was read
+	lastSeq   int64            // number of the last event that was read
 	artifacts []build.Artifact // in the order of their ids
 	reports   int
 	counts    map[int]testresult.Counts
@@ -170,7 +170,7 @@ func (b *tableBuild) readTests(ctx context.Context, k *knownBuild) error {
 	return err
 }
 
-// planOf returns what is known of a plan: its stages and steps, and what they wait for.
+// planOf returns the known state of a plan: its stages and steps, and what they wait for.
 func planOf(row *builds.Build, steps []builds.Step) *build.Plan {
 	p := &build.Plan{Environment: row.Environment, Stages: []build.PlanStage{}, Steps: []build.PlanStep{}}
 	for i := range steps {
@@ -235,7 +235,7 @@ func trailersOf(steps []builds.Step) (trailers map[int]*build.Trailer, whole map
 	return trailers, whole
 }
 
-// Tests lists what the files of all steps report about tests.
+// Tests lists the test reports of all steps' files.
 func (b *tableBuild) Tests(ctx context.Context) ([]build.TestFile, error) {
 	reports, err := b.from.Rows.TestReports(ctx, b.id)
 	if err != nil {

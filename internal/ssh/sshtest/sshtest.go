@@ -113,7 +113,7 @@ func (s *Server) line(conn *net.TCPConn) {
 		s.t.Errorf("start sshd: %v", err)
 		return
 	}
-	_ = cmd.Wait() // its status says nothing to a test
+	_ = cmd.Wait() // its status has no meaning for a test
 	s.mu.Lock()
 	delete(s.running, cmd)
 	s.mu.Unlock()
@@ -177,7 +177,7 @@ func (s *Server) NewHostKey() {
 	Keygen(s.t, file)
 }
 
-// Accept lets a public key into the account, in place of those before.
+// Accept lets a public key into the account, instead of those before.
 func (s *Server) Accept(public string) {
 	s.t.Helper()
 	text, err := os.ReadFile(public)

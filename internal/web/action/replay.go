@@ -55,7 +55,7 @@ func (p *pages) replay(r *http.Request) (page.Content, error) {
 		data.Ends = append(data.Ends, endChoice{name, page.LowerWords(s), chosen})
 	}
 	data.Begun = query.Get("replayed") != ""
-	data.Replayed, _ = strconv.Atoi(query.Get("replayed")) // for display only
+	data.Replayed, _ = strconv.Atoi(query.Get("replayed")) // it is only displayed
 	if data.Asked && (!data.Begun || !order.After.IsZero()) {
 		order.DryRun = true
 		counted, last, err := p.replayPart(r, order)
@@ -78,7 +78,7 @@ func (p *pages) replayActions(r *http.Request, by string) (next string, err erro
 	if err != nil {
 		return "", err
 	}
-	before, _ := strconv.Atoi(r.PostFormValue("replayed")) // for display only
+	before, _ := strconv.Atoi(r.PostFormValue("replayed")) // it is only displayed
 	query := url.Values{"replayed": {strconv.Itoa(before + done.Created)}}
 	if !last.After.IsZero() {
 		query.Set("id", last.ID.String())

@@ -13,7 +13,7 @@ const HostsPerPage = 200
 // Hosts selects the hosts of one page among the hosts whose target contains a text.
 type Hosts struct {
 	Path    string // address of the page
-	Find    string // text to look for; "": all hosts
+	Find    string // text to search for; "": all hosts
 	Page    int64  // page number, 1 or more
 	Found   int
 	Earlier string // address of the previous page; "": none

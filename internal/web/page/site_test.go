@@ -49,7 +49,7 @@ func serve(t *testing.T, load page.Loader, do page.Submit) site {
 	api := server.New(w.Service, server.Options{Token: homeToken, Pages: pages, Version: "test"})
 	s := httptest.NewServer(api.Handler())
 	t.Cleanup(func() {
-		s.CloseClientConnections() // live pages never end by themselves
+		s.CloseClientConnections() // live pages never end on their own
 		s.Close()
 	})
 	return site{pages, w, s.URL}

@@ -63,7 +63,8 @@ func Check(t testing.TB, dir string, services bool) {
 	}
 }
 
-// CheckRaw compares what the command prints as the exact output of the step test/output; its standard error may come anywhere.
+// CheckRaw compares the output of the command as the exact output of the step test/output; its standard error may
+// come anywhere.
 func CheckRaw(t testing.TB, program, dir string) {
 	t.Helper()
 	got, err := exec.CommandContext(t.Context(), program, "build", "log", dir, "test/output", "--raw").Output()

@@ -24,7 +24,7 @@ import (
 
 // Binary is a program that can be built.
 type Binary struct {
-	Name    string // of the program
+	Name    string // name of the program
 	module  string // its module's folder below the testbed
 	target  string // the package to build, as seen from there
 	ldflags string

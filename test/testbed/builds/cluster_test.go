@@ -107,7 +107,7 @@ func (w *world) collect(t *testing.T, span, authorization string) (address strin
 			once.Do(func() { close(done) })
 		}
 	})}
-	go func() { _ = server.Serve(listener) }() // until it is closed
+	go func() { _ = server.Serve(listener) }() // it runs until it is closed
 	t.Cleanup(func() { _ = server.Close() })
 	return "http://" + listener.Addr().String(), done
 }
@@ -186,7 +186,7 @@ func (w *world) wantConfined(t *testing.T, worker *corev1.Pod) {
 	}
 }
 
-// inPod runs a program in a container of a pod, as the container's user with its rights, and returns what it printed.
+// inPod runs a program in a container of a pod, as the container's user with its rights, and returns the output.
 func (w *world) inPod(t *testing.T, namespace, pod, container string, argv ...string) string {
 	t.Helper()
 	found, err := w.client.CoreV1().Pods(namespace).Get(t.Context(), pod, metav1.GetOptions{})
@@ -212,7 +212,7 @@ func (w *world) output(t testing.TB, argv ...string) string {
 	return out
 }
 
-// try runs a program, and returns what it printed.
+// try runs a program, and returns the output.
 func (w *world) try(t testing.TB, env, argv []string) (string, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()

@@ -39,7 +39,7 @@ type site struct {
 	namespace   string
 	project     string // its folder
 	provisioner string // its address
-	token       string // of the provisioner
+	token       string // token of the provisioner
 	wait        string // path of a file: while it is there, builds of the project wait
 	log         *printed
 	seen        map[types.UID]bool
@@ -156,7 +156,7 @@ func (s *site) start(dir string, arguments ...string) {
 	})
 }
 
-// command runs a program in the project's folder, and returns what it printed.
+// command runs a program in the project's folder, and returns the output.
 func (s *site) command(name string, arguments ...string) (string, error) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), limit)
@@ -390,7 +390,7 @@ func testDeployment(t *testing.T, s *site) {
 	s.awaitNone()
 }
 
-// testWorkerKilled: the build is Lost, with what the worker printed, and made again.
+// testWorkerKilled: the build is Lost, with the output of the worker, and made again.
 func testWorkerKilled(t *testing.T, s *site) {
 	s.lose(func(worker *corev1.Pod) { s.world.kubelet.KillContainer(t, worker.Name, "worker") }, "the container worker ended: exit status 137", "runner kubernetes")
 }
@@ -538,7 +538,7 @@ func testResumed(t *testing.T, s *site) {
 	s.awaitNone()
 }
 
-// awaitLog waits until a worker without a reader has printed texts, and returns what it printed.
+// awaitLog waits until a worker without a reader has printed texts, and returns the output.
 func (s *site) awaitLog(worker *corev1.Pod, texts ...string) string {
 	s.t.Helper()
 	log, err := s.world.client.CoreV1().Pods(s.namespace).GetLogs(worker.Name, &corev1.PodLogOptions{Container: "worker", Follow: true}).Stream(s.t.Context())

@@ -42,7 +42,7 @@ type world struct {
 	kubelet *testbed.Kubelet // nil: the node is a real one
 	client  kubernetes.Interface
 	program string
-	flags   []string // of every build
+	flags   []string // flags of every build
 }
 
 // newWorld makes a cluster whose node is the testbed's own.
@@ -151,7 +151,7 @@ func (r *run) fails(reason string) {
 	}
 }
 
-// log returns what a step printed and what was noted of it, without times and marks.
+// log returns the output of a step and what was noted of it, without times and marks.
 func (r *run) log(step string) string {
 	r.t.Helper()
 	content, err := os.ReadFile(filepath.Join(r.results, "steps", step, "output.log"))
@@ -278,7 +278,7 @@ func (w *world) waitingForServer(t *testing.T) (script string, let func()) {
 			http.Error(answer, "not yet", http.StatusServiceUnavailable)
 		}
 	})}
-	go func() { _ = server.Serve(listener) }() // until it is closed
+	go func() { _ = server.Serve(listener) }() // it runs until it is closed
 	t.Cleanup(func() { _ = server.Close() })
 	return "echo begun; until wget -q -O /dev/null http://" + listener.Addr().String() + "/ 2> /dev/null; do sleep 0.1; done; echo ended", func() { open.Store(true) }
 }

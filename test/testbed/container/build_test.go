@@ -89,7 +89,7 @@ func sameResults(t *testing.T, engine *testbed.Engine) {
 	agreement.CheckRaw(t, waybill(t), o.results)
 }
 
-// counted prints n lines of about a hundred bytes, each another one.
+// counted prints n lines of about a hundred bytes, each another.
 func counted(n int) string {
 	return fmt.Sprintf(`awk 'BEGIN{for(i=1;i<=%d;i++) print \"line\", i, \"%s\"}'`, n, filler)
 }
@@ -104,7 +104,7 @@ func countedLines(n int) []byte {
 	return b.Bytes()
 }
 
-// Programs whose output is compared byte for byte. No line of the first is like another one.
+// Programs whose output is compared byte for byte. No line of the first is like another.
 const (
 	long   = `head -c 1048576 /dev/zero | tr '\\0' x; echo; seq 1 3; head -c 16384 /dev/zero | tr '\\0' y; echo; printf 'no end'`
 	binary = `head -c 700000 /bin/busybox; printf '\\r\\n\\0\\377\\n'; head -c 90000 /bin/busybox >&2`

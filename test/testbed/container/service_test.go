@@ -91,7 +91,7 @@ const server = `echo starting; sleep 1; mkdir -p /tmp/www; echo "hello from $NAM
 func services(t *testing.T, engine *testbed.Engine) {
 	exit, h, err := attempt(t.Context(), t, engine, build.Spec{Argv: shell("wget -qO- http://web:8080/; wget -qO- http://bare:8080/"), Services: []build.Service{
 		{Name: "web", Image: testbed.Busybox, Argv: shell(server), Environ: []string{"NAME=web"}, Ports: []int{8080}, Ready: time.Minute},
-		// This one has no cat where a program looks for it.
+		// This one has no cat where a program searches for it.
 		{Name: "bare", Image: testbed.Busybox, Argv: shell("rm /bin/cat; " + server), Environ: []string{"NAME=bare"}, Ports: []int{8080}, Ready: time.Minute},
 	}})
 	if err != nil || exit.Code != 0 {

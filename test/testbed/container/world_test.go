@@ -49,7 +49,7 @@ type project struct {
 	engine *testbed.Engine
 	host   string // DOCKER_HOST
 	dir    string
-	home   string // of the user
+	home   string // home of the user
 	name   string // no other project has it
 	env    []string
 	builds int
@@ -74,7 +74,7 @@ func newProject(t *testing.T, engine *testbed.Engine, files map[string]string) *
 type outcome struct {
 	status  int
 	out     string // standard output and error
-	id      string // of the build
+	id      string // id of the build
 	results string // the folder
 }
 
@@ -128,7 +128,7 @@ func (o outcome) mustHave(t *testing.T, texts ...string) {
 	}
 }
 
-// printed returns what a step printed to one of its outputs, and its digest.
+// printed returns the output of a step to one of its outputs, and its digest.
 func printed(t *testing.T, folder string, step int, stderr bool) (text []byte, digest string) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(folder, "steps", fmt.Sprint(step), "output.log"))

@@ -109,7 +109,7 @@ func newSite(t *testing.T, engine *testbed.Engine, name string, port int, settin
 	return s
 }
 
-// run runs a program in the project and the network of the Engine, and returns its exit status and what it printed.
+// run runs a program in the project and the network of the Engine, and returns its exit status and the output.
 func (s *site) run(argv ...string) (int, string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), limit)

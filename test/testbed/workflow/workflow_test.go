@@ -147,8 +147,7 @@ func TestActionsRunAsWorkflows(t *testing.T) {
 	}
 }
 
-// TestWorkflowsAreWoken: one workflow waits for a job that is another one, whose callback gives it
-// what it waits for.
+// TestWorkflowsAreWoken: one workflow waits for a job that is another, whose callback gives it what it waits for.
 func TestWorkflowsAreWoken(t *testing.T) {
 	cluster := testbed.Kubernetes(t)
 	testbed.Argo(t, cluster)

@@ -123,7 +123,7 @@ type timedWriter struct {
 	http.ResponseWriter
 	control  *http.ResponseController
 	patience time.Duration
-	set      time.Time // when the deadline was set
+	set      time.Time // time at which the deadline was set
 }
 
 // Unwrap makes the writer work with [http.ResponseController].
@@ -134,7 +134,7 @@ func (w *timedWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// Flush sends what was written.
+// Flush sends the written bytes.
 func (w *timedWriter) Flush() {
 	w.renew()
 	_ = w.control.Flush() // the next write returns the error

@@ -29,7 +29,7 @@ func newTaken() taken {
 // Acknowledged returns a channel that is closed when a reader has acknowledged everything.
 func (s *Server) Acknowledged() <-chan struct{} { return s.taken.all }
 
-// Acknowledge records what the caller has stored, after comparing it with the results.
+// Acknowledge records the caller's positions, after comparing it with the results.
 func (s rpc) Acknowledge(_ context.Context, request *connect.Request[workerv1.AcknowledgeRequest]) (*connect.Response[workerv1.AcknowledgeResponse], error) {
 	m := request.Msg
 	if err := s.checkEvent(m.GetEventId()); err != nil {
@@ -119,7 +119,7 @@ func (t *taken) add(m *workerv1.AcknowledgeRequest, logs map[int]build.Position)
 	}
 }
 
-// Left says what no reader has acknowledged: 3 of 12 events, 40 of 214 log entries, 1 of 2 artifacts.
+// Left reports what no reader has acknowledged: 3 of 12 events, 40 of 214 log entries, 1 of 2 artifacts.
 func (s *Server) Left() (string, error) {
 	events, err := s.lastEvent()
 	if err != nil {

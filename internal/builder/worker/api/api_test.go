@@ -175,7 +175,7 @@ func (c *copyOf) positions() (all []*workerv1.Position) {
 	return all
 }
 
-// take adds a batch, and returns an error unless it continues what is there.
+// take adds a batch, and returns an error unless it continues the copy.
 func (c *copyOf) take(m *workerv1.LogsResponse) error {
 	if m.GetEntries() == 0 {
 		return nil
@@ -253,7 +253,7 @@ func (c *copyOf) takeAll(ctx context.Context, client workerv1connect.WorkerClien
 	return errors.Join(c.takeEvents(ctx, client), c.takeLogs(ctx, client), c.takeArtifacts(ctx, client))
 }
 
-// check compares the copy with the files, and with what the trailers and the final marker promise.
+// check compares the copy with the files, and with the trailers and the final marker.
 func (c *copyOf) check(t *testing.T, s *served) {
 	t.Helper()
 	if len(c.events) == 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/networktest"
 )
 
-// resume repeats a call until its stream ends by itself.
+// resume repeats a call until its stream ends on its own.
 func resume(ctx context.Context, call func(context.Context) error) error {
 	for {
 		err := call(ctx)

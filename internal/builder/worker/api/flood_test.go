@@ -54,7 +54,8 @@ func (s *served) askWithoutReading(path string, requests int) {
 	}
 }
 
-// TestWithoutTheTokenNoPlaceIsTaken of a reader that has it, however many ask and read nothing. Health is answered beside them.
+// TestWithoutTheTokenNoPlaceIsTaken of a reader that has it, however many send requests and read nothing. Health is
+// answered beside them.
 func TestWithoutTheTokenNoPlaceIsTaken(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -74,7 +75,7 @@ func TestWithoutTheTokenNoPlaceIsTaken(t *testing.T) {
 	}
 }
 
-// TestAConnectionHasFewStreams: what a reader without the token leaves unread takes memory for each.
+// TestAConnectionHasFewStreams: unread answers to a reader without the token take memory for each.
 func TestAConnectionHasFewStreams(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/builder/worker/api"
 )
 
-// get asks for a path, or posts a body to it.
+// get requests a path, or posts a body to it.
 func (s *served) get(path, body string, header ...string) (status int, text string, h http.Header) {
 	s.t.Helper()
 	method := http.MethodGet
@@ -317,7 +317,7 @@ func TestAReaderOfNothingLearnsThatTheWorkerLives(t *testing.T) {
 	}
 }
 
-// TestAReaderAtTheEndIsDone: one that lost its connection after the last message asks once more.
+// TestAReaderAtTheEndIsDone: one that lost its connection after the last message sends one more request.
 func TestAReaderAtTheEndIsDone(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -441,7 +441,7 @@ func TestAStuckReaderDelaysOnlyItself(t *testing.T) {
 	got.check(t, s)
 }
 
-// TestADamagedLogIsSaid: a reader must not take what another program has left of a log for the whole.
+// TestADamagedLogIsSaid: a reader must not take a log cut by another program for the whole.
 func TestADamagedLogIsSaid(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -454,7 +454,7 @@ func TestADamagedLogIsSaid(t *testing.T) {
 	}
 }
 
-// TestABuildThatCannotBeRecordedHasNoEnd: readers receive what is there, and learn that nothing follows.
+// TestABuildThatCannotBeRecordedHasNoEnd: readers receive the stored part, and learn that nothing follows.
 func TestABuildThatCannotBeRecordedHasNoEnd(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

@@ -49,7 +49,7 @@ func (s *Server) listSteps(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, map[string]any{"steps": steps})
 }
 
-// listTests answers with what the files of a step report about tests.
+// listTests answers with the test reports of a step's files.
 func (s *Server) listTests(w http.ResponseWriter, r *http.Request) {
 	id, err := strconv.Atoi(r.PathValue("id"))
 	if err != nil || id < 1 || id >= len(s.positions) {

@@ -32,9 +32,9 @@ const (
 
 // InboxConfig configures an inbox. Every field must be set.
 type InboxConfig struct {
-	Path  string // of the file that the snapshot goes into; it must not exist
+	Path  string // path of the snapshot's file; it must not exist
 	Push  provisionerv1.Push
-	Token string // that every request but those for health must carry
+	Token string // token that every request but those for health must carry
 	Log   *slog.Logger
 }
 
@@ -138,7 +138,7 @@ func (b *Inbox) put(w http.ResponseWriter, r *http.Request) {
 		status, text = b.take(p, r.Body)
 	}
 	if status != 0 {
-		w.Header().Set("Connection", "close") // what is left of the body is not waited for
+		w.Header().Set("Connection", "close") // the rest of the body is not waited for
 		http.Error(w, text, status)
 		return
 	}
@@ -157,7 +157,7 @@ func (b *Inbox) enter(ctx context.Context, control *http.ResponseController) (*p
 	b.mu.Lock()
 	if before := b.pushing; before != nil {
 		before.interrupted = true
-		_ = before.control.SetReadDeadline(time.Now()) // a connection without deadlines ends by itself
+		_ = before.control.SetReadDeadline(time.Now()) // a connection without deadlines ends on its own
 	}
 	b.mu.Unlock()
 	select {
@@ -197,7 +197,7 @@ func (b *Inbox) fits(offset, length int64) (status int, text string) {
 	return 0, ""
 }
 
-// take appends a part to the file. What has come of a part that is cut counts.
+// take appends a part to the file. The received bytes of a cut part count.
 func (b *Inbox) take(p *pushing, body io.Reader) (status int, text string) {
 	buffer := make([]byte, pushBuffer)
 	for {
@@ -240,7 +240,7 @@ func (b *Inbox) add(data []byte) error {
 	return nil
 }
 
-// complete compares the digest once everything has come. A snapshot with another one begins again.
+// complete compares the digest once everything has come. A snapshot with another begins again.
 func (b *Inbox) complete() (status int, text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -28,7 +28,7 @@ type waiting struct {
 	t     *testing.T
 	inbox *api.Inbox
 	addr  string
-	path  string // of the file
+	path  string // path of the file
 }
 
 // await serves an inbox that waits for bytes.

@@ -45,7 +45,7 @@ type logCursor struct {
 	began   bool
 	over    bool           // nothing more is sent
 	trailer *build.Trailer // nil: the step has not ended
-	first   time.Time      // when the first entry was seen that waits for others to fill a batch; zero: none waits
+	first   time.Time      // time of the first entry that waits for others to fill a batch; zero: none waits
 }
 
 // newLogStream reads a request.
@@ -119,7 +119,7 @@ func position(step int, at build.Position) *workerv1.Position {
 	return &workerv1.Position{StepId: int32(step), LogId: at.ID, Offset: at.Offset}
 }
 
-// seek skips what is older than the filter, as far as it is there.
+// seek skips entries older than the filter, as far as it is there.
 func (l *logStream) seek() error {
 	if l.since.IsZero() {
 		return nil
@@ -160,7 +160,7 @@ func (l *logStream) run(ctx context.Context) error {
 			return unrecorded(broken)
 		}
 		if waits > 0 {
-			written = nil // entries that come meanwhile change nothing
+			written = nil // entries that come in the meantime change nothing
 		}
 		if err := l.wait(ctx, recorded, written, waits); err != nil {
 			return err
@@ -282,7 +282,7 @@ func (c *logCursor) atEnd(path string) error {
 	return nil
 }
 
-// sendBatch sends what of a batch is in the bounds of time, and moves the cursor behind the batch.
+// sendBatch sends the part of a batch that is in the bounds of time, and moves the cursor behind the batch.
 func (l *logStream) sendBatch(c *logCursor, batch []byte) error {
 	from, next := c.at, c.at.After(batch)
 	l.server.positions[c.step].Passed(from, next)

@@ -18,12 +18,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
-// Bounds of what callers may take.
+// Bounds of callers' requests.
 const (
 	mostConnections = 256
 	mostRequests    = 64       // with the token at a time, streams included
-	mostOpen        = 8        // for metrics at a time, which need no token
-	mostStreams     = 16       // of one connection at a time
+	mostOpen        = 8        // requests for metrics at a time, which need no token
+	mostStreams     = 16       // streams of one connection at a time
 	mostHeader      = 16 << 10 // bytes
 	mostBody        = 1 << 20  // bytes
 	bodyTimeout     = 30 * time.Second
@@ -42,11 +42,11 @@ const (
 // Config configures the API. Every field but KeepAlive must be set.
 type Config struct {
 	Plan      *build.Plan
-	Store     *results.Store // of the build, which its worker writes
-	Token     string         // that every request but those for health must carry
+	Store     *results.Store // results of the build, which its worker writes
+	Token     string         // token that every request but those for health must carry
 	Log       *slog.Logger
 	Metrics   *prometheus.Registry
-	KeepAlive time.Duration // of silence in a stream before an empty message; 0: 10 s
+	KeepAlive time.Duration // silence in a stream before an empty message; 0: 10 s
 }
 
 // Server is the API of one worker.
@@ -83,7 +83,7 @@ func New(c Config) (*Server, error) {
 // routes returns everything behind its guards.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
-	// Readers are near, and store what they receive compressed in their own way.
+	// Readers are near, and store the messages compressed in their own way.
 	mux.Handle(workerv1connect.NewWorkerHandler(rpc{s}, connect.WithReadMaxBytes(mostBody), connect.WithCompression("gzip", nil, nil)))
 	mux.HandleFunc("GET /api/build/step", s.listSteps)
 	mux.HandleFunc("GET /api/build/step/{id}/test-result", s.listTests)
@@ -105,7 +105,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return serve(ctx, l, listener.Config{Handler: s, Log: s.Log, Ending: s.endStreams})
 }
 
-// endStreams has the streams end with what they have sent.
+// endStreams has the streams end at their present position.
 func (s *Server) endStreams() { s.ending.Do(func() { close(s.closing) }) }
 
 // serve answers requests within the bounds of the worker API until ctx ends; then it calls c.Ending, and requests have a few seconds.
@@ -116,7 +116,8 @@ func serve(ctx context.Context, l net.Listener, c listener.Config) error {
 	return listener.Serve(ctx, l, c)
 }
 
-// Break reports that the build could not be recorded and so will have no final marker. Streams end with DATA_LOSS after what is there.
+// Break reports that the build could not be recorded and so will have no final marker. Streams end with DATA_LOSS
+// after the stored part.
 func (s *Server) Break(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

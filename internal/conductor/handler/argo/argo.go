@@ -1,6 +1,5 @@
-// Package argo is the handler that hands work to Argo Workflows: it creates a
-// workflow from a template, named after the action, so that twice is once. The
-// caboose observes what becomes of it.
+// Package argo is the handler that hands work to Argo Workflows: it creates a workflow from a template, named after
+// the action, so that twice is once. The caboose observes its outcome.
 package argo
 
 import (
@@ -28,9 +27,9 @@ const labelInstance = "workflows.argoproj.io/controller-instanceid"
 // Config configures the workflows of a handler.
 type Config struct {
 	Cluster     *kube.Cluster
-	InstanceID  string                         // of the controller that runs them; "": the one without
+	InstanceID  string                         // id of the controller that runs them; "": the one without
 	NoFinalizer bool                           // leave the finalizer off: a workflow that is deleted before it was archived is then lost
-	Processes   map[string]*config.ArgoOptions // what jobs' processes say, by their ids
+	Processes   map[string]*config.ArgoOptions // settings of jobs' processes, by their ids
 }
 
 // Handler creates and stops workflows.
@@ -41,7 +40,7 @@ var _ conductor.HandOff = (*Handler)(nil)
 // New makes a handler.
 func New(cfg Config) *Handler { return &Handler{cfg: cfg} }
 
-// Do creates the workflow; Done says that the cluster has it.
+// Do creates the workflow; Done reports that the cluster has it.
 func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	p, err := h.parameters(a)
 	if err != nil {

@@ -23,10 +23,10 @@ import (
 // absent is a success.
 type answers struct {
 	byMethod map[string]int
-	reason   string         // of the status
-	message  string         // of the status
+	reason   string         // reason of the status
+	message  string         // message of the status
 	sent     map[string]any // the body of the last request that had one
-	path     string         // of that
+	path     string         // path of the message
 }
 
 func (s *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {

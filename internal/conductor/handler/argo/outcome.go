@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// missing says what it means that the cluster lacks an object.
+// missing returns the outcome if the cluster lacks an object.
 type missing uint8
 
 const (

@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/config"
 )
 
-// TestAttemptsThatAreCutOffAreJudged: what no answer of a cluster says.
+// TestAttemptsThatAreCutOffAreJudged: without an answer of a cluster.
 func TestAttemptsThatAreCutOffAreJudged(t *testing.T) {
 	t.Parallel()
 	workflows := schema.GroupResource{Group: "argoproj.io", Resource: "workflows"}

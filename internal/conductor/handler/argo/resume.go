@@ -38,8 +38,7 @@ type Resumer struct {
 
 var _ conductor.Handler = (*Resumer)(nil)
 
-// NewResumer makes a handler of what the file says of it. archive is where the caboose keeps
-// workflows.
+// NewResumer makes a handler from its part of the file. archive is where the caboose keeps workflows.
 func NewResumer(c *kube.Cluster, archive blob.Store, cfg config.Handler) *Resumer {
 	return &Resumer{cluster: c, archive: archive, parameters: cfg.Parameters}
 }
@@ -69,7 +68,7 @@ func (h *Resumer) read(raw json.RawMessage) (resumption, error) {
 	return r, nil
 }
 
-// Do wakes the workflow; Done says that the cluster has it.
+// Do wakes the workflow; Done reports that the cluster has it.
 func (h *Resumer) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	r, err := h.read(a.Action.Parameters)
 	if err != nil {
@@ -87,7 +86,7 @@ func (h *Resumer) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	return outcome(fmt.Errorf("resume the workflow %s: %w", ref, err), ref, missingTemplate)
 }
 
-// resume reads the workflow and writes it back; a conflict says that it moved on meanwhile.
+// resume reads the workflow and writes it back; a conflict reports that it moved on in the meantime.
 func (h *Resumer) resume(ctx context.Context, r resumption, id action.ID) error {
 	workflows := h.cluster.Resource(argo.Workflows()).Namespace(h.cluster.Namespace)
 	mark := "resumed by action " + id.String()
@@ -142,8 +141,8 @@ func (h *Resumer) archived(ctx context.Context, r resumption, mark string) (bool
 	return node == nil && err == nil, nil
 }
 
-// find looks for the one node of this name that waits; none, without an error, when it bears the
-// mark: it was resumed.
+// find searches for the one node of this name that waits; none, without an error, when it bears the mark: it was
+// resumed.
 func find(w *unstructured.Unstructured, nodes map[string]any, name, mark string) (map[string]any, error) {
 	var waiting []map[string]any
 	ended := ""

@@ -55,7 +55,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	_ = json.NewEncoder(w).Encode(s.workflow) // the client says when it was cut off
+	_ = json.NewEncoder(w).Encode(s.workflow) // the client reports when it was cut off
 }
 
 // node returns one of the stored workflow.

@@ -25,7 +25,7 @@ type Project struct {
 	Branch       string // unless the build names one; "": the repository's own
 	Subdirectory string // "": the root
 	Credential   string // name of credentials that the provisioner has; "": none are needed
-	Credentials  string // file of git-credential-store, with which this process asks for the branch; "": none
+	Credentials  string // file of git-credential-store, with which this process requests the branch; "": none
 }
 
 // tipLimit bounds the request for the newest commit of a branch.
@@ -34,8 +34,8 @@ const tipLimit = time.Minute
 // fileLimit bounds the fetch of a commit for its build file.
 const fileLimit = 5 * time.Minute
 
-// alone makes an attempt at a build without a deployment. The row has been there from the start, so a build that failed is the end of
-// its action: what repeats it is a new build.
+// alone makes an attempt at a build without a deployment. The row has been there from the start, so a build that
+// failed is the end of its action: its repetition is a new build.
 func (h *Handler) alone(ctx context.Context, a conductor.Attempt, id builds.ID) (action.Outcome, error) {
 	row, err := h.Workers.Builds.Build(ctx, id)
 	if err != nil {
@@ -131,8 +131,8 @@ func (h *Handler) resolve(ctx context.Context, row builds.Build) (builds.Build, 
 // inputsEvent is the id of the event that no plain input of a build is a password.
 const inputsEvent = "inputs-checked"
 
-// refusePlain ends a build, before any worker has it, that was given a password as a plain input: only here is it known what the file at the
-// build's commit has. It returns the build as it is then.
+// refusePlain ends a build, before any worker has it, that was given a password as a plain input: only here is it
+// known the file at the build's commit. It returns the build as it is then.
 func (h *Handler) refusePlain(ctx context.Context, row builds.Build) (builds.Build, error) {
 	if len(row.Inputs) == 0 || row.WorkerID != "" || row.Status.Ended() {
 		return row, nil
@@ -163,7 +163,7 @@ func (h *Handler) refusePlain(ctx context.Context, row builds.Build) (builds.Bui
 	return h.Workers.Builds.Build(ctx, row.ID)
 }
 
-// noteTrouble stores in a build why its repository does not answer, unless the build says so, and returns that error.
+// noteTrouble stores in a build why its repository does not answer, unless the build has it, and returns that error.
 func (h *Handler) noteTrouble(ctx context.Context, row builds.Build, trouble error) error {
 	if !fault.Is(trouble, fault.Unavailable) || ctx.Err() != nil {
 		return trouble
@@ -184,7 +184,7 @@ func (h *Handler) project(name string) (Project, error) {
 	return p, nil
 }
 
-// requestAlone returns what the worker of a build without a deployment is asked for.
+// requestAlone returns the request for the worker of a build without a deployment.
 func (h *Handler) requestAlone(ctx context.Context, row builds.Build) (request provisionerv1.CreateWorker, err error) {
 	p, err := h.project(row.Project)
 	if err != nil {
@@ -217,7 +217,7 @@ func (h *Handler) passwords(ctx context.Context, row builds.Build) (map[string]s
 	return values, nil
 }
 
-// expire ends a build that took too long. Its worker was asked to end, and what it has printed is still taken.
+// expire ends a build that took too long. Its worker was asked to end, and the output is still taken.
 func (h *Handler) expire(ctx context.Context, row builds.Build) action.Outcome {
 	text := "the build took too long: " + context.Cause(ctx).Error()
 	ctx, cancel := asking(context.WithoutCancel(ctx))

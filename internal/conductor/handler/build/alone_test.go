@@ -88,7 +88,7 @@ func TestABuildWithoutADeploymentBuildsTheCommitThatItsBranchWasAt(t *testing.T)
 	if o := s.do(t.Context(), 1); o.Kind != action.RetryAfter {
 		t.Errorf("%+v", o)
 	}
-	if err := os.RemoveAll(dir); err != nil { // it is asked once
+	if err := os.RemoveAll(dir); err != nil { // it is requested once
 		t.Fatal(err)
 	}
 	y.waiting = nil
@@ -185,7 +185,8 @@ func TestABuildWithoutADeploymentThatCannotBegin(t *testing.T) {
 	}
 }
 
-// TestAPasswordAmongPlainInputsIsErased leaves nothing of it in the files of the database, whatever else was written meanwhile.
+// TestAPasswordAmongPlainInputsIsErased leaves nothing of it in the files of the database, whatever else was written
+// in the meantime.
 func TestAPasswordAmongPlainInputsIsErased(t *testing.T) {
 	t.Parallel()
 	for _, length := range []int{20, 60 << 10} { // a part of a page, and many pages
@@ -193,7 +194,7 @@ func TestAPasswordAmongPlainInputsIsErased(t *testing.T) {
 		dir, commit := repository(t)
 		secret := strings.Repeat("marlin-", length/len("marlin-")+1)
 		alone(t, s, stored, dir, builds.Build{Commit: commit, Inputs: map[string]string{"level": "debug", "key": secret}})
-		for range 30 { // which move rows from page to page
+		for range 30 { // the changes move rows from page to page
 			if _, err := stored.Create(t.Context(), builds.Build{Project: "other", Inputs: map[string]string{"level": "debug"}}); err != nil {
 				t.Fatal(err)
 			}

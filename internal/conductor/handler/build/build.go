@@ -1,7 +1,7 @@
 // Package build is the handler of actions of kind build: one attempt at
 // building a revision from its registered snapshot, or at a build without a deployment.
 //
-// It decides nothing: a build that failed is a Retry, and the action's policy says whether there is one. An
+// It decides nothing: a build that failed is a Retry, and the action's policy reports whether there is one. An
 // attempt whose result was never recorded is not built again when its results have their final marker. What an
 // attempt has reported to the conductor is marked in its results, so that the next one knows it for a new build.
 //
@@ -12,10 +12,11 @@
 //
 // # In a worker
 //
-// With a provisioner, a build is a row of the database with the action's id. The handler creates it with the nonce of the worker's
-// token, asks the provisioner for the worker, and waits until an aggregator has stored the build's end. All that the request
-// says is in the row, the revision and the definition, so asking again after a crash gets the same worker. The worker
-// outlives this process: an attempt that is given back, or whose conductor died, is continued.
+// With a provisioner, a build is a row of the database with the action's id. The handler creates it with the nonce of
+// the worker's token, requests the worker from the provisioner, and waits until an aggregator has stored the build's
+// end. The whole request is in the row, the revision and the definition, so a repeated request after a crash gets the
+// same worker. The worker outlives this process: an attempt that is given back, or whose conductor died, is
+// continued.
 //
 // # Without a deployment
 //
@@ -24,8 +25,9 @@
 //
 // # At another build engine
 //
-// A build without a deployment may name another build engine. That is asked once to start the build, and reports what becomes of it to the API;
-// the attempt waits for the end in the row. Such a build has no worker, so whatever ends its action ends it at once.
+// A build without a deployment may name another build engine. That gets one request to start the build, and reports
+// its outcome to the API; the attempt waits for the end in the row. Such a build has no worker, so whatever ends its
+// action ends it at once.
 package build
 
 import (

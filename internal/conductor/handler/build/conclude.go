@@ -23,14 +23,14 @@ const errorLines = 20
 
 // output is the outcome's document.
 type output struct {
-	Text      string                      `json:"text,omitempty"` // for people
+	Text      string                      `json:"text,omitempty"` // text for people
 	Build     string                      `json:"build"`
 	Artifacts []pipeline.RevisionArtifact `json:"artifacts,omitempty"`
 }
 
 // built is the evidence of a build: a folder of results, or rows of the database.
 type built interface {
-	id() string // of the build, which `waybill build show` takes
+	id() string // id of the build, which `waybill build show` takes
 	// end returns the build's last status; nil if it ended without one.
 	end(ctx context.Context) (*build.Update, error)
 	// report stores that the outcome was handed to the conductor.
@@ -54,8 +54,8 @@ type builtStep struct {
 	whole  string // the command that prints its whole log; "": none does
 }
 
-// conclude turns results into an outcome. After a success it registers the artifacts; otherwise the
-// outcome's error names what failed.
+// conclude turns results into an outcome. After a success it registers the artifacts; otherwise the outcome's error
+// names the failed steps.
 func (t *task) conclude(ctx context.Context, r built) (action.Outcome, error) {
 	final, err := r.end(ctx)
 	if err != nil {
@@ -244,7 +244,7 @@ func failure(ctx context.Context, r built, final build.Update) (string, error) {
 	}
 	var text strings.Builder
 	fmt.Fprintf(&text, "the build ended %s: %s", final.Status, final.Reason)
-	if len(steps) == 0 { // its own log says why there are none
+	if len(steps) == 0 { // its own log has the reason
 		entries, err := r.tail(ctx, 0)
 		if err != nil {
 			return "", err

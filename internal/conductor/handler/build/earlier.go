@@ -16,12 +16,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
-// mostBundled is the most bytes of logs and artifacts of a bundle before compression, a little less than the snapshots that provisioners send. What is
-// beyond runs again.
+// mostBundled is the most bytes of logs and artifacts of a bundle before compression, a little less than the
+// snapshots that provisioners send. Steps beyond it run again.
 const mostBundled = 1000 << 20
 
-// earlier returns what the worker of a build is given of the build that it resumes; nil if it resumes none. What the earlier build has left is gathered
-// once: every attempt asks for the same.
+// earlier returns the results for the worker of a build, from the build that it resumes; nil if it resumes none. The
+// earlier build's results are gathered once: every attempt requests the same.
 func (h *Handler) earlier(ctx context.Context, row builds.Build) (*provisionerv1.Earlier, error) {
 	if !row.Resume || row.RerunOf == 0 || row.Bundle == builds.NoBundle {
 		return nil, nil
@@ -53,13 +53,14 @@ func (h *Handler) gather(ctx context.Context, row builds.Build) (key string, err
 	key, _, _, err = h.Blobs.Put(ctx, builds.BundleFolder(row.ID)+"/", in)
 	_ = in.CloseWithError(err) // ends a writer that Put has not read to its end
 	<-written
-	if err != nil && !fault.Is(err, fault.Unavailable) && !fault.Is(err, fault.LedgerUnavailable) { // what was there when it was looked at has gone meanwhile
+	if err != nil && !fault.Is(err, fault.Unavailable) && !fault.Is(err, fault.LedgerUnavailable) { // what was there when it was looked at has gone in the meantime
 		err = fault.Wrap(fault.Unavailable, err)
 	}
 	return key, err
 }
 
-// withoutEarlier has the next attempt ask for a worker that is given nothing of the earlier build, since the provisioner cannot give it.
+// withoutEarlier has the next attempt request a worker that is given nothing of the earlier build, since the
+// provisioner cannot give it.
 func (h *Handler) withoutEarlier(ctx context.Context, row builds.Build, cause error) error {
 	if _, err := h.Workers.Builds.Bundle(ctx, row.ID, builds.NoBundle); err != nil {
 		return err
@@ -84,7 +85,7 @@ func (h *Handler) forget(ctx context.Context, row builds.Build) {
 	}
 }
 
-// gathering is one look at what an earlier build has left.
+// gathering is one look at an earlier build's results.
 type gathering struct {
 	from  *builds.Builds
 	blobs Blobs
@@ -92,7 +93,7 @@ type gathering struct {
 
 	missing string // why nothing can be reused; "": steps can
 	steps   []builds.Step
-	earlier []build.Earlier // of each step
+	earlier []build.Earlier // earlier builds of each step
 	files   map[int][]builds.Artifact
 	reports map[int][]build.TestFile
 	size    int64 // bytes of logs and artifacts that are taken
@@ -134,7 +135,7 @@ func (g *gathering) look(ctx context.Context, project string) error {
 	return nil
 }
 
-// read reads what is stored of the earlier build.
+// read reads the rows of the earlier build.
 func (g *gathering) read(ctx context.Context) (err error) {
 	if g.steps, err = g.from.Steps(ctx, g.id); err != nil {
 		return err
@@ -154,7 +155,7 @@ func (g *gathering) read(ctx context.Context) (err error) {
 	return err
 }
 
-// lacks says why a step cannot be reused; "": it can, and what it has left counts toward the bounds.
+// lacks reports why a step cannot be reused; "": it can, and its results count toward the bounds.
 func (g *gathering) lacks(ctx context.Context, s *builds.Step) (string, error) {
 	if missing := build.MissingOf(s.Status); missing != "" {
 		return missing, nil
@@ -182,7 +183,7 @@ func (g *gathering) lacks(ctx context.Context, s *builds.Step) (string, error) {
 	return "", nil
 }
 
-// lacksArtifact says why an artifact cannot be reused; "": it can.
+// lacksArtifact reports why an artifact cannot be reused; "": it can.
 func (g *gathering) lacksArtifact(ctx context.Context, a *builds.Artifact) (string, error) {
 	if a.State != builds.Stored {
 		return fmt.Sprintf("the artifact %s is damaged", a.Name), nil
@@ -226,7 +227,7 @@ func (g *gathering) write(ctx context.Context, to io.Writer) error {
 	return b.Close(results.Earlier{Build: strconv.FormatInt(int64(g.id), 10), Missing: g.missing, Steps: g.earlier})
 }
 
-// step returns what a step has left.
+// step returns a step's results.
 func (g *gathering) step(ctx context.Context, s *builds.Step) (results.BundledStep, error) {
 	step := results.BundledStep{ID: s.ID, Log: g.from.OpenLog(ctx, g.id, s.ID, 0)}
 	step.End = build.Update{Timestamp: s.EndedAt, Status: s.Status, Attempt: s.Attempt, ExitCode: s.ExitCode, Trailer: s.Trailer}

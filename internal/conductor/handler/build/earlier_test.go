@@ -29,8 +29,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
-// leave returns what a worker has sent of a build whose step tool has completed with an artifact and tests, and whose step use has failed. The
-// artifact is in the blob store.
+// leave returns the messages of a worker about a build whose step tool has completed with an artifact and tests, and
+// whose step use has failed. The artifact is in the blob store.
 func leave(t *testing.T, blobs blob.Store) builds.Batch {
 	t.Helper()
 	log := domain.FormatEntry(nil, domain.Entry{At: time.Unix(1, 0).UTC(), Text: []byte("made")})
@@ -56,8 +56,8 @@ func leave(t *testing.T, blobs blob.Store) builds.Batch {
 		Tests:     []domain.TestFile{report}, Events: events}
 }
 
-// resumes stores the earlier build 1 and build 2, which resumes it, and makes the handler's action that of build 2. change changes what the earlier
-// build has left.
+// resumes stores the earlier build 1 and build 2, which resumes it, and makes the handler's action that of build 2.
+// change changes the earlier build's results.
 func resumes(t *testing.T, change func(b *builds.Batch)) (*setup, *builds.Builds, *yard, *[]byte) {
 	t.Helper()
 	var sent []byte // the bundle, as it was when the worker ran
@@ -251,7 +251,7 @@ func TestWhatGoesWhileItIsGatheredIsLookedAtAgain(t *testing.T) {
 	}
 }
 
-// TestABundleThatTheProvisionerCannotSendIsLeftOut, and the build says so.
+// TestABundleThatTheProvisionerCannotSendIsLeftOut, and the build reports it.
 func TestABundleThatTheProvisionerCannotSendIsLeftOut(t *testing.T) {
 	t.Parallel()
 	for _, code := range []fault.Code{fault.TooLarge, fault.NotFound} {

@@ -77,8 +77,8 @@ func (h *Handler) awaitReports(ctx context.Context, row builds.Build) (builds.Bu
 	}
 }
 
-// startAtEngine has the build engine of a row start its build, unless it has or the build has ended. An attempt that dies between the start and
-// its remark is followed by one that asks again, with the same build.
+// startAtEngine has the build engine of a row start its build, unless it has or the build has ended. An attempt that
+// dies between the start and its remark is followed by one that repeats the request, with the same build.
 func (h *Handler) startAtEngine(ctx context.Context, a conductor.Attempt, row builds.Build) error {
 	started, err := h.Workers.Builds.HasEvent(ctx, row.ID, builds.Conductor, startedEvent)
 	if err != nil || started || row.Status.Ended() {

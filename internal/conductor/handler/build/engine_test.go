@@ -34,7 +34,8 @@ func (c *ci) Do(_ context.Context, a conductor.Attempt) action.Outcome {
 	return c.answer
 }
 
-// atJenkins gives a handler without a provisioner a build of the engine jenkins. wait is what happens while an attempt waits.
+// atJenkins gives a handler without a provisioner a build of the engine jenkins. wait is called while an attempt
+// waits.
 func atJenkins(t *testing.T, b builds.Build, wait func(ctx context.Context, stored *builds.Builds) error) (s *setup, stored *builds.Builds, jenkins *ci, dir, commit string) {
 	t.Helper()
 	s, stored, _ = inWorkers(t, wait)

@@ -145,8 +145,8 @@ func (t *task) arguments(dir, snapshot string) []string {
 	return arguments
 }
 
-// environment describes the revision to the build, since a snapshot has no repository to ask. It is without what opens the log: the
-// steps of a build can read the environment of their ancestors.
+// environment describes the revision to the build, since a snapshot has no repository to ask. It is without the
+// variables that open the log: the steps of a build can read the environment of their ancestors.
 func (t *task) environment(ctx context.Context) []string {
 	env := slices.DeleteFunc(os.Environ(), opensLog)
 	if trace := obs.Traceparent(ctx); trace != "" {
@@ -163,7 +163,7 @@ func opensLog(pair string) bool {
 	return strings.HasPrefix(pair, "WAYBILL_TOKEN=") || strings.HasPrefix(pair, "PG")
 }
 
-// variables returns what a build's file can replace, as far as it is known.
+// variables returns the variables that a build's file can replace, as far as it is known.
 func (t *task) variables() map[string]string {
 	r := t.revision
 	known := map[string]string{"REPO_NAME": r.Pipeline, "GIT_COMMIT": r.Commit, "GIT_COMMIT_SUBJECT": r.Subject,

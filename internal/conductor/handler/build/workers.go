@@ -38,29 +38,29 @@ type Workers struct {
 	ProjectOf func(id string) string
 	// Inputs reads the inputs of the file at a commit of a project; none if the file is missing or cannot be understood.
 	Inputs func(ctx context.Context, project, branch, commit string) ([]build.Input, error)
-	Keys   build.BuilderKeys // that passwords of builds are sealed with
+	Keys   build.BuilderKeys // keys that seal passwords of builds
 	// Hasten has actions that wait for a worker be attempted again after a time.
 	Hasten func(ctx context.Context, wait time.Duration, ids ...action.ID) error
 }
 
 // Times of an attempt in a worker.
 const (
-	fullPause = 5 * time.Second // until there may be room, unless the provisioner says otherwise
+	fullPause = 5 * time.Second // delay before there may be room, unless the provisioner names one
 	awayPause = 10 * time.Second
 	lookEvery = 5 * time.Second  // at the worker
-	endLimit  = 30 * time.Second // of what is asked beside the attempt
-	roomAfter = time.Second      // after a worker was asked to end, as a rule, there is room for another one
+	endLimit  = 30 * time.Second // bounds the requests beside the attempt
+	roomAfter = time.Second      // after a worker was asked to end, as a rule, there is room for another
 )
 
-// mostHastened bounds the builds that are attempted again because another one has ended.
+// mostHastened bounds the builds that are attempted again because another has ended.
 const mostHastened = 20
 
-// asking bounds questions that are not the attempt itself.
+// asking bounds requests beside the attempt itself.
 func asking(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, endLimit, fmt.Errorf("no answer within %s", endLimit))
 }
 
-// inWorker has a worker make the attempt, or continue an attempt that was not reported, and returns what it has left.
+// inWorker has a worker make the attempt, or continue an attempt that was not reported, and returns its results.
 func (t *task) inWorker(ctx context.Context) (*table, error) {
 	row, err := t.row(ctx)
 	if err != nil {
@@ -70,12 +70,12 @@ func (t *task) inWorker(ctx context.Context) (*table, error) {
 	return t.table(row), err
 }
 
-// table returns what the worker of a build has left.
+// table returns the results of a build's worker.
 func (h *Handler) table(row builds.Build) *table {
 	return &table{Build: row, from: h.Workers.Builds, blobs: h.Blobs}
 }
 
-// request returns what the worker of a build is asked for, the same each time.
+// request returns the request for the worker of a build, the same each time.
 type request func(ctx context.Context, row builds.Build) (provisionerv1.CreateWorker, error)
 
 // runInWorker starts the worker of a build, unless it has one, and returns the build's row once it has ended.
@@ -119,7 +119,7 @@ func (t *task) stages() []string {
 	return []string{t.stage.Build.Stage}
 }
 
-// request returns what the worker of a row is asked for.
+// request returns the request for the worker of a row.
 func (t *task) request(_ context.Context, row builds.Build) (provisionerv1.CreateWorker, error) {
 	if t.Workers.ProjectOf != nil {
 		if other := t.Workers.ProjectOf(row.Project); other != "" && other != row.Project {
@@ -169,8 +169,8 @@ func (h *Handler) start(ctx context.Context, row builds.Build, request request) 
 	return created.Worker.WorkerID, nil
 }
 
-// hasten has the builds that wait for a worker ask for one soon: the oldest of each project and pipeline, since the limits may leave room for
-// any of these. Without it they ask again after their pause.
+// hasten has the builds that wait for a worker request one soon: the oldest of each project and pipeline, since the
+// limits may leave room for any of these. Without it they repeat their requests after their pause.
 func (h *Handler) hasten(ctx context.Context, wait time.Duration) {
 	queue, err := h.Workers.Builds.Queue(ctx)
 	var ids []action.ID
@@ -200,7 +200,8 @@ func waiting(text string, pause time.Duration) action.Outcome {
 	return action.Outcome{Kind: action.RetryAfter, Code: CodeWaiting, Error: text, At: time.Now().Add(cmp.Or(pause, fullPause))}
 }
 
-// await returns the row of a build once it has ended. A build that is to be canceled loses its worker meanwhile.
+// await returns the row of a build once it has ended. A build that is to be canceled loses its worker in the
+// meantime.
 func (h *Handler) await(ctx context.Context, row builds.Build) (builds.Build, error) {
 	wait := h.Workers.Waiter()
 	look, released := time.Now().Add(lookEvery), false
@@ -228,8 +229,8 @@ func (h *Handler) await(ctx context.Context, row builds.Build) (builds.Build, er
 	}
 }
 
-// lookAt ends a build as Lost whose worker has gone and of which nothing more can come. A provisioner that does not answer says
-// nothing about the worker.
+// lookAt ends a build as Lost whose worker has gone and of which nothing more can come. A provisioner that does not
+// answer proves nothing about the worker.
 func (h *Handler) lookAt(ctx context.Context, row builds.Build) error {
 	asked, cancel := asking(ctx)
 	defer cancel()
@@ -253,7 +254,7 @@ func (h *Handler) lookAt(ctx context.Context, row builds.Build) error {
 			return nil
 		}
 		reason = cmp.Or(w.Reason, "the worker ended before the build did")
-		patience = builds.LeaseTime // an aggregator that runs is quicker, and knows what the worker printed
+		patience = builds.LeaseTime // an aggregator that runs is quicker, and knows the output of the worker
 	}
 	now, err := h.Workers.Now(ctx)
 	if err != nil || now.Before(row.LeaseUntil.Add(patience)) || now.Sub(row.CreatedAt) < builds.LeaseTime+patience { // an aggregator may be storing the end

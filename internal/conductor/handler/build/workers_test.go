@@ -49,7 +49,8 @@ func (y *yard) Delete(_ context.Context, workerID string, _ bool) error {
 	return nil
 }
 
-// inWorkers gives a handler workers whose builds are in a database of their own. wait is what happens while an attempt waits.
+// inWorkers gives a handler workers whose builds are in a database of their own. wait is called while an attempt
+// waits.
 func inWorkers(t *testing.T, wait func(ctx context.Context, stored *builds.Builds) error) (*setup, *builds.Builds, *yard) {
 	t.Helper()
 	database := filepath.Join(t.TempDir(), "waybill.db")
@@ -253,7 +254,7 @@ func TestAWorkersArtifactsAreRegistered(t *testing.T) {
 	}
 }
 
-// TestADamagedArtifactIsBuiltAgain: the bytes are nowhere, however often the same build is asked.
+// TestADamagedArtifactIsBuiltAgain: the bytes are nowhere, however often the same build is read.
 func TestADamagedArtifactIsBuiltAgain(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

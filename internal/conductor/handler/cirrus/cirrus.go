@@ -1,7 +1,6 @@
-// Package cirrus is the handler that hands work to Cirrus on AWS: it starts a
-// state machine of Step Functions, named after the action, or sends a process
-// payload to Cirrus's queue, so that twice is once. The caboose observes what
-// becomes of it.
+// Package cirrus is the handler that hands work to Cirrus on AWS: it starts a state machine of Step Functions, named
+// after the action, or sends a process payload to Cirrus's queue, so that twice is once. The caboose observes its
+// outcome.
 package cirrus
 
 import (
@@ -25,7 +24,7 @@ type Account interface {
 	Send(ctx context.Context, queue, body string) error
 }
 
-// Ledger says where an action's work is; see the method of ledger.Ledger.
+// Ledger finds the place of an action's work; see the method of ledger.Ledger.
 type Ledger interface {
 	Action(ctx context.Context, id action.ID) (queue.ActionState, error)
 }
@@ -34,7 +33,7 @@ type Ledger interface {
 type Config struct {
 	Account   Account
 	Queue     string            // URL of Cirrus's process queue; "": state machines only
-	Observed  bool              // an events queue says how what the queue took ends; false: acceptance is the end
+	Observed  bool              // an events queue reports how the queue's work ends; false: acceptance is the end
 	Processes map[string]string // the state machine that a process names, by its id; "": the queue
 	Blobs     blob.Store        // takes payloads that are too big for a message
 	Ledger    Ledger
@@ -48,7 +47,7 @@ var _ conductor.HandOff = (*Handler)(nil)
 // New makes a handler.
 func New(cfg Config) *Handler { return &Handler{cfg: cfg} }
 
-// Do hands the work over; Done says that AWS has it.
+// Do hands the work over; Done reports that AWS has it.
 func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	w, problems := h.read(a.Action)
 	if err := problems.Err(); err != nil {
@@ -72,7 +71,7 @@ func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 // uploadAgain is the delay before a failed upload of a payload is tried again.
 const uploadAgain = 30 * time.Second
 
-// message returns what is sent: the payload, or if that is too big, its place.
+// message returns the body: the payload, or if that is too big, its place.
 func (h *Handler) message(ctx context.Context, id action.ID, payload string) (string, *action.Outcome) {
 	if len(payload) <= aws.MaxMessage {
 		return payload, nil

@@ -17,16 +17,16 @@ import (
 type work struct {
 	machine   string // ARN of a state machine; "": the queue
 	payload   string // JSON
-	payloadID string // of a payload for the queue
+	payloadID string // id of a payload for the queue
 }
 
-// Check reports what the parameters' schemas cannot say: whether a payload for the queue is one.
+// Check reports what the parameters' schemas cannot express: whether a payload for the queue is one.
 func Check(parameters json.RawMessage) fault.Problems {
 	_, problems := (&Handler{}).read(action.Action{Name: "any", Parameters: parameters})
 	return problems
 }
 
-// read finds out what shall run, and with what.
+// read reads the work and its input.
 func (h *Handler) read(a action.Action) (work, fault.Problems) {
 	payload, machine, err := h.asked(a)
 	if err != nil {
@@ -42,8 +42,8 @@ func (h *Handler) read(a action.Action) (work, fault.Problems) {
 	return w, nil
 }
 
-// asked returns the payload and the state machine: for a job its input payload, or all inputs, and
-// what its process says; else what the parameters say.
+// asked returns the payload and the state machine: for a job its input payload, or all inputs, and the settings of
+// its process; else the parameters.
 func (h *Handler) asked(a action.Action) (payload json.RawMessage, machine string, err error) {
 	if a.Kind == config.KindJob {
 		machine, known := h.cfg.Processes[a.Name]
@@ -74,9 +74,8 @@ func (h *Handler) asked(a action.Action) (payload json.RawMessage, machine strin
 	return given.Payload, given.SfnArn, nil
 }
 
-// processPayload returns what Cirrus's queue accepts: the payload with an id of this action's own,
-// and with a process definition. Cirrus distinguishes payloads by their ids only, so a second
-// delivery is recognized.
+// processPayload returns the message for Cirrus's queue: the payload with an id of this action's own, and with a
+// process definition. Cirrus distinguishes payloads by their ids only, so a second delivery is recognized.
 func processPayload(raw json.RawMessage, a action.Action) (work, error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
@@ -102,8 +101,8 @@ func processPayload(raw json.RawMessage, a action.Action) (work, error) {
 	return work{payload: string(text), payloadID: id}, err
 }
 
-// collections returns the first part of a payload's id: what the definition says, else the
-// features' collections, else none.
+// collections returns the first part of a payload's id: those of the definition, else the features' collections, else
+// none.
 func collections(payload, definition map[string]any) string {
 	if given, _ := definition["collections"].(string); given != "" {
 		return given

@@ -1,5 +1,5 @@
-// Package evidence keeps what an attempt saw: requests, answers, output of commands. It is
-// written before the attempt's end is recorded, under a key that retention can drop by weeks.
+// Package evidence keeps the evidence of an attempt: requests, answers, output of commands. It is written before the
+// attempt's end is recorded, under a key that retention can drop by weeks.
 package evidence
 
 import (
@@ -28,14 +28,13 @@ type Archive struct {
 // Missing begins the reference of an exchange that could not be stored.
 const Missing = "missing:"
 
-// Exchange returns the key of what one attempt of an action saw.
+// Exchange returns the key of the evidence of one attempt of an action.
 func Exchange(id action.ID, attempt int) string {
 	return blob.ActionKey(id, fmt.Sprintf("exchange-%d.json", attempt))
 }
 
-// Exchange stores what one attempt saw as JSON, and returns the key; with Missing before it when
-// that did not work: the attempt's end is worth more than its evidence, so the fault is logged and
-// the end goes ahead.
+// Exchange stores the evidence of one attempt as JSON, and returns the key; with Missing before it when that did not
+// work: the attempt's end is worth more than its evidence, so the fault is logged and the end goes ahead.
 func (a Archive) Exchange(ctx context.Context, id action.ID, attempt int, seen any) string {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

@@ -1,7 +1,6 @@
-// Package gate is the handler that asks whether a gate of a stage has passed. One attempt is one
-// question: an answer that fits passes the gate, any other answer spends an attempt, and no answer
-// at all spends none, since it says nothing about the revision. The action's deadline, which is the
-// gate's timeout, bounds both.
+// Package gate is the handler that checks whether a gate of a stage has passed. One attempt is one request: an answer
+// that fits passes the gate, any other answer spends an attempt, and no answer at all spends none, since it is no
+// evidence about the revision. The action's deadline, which is the gate's timeout, bounds both.
 //
 // Requests go through the address guard of package webhook. A job is a program of the revision, as a
 // build is: it runs on the conductor's machine, in a folder of its own. The actions of a gate with a
@@ -36,13 +35,13 @@ type Ledger interface {
 	Revision(ctx context.Context, pipeline, label string, seq int64) (pipeline.RegisteredRevision, error)
 }
 
-// Handler asks for gates. Safe for concurrent use.
+// Handler requests gates. Safe for concurrent use.
 type Handler struct {
 	Ledger Ledger
 	Blobs  Blobs
 }
 
-// Do asks once.
+// Do sends one request.
 func (h Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	if a.Action.Step == nil {
 		return action.Outcome{Kind: action.Fatal, Error: fmt.Sprintf("action %s names no step of a deployment", a.Action.ID)}
@@ -58,11 +57,11 @@ func (h Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	return ask(ctx, q, pause)
 }
 
-// question is a gate of a revision.
+// question is the request of a gate about a revision.
 type question struct {
 	gate     pipeline.Gate
 	revision pipeline.RegisteredRevision
-	vars     map[string]string // that its texts may use
+	vars     map[string]string // variables that its texts may use
 }
 
 // load returns the gate that an action names.
@@ -120,8 +119,8 @@ func (q question) request() (request pipeline.GateRequest, err error) {
 	return request, nil
 }
 
-// inURL escapes a label for any part of a URL. The person who registers a revision chooses its label: unescaped, "evil.example/" in a host
-// or "x?ok=1" in a path would ask another address than the definition names.
+// inURL escapes a label for any part of a URL. The person who registers a revision chooses its label: unescaped,
+// "evil.example/" in a host or "x?ok=1" in a path would call another address than the definition names.
 func inURL(label string) string { return strings.ReplaceAll(url.QueryEscape(label), "+", "%20") }
 
 // prepare returns the call of a request and a client that may send it.
@@ -141,7 +140,7 @@ func prepare(request pipeline.GateRequest) (webhook.Call, *webhook.Client, error
 	return call, webhook.NewClient(webhook.ClientConfig{Guard: guard}), nil
 }
 
-// judge returns what an answer means for the gate.
+// judge returns the meaning of an answer for the gate.
 func judge(request pipeline.GateRequest, call webhook.Call, seen *webhook.Exchange) action.Outcome {
 	answer := seen.Answer()
 	text := fmt.Sprintf("%s answered %d", call.URL, answer.Status)
@@ -157,8 +156,8 @@ func judge(request pipeline.GateRequest, call webhook.Call, seen *webhook.Exchan
 	return action.Outcome{Kind: action.Retry, Code: fmt.Sprintf("http_%d", answer.Status), Error: text}
 }
 
-// unanswered returns the outcome of a request without an answer: it is asked again after the pause,
-// unless it may not be sent at all, or the attempt was ended.
+// unanswered returns the outcome of a request without an answer: it is repeated after the pause, unless it may not be
+// sent at all, or the attempt was ended.
 func unanswered(ctx context.Context, call webhook.Call, seen *webhook.Exchange, pause time.Duration) action.Outcome {
 	if cause := context.Cause(ctx); cause != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return action.Outcome{Kind: action.Retry, Error: cause.Error()} // the conductor knows why the attempt was ended
@@ -174,7 +173,7 @@ func unanswered(ctx context.Context, call webhook.Call, seen *webhook.Exchange, 
 // logPause is a gate's wait for a log that cannot be reached.
 const logPause = time.Second
 
-// unread returns the outcome of an error of the log: what is missing never comes, the rest passes.
+// unread returns the outcome of an error of the log: missing rows never come, the rest passes.
 func unread(err error) action.Outcome {
 	o := action.Outcome{Kind: action.RetryAfter, Code: string(fault.CodeOf(err)), Error: err.Error(), At: time.Now().Add(logPause)}
 	switch fault.CodeOf(err) {

@@ -18,7 +18,7 @@ import (
 
 // log has one gate, smoke, after the stage prod of revision r1.
 type log struct {
-	label    string // of the revision; "": r1
+	label    string // label of the revision; "": r1
 	request  pipeline.GateRequest
 	job      *pipeline.GateJob // nil: the request
 	snapshot string
@@ -47,7 +47,7 @@ func attempt(ctx context.Context, l log, event string) action.Outcome {
 		Step: &action.StepRef{Pipeline: "greeter", Deployment: 1, Target: "greeter/prod", Event: event, Revision: 1, Version: 1}}})
 }
 
-// TestAnswersOfAGate: an answer that fits passes it, another one spends an attempt, and none spends none.
+// TestAnswersOfAGate: an answer that fits passes it, another spends an attempt, and none spends none.
 func TestAnswersOfAGate(t *testing.T) {
 	t.Parallel()
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -119,7 +119,7 @@ func TestALabelAsksNoOtherAddress(t *testing.T) {
 	}
 }
 
-// TestAGateThatIsNotThere: what the log cannot answer now is asked again, what it does not have never comes.
+// TestAGateThatIsNotThere: a row that the log cannot return now is requested again, a missing one never comes.
 func TestAGateThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -137,7 +137,7 @@ func TestAGateThatIsNotThere(t *testing.T) {
 	}
 }
 
-// TestAGateIsCanceled: the request is given up, and the conductor decides what that means.
+// TestAGateIsCanceled: the request is given up, and the conductor decides the outcome.
 func TestAGateIsCanceled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -32,7 +32,7 @@ const (
 	maxStream = 4 << 10          // bytes of each stream that are kept: its last ones
 )
 
-// Exit statuses of a job that say more than that it failed: EX_TEMPFAIL and EX_CONFIG of sysexits.h.
+// Exit statuses of a job that mean more than a failure: EX_TEMPFAIL and EX_CONFIG of sysexits.h.
 const (
 	exitLater = 75
 	exitFatal = 78
@@ -52,7 +52,7 @@ func (h Handler) job(ctx context.Context, q question, pause time.Duration) actio
 	if err != nil {
 		return later("not_started", fmt.Sprintf("make a folder for the job: %s", err), pause)
 	}
-	defer func() { _ = workspace.Remove(dir) }() // what is left is in the folder for temporary files
+	defer func() { _ = workspace.Remove(dir) }() // the rest is in the folder for temporary files
 	files := filepath.Join(dir, "files")
 	if err := h.unpack(ctx, q.revision.Snapshot, files); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
@@ -72,7 +72,7 @@ func (h Handler) job(ctx context.Context, q question, pause time.Duration) actio
 	return judgeJob(argv[0], exit, lastLine(&stderr, &stdout), pause)
 }
 
-// judgeJob returns what the end of a job means for the gate.
+// judgeJob returns the meaning of a job's end for the gate.
 func judgeJob(program string, exit command.Exit, said string, pause time.Duration) action.Outcome {
 	text := fmt.Sprintf("%s: %s", program, exit)
 	if said != "" {
@@ -91,7 +91,7 @@ func judgeJob(program string, exit command.Exit, said string, pause time.Duratio
 	return action.Outcome{Kind: action.Retry, Code: "exit_status", Error: text}
 }
 
-// later returns the outcome of a question that has no answer yet.
+// later returns the outcome of a request that has no answer yet.
 func later(code, text string, pause time.Duration) action.Outcome {
 	return action.Outcome{Kind: action.RetryAfter, Code: code, Error: text, At: time.Now().Add(pause)}
 }

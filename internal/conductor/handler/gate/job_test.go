@@ -48,7 +48,7 @@ func snapshot(t *testing.T, smoke string, run ...string) log {
 	return log{job: &pipeline.GateJob{Run: run}, snapshot: key, blobs: files{key: packed.Bytes()}}
 }
 
-// TestEndsOfAJob: the exit status of a job says whether the gate passes, is asked again, or has failed.
+// TestEndsOfAJob: the exit status of a job reports whether the gate passes, is polled again, or has failed.
 func TestEndsOfAJob(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -106,7 +106,7 @@ func TestAJobThatCannotRun(t *testing.T) {
 	}
 }
 
-// TestAJobIsCanceled: its process ends, and the conductor decides what that means.
+// TestAJobIsCanceled: its process ends, and the conductor decides the outcome.
 func TestAJobIsCanceled(t *testing.T) {
 	t.Parallel()
 	began := filepath.Join(t.TempDir(), "began")

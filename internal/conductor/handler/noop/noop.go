@@ -1,5 +1,4 @@
-// Package noop is the handler that does nothing but say how it went: for tests,
-// benchmarks and dry runs.
+// Package noop is the handler that does nothing but report an outcome: for tests, benchmarks and dry runs.
 package noop
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Handler returns what an action's parameters say.
+// Handler returns the outcome that an action's parameters name.
 type Handler struct{}
 
 // parameters are the parameters of an action; all are optional.
@@ -68,7 +67,7 @@ func (Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	return outcome
 }
 
-// read returns what the parameters say. A job has inputs besides, which are left alone.
+// read returns the parameters. A job has inputs besides, which are left alone.
 func read(raw json.RawMessage, besides bool) (parameters, error) {
 	var p parameters
 	if len(raw) == 0 {

@@ -1,11 +1,10 @@
-// Package shell is the handler that runs a command. The command is an argument list: no shell reads
-// it unless it names one. It gets the action's parameters, with defaults filled in, as JSON on its
-// standard input, may write its output to the file $WAYBILL_OUTPUT, and says by its exit status how
-// it went.
+// Package shell is the handler that runs a command. The command is an argument list: no shell reads it unless it
+// names one. It gets the action's parameters, with defaults filled in, as JSON on its standard input, may write its
+// output to the file $WAYBILL_OUTPUT, and reports its outcome by its exit status.
 //
-// It runs in a process group of its own, which ends with it: what it leaves in the background is
-// killed. When the attempt is canceled or takes too long the group gets SIGTERM, and SIGKILL ten
-// seconds later; when this process dies, the command is killed by the kernel.
+// It runs in a process group of its own, which ends with it: processes that it leaves in the background are killed.
+// When the attempt is canceled or takes too long the group gets SIGTERM, and SIGKILL ten seconds later; when this
+// process dies, the command is killed by the kernel.
 package shell
 
 import (
@@ -174,8 +173,8 @@ func (r *run) lastLine() string {
 	return ""
 }
 
-// done reads what the command wrote to $WAYBILL_OUTPUT: JSON, else a text. What is too big for the
-// log goes into the blob store.
+// done reads the content of $WAYBILL_OUTPUT: JSON, else a text. Output that is too big for the log goes into the blob
+// store.
 func (r *run) done(ctx context.Context) action.Outcome {
 	outcome := action.Outcome{Kind: action.Done}
 	f, _, err := file.Open(r.output)
@@ -202,8 +201,8 @@ func (r *run) done(ctx context.Context) action.Outcome {
 	return outcome
 }
 
-// large puts an output into the blob store. JSON is the action's output there, too; of anything
-// else the log says where it is.
+// large puts an output into the blob store. JSON is the action's output there, too; of anything else the log has the
+// address.
 func (r *run) large(ctx context.Context, f *os.File, outcome *action.Outcome) {
 	document := isJSON(io.NewSectionReader(f, 0, blob.MaxDocument+1))
 	key := blob.ActionKey(r.attempt.Action.ID, fmt.Sprintf("output-%d", r.attempt.Number))

@@ -206,7 +206,7 @@ func TestCancelTerminatesTheGroup(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	outcome := make(chan action.Outcome, 1)
 	go func() { outcome <- w.Do(ctx, attempt("")) }()
-	if _, err := os.ReadFile(here); err != nil { // until the child is there
+	if _, err := os.ReadFile(here); err != nil { // wait until the child is there
 		t.Fatal(err)
 	}
 	cancel(conductor.ErrCanceled)

@@ -24,7 +24,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// Kinds of entries, as the host program names them. What was not for others in the archive is not for others in a release.
+// Kinds of entries, as the host program names them. A file that was not for others in the archive is not for others
+// in a release.
 const (
 	kindFile              = 'f'
 	kindExecutable        = 'x'
@@ -61,8 +62,8 @@ func kindOfFolder(mode fs.FileMode) byte {
 type entry struct {
 	kind   byte
 	path   string // clean, relative, slashes
-	target string // of a link
-	source string // of a hard link: the path whose content it has
+	target string // target of a link
+	source string // source of a hard link: the path whose content it has
 	size   int64  // bytes
 	digest string // SHA-256 of a file, 64 hex digits
 }
@@ -175,7 +176,7 @@ func visitTar(r io.Reader, see func(entry, io.Reader) error) error {
 	}
 }
 
-// untilEnd returns see with contents whose reading ends with ctx. What see leaves of a content is read too,
+// untilEnd returns see with contents whose reading ends with ctx. The part of a content that see leaves is read too,
 // since an archive that was cut off is noticed there.
 func untilEnd(ctx context.Context, see func(entry, io.Reader) error) func(entry, io.Reader) error {
 	return func(e entry, content io.Reader) error {
@@ -309,8 +310,9 @@ const (
 	maxPath = 4096
 )
 
-// cleanPath returns the relative path of an entry, or of the file that a hard link names. It refuses one that leaves the
-// root, or that no host can store. What it refuses is judged clean: ".//b" is "b", and without its "./" it would be "/b".
+// cleanPath returns the relative path of an entry, or of the file that a hard link names. It refuses one that leaves
+// the root, or that no host can store. A refused name is judged clean: ".//b" is "b", and without its "./" it would
+// be "/b".
 func cleanPath(name string) (string, error) {
 	clean := path.Clean(name)
 	if name == "" || path.IsAbs(clean) || clean == ".." || strings.HasPrefix(clean, "../") {

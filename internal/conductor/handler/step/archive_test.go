@@ -186,7 +186,7 @@ func TestArchivesThatLeaveTheReleaseAreRefused(t *testing.T) {
 	}
 }
 
-// TestArchivesAreBounded: what an archive unpacks to may be far larger than it is.
+// TestArchivesAreBounded: an archive's content may be far larger than it is.
 func TestArchivesAreBounded(t *testing.T) {
 	t.Parallel()
 	var claims bytes.Buffer
@@ -328,7 +328,8 @@ func digestOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// TestModesOfFilesAndFolders: the owner's bits decide what is executable, and those of others what is private.
+// TestModesOfFilesAndFolders: the owner's bits decide whether a file is executable, and those of others whether it is
+// private.
 func TestModesOfFilesAndFolders(t *testing.T) {
 	t.Parallel()
 	modes := map[string]int64{"private/": 0o700, "private/key": 0o600, "entered/": 0o711, "text": 0o644, "group": 0o640, "run": 0o755, "own": 0o700, "others": 0o645,

@@ -107,7 +107,7 @@ func (b *baking) progress() string {
 	return fmt.Sprintf("%s of %s", b.least().Round(time.Second), time.Duration(b.bake.For))
 }
 
-// loadBake reads what the action of a bake names, and its entries of the log.
+// loadBake reads the bake that an action names, and its entries of the log.
 func (h *Handler) loadBake(ctx context.Context, a conductor.Attempt) (*baking, error) {
 	t, definition, err := h.read(ctx, a)
 	if err != nil {

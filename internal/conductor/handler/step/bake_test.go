@@ -23,7 +23,7 @@ type oven struct {
 	handler    *Handler
 	definition pipeline.Definition
 	entries    []pipeline.Entry
-	away       error // of EntriesUnder
+	away       error // error of EntriesUnder
 }
 
 func newOven(t *testing.T) *oven {
@@ -85,7 +85,7 @@ func actionNamed(name string) (id action.ID) {
 	return id
 }
 
-// observed returns what the last round noted.
+// observed returns the note of the last round.
 func (o *oven) observed() time.Duration {
 	o.t.Helper()
 	if len(o.entries) == 0 {
@@ -98,7 +98,7 @@ func (o *oven) observed() time.Duration {
 	return time.Duration(d.Observed)
 }
 
-// goesOn makes a round that must ask for another one, and returns when.
+// goesOn makes a round that must request another, and returns when.
 func (o *oven) goesOn() time.Duration {
 	o.t.Helper()
 	out := o.round("greeter/beta", pipeline.StageBaked)

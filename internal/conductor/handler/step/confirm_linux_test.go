@@ -93,8 +93,9 @@ func TestAHostThatIsLeftAloneGoesBack(t *testing.T) {
 	})
 }
 
-// TestADeadlineTakesTheHostBack: the time is over while the release starts, or while its checks are tried. No attempt follows
-// that would finish the switch, so the host goes back before the attempt ends. What is final by then stays.
+// TestADeadlineTakesTheHostBack: the time is over while the release starts, or while its checks are tried. No attempt
+// follows that would finish the switch, so the host goes back before the attempt ends. A switch that is final by then
+// stays.
 func TestADeadlineTakesTheHostBack(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.revise(1, forever)
@@ -175,7 +176,8 @@ func TestALimitThatReadyDoesNotFitIntoSwitchesNothing(t *testing.T) {
 	w.wantRuns(1)
 }
 
-// TestAHostThatCannotBeAskedIsNamed: the entry says that it is not known what runs, and what the host does by itself.
+// TestAHostThatCannotBeAskedIsNamed: the entry reports that it is not known what runs, and what the host does on its
+// own.
 func TestAHostThatCannotBeAskedIsNamed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "/usr/bin:/bin")

@@ -35,7 +35,7 @@ func (w *world) verbs() map[int]string {
 		if err != nil {
 			continue
 		}
-		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline")) // gone meanwhile
+		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline")) // gone in the meantime
 		_, words, ours := bytes.Cut(line, []byte(w.dir+"/.waybill/host-"))
 		if parts := strings.Split(string(words), "\x00"); ours && len(parts) > 2 {
 			verbs[pid] = parts[2]
@@ -54,13 +54,13 @@ func (w *world) programs() (pids []int) {
 	return pids
 }
 
-// endPrograms ends what a test has left: timers, and programs whose callers it has cut off. They would write into a folder
-// that is being removed.
+// endPrograms ends the leftovers of a test: timers, and programs whose callers it has cut off. They would write into
+// a folder that is being removed.
 func (w *world) endPrograms() {
 	until(w.t, "the programs end", func() bool {
 		left := w.verbs()
 		for pid := range left {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // gone meanwhile
+			_ = syscall.Kill(pid, syscall.SIGKILL) // gone in the meantime
 		}
 		return len(left) == 0
 	})
@@ -140,7 +140,7 @@ var interruptions = map[string]func(w *world, cut context.CancelCauseFunc){
 
 func (w *world) kill(who func(pid int) int) {
 	for _, pid := range w.programs() {
-		_ = syscall.Kill(who(pid), syscall.SIGKILL) // gone meanwhile, or no leader of a group
+		_ = syscall.Kill(who(pid), syscall.SIGKILL) // gone in the meantime, or no leader of a group
 	}
 }
 

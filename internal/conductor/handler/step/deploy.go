@@ -31,7 +31,7 @@ func (t *attempt) deploy(ctx context.Context) (Output, error) {
 	s := &t.Service
 	manager := s.Manager
 	if manager == pipeline.ManagerSystemd {
-		manager = pipeline.ManagerProcess // its unit says the rest
+		manager = pipeline.ManagerProcess // its unit has the rest
 	}
 	common := append(t.common(ctx), pair("manager", manager), pair("restart", s.Restart), pair("keep", t.keep), pair("hooks", t.hooks()))
 	args := append(slices.Clone(common), pair("hold", tenths(s.Ready.For)), pair("within", tenths(t.within(ctx))), pair("bytes", len(unit)))
@@ -57,11 +57,11 @@ func (t *attempt) deploy(ctx context.Context) (Output, error) {
 	return out, nil
 }
 
-// spare is the time between the end of the wait for a service and the host's going back by itself.
+// spare is the time between the end of the wait for a service and the host's going back on its own.
 const spare = 30 * time.Second
 
-// confirm returns after how long the host goes back unless the switch is confirmed; 0: never by
-// itself. By default it does so where the controller may lose it.
+// confirm returns after how long the host goes back unless the switch is confirmed; 0: never on its own. By default
+// it does so where the controller may lose it.
 func (t *attempt) confirm() time.Duration {
 	s := &t.Service
 	switch {
@@ -107,11 +107,12 @@ func (t *attempt) isOver(ctx context.Context) bool {
 	return errors.Is(cause, conductor.ErrDeadline) || t.last && errors.Is(cause, conductor.ErrAttemptTimeout)
 }
 
-// withdrawTakes bounds the question of withdraw. It is less than action.LeaseGrace, after which the claim is lost.
+// withdrawTakes bounds the request of withdraw. It is less than action.LeaseGrace, after which the claim is lost.
 const withdrawTakes = 8 * time.Second
 
-// withdraw asks the host to take a switch back that is not final, and that no attempt will confirm: what did not happen by the log
-// must not run. Without an error the host has made the switch final just before. why is what the attempt met.
+// withdraw asks the host to take a switch back that is not final, and that no attempt will confirm: a release that
+// the log does not have must not run. Without an error the host has made the switch final just before. why is what
+// the attempt met.
 func (t *attempt) withdraw(ctx context.Context, common []string, why error) error {
 	detached, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), withdrawTakes, fmt.Errorf("no answer within %s", withdrawTakes))
 	defer cancel()
@@ -192,8 +193,8 @@ func replaced(args []string, key string, value any) []string {
 // it.
 func ranked[N int | int64](era int64, n N) int64 { return era<<queue.EraBits + int64(n) }
 
-// limit returns the number of seconds after which the host ends a program by itself: a little
-// before the attempt ends here.
+// limit returns the number of seconds after which the host ends a program on its own: a little before the attempt
+// ends here.
 func (t *attempt) limit(ctx context.Context) int {
 	left := time.Duration(t.step.Policy.AttemptTimeout)
 	if deadline, ok := ctx.Deadline(); ok {
@@ -205,9 +206,9 @@ func (t *attempt) limit(ctx context.Context) int {
 	return max(1, int((left - 2*time.Second).Seconds()))
 }
 
-// within returns how long the service has to become ready. An attempt that is shorter leaves time to go
-// back to what ran before, and to say what the service said, instead of only that it took too long. The host switches nothing
-// that cannot become ready in that time.
+// within returns how long the service has to become ready. An attempt that is shorter leaves time to go back to what
+// ran before, and to report the service's own output, instead of only that it took too long. The host switches
+// nothing that cannot become ready in that time.
 func (t *attempt) within(ctx context.Context) action.Duration {
 	return min(t.Service.Ready.Within, action.Duration(t.limit(ctx))*action.Duration(time.Second)*4/5)
 }
@@ -306,14 +307,14 @@ func tenths(d action.Duration) int64 {
 	return int64((time.Duration(d) + tenth - 1) / tenth)
 }
 
-// Exit statuses by which an own step, or a check's program, says what follows. 0 is success, any
-// other a failure.
+// Exit statuses by which an own step, or a check's program, chooses the outcome. 0 is success, any other a failure.
 const (
 	exitLater  = 75 // try again later
 	exitGiveUp = 78 // trying again is of no use
 )
 
-// run performs an own step: its argv on the host, in the release, with what the service shares and its environment.
+// run performs an own step: its argv on the host, in the release, with the shared folders and the environment of the
+// service.
 func (t *attempt) run(ctx context.Context) (Output, error) {
 	c := hostCommand{limit: t.limit(ctx), argv: t.step.Run, shared: t.Service.Shared}
 	if t.step.Env {

@@ -49,7 +49,7 @@ var deaths = map[string]string{
 	"after":  `sh -c "$SSH_ORIGINAL_COMMAND" >/dev/null; kill -9 $PPID`,
 }
 
-// TestAnSSHServerMayDieInEachCommand of a deployment. What was done is found, and nothing is done twice.
+// TestAnSSHServerMayDieInEachCommand of a deployment. Completed work is found, and nothing is done twice.
 func TestAnSSHServerMayDieInEachCommand(t *testing.T) {
 	t.Parallel()
 	for when, death := range deaths {
@@ -160,7 +160,7 @@ func (w *world) endServices() {
 	for _, link := range links {
 		if cwd, _ := os.Readlink(link); strings.HasPrefix(cwd, w.dir+"/releases/") {
 			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link))); err == nil {
-				_ = syscall.Kill(pid, syscall.SIGKILL) // gone meanwhile
+				_ = syscall.Kill(pid, syscall.SIGKILL) // gone in the meantime
 			}
 		}
 	}
@@ -238,7 +238,7 @@ func TestAClockThatJumps(t *testing.T) {
 	w.wantStarts(6)
 }
 
-// TestAHostThatLosesACommand says which, and what ran before runs on.
+// TestAHostThatLosesACommand reports which, and the former release runs on.
 func TestAHostThatLosesACommand(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()

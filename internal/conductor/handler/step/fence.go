@@ -13,11 +13,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// fences are the fences of an attempt's host. The host stores the last one, and refuses what has a lower one.
+// fences are the fences of an attempt's host. The host stores the last one, and refuses attempts with a lower one.
 type fences struct {
 	own    int64  // fence of the attempt's deployment
 	former int64  // the one that the log gave the host before; 0: none, or not known
-	found  string // says that something else had deployed to the host; "": nothing is known of that
+	found  string // reports that something else had deployed to the host; "": nothing is known of that
 }
 
 // fencesOf returns the fences of a step's action. One that an earlier version created has none: its own was the number of the

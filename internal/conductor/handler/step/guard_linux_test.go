@@ -58,8 +58,7 @@ func (w *world) verb(listens bool, verb, stdin string, args ...string) (int, str
 	return 0, out.String()
 }
 
-// traces returns what a build or a switch would leave behind: the inode of a release, what is in it, and its
-// links.
+// traces returns what a build or a switch would leave behind: the inode of a release, its content, and its links.
 func (w *world) traces(release string) string {
 	w.t.Helper()
 	folder := filepath.Join(w.dir, "releases", release)
@@ -73,7 +72,7 @@ func (w *world) traces(release string) string {
 	}
 	text := fmt.Sprintf("%d, changed %v\n", stat.Ino, info.ModTime())
 	if err := filepath.WalkDir(folder, func(path string, _ os.DirEntry, err error) error {
-		link, _ := os.Readlink(path) // of what is a link
+		link, _ := os.Readlink(path) // "" unless it is a link
 		text += path + " " + link + "\n"
 		return err
 	}); err != nil {
@@ -88,8 +87,8 @@ func (w *world) identity(n int64, event string, attempt int) []string {
 		fmt.Sprint("name=greeter#", n)}
 }
 
-// An attempt whose input was cut off fails before it has the lock, perhaps while a newer one is at work: what that one
-// recorded stays.
+// An attempt whose input was cut off fails before it has the lock, perhaps while a newer one is at work: its record
+// stays.
 func TestAttemptWithoutTheLockRecordsNothing(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.revise(1, forever)
@@ -172,8 +171,8 @@ func TestLostAnswerBuildsNothing(t *testing.T) {
 	})
 }
 
-// TestAReleaseInUseWhoseFilesChangedIsBuiltBeside: what runs is never replaced. The next deployment of the same revision
-// switches to a whole one in another folder, again and again.
+// TestAReleaseInUseWhoseFilesChangedIsBuiltBeside: a running release is never replaced. The next deployment of the
+// same revision switches to a whole one in another folder, again and again.
 func TestAReleaseInUseWhoseFilesChangedIsBuiltBeside(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.revise(1, forever)

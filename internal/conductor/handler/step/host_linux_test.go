@@ -47,12 +47,12 @@ func TestFenceRefusesOlderDeploymentsAndForeignLedgers(t *testing.T) {
 		if s := w.state(); s.Release != w.release(2) || s.Ledger != "ledger-1" {
 			t.Errorf("%+v", s)
 		}
-		w.handler.config.LedgerID = "ledger-1" // which may stop it
+		w.handler.config.LedgerID = "ledger-1" // this ledger may stop it
 	})
 }
 
-// TestADeploymentOfSomethingElseIsNoted: a log that was restored, or a copy of the home, passes over what another Waybill has
-// deployed, and says so once.
+// TestADeploymentOfSomethingElseIsNoted: a log that was restored, or a copy of the home, passes over deployments of
+// another Waybill, and reports that once.
 func TestADeploymentOfSomethingElseIsNoted(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.revise(2, forever)
@@ -103,7 +103,8 @@ func TestReleasesThatFailAreNotKept(t *testing.T) {
 	w.wantRuns(1)
 }
 
-// TestATakenOverHostFollowsItsNewLog, from its first deployment on, and refuses the old one. What runs there runs on.
+// TestATakenOverHostFollowsItsNewLog, from its first deployment on, and refuses the old one. A service that runs
+// there runs on.
 func TestATakenOverHostFollowsItsNewLog(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		for n := int64(1); n <= 3; n++ {
@@ -585,7 +586,7 @@ func TestAServiceStaysUpWhenItsNextProgramIsNotExecutable(t *testing.T) {
 	w.wantRuns(1)
 }
 
-// TestAChecksRedirectIsFollowedWithinTheService: what answers at another address may be anything.
+// TestAChecksRedirectIsFollowedWithinTheService: any program may answer at another address.
 func TestAChecksRedirectIsFollowedWithinTheService(t *testing.T) {
 	t.Parallel()
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

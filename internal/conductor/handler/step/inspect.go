@@ -19,21 +19,21 @@ type State struct {
 	Release    string    `json:"release,omitempty"`    // current; "" is none
 	Previous   string    `json:"previous,omitempty"`   // the one before
 	Ledger     string    `json:"ledger,omitempty"`     // the ledger whose fence the host has
-	Rank       int64     `json:"rank,omitempty"`       // of the fence: usually the deployment's number, and above queue.EraBits the era of its log
-	Deployment string    `json:"deployment,omitempty"` // of the fence, such as greeter#9
+	Rank       int64     `json:"rank,omitempty"`       // rank of the fence: usually the deployment's number, and above queue.EraBits the era of its log
+	Deployment string    `json:"deployment,omitempty"` // deployment of the fence, such as greeter#9
 	Busy       bool      `json:"busy,omitempty"`       // the host program is at work
 	Unfinished bool      `json:"unfinished,omitempty"` // a switch was begun and has not ended
 	Supervisor int       `json:"supervisor,omitempty"` // process id; 0: none lives
 	Service    int       `json:"service,omitempty"`    // process id, and its group's; 0: not up
-	Started    time.Time `json:"started,omitzero"`     // when the service was started last, by the host's clock; zero: not up
+	Started    time.Time `json:"started,omitzero"`     // last start of the service, by the host's clock; zero: not up
 	Running    string    `json:"running,omitempty"`    // the release whose service is up
-	Restarts   int       `json:"restarts,omitempty"`   // of the service by its supervisor
+	Restarts   int       `json:"restarts,omitempty"`   // restarts of the service by its supervisor
 	Exit       string    `json:"exit,omitempty"`       // last exit status of the service
 }
 
-// Look asks how a service on a host does. It changes nothing that is deployed. known is false when
-// this process cannot reach the host, or nothing was deployed in the folder of a local host: another
-// home may have a folder of that name. An ssh host without the service has the zero State.
+// Look inspects a service on a host. It changes nothing that is deployed. known is false when this process cannot
+// reach the host, or nothing was deployed in the folder of a local host: another home may have a folder of that name.
+// An ssh host without the service has the zero State.
 func (h *Hosts) Look(ctx context.Context, at pipeline.Place, service string) (state State, known bool, err error) {
 	if at.Host.Remote() && h.SSH == nil {
 		return State{}, false, nil

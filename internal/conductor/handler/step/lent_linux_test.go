@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// lend writes a unit of the account, which starts what is current on oak, and deploys with it from now on.
+// lend writes a unit of the account, which starts the current release on oak, and deploys with it from now on.
 func (w *world) lend(name, more string) (file, text string) {
 	w.t.Helper()
 	file = filepath.Join(os.Getenv("HOME"), ".config/systemd/user", name)
@@ -29,7 +29,7 @@ func (w *world) lend(name, more string) (file, text string) {
 	return file, text
 }
 
-// TestAnExistingUnitIsRestarted: systemd runs what is current by a unit that Waybill does not write.
+// TestAnExistingUnitIsRestarted: systemd runs the current release by a unit that Waybill does not write.
 func TestAnExistingUnitIsRestarted(t *testing.T) {
 	w := newWorld(t, "/usr/bin:/bin")
 	w.underSystemd()
@@ -54,7 +54,7 @@ func TestAnExistingUnitIsRestarted(t *testing.T) {
 		t.Errorf("deployed again: %+v", out)
 	}
 
-	// A release that does not stay up is taken back, and the journal says why.
+	// A release that does not stay up is taken back, and the journal has the reason.
 	w.service.Ready.Within = action.Duration(2 * time.Second)
 	w.revise(2, script+"exit 3")
 	w.done(2, pipeline.HostReplicated)
@@ -118,7 +118,7 @@ func TestAnExistingUnitIsRestarted(t *testing.T) {
 	}
 }
 
-// TestAnExistingUnitIsReloaded, or left alone, as restart says; one that cannot be reloaded is taken back.
+// TestAnExistingUnitIsReloaded, or left alone, as restart requires; one that cannot be reloaded is taken back.
 func TestAnExistingUnitIsReloaded(t *testing.T) {
 	w := newWorld(t, "/usr/bin:/bin")
 	w.underSystemd()
@@ -165,7 +165,7 @@ func TestAUnitThatIsNotThereIsRefusedBeforeTheSwitch(t *testing.T) {
 		t.Errorf("refused: %+v", s)
 	}
 	w.service.Ready.Within = action.Duration(3 * time.Second)
-	for _, limit := range []string{"1s", "infinity"} { // it never says that it is ready
+	for _, limit := range []string{"1s", "infinity"} { // it never reports that it is ready
 		w.lend("greeter.service", "Type=notify\nTimeoutStartSec="+limit)
 		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostDeployed), action.Retry, "systemctl cannot restart greeter.service", "nothing ran there before")
 		if s := w.state(); s.Release != "" || s.Service != 0 || w.systemctl("is-active", "greeter.service") == "active" {

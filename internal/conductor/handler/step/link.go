@@ -10,9 +10,8 @@ import (
 // maxLinks bounds the links that one link may lead through, as on Linux.
 const maxLinks = 40
 
-// checkLinks refuses a link that leads out of the release. The text of a target does not say where
-// it leads, since each of its parts may be a link of the archive itself: "a/b/.." is not "a" where
-// a/b is one.
+// checkLinks refuses a link that leads out of the release. The text of a target does not show where it leads, since
+// each of its parts may be a link of the archive itself: "a/b/.." is not "a" where a/b is one.
 func checkLinks(ctx context.Context, m manifest) error {
 	entries := make(map[string]entry, len(m))
 	for _, e := range m {
@@ -53,7 +52,7 @@ func checkLink(entries map[string]entry, link entry) error {
 		case part != "..":
 		case at == ".":
 			return fmt.Errorf("leaves the release")
-		case !entries[at].isFolder(): // what becomes of it on the host is not known here, and ".." counts from there
+		case !entries[at].isFolder(): // its outcome on the host is not known here, and ".." counts from there
 			return fmt.Errorf("goes up from %q, which is not a folder of the archive", at)
 		}
 		if there := entries[next]; there.kind == kindLink {

@@ -11,10 +11,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// LogQuery selects a part of what a service on a host has printed.
+// LogQuery selects a part of the output of a service on a host.
 type LogQuery struct {
 	Most  int64    // bytes
-	After LogPlace // what was printed after it; the zero value: the end of all
+	After LogPlace // the later output; the zero value: the end of all
 	Whole bool     // leaves out a last line that is not complete yet, unless it has Most bytes
 }
 
@@ -39,17 +39,17 @@ func ParseLogPlace(text string) (p LogPlace, err error) {
 	return p, nil
 }
 
-// ServiceLog is a part of what a service on a host has printed.
+// ServiceLog is a part of the output of a service on a host.
 type ServiceLog struct {
 	Text []byte   // as the service printed it, but for its secrets: control characters too; not necessarily UTF-8
 	Cut  bool     // earlier lines are left out
 	Next LogPlace // where Text ends
-	More bool     // what follows Text was already there
+	More bool     // the output after Text was already there
 }
 
 // logLine prints where the log in the folder $1 was read to, and at most $2 bytes of it: those after the place $4 of
-// the file $3, or the last ones if $3 is 0. log is moved to log.1 when a supervisor starts, and when it is large; one of
-// an earlier version copies it. Then the rest of log.1 comes first. What is not a regular file is not waited for.
+// the file $3, or the last ones if $3 is 0. log is moved to log.1 when a supervisor starts, and when it is large; one
+// of an earlier version copies it. Then the rest of log.1 comes first. Other than regular files are not waited for.
 const logLine = ownLine + `own "$1"; cd "$1/.waybill" 2>/dev/null || exit 66
 for log in log.1 log; do
 	[ ! -e "$log" ] || [ -f "$log" ] || { echo "$log is not a regular file" >&2; exit 73; }
@@ -73,7 +73,7 @@ else
 	tail -c "+$(($4 + 1))" log.1 2>/dev/null | tail -c "$2"
 fi`
 
-// ReadLog reads what a service on a host has printed, with marks in the place of the service's secrets. known is false
+// ReadLog reads the output of a service on a host, with marks in the place of the service's secrets. known is false
 // when no service was ever started there, or this process cannot reach the host.
 func (h *Hosts) ReadLog(ctx context.Context, at pipeline.Place, service *pipeline.Service, q LogQuery) (log ServiceLog, known bool, err error) {
 	if at.Host.Remote() && h.SSH == nil {
@@ -118,7 +118,7 @@ func (q LogQuery) readAnswer(answer []byte) (log ServiceLog, err error) {
 	log.Text = text
 	first := q.After == (LogPlace{})
 	moved := !first && (log.Next.File != q.After.File || log.Next.Offset < q.After.Offset)
-	if log.Cut = first && int64(len(text)) > q.Most; log.Cut { // the line in which it was cut is left out, if another one follows
+	if log.Cut = first && int64(len(text)) > q.Most; log.Cut { // the line in which it was cut is left out, if another follows
 		log.Text = text[1:]
 		if _, whole, found := bytes.Cut(log.Text, []byte("\n")); found {
 			log.Text = whole

@@ -48,7 +48,7 @@ func TestTheEndOfAServicesLogIsRead(t *testing.T) {
 	if _, known, err := hosts.ReadLog(t.Context(), far, &pipeline.Service{Name: "greeter"}, LogQuery{Most: 100}); known || err != nil {
 		t.Errorf("a host elsewhere: %v, %v", known, err)
 	}
-	// What a service puts in its place is not waited for.
+	// A file that a service puts in its place is not waited for.
 	if err := os.Remove(filepath.Join(dir, "log")); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,8 @@ func TestTheEndOfAServicesLogIsRead(t *testing.T) {
 	}
 }
 
-// TestALogIsFollowed reads a log from place to place, whatever happens to the file meanwhile: nothing is left out or read twice.
+// TestALogIsFollowed reads a log from place to place, whatever happens to the file in the meantime: nothing is left
+// out or read twice.
 func TestALogIsFollowed(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		d := w.definition()

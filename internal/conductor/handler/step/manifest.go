@@ -15,10 +15,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// manifest is every entry of a release, folders before what is in them.
+// manifest is every entry of a release, folders before their content.
 type manifest []entry
 
-// Bounds of what an archive unpacks to. Its list is in memory, and an artifact may be much smaller than either.
+// Bounds of an archive's content. Its list is in memory, and an artifact may be much smaller than either.
 const (
 	maxEntries  = 1_000_000
 	maxNames    = 256 << 20 // bytes of all paths and targets of links
@@ -43,7 +43,7 @@ func (r *room) take(e entry) error {
 	return nil
 }
 
-// manifestOf reads an archive through and lists what a release of it holds.
+// manifestOf reads an archive through and lists the entries of its release.
 func manifestOf(ctx context.Context, a *archive) (manifest, error) {
 	entries, left := map[string]entry{}, &room{maxEntries, maxNames, maxUnpacked}
 	err := a.visit(ctx, func(e entry, content io.Reader) error {

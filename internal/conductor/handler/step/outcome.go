@@ -55,7 +55,7 @@ func outcomeOf(ctx context.Context, err error) action.Outcome {
 	return o
 }
 
-// explain returns the error with what to do about it.
+// explain adds the remedy to an error.
 func explain(err error) string {
 	text := err.Error()
 	if hint := fault.HintOf(err); hint != "" {
@@ -64,8 +64,7 @@ func explain(err error) string {
 	return text
 }
 
-// unread returns the outcome of an error of the ledger or the blob store: what is missing never
-// comes, the rest passes.
+// unread returns the outcome of an error of the ledger or the blob store: missing data never comes, the rest passes.
 func unread(err error, format string, args ...any) error {
 	err = fmt.Errorf(format+": %w", append(args, err)...)
 	switch fault.CodeOf(err) {
@@ -85,7 +84,7 @@ func unreachable(ctx context.Context, host string, err error) error {
 	return throttled{fault.New(fault.Unavailable, "reach host %s: %w", host, err)}
 }
 
-// failure returns what an exit status of the host program means.
+// failure returns the meaning of the host program's exit status.
 func (p *program) failure(exit int, verb, reason string, answer report) error {
 	reason = cmp.Or(lastLines(reason), fmt.Sprintf("the host program ended with exit status %d", exit))
 	switch exit {
@@ -114,7 +113,7 @@ func (p *program) failure(exit int, verb, reason string, answer report) error {
 	return fault.New(fault.Failed, "host %s: %s", p.name, reason)
 }
 
-// remedy returns what to do about an error of the host's disk or tools.
+// remedy returns the remedy of an error of the host's disk or tools.
 func (p *program) remedy(reason string) string {
 	switch {
 	case strings.Contains(reason, "No space left"):

@@ -48,7 +48,7 @@ func TestTheLogOfAServiceIsBounded(t *testing.T) {
 	})
 }
 
-// TestALogThatCannotBeWrittenKeepsNoServiceWaiting: what it prints is dropped meanwhile.
+// TestALogThatCannotBeWrittenKeepsNoServiceWaiting: the output is dropped in the meantime.
 func TestALogThatCannotBeWrittenKeepsNoServiceWaiting(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.revise(1, "head -c 30000000 /dev/zero; echo printed >$0.done; until [ -e ../../go ]; do sleep 0.1; done; "+forever)

@@ -23,8 +23,8 @@ var big = sync.OnceValue(func() []byte {
 	return out
 })
 
-// TestALargeContentIsResumed: an attempt that is cut off in the middle of a large file leaves what has arrived, and the next
-// one sends the rest; a part that is damaged is sent again.
+// TestALargeContentIsResumed: an attempt that is cut off in the middle of a large file leaves the bytes that have
+// arrived, and the next one sends the rest; a part that is damaged is sent again.
 func TestALargeContentIsResumed(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		big := big()

@@ -67,7 +67,7 @@ func TestDamagedHostProgramIsSentAgain(t *testing.T) {
 	})
 }
 
-// A host program that ends with success and says nothing, as an empty one does, has done nothing.
+// A host program that ends with success and prints nothing, as an empty one does, has done nothing.
 func TestAnswerWithoutItsEndIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, shells["dash"](t))
@@ -113,8 +113,7 @@ func TestAnswerWithoutItsEndIsNoSuccess(t *testing.T) {
 	}
 }
 
-// What own steps print, however long and with or without a line end, never hides the end of the
-// answer.
+// The output of own steps, however long and with or without a line end, never hides the end of the answer.
 func TestLongOutputOfAStepKeepsItsAnswerWhole(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.own = []pipeline.Step{{Name: "long", Event: "host-long", Run: []string{"sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x; printf 'the end'; exit 1"}},
@@ -144,8 +143,8 @@ func TestDamagedFenceIsRefused(t *testing.T) {
 	})
 }
 
-// An empty manifest describes no release: what is received under it is not built, and the next
-// attempt sends it again.
+// An empty manifest describes no release: an archive received under it is not built, and the next attempt sends it
+// again.
 func TestEmptyManifestBuildsNothing(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.revise(1, forever)
@@ -175,7 +174,7 @@ func TestEmptyManifestBuildsNothing(t *testing.T) {
 // An attempt that was cut off after its switch left it to the next one to make the switch durable.
 func TestSwitchIsSyncedBeforeItIsReported(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, shells["dash"](t)) // a busybox need not look for sync in PATH
+	w := newWorld(t, shells["dash"](t)) // a busybox need not search for sync in PATH
 	tool, err := filepath.EvalSymlinks(filepath.Join("/usr/bin", "sync"))
 	if err != nil {
 		t.Fatal(err)
@@ -216,8 +215,8 @@ func TestSwitchIsSyncedBeforeItIsReported(t *testing.T) {
 	synced(".\n", ".waybill\n")
 }
 
-// What a host has lost since it was replicated is replicated again by the step that needs it, until
-// the host has switched.
+// Files that a host has lost since they were replicated are replicated again by the step that needs it, until the
+// host has switched.
 func TestReleaseThatAHostHasLostIsReplicatedAgain(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.revise(1, forever)

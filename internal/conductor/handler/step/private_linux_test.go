@@ -12,7 +12,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// TestPrivateFilesStayPrivate also where a file for others has the same content, and where it is large and so sent by itself.
+// TestPrivateFilesStayPrivate also where a file for others has the same content, and where it is large and so sent on
+// its own.
 func TestPrivateFilesStayPrivate(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		modes := map[string]fs.FileMode{"tls.key": 0o400, "tls.pem": 0o444, "own": 0o500, "greeter": 0o555, "large": 0o400, "certs": 0o700 | fs.ModeDir,

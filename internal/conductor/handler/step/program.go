@@ -54,9 +54,9 @@ const ownLine = `own() {
 }
 `
 
-// Shell lines that call the host program, and send it. $0 is a name for messages. The program is
-// called only if it has the digest that its name ends in: a power loss may leave an empty file, and
-// sh ends an empty file with success. What is sent puts itself in place, durably.
+// Shell lines that call the host program, and send it. $0 is a name for messages. The program is called only if it
+// has the digest that its name ends in: a power loss may leave an empty file, and sh ends an empty file with success.
+// A file that is sent puts itself in place, durably.
 const (
 	callLine = ownLine + `own "$2"; { sum=$(sha256sum <"$1" || shasum -a 256 <"$1"); } 2>/dev/null; [ "${sum%% *}" = "${1##*-}" ] || exit 69; exec sh "$@"`
 	sendLine = ownLine + `own "$1"; umask 022 && mkdir -p "$1/.waybill" && chmod 700 "$1/.waybill" && cat >"$2.$$" && [ "$(wc -c <"$2.$$")" -eq "$3" ] && exec sh "$2.$$" "$1" install "name=$2"`
@@ -69,8 +69,8 @@ const maxOutput = 64 << 20
 // program is the host program for one service on one host.
 type program struct {
 	host   Host
-	name   string // of the host, for people
-	folder string // of the service
+	name   string // name of the host, for people
+	folder string // folder of the service
 
 	passed func(fence string) // is called with the fence that the caller's has replaced; nil: is not
 }
@@ -78,7 +78,7 @@ type program struct {
 // report is the answer of the host program: key=value lines.
 type report map[string][]string
 
-// Bounds of what is kept or shown of an answer, as the host program has them too. A host need not run it.
+// Bounds of the kept or shown part of an answer, as the host program has them too. A host need not run it.
 const (
 	mostLines   = 100
 	mostPrinted = 200_000 // bytes of these lines
@@ -177,7 +177,7 @@ func (p *program) run(ctx context.Context, stdin func() io.Reader, argv []string
 	return ended{parseReport(out.String()), exit, strings.TrimSpace(reason.String())}, err
 }
 
-// send stores the program on the host, unless the host lacks what it needs.
+// send stores the program on the host, unless the host lacks its requirements.
 func (p *program) send(ctx context.Context) error {
 	argv := []string{"sh", "-c", sendLine, "waybill", p.folder, p.path(), strconv.Itoa(len(hostProgram))}
 	ran, err := p.run(ctx, func() io.Reader { return strings.NewReader(hostProgram) }, argv)
@@ -217,7 +217,7 @@ func quoteAll(words []string) string {
 
 func pair(key string, value any) string { return fmt.Sprintf("%s=%v", key, value) }
 
-// bounded keeps the beginning of what is written to it.
+// bounded keeps the beginning of its input.
 type bounded struct{ bytes.Buffer }
 
 func (b *bounded) Write(p []byte) (int, error) {

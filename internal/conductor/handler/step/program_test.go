@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestAnAnswerIsBounded: what a host says of itself is kept in the log and shown, and the host need not run the host program.
+// TestAnAnswerIsBounded: a host's report about itself is kept in the log and shown, and the host need not run the
+// host program.
 func TestAnAnswerIsBounded(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 1<<20)

@@ -17,9 +17,9 @@ func (r redacted) Error() string { return r.text }
 
 func (r redacted) Unwrap() error { return r.error }
 
-// redact returns the error of an attempt without the secrets of the service: an error shows what programs on the host
-// have printed, and the log keeps it. A secret counts as this attempt has read it, else as its file is now. One whose
-// file cannot be read is not known here, and is not looked for.
+// redact returns the error of an attempt without the secrets of the service: an error shows the output of programs on
+// the host, and the log keeps it. A secret counts as this attempt has read it, else as its file is now. One whose
+// file cannot be read is not known here, and is not searched for.
 func (t *attempt) redact(err error) error {
 	if err == nil || len(t.Service.Secrets) == 0 {
 		return err

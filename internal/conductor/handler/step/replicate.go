@@ -22,8 +22,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// replicate brings the release to the host: what it lacks goes there in one stream. A host that has
-// it all is asked once.
+// replicate brings the release to the host: its missing files go there in one stream. A host that has it all gets one
+// request.
 func (t *attempt) replicate(ctx context.Context) (Output, error) {
 	a, err := t.open(ctx)
 	if err != nil {
@@ -66,8 +66,8 @@ func (t *attempt) replicate(ctx context.Context) (Output, error) {
 	return out, t.send(ctx, lacking)
 }
 
-// large is the size in bytes from which a content is sent by itself. What arrives of it before a
-// connection breaks is not sent again.
+// large is the size in bytes from which a content is sent on its own. The part that arrives before a connection
+// breaks is not sent again.
 const large = 8 << 20
 
 // partsOf returns how many bytes of each large content are on the host already.
@@ -106,7 +106,7 @@ func (t *attempt) sendLarge(ctx context.Context, r transfer, parts map[string]in
 		delete(r.lacks, name)
 		offset := parts[name]
 		if offset >= e.size {
-			offset = 0 // it is not what it says: else it would have its name
+			offset = 0 // it is not what it claims: else it would have its name
 		}
 		if _, err := io.CopyN(io.Discard, content, offset); err != nil {
 			return err
@@ -184,7 +184,7 @@ func (r transfer) write(ctx context.Context, w io.Writer) error {
 	return errors.Join(stream.Close(), zipped.Close(), packets.Flush())
 }
 
-// headerOf returns what makes an entry of a release.
+// headerOf returns the header of a release's entry.
 func headerOf(e entry, lacks map[string]bool) *tar.Header {
 	h := &tar.Header{Typeflag: tar.TypeLink, Name: freshDir + e.path, Mode: e.permissions(), ModTime: time.Unix(0, 0), Format: tar.FormatGNU}
 	switch name := e.content(); {
@@ -230,7 +230,7 @@ type opened struct {
 	temporary bool
 }
 
-// open fetches the artifact and makes sure that it is what was registered.
+// open fetches the artifact and makes sure that it is the registered one.
 func (t *attempt) open(ctx context.Context) (*opened, error) {
 	r, _, err := t.config.Blobs.Get(ctx, t.artifact.Blob)
 	if err != nil {

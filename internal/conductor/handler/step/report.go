@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// When what a running step meets is noted in the log: not at once, since a service may need a
-// moment, and then, when it changes, less and less often.
+// When obstacles of a running step are noted in the log: not at once, since a service may need a moment, and then,
+// when it changes, less and less often.
 const (
 	firstReport = time.Second
 	nextReport  = 10 * time.Second
@@ -26,8 +26,8 @@ func (t *attempt) note(ctx context.Context, detail json.RawMessage) error {
 	})
 }
 
-// reporter notes in the log of a deployment what keeps a running step from its end, so that people
-// see it before the attempt ends.
+// reporter notes in the log of a deployment the obstacles of a running step, so that people see it before the attempt
+// ends.
 type reporter struct {
 	*attempt
 	due   time.Time

@@ -17,7 +17,7 @@ import (
 const RestartHandler = "service-restart"
 
 // restartTakes is the time of an attempt beside the time that the service may take to become ready. After
-// restartWaits a restart that was not made is void: what was the reason for it may have passed.
+// restartWaits a restart that was not made is void: its reason may have passed.
 const (
 	restartTakes = time.Minute
 	restartWaits = 2 * time.Minute
@@ -28,15 +28,15 @@ const (
 type Restart struct {
 	Pipeline   string `json:"pipeline"`
 	Target     string `json:"target"`           // full path of the host
-	Version    int    `json:"version"`          // of the definition in force
+	Version    int    `json:"version"`          // version of the definition in force
 	Deployment int64  `json:"deployment"`       // whose release the host runs
-	Revision   int64  `json:"revision"`         // of that release
-	Reason     string `json:"reason,omitempty"` // for people
+	Revision   int64  `json:"revision"`         // revision of that release
+	Reason     string `json:"reason,omitempty"` // text for people
 	Verify     bool   `json:"verify,omitempty"` // a release whose files have changed is built beside and switched to
 }
 
-// RestartAction returns the action that restarts the service of a host. While one is live, another one for
-// the same host is not made.
+// RestartAction returns the action that restarts the service of a host. While one is live, another for the same host
+// is not made.
 func RestartAction(r Restart, at pipeline.Place, service pipeline.Service, by string) (action.Action, error) {
 	parameters, err := json.Marshal(r)
 	policy := action.DefaultPolicy()

@@ -113,7 +113,7 @@ func TestRestartStartsAServiceThatWasStopped(t *testing.T) {
 	}
 }
 
-// TestRestartOfAServiceThatDoesNotStayUp fails once, with what it printed. The supervisor keeps trying.
+// TestRestartOfAServiceThatDoesNotStayUp fails once, with the output. The supervisor keeps trying.
 func TestRestartOfAServiceThatDoesNotStayUp(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.revise(1, `[ ! -f ../../die ] || { echo "no more"; exit 7; }; `+forever)

@@ -25,7 +25,7 @@ type sshHost struct {
 	seen     int
 }
 
-// taken returns how many commands the host got since it was asked last.
+// taken returns how many commands the host got since the last call.
 func (h *sshHost) taken(t *testing.T) int {
 	t.Helper()
 	all, err := os.ReadFile(h.commands)
@@ -74,7 +74,7 @@ func TestManyHostsTakeOneConnectionEach(t *testing.T) {
 		event    string
 		commands int
 	}{
-		{"replicate to a new host", 1, pipeline.HostReplicated, 4}, // the program is missing: sent, asked again; contents
+		{"replicate to a new host", 1, pipeline.HostReplicated, 4}, // the program is missing: sent, requested again; contents
 		{"replicate an unchanged release", 1, pipeline.HostReplicated, 1},
 		{"deploy", 1, pipeline.HostDeployed, 1},
 		{"test", 1, pipeline.HostTested, 1},

@@ -94,8 +94,8 @@ func TestAHostOutOfReachCostsNoAttempt(t *testing.T) {
 	w.wantOutcome(w.do(t.Context(), 1, pipeline.HostDeployed), action.Fatal, "has changed", s.Fingerprint())
 }
 
-// TestAHostIsReachedAsTheVersionInForceSays: by its jump host and keys, whatever the version of the action says. Who runs what is
-// there for as long as the action lasts.
+// TestAHostIsReachedAsTheVersionInForceSays: by its jump host and keys, whatever the version of the action has. The
+// owners of services are fixed for as long as the action lasts.
 func TestAHostIsReachedAsTheVersionInForceSays(t *testing.T) {
 	t.Parallel()
 	w, s := sshWorld(t)
@@ -137,7 +137,7 @@ func TestALoginShellThatIsNotPOSIX(t *testing.T) {
 	w.wantRuns(1)
 }
 
-// TestSudo: commands run by sudo -n. What sudo refuses, and a host without it, is fatal with what to do.
+// TestSudo: commands run by sudo -n. A refusal of sudo, and a host without it, is fatal with the remedy.
 func TestSudo(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

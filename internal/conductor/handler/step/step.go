@@ -50,7 +50,7 @@ type Config struct {
 	LedgerID string           // names the log in a host's fence; one without spaces
 	Evidence evidence.Archive // where the output of own steps is kept; without Blobs it is not
 	Log      *slog.Logger     // nil: none
-	Homes    Homes            // of local hosts, where other processes have other homes; nil: all hosts are in Home
+	Homes    Homes            // homes of local hosts, where other processes have other homes; nil: all hosts are in Home
 	Here     queue.HostHome   // Home as Homes knows it
 }
 
@@ -95,7 +95,7 @@ func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 
 // Output is the report of a completed step. It becomes the detail of the step's entry.
 type Output struct {
-	Text    string `json:"text,omitempty"`    // for people
+	Text    string `json:"text,omitempty"`    // text for people
 	Release string `json:"release,omitempty"` // name of the release's folder on the host
 	Size    int64  `json:"size,omitempty"`    // bytes of the whole release
 	Sent    int64  `json:"sent,omitempty"`    // bytes that went to the host
@@ -145,7 +145,7 @@ type attempt struct {
 	number   int
 	last     bool // no other attempt follows one that fails
 	facts    action.StepRef
-	era      int64 // of the log
+	era      int64 // era of the log
 	rank     int64 // below which the host refuses what comes
 	fence    fences
 	owner    string // deployment that the host's fence will name, such as greeter#9
@@ -157,8 +157,8 @@ type attempt struct {
 	artifact pipeline.RevisionArtifact
 	release  string // name of its folder on the host
 	host     Host
-	folder   string        // of the service on the host
-	secrets  secret.Values // of the service, as this attempt has read them
+	folder   string        // folder of the service on the host
+	secrets  secret.Values // secrets of the service, as this attempt has read them
 }
 
 // load finds everything that the action of a host's step names.
@@ -189,8 +189,8 @@ func (h *Handler) load(ctx context.Context, a conductor.Attempt) (*attempt, erro
 	return t, nil
 }
 
-// findFolder resolves the target again if it names the folder of the release, and that is another one on the host, since the files
-// of the first one have changed while it was in use.
+// findFolder resolves the target again if it names the folder of the release, and that is another on the host, since
+// the files of the first one have changed while it was in use.
 func (t *attempt) findFolder(ctx context.Context, d *pipeline.Definition) error {
 	other, err := t.resolved(d, t.release+".2")
 	other.Vars = t.Vars // they always name the folder
@@ -208,8 +208,8 @@ func (t *attempt) findFolder(ctx context.Context, d *pipeline.Definition) error 
 	return err
 }
 
-// reach connects to the host of an attempt. What a step does is fixed when it is claimed; an ssh host is reached as the
-// version in force says, so that a host which waits for another way is reached once an edit names that.
+// reach connects to the host of an attempt. A step's work is fixed when it is claimed; an ssh host is reached by the
+// version in force, so that a host which waits for another way is reached once an edit names that.
 func (h *Handler) reach(ctx context.Context, t *attempt) (err error) {
 	if !t.Host.Remote() {
 		if err := h.bind(ctx, t.Host, t.number); err != nil {
@@ -228,7 +228,7 @@ func (h *Handler) reach(ctx context.Context, t *attempt) (err error) {
 	return err
 }
 
-// read reads what the action names in the log, before it is known which host is concerned.
+// read reads the names of the action in the log, before it is known which host is concerned.
 func (h *Handler) read(ctx context.Context, a conductor.Attempt) (*attempt, *pipeline.Definition, error) {
 	if a.Action.Step == nil {
 		return nil, nil, fault.Permanent(fault.New(fault.Invalid, "action %s names no step of a deployment", a.Action.ID))
@@ -254,7 +254,7 @@ func (h *Handler) read(ctx context.Context, a conductor.Attempt) (*attempt, *pip
 	return t, &definition, nil
 }
 
-// mostAway bounds the time between looks for a conductor of another home.
+// mostAway bounds the time between searches for a conductor of another home.
 const mostAway = 15 * time.Second
 
 // bind keeps a host for this home, or leaves its step to a process with the home that has the host.
@@ -289,7 +289,7 @@ func (h *Handler) keeper(ctx context.Context, host pipeline.Host) (queue.HostHom
 	return keeper, nil
 }
 
-// resolve finds the host that the attempt's target names, and what it gets.
+// resolve finds the host that the attempt's target names, and its release.
 func (t *attempt) resolve(d *pipeline.Definition) error {
 	_, _, host, ok := d.Find(t.facts.Target)
 	if !ok || host == nil {
@@ -304,7 +304,7 @@ func (t *attempt) resolve(d *pipeline.Definition) error {
 	return err
 }
 
-// resolved returns what the target gets when the folder of its release has this name.
+// resolved returns the target's release when the folder of its release has this name.
 func (t *attempt) resolved(d *pipeline.Definition, folder string) (definition.Target, error) {
 	return definition.Resolve(d, t.facts.Target, definition.Revision{Label: t.revision.Label, Release: folder})
 }

@@ -72,14 +72,14 @@ func underEach(t *testing.T, test func(t *testing.T, w *world)) {
 type world struct {
 	t       *testing.T
 	home    string
-	dir     string // of the service on oak
+	dir     string // folder of the service on oak
 	blobs   blob.Store
 	handler *Handler
 
 	mu        sync.Mutex
 	service   pipeline.Service
 	ssh       *pipeline.SSH
-	url, root string // of oak
+	url, root string // URL and root of oak
 	more      []pipeline.Host
 
 	inForce       func(d *pipeline.Definition) // how the version in force differs from that of the actions; nil: not at all
@@ -88,10 +88,10 @@ type world struct {
 	own           []pipeline.Step
 	revisions     map[int64]pipeline.RegisteredRevision
 	attempts      int
-	era           int64            // of the log
+	era           int64            // era of the log
 	parameters    json.RawMessage  // parameters of actions; nil: none, as an earlier version stored them
 	reports       []pipeline.Entry // what attempts noted
-	timeout       time.Duration    // of an attempt
+	timeout       time.Duration    // bounds an attempt
 }
 
 func newWorld(t *testing.T, path string) *world {

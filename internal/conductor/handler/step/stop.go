@@ -31,7 +31,7 @@ const (
 type Stop struct {
 	Pipeline string `json:"pipeline"`
 	Target   string `json:"target"`  // full path of the host
-	Folder   string `json:"folder"`  // of the service, absolute
+	Folder   string `json:"folder"`  // folder of the service, absolute
 	Machine  string `json:"machine"` // where the folder is: its name and the home
 }
 
@@ -63,8 +63,9 @@ func InstalledBy(d *pipeline.Definition) (all []Installed) {
 	return all
 }
 
-// Stops lists the actions that end those services of a pipeline that are up on this machine. A folder may have another address in
-// another pipeline, which has deployed there since: then what runs there is left alone, with an error unless the pipeline has left it.
+// Stops lists the actions that end those services of a pipeline that are up on this machine. A folder may have
+// another address in another pipeline, which has deployed there since: then the service there is left alone, with an
+// error unless the pipeline has left it.
 func Stops(ctx context.Context, home, ledger, name string, services []Installed, by string) (stops []action.Action, err error) {
 	home, err = filepath.Abs(home)
 	if err != nil {
@@ -129,8 +130,8 @@ type Notes interface {
 
 // Stopper ends services on this machine. Safe for concurrent use.
 type Stopper struct {
-	Home     string // of this process, absolute
-	LedgerID string // of the log; what another log deployed is not ended
+	Home     string // home of this process, absolute
+	LedgerID string // id of the log; deployments of another log are not ended
 	Log      Notes
 }
 

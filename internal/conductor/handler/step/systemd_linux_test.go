@@ -60,7 +60,7 @@ func (w *world) underSystemd() {
 	if err := systemd.Start(); err != nil {
 		w.t.Fatal(err)
 	}
-	w.program(filepath.Join(dir, "bin", "systemctl"), fmt.Sprintf( // it must be in the namespaces of the systemd that it asks
+	w.program(filepath.Join(dir, "bin", "systemctl"), fmt.Sprintf( // it must be in the namespaces of the systemd that it calls
 		"XDG_RUNTIME_DIR=%[2]s/run exec nsenter --target $(cat /proc/%[1]d/task/%[1]d/children) --mount --pid /usr/bin/systemctl \"$@\"",
 		systemd.Process.Pid, dir))
 	w.t.Cleanup(func() {
@@ -89,7 +89,7 @@ func (w *world) program(path, text string) {
 	}
 }
 
-// systemctl returns what systemctl prints about the account's services; "" when it fails.
+// systemctl returns the output of systemctl about the account's services; "" when it fails.
 func (w *world) systemctl(words ...string) string {
 	out, err := exec.Command(filepath.Join(filepath.Dir(w.home), "bin", "systemctl"), append([]string{"--user"}, words...)...).Output()
 	if err != nil {
@@ -159,7 +159,7 @@ func TestSystemdRunsTheService(t *testing.T) {
 		t.Errorf("restarted: %+v, before %+v", again, s)
 	}
 
-	// systemd restarts what ends, and counts.
+	// systemd restarts ended services, and counts.
 	w.systemctl("kill", "--signal=KILL", unit)
 	until(t, "the service is up again", func() bool {
 		now := w.state()
@@ -201,7 +201,7 @@ func TestSystemdRunsTheService(t *testing.T) {
 	}
 }
 
-// TestAHostWithoutSystemdIsRefusedBeforeTheSwitch, and says what to do.
+// TestAHostWithoutSystemdIsRefusedBeforeTheSwitch, and reports the remedy.
 func TestAHostWithoutSystemdIsRefusedBeforeTheSwitch(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.revise(1, forever)

@@ -27,8 +27,8 @@ func (t *attempt) test(ctx context.Context) (Output, error) {
 	return Output{Text: passed(len(t.Test)), Release: t.release}, nil
 }
 
-// repeat tries checks again and again until all pass in one round, the program of one fails, or ctx
-// ends. What fails meanwhile is noted in the log.
+// repeat tries checks again and again until all pass in one round, the program of one fails, or ctx ends. A failure
+// in the meantime is noted in the log.
 func (t *attempt) repeat(ctx context.Context, checks []pipeline.Check) error {
 	wait := 100 * time.Millisecond
 	reports := t.reporter()
@@ -154,14 +154,14 @@ func answerOf(response *http.Response) string {
 	return response.Status
 }
 
-// unanswered returns what it means that a check got no answer: nothing about the service when the way
-// to the host is broken.
+// unanswered returns the outcome of a check without an answer: nothing about the service when the way to the host is
+// broken.
 func (t *attempt) unanswered(ctx context.Context, err error, format string, args ...any) error {
 	if fault.IsPermanent(err) || ctx.Err() == nil && fault.Is(err, fault.Unavailable) {
 		return unreachable(ctx, t.Host.Name, err)
 	}
 	if cause := context.Cause(ctx); cause != nil {
-		err = cause // it names the limit, and what it has ended does not
+		err = cause // it names the limit, and the part that it has ended does not
 	}
 	return fault.New(fault.Failed, format+": %w", append(args, err)...)
 }

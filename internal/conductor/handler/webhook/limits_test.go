@@ -25,7 +25,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// site is one PostgreSQL, a handler of server.yaml, and a target that answers as the test says.
+// site is one PostgreSQL, a handler of server.yaml, and a target that answers as the test requires.
 type site struct {
 	*ledger.Ledger
 	t       *testing.T

@@ -1,10 +1,9 @@
-// Package webhook is the handler that makes one HTTP request. Package internal/webhook knows how to
-// ask and what an answer means; this one makes an action's outcome of it.
+// Package webhook is the handler that makes one HTTP request. Package internal/webhook knows requests and the meaning
+// of answers; this one makes an action's outcome of it.
 //
-// What is news about the target is throttle and spends no attempt: no connection, no answer in
-// time, 429, 502, 503, 504. With delivery at-most-once only a request that surely never left is
-// tried again; once there was a connection, everything but success ends the action: with the answer
-// where there was one, else as outcome_unknown.
+// News about the target is throttle and spends no attempt: no connection, no answer in time, 429, 502, 503, 504. With
+// delivery at-most-once only a request that surely never left is tried again; once there was a connection, everything
+// but success ends the action: with the answer where there was one, else as outcome_unknown.
 //
 // A target that answers 410 ends the action, and where its URL is the same for every action
 // disables the lane. Retry-After on 429 and 503 pauses the lane; on other answers it is the
@@ -48,7 +47,7 @@ const (
 // maxQuote bounds the characters of an answer's body that an error quotes.
 const maxQuote = 200
 
-// Handler asks one configured target.
+// Handler calls one configured target.
 type Handler struct {
 	cfg     config.Handler
 	secrets *secret.Store
@@ -185,8 +184,8 @@ func (h *Handler) unanswered(ctx context.Context, seen *webhook.Exchange) action
 
 func (h *Handler) once() bool { return h.cfg.Delivery == action.AtMostOnce }
 
-// failed returns the outcome of a verdict other than success. For at-most-once a retry is the end,
-// which is right for what was sent; what was not sent is only postponed.
+// failed returns the outcome of a verdict other than success. For at-most-once a retry is the end, which is right for
+// a request that was sent; one that was not sent is only postponed.
 func (h *Handler) failed(verdict webhook.Verdict, sent bool, code, text string) action.Outcome {
 	kind := action.Retry
 	switch {

@@ -159,7 +159,7 @@ func TestWithoutAnAnswerOnlyTheUnsentIsTriedAgain(t *testing.T) {
 	}
 }
 
-// What the handler calls a retry is the end of an action that may happen once.
+// A retry of the handler is the end of an action that may happen once.
 func TestAtMostOnceEndsWithTheAnswer(t *testing.T) {
 	t.Parallel()
 	a := action.Action{Delivery: action.AtMostOnce, Policy: action.DefaultPolicy()}
@@ -349,7 +349,7 @@ func TestShutdownBeforeAnythingWasSentGivesBack(t *testing.T) {
 	}
 }
 
-// Whatever a target says, no secret gets into an error or the archive.
+// Whatever a target answers, no secret gets into an error or the archive.
 func TestNoSecretIsEverWrittenDown(t *testing.T) {
 	t.Parallel()
 	var body string

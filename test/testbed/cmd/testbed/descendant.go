@@ -75,8 +75,8 @@ func descendants() []descendant {
 	return found
 }
 
-// readStat reads a line such as "17 (a name) S 1 …": the name may hold anything,
-// what follows its last parenthesis is state and parent. A process may be gone meanwhile.
+// readStat reads a line such as "17 (a name) S 1 …": the name may hold anything, what follows its last parenthesis is
+// state and parent. A process may be gone in the meantime.
 func readStat(path string) (parent int, d descendant, ok bool) {
 	line, err := os.ReadFile(path)
 	if err != nil {
