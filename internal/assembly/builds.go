@@ -124,7 +124,7 @@ func (s *Session) project(name string) (handler.Project, error) {
 	return handler.Project{ID: p.ID, URL: p.Repository, Branch: p.Branch, Subdirectory: p.Subdirectory, Credential: p.Credential, Credentials: credentials}, nil
 }
 
-// projects returns what can be built without a deployment.
+// projects returns the projects that can be built without a deployment.
 func (s *Session) projects() service.Projects {
 	return service.Projects{
 		All:       func() map[string]config.Project { return s.Live.Now().Builds.Projects },

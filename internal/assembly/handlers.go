@@ -102,7 +102,7 @@ func (s *Session) buildHandlers(ctx context.Context, cfg *config.Config, d dutie
 	return e, nil
 }
 
-// offers returns what people can add: handlers, processes and schedules of the configuration in force.
+// offers returns the things that people can add: handlers, processes and schedules of the configuration in force.
 func (s *Session) offers() service.Offers {
 	return service.Offers{Handlers: s.orderable, Processes: func() map[string]config.Process { return s.Live.Now().Processes },
 		Schedules: func() map[string]config.Schedule { return s.Live.Now().Schedules }, Groups: func() map[string][]string { return s.Live.Now().Groups }}

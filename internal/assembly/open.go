@@ -41,14 +41,14 @@ type Session struct {
 	dir     string // folder of the project, existing or not
 	Kind    Kind
 	Ledger  *ledger.Ledger   // nil with --server
-	metrics *obs.Ledger      // of the log; nil with --server
+	metrics *obs.Ledger      // metrics of the log; nil with --server
 	blobs   blob.Store       // nil with --server
 	service *service.Service // on the log; nil with --server
 	hosts   *step.Hosts      // nil with --server
 	Live    *config.Live     // the configuration in force; nil with --server
 	source  []byte           // the configuration file as read at startup; nil if there was none
-	serving string           // which of the configuration's conductors this process is
-	URL     string           // of the ledger or the server, for messages
+	serving string           // name of this process among the configuration's conductors
+	URL     string           // address of the ledger or the server, for messages
 	log     *slog.Logger     // what this process logs; nil: nothing
 	API     *server.Server   // once the role api was made
 
@@ -236,8 +236,8 @@ func (s *Session) Close() {
 	}
 }
 
-// Client returns a client of a server. It has WAYBILL_TOKEN, else the home's token when the server is the home's own: to another
-// one it would give every right over this home.
+// Client returns a client of a server. It has WAYBILL_TOKEN, else the home's token when the server is the home's own:
+// to another it would give every right over this home.
 func (p Place) Client(h Home, address string) *client.Client {
 	if token := p.Environment("WAYBILL_TOKEN"); token != "" {
 		return client.New(address, token, p.User())

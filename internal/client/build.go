@@ -49,8 +49,9 @@ func buildValues(q buildview.Query) url.Values {
 	return query
 }
 
-// SearchLogs asks for entries that contain a text, newest first, and gives them to each: of one build, or with id "" of those that the query selects by
-// Pipeline, Since and Until. A search that takes longer than a request may is continued, until limit matches were given; 0: all.
+// SearchLogs requests entries that contain a text, newest first, and gives them to each: of one build, or with id ""
+// of those that the query selects by Pipeline, Since and Until. A search that takes longer than a request may is
+// continued, until limit matches were given; 0: all.
 func (c *Client) SearchLogs(ctx context.Context, id, text string, q buildview.Query, limit int, each func(buildview.LogEntry) error) error {
 	query := buildValues(q)
 	query.Set("q", text)

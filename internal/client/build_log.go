@@ -19,7 +19,7 @@ import (
 // BuildLogRange selects what BuildLines gives.
 type BuildLogRange struct {
 	Step          string    // STAGE/STEP or its number; "": all
-	Since, Before time.Time // of the entries; zero: any time
+	Since, Before time.Time // bounds of the entries' times; zero: any time
 }
 
 // BuildLines calls each for the entries of a build's steps as far as they go now, step by step.

@@ -35,7 +35,7 @@ func proving(base *url.URL, token string) func(ctx context.Context, network, add
 	}
 }
 
-// requireProof asks for the proof on a new connection, which is at its beginning again afterwards.
+// requireProof requests the proof on a new connection, which is at its beginning again afterwards.
 func requireProof(conn net.Conn, base *url.URL, token string) error {
 	raw := make([]byte, operation.NonceSize)
 	_, _ = rand.Read(raw) // it never fails

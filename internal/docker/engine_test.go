@@ -75,7 +75,7 @@ func newFakeEngine(t *testing.T) *fakeEngine {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = server.Serve(network) // until it is closed
+		_ = server.Serve(network) // it runs until it is closed
 	}()
 	api, err := client.New(
 		client.WithHost("tcp://engine:2375"),

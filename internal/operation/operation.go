@@ -25,12 +25,12 @@ type Operation[In, Out any] Description
 
 // Description is an Operation without its types.
 type Description struct {
-	ID      string        // of the operation, such as list-limits
-	Method  string        // of HTTP
+	ID      string        // id of the operation, such as list-limits
+	Method  string        // HTTP method
 	Path    string        // with names of parameters in braces
 	Scope   service.Scope // "": none, so that reading needs no token on this machine
-	Status  int           // of HTTP when it succeeds; 0: 200
-	Summary string        // for the description of the API
+	Status  int           // HTTP status of a success; 0: 200
+	Summary string        // summary in the description of the API
 }
 
 // Call performs the operation. Errors have the fault codes of a Service; fault.Unavailable if a

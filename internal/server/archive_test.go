@@ -197,7 +197,7 @@ func TestAServerThatLagsFoldsAgain(t *testing.T) {
 	})
 }
 
-// standings returns what a view says of stages and hosts.
+// standings returns a view's part about stages and hosts.
 func standings(v service.PipelineView) (all []string) {
 	for _, s := range v.Stages {
 		all = append(all, s.Name+" "+s.Current.Label)

@@ -191,7 +191,7 @@ type rawLog struct {
 	at   int64
 
 	buffer []byte
-	rest   []byte // of buffer, from at on
+	rest   []byte // rest of buffer, from at on
 }
 
 func (l *rawLog) Seek(offset int64, whence int) (int64, error) {

@@ -16,7 +16,7 @@ import (
 // Bounds of answers to searches.
 const (
 	mostSearches  = 8               // at a time: each keeps a processor or the database busy
-	matchPatience = 2 * time.Minute // for a client to read what was found, in which other searches wait for its place
+	matchPatience = 2 * time.Minute // bounds a client's reading of the matches, during which other searches wait for its place
 )
 
 // searchBuildLog answers with the entries that contain a text.
@@ -57,7 +57,7 @@ func (s *Server) sendMatches(w http.ResponseWriter, r *http.Request, find search
 	}
 	out := http.NewResponseController(w)
 	_ = out.SetWriteDeadline(time.Now().Add(buildview.LongestSearch + matchPatience)) // an error: nothing that could wait
-	defer func() { _ = out.SetWriteDeadline(time.Time{}) }()                          // of the connection's next answers
+	defer func() { _ = out.SetWriteDeadline(time.Time{}) }()                          // no limit for the connection's next answers
 	forbidScript(w.Header())
 	if wantsStream(r.Header.Get("Accept")) {
 		ServeEvents(w, r, func(ctx context.Context, events *EventStream) error {

@@ -57,7 +57,7 @@ func problemOfModel(model *huma.ErrorModel, unreadable bool) *operation.Problem 
 	}
 	p := &operation.Problem{Type: operation.ProblemType + string(code), Title: http.StatusText(status), Status: status, Detail: strings.Join(details, "; ")}
 	if code == fault.BadMediaType {
-		p.Hint = "send Content-Type: application/json" // curl -d says another one by itself
+		p.Hint = "send Content-Type: application/json" // curl -d says another on its own
 	}
 	return p
 }
@@ -77,7 +77,7 @@ func withoutSecret(e *huma.ErrorDetail) string {
 // inputContext is a request on its way through huma. It keeps the status of the Problem that answers the request.
 type inputContext struct {
 	anyContext
-	status     int  // of the Problem; 0 without one
+	status     int  // status of the Problem; 0 without one
 	unreadable bool // the body could not be read to its end
 }
 

@@ -51,7 +51,7 @@ func pointersOf(err error, problems fault.Problems) map[fault.Position]string {
 // pointing walks a document and keeps the pointers of the wanted positions.
 type pointing struct {
 	wanted map[fault.Position]bool
-	path   []string // from the root to the current node
+	path   []string // path from the root to the current node
 	found  map[fault.Position]string
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/operation"
 )
 
-// prove answers a nonce, if there is one and the request came to the place that it asks for.
+// prove answers a nonce, if there is one and the request came to the place that it requests.
 func (a *access) prove(w http.ResponseWriter, r *http.Request) {
 	nonce := r.Header.Get(operation.NonceHeader)
 	if raw, err := hex.DecodeString(nonce); err != nil || len(raw) != operation.NonceSize || !a.isAsked(r) {

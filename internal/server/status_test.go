@@ -55,7 +55,7 @@ func TestStatusSaysWhatIsSlow(t *testing.T) {
 	s := serve(t, "127.0.0.1:7070")
 	c, ctx := s.client(), t.Context()
 	v, err := operation.GetStatus.Call(ctx, c, operation.Nothing{})
-	for view := s.Ledger.NewWaiter(); err == nil && len(v.Processes) == 0; v, err = operation.GetStatus.Call(ctx, c, operation.Nothing{}) { // until the deployer has joined
+	for view := s.Ledger.NewWaiter(); err == nil && len(v.Processes) == 0; v, err = operation.GetStatus.Call(ctx, c, operation.Nothing{}) { // wait until the deployer has joined
 		if err := view.Wait(ctx, store.TopicAction, time.Now().Add(20*time.Millisecond)); err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +186,7 @@ func TestInstancesAreReadAlone(t *testing.T) {
 	defer cancel()
 	c := s.client()
 	got, err := operation.ListInstances.Call(ctx, c, operation.Nothing{})
-	for view := s.Ledger.NewWaiter(); err == nil && len(got) == 0; got, err = operation.ListInstances.Call(ctx, c, operation.Nothing{}) { // until the deployer has joined
+	for view := s.Ledger.NewWaiter(); err == nil && len(got) == 0; got, err = operation.ListInstances.Call(ctx, c, operation.Nothing{}) { // wait until the deployer has joined
 		if err := view.Wait(ctx, store.TopicAction, time.Now().Add(20*time.Millisecond)); err != nil {
 			t.Fatal(err)
 		}

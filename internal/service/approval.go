@@ -34,7 +34,7 @@ type ApprovalView struct {
 	Pending    *admission.ApprovalState `json:"pending,omitempty"` // what the stage still needs; left out: nothing
 }
 
-// Approve records an approval or a rejection. To say the same again changes nothing. The error is fault.Refused if the stage
+// Approve records an approval or a rejection. Repeating it changes nothing. The error is fault.Refused if the stage
 // does not wait, or several deployments do and none is named, and fault.Forbidden if the person may not approve it.
 func (s *Service) Approve(ctx context.Context, a Approval) (view ApprovalView, err error) {
 	if err := checkReason(a.Reason); err != nil {
@@ -146,7 +146,7 @@ func waitingAt(e *pipeline.Engine, a Approval) (pipeline.DeploymentState, error)
 	return pipeline.DeploymentState{}, refuseApproval(e, a, active)
 }
 
-// refuseApproval says why no deployment waits for an approval.
+// refuseApproval reports why no deployment waits for an approval.
 func refuseApproval(e *pipeline.Engine, a Approval, active []pipeline.DeploymentState) error {
 	if _, plan := e.Current(); plan != nil {
 		if _, _, _, known := plan.Definition().Find(pipeline.Path(a.Pipeline, a.Stage)); !known {

@@ -17,8 +17,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
-// reportedBuild returns a build that the sender of a request may report about: the home's token about all, another one about those of an engine that
-// names it. builds.Builds refuses reports about builds of Waybill's own workers.
+// reportedBuild returns a build that the sender of a request may report about: the home's token about all, another
+// about those of an engine that names it. builds.Builds refuses reports about builds of Waybill's own workers.
 func (s *Service) reportedBuild(ctx context.Context, id string) (row builds.Build, err error) {
 	number, ok := buildview.NumberOf(id)
 	if !ok {
@@ -56,7 +56,8 @@ func (s *Service) ReportBuildLog(ctx context.Context, id string, entries []build
 	return s.ledger.Builds.ReportLog(ctx, row.ID, entries)
 }
 
-// ReportBuildArtifact stores an artifact that another build engine reports, and of one of the kinds junit and trx what it says about tests.
+// ReportBuildArtifact stores an artifact that another build engine reports, and of one of the kinds junit and trx its
+// report about tests.
 func (s *Service) ReportBuildArtifact(ctx context.Context, id string, a builds.Artifact, content io.Reader) (reported buildview.Artifact, err error) {
 	row, err := s.reportedBuild(ctx, id)
 	if err != nil {
@@ -90,11 +91,11 @@ func (s *Service) reportArtifact(ctx context.Context, id builds.ID, folder strin
 	return s.ledger.Builds.ReportArtifact(ctx, id, a, tests)
 }
 
-// reportedTests reads what a stored file says about tests; nil for other files. A file that cannot be read reports that.
+// reportedTests reads the test report of a stored file; nil for other files. A file that cannot be read reports that.
 func (s *Service) reportedTests(ctx context.Context, a builds.Artifact) (*build.TestFile, error) {
 	format := testresult.Format(a.Kind)
 	if format != testresult.JUnit && format != testresult.TRX {
-		return nil, nil //nolint:nilnil // nil says that it reports nothing
+		return nil, nil //nolint:nilnil // nil reports that it reports nothing
 	}
 	content, _, err := s.blobs.Get(ctx, a.Path)
 	if err != nil {

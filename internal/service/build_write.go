@@ -28,7 +28,7 @@ import (
 
 // Projects are the projects that can be built without a deployment. The zero value is none.
 type Projects struct {
-	All   func() map[string]config.Project // of the configuration in force
+	All   func() map[string]config.Project // projects of the configuration in force
 	Ready func() error                     // why no build can be started; nil: one can
 	Keys  func() (build.BuilderKeys, error)
 	// Engine returns the other build engine that starts a build, by the project and what was named; "": a worker of Waybill does. nil: every name is unknown.
@@ -45,7 +45,7 @@ type Projects struct {
 type ProjectView struct {
 	Name         string `json:"projectId"`
 	Repository   string `json:"repository"`
-	Branch       string `json:"branch,omitempty"` // that is built unless a build names one; "": the repository's own
+	Branch       string `json:"branch,omitempty"` // branch to build unless a build names one; "": the repository's own
 	Subdirectory string `json:"subdirectory,omitempty"`
 }
 
@@ -75,11 +75,11 @@ const allStages = "ALL"
 
 // Of the action of a build.
 const (
-	buildTimeout = 24 * time.Hour // of an attempt, which is the whole build once it has a worker
-	buildRetries = 20             // of what keeps a build from getting a worker, besides waiting for one
+	buildTimeout = 24 * time.Hour // bounds an attempt, which is the whole build once it has a worker
+	buildRetries = 20             // retries of failures that keep a build from getting a worker, besides waiting for one
 )
 
-// Projects lists what can be built without a deployment, by name.
+// Projects lists the projects that can be built without a deployment, by name.
 func (s *Service) Projects() []ProjectView {
 	views := []ProjectView{}
 	if s.projects.All == nil {
@@ -190,9 +190,10 @@ const (
 	mostFileReads    = 4 // at a time
 )
 
-// checkWithFile returns all that the build's file says is wrong with a request: a password among the plain inputs, which would be stored and shown,
-// and unless another engine builds it stages, an environment and inputs that the file does not have, and passwords that are missing. A repository that does not answer
-// soon is not waited for, but in a dry run: the conductor looks for passwords again before a worker has the build, and the worker for everything.
+// checkWithFile returns all faults of a request by the build's file: a password among the plain inputs, which would
+// be stored and shown, and unless another engine builds it stages, an environment and inputs that the file does not
+// have, and passwords that are missing. A repository that does not answer soon is not waited for, but in a dry run:
+// the conductor searches for passwords again before a worker has the build, and the worker for everything.
 func (s *Service) checkWithFile(ctx context.Context, o NewBuild, engine string) error {
 	if s.projects.File == nil || engine != "" && len(o.Inputs) == 0 {
 		return nil
@@ -272,7 +273,7 @@ func (s *Service) checkBuild(o *NewBuild) (engine string, err error) {
 // listedProjects bounds the names of projects in the answer to an unknown one.
 const listedProjects = 20
 
-// noProject says that a project is not known, and which ones are.
+// noProject reports that a project is not known, and which ones are.
 func noProject(name string, known []string) error {
 	missing := fault.New(fault.NotFound, "project %q not found", fault.Clip(name))
 	switch {
@@ -365,7 +366,7 @@ func (s *Service) CancelBuild(ctx context.Context, id, by string) (buildview.Sum
 	if _, err := s.ledger.Builds.Cancel(ctx, row.ID, by); err != nil {
 		return buildview.Summary{}, err
 	}
-	if row.Engine != "" && !row.ActionID.IsZero() { // which waits for the engine, and may do so between two attempts
+	if row.Engine != "" && !row.ActionID.IsZero() { // it waits for the engine, and may do so between two attempts
 		if err := s.ledger.Cancel(ctx, row.ActionID, queue.CancelNow); err != nil && !fault.Is(err, fault.Terminal) {
 			return buildview.Summary{}, err
 		}
@@ -390,7 +391,7 @@ func (s *Service) cancelFolder(ctx context.Context, id string) (buildview.Summar
 	return state.Summary, err
 }
 
-// BuildRerun is a request to run a build again, as another one.
+// BuildRerun is a request to run a build again, as another.
 type BuildRerun struct {
 	ID             string
 	Passwords      map[string]string // those that the build had: they are not kept
@@ -451,7 +452,8 @@ func (s *Service) DeleteBuild(ctx context.Context, id string) error {
 	return s.blobs.Clear(ctx, builds.Folder(number))
 }
 
-// addPlaces adds what other tables and the whole queue say of builds: their passwords, and why those that have not ended wait.
+// addPlaces adds facts of other tables and of the whole queue about builds: their passwords, and why those that have
+// not ended wait.
 func (s *Service) addPlaces(ctx context.Context, all ...*buildview.Summary) error {
 	stored, active := map[builds.ID]*buildview.Summary{}, map[builds.ID]*buildview.Summary{}
 	for _, b := range all {
@@ -483,7 +485,7 @@ func (s *Service) addPasswords(ctx context.Context, of map[builds.ID]*buildview.
 	return err
 }
 
-// addReasons says which builds are being canceled, and the place in the queue of each that waits for a worker.
+// addReasons reports which builds are being canceled, and the place in the queue of each that waits for a worker.
 func (s *Service) addReasons(ctx context.Context, active map[builds.ID]*buildview.Summary) error {
 	queue, err := s.ledger.Builds.Queue(ctx)
 	if err != nil {

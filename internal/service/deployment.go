@@ -22,7 +22,7 @@ type DeploymentView struct {
 	Snapshot pipeline.RegisteredRevision `json:"revisionDetail"` // the revision with all of its fields
 	// OvertakenBy is the newest deployment that has started a host which this failed one has still to do: it cannot be retried.
 	OvertakenBy int64             `json:"overtakenBy,omitempty"`
-	Seq         int64             `json:"seq"`    // of the last entry in this view
+	Seq         int64             `json:"seq"`    // number of the last entry in this view
 	Now         time.Time         `json:"now"`    // the ledger's time of this view
 	Stages      []StageRun        `json:"stages"` // in definition order
 	Failures    []Failure         `json:"failures"`
@@ -34,8 +34,8 @@ type StageRun struct {
 	Name string             `json:"name"`
 	Kind pipeline.StageKind `json:"kind"`
 	Run
-	Steps  []StepRun  `json:"steps,omitempty"`  // of a build; or the gates and the bake of another stage
-	Groups []GroupRun `json:"groups,omitempty"` // of a host stage
+	Steps  []StepRun  `json:"steps,omitempty"`  // steps of a build; or the gates and the bake of another stage
+	Groups []GroupRun `json:"groups,omitempty"` // groups of a host stage
 }
 
 // GroupRun is a group of hosts in a deployment.
@@ -46,7 +46,7 @@ type GroupRun struct {
 	Hosts []HostRun `json:"hosts"`
 }
 
-// WaveRun is a part of a group's hosts in a deployment; HostRun.Wave says which ones.
+// WaveRun is a part of a group's hosts in a deployment; HostRun.Wave has its number.
 type WaveRun struct {
 	Name string `json:"name"` // such as wave-2
 	Run
@@ -70,7 +70,7 @@ type Run struct {
 	State     RunState  `json:"state"`
 	Reason    string    `json:"reason,omitempty"` // why it waits, is skipped or failed
 	Who       string    `json:"who,omitempty"`    // command or party that can change it
-	ReadyAt   time.Time `json:"readyAt,omitzero"` // when all that comes before it was done; zero: not yet
+	ReadyAt   time.Time `json:"readyAt,omitzero"` // time at which all predecessors were done; zero: not yet
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
 }
@@ -94,23 +94,23 @@ const (
 type StepRun struct {
 	pipeline.StepState
 	Name      string                     `json:"name"`               // deploy, build, amd64
-	Word      string                     `json:"word"`               // for people: deployed, deploying, waits, failed, …
+	Word      string                     `json:"word"`               // a word for people: deployed, deploying, waits, failed, …
 	Action    action.ID                  `json:"action,omitzero"`    // its newest action
-	Status    action.Status              `json:"status,omitzero"`    // of the action
+	Status    action.Status              `json:"status,omitzero"`    // status of the action
 	Attempt   int                        `json:"attempt,omitempty"`  // claims so far
 	Spent     int                        `json:"spent,omitempty"`    // attempts that count
 	Attempts  int                        `json:"attempts,omitempty"` // how many the policy allows
 	RunAt     time.Time                  `json:"runAt,omitzero"`     // while backing off: earliest start of the next attempt
 	StartedAt time.Time                  `json:"startedAt,omitzero"`
 	EndedAt   time.Time                  `json:"endedAt,omitzero"`
-	Error     string                     `json:"error,omitempty"`  // of the last failed attempt
+	Error     string                     `json:"error,omitempty"`  // error of the last failed attempt
 	Output    string                     `json:"output,omitempty"` // text of its output, for people
 	Artifact  *pipeline.RevisionArtifact `json:"artifact,omitempty"`
 	Before    bool                       `json:"before,omitempty"`  // a gate before the hosts of its stage
 	Earlier   []Try                      `json:"earlier,omitempty"` // its actions before Action, oldest first
 }
 
-// Try is an action of a step that did not complete it, so that a retry made another one.
+// Try is an action of a step that did not complete it, so that a retry made another.
 type Try struct {
 	Action    action.ID     `json:"action"`
 	Status    action.Status `json:"status"`

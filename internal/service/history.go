@@ -84,13 +84,13 @@ func (s *Service) checkTarget(ctx context.Context, name, target string) error {
 	})
 }
 
-// TargetView is all that the log says of one target: the pipeline, a stage, a group or a host.
+// TargetView is the whole log of one target: the pipeline, a stage, a group or a host.
 type TargetView struct {
 	Target  string     `json:"target"`            // full path
 	Current *Reached   `json:"current,omitempty"` // the newest deployment that finished here; left out: none
 	Highest *Reached   `json:"highest,omitempty"` // the newest revision that finished here, which a rollback may have undone
 	Failed  *Reached   `json:"failed,omitempty"`  // the deployment that failed here last; left out: none
-	Runs    *Running   `json:"runs,omitempty"`    // of a host: what was deployed to it last under another name; left out: Current says it
+	Runs    *Running   `json:"runs,omitempty"`    // last deployment to a host under another name; left out: Current has it
 	Open    []OpenHere `json:"open"`              // active deployments with steps to do here, oldest first
 	More    int        `json:"more,omitempty"`    // how many such deployments a list has left out of Open
 }
@@ -100,7 +100,7 @@ type Reached struct {
 	Deployment int64     `json:"deployment,omitempty"`
 	Revision   int64     `json:"revision"`
 	Label      string    `json:"label"`
-	At         time.Time `json:"at,omitzero"` // when it finished or failed
+	At         time.Time `json:"at,omitzero"` // time at which it finished or failed
 }
 
 // OpenHere is an active deployment with steps to do at a target.
@@ -109,14 +109,14 @@ type OpenHere struct {
 	Revision   int64                `json:"revision"`
 	Label      string               `json:"label"`
 	Open       int                  `json:"open"`  // how many steps at the target and below it are not complete
-	Steps      []pipeline.StepState `json:"steps"` // of these the first mostOpenSteps, each with its reason
+	Steps      []pipeline.StepState `json:"steps"` // the first mostOpenSteps of these, each with its reason
 }
 
 // mostOpenSteps bounds the open steps that an OpenHere lists.
 const mostOpenSteps = 20
 
-// Target returns what is at a target, what was there, and what is on its way to it. The error is fault.NotFound if the
-// definition in force does not have it.
+// Target returns the state of a target, what was there, and what is on its way to it. The error is fault.NotFound if
+// the definition in force does not have it.
 func (s *Service) Target(ctx context.Context, name, target string) (TargetView, error) {
 	if _, err := s.ReadHead(ctx, name); err != nil {
 		return TargetView{}, err

@@ -208,7 +208,7 @@ func (s *Service) actionHistory(ctx context.Context, id action.ID) (ActionView, 
 	return view, err
 }
 
-// exchangePathOf returns the API's path of what an attempt saw; "" if its event refers to something else.
+// exchangePathOf returns the API's path of the evidence of an attempt; "" if its event refers to something else.
 func exchangePathOf(e action.Event) string {
 	if e.Ref == "" || e.Ref != evidence.Exchange(e.ActionID, e.Attempt) {
 		return ""
@@ -227,7 +227,7 @@ func KeptOutput(detail json.RawMessage) (id action.ID, attempt int, kept bool) {
 	return d.Action, d.Attempt, err == nil && d.Kept
 }
 
-// ExchangePath returns the API's path of what an attempt saw.
+// ExchangePath returns the API's path of the evidence of an attempt.
 func ExchangePath(id action.ID, attempt int) string {
 	return path.Join("/api/v1/actions", id.String(), "exchanges", strconv.Itoa(attempt))
 }

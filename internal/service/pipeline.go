@@ -15,7 +15,7 @@ import (
 type PipelineView struct {
 	Name        string                        `json:"name"`
 	Version     int                           `json:"version"` // definition in force; 0: none yet
-	Seq         int64                         `json:"seq"`     // of the last entry in this view
+	Seq         int64                         `json:"seq"`     // number of the last entry in this view
 	Definition  *pipeline.Definition          `json:"definition,omitempty"`
 	Stages      []StageView                   `json:"stages"`
 	Active      []pipeline.DeploymentState    `json:"active"`           // oldest first
@@ -51,7 +51,7 @@ type Standing struct {
 	Revision   int64           `json:"revision"`
 	Label      string          `json:"label"`
 	Status     pipeline.Status `json:"status"`
-	At         time.Time       `json:"at,omitzero"` // when it finished the stage, or started it if it is inside
+	At         time.Time       `json:"at,omitzero"` // time at which it finished the stage, or started it if it is inside
 	HostsDone  int             `json:"hostsDone"`   // how many of Hosts are finished
 	Hosts      int             `json:"hosts"`
 	FailedHere bool            `json:"failedHere,omitempty"` // the deployment failed in this stage and not only in another one
@@ -64,7 +64,7 @@ type Drift struct {
 	Wants  string `json:"wants"`         // label of the stage's current revision
 	Reason string `json:"reason"`        // such as "has no release yet"
 
-	Lost    bool `json:"lost,omitempty"`    // the host does not have the release that the log says
+	Lost    bool `json:"lost,omitempty"`    // the host does not have the release in the log
 	CatchUp bool `json:"catchUp,omitempty"` // a catch-up of the host brings it what it wants
 
 	Rejected bool `json:"rejected,omitempty"` // a catch-up would, once the revision is accepted again
@@ -232,9 +232,9 @@ func (s *Service) drifts(f *fold, view *PipelineView) []Drift {
 	return found
 }
 
-// lostReleases returns the hosts whose release is not the one that the log says: they were changed by hand, lost their files,
-// or the log was restored. It leaves out stages with an active deployment, whose hosts may be changing, and ssh hosts that
-// were not looked at.
+// lostReleases returns the hosts whose release is not the one in the log: they were changed by hand, lost their
+// files, or the log was restored. It leaves out stages with an active deployment, whose hosts may be changing, and
+// ssh hosts that were not looked at.
 func (s *Service) lostReleases(view *PipelineView) (found []Drift) {
 	changing, known := map[string]bool{}, map[string]bool{}
 	for _, stage := range view.Stages {
@@ -264,8 +264,8 @@ func (s *Service) lostReleases(view *PipelineView) (found []Drift) {
 	return found
 }
 
-// releaseOn returns the release that a host has switched to, "" for none. An ssh host answers when it is looked at; known is
-// false if it did not, or a switch is under way there.
+// releaseOn returns the release that a host has switched to, "" for none. An ssh host answers when it is looked at;
+// known is false if it did not, or a switch is in progress there.
 func (s *Service) releaseOn(host *HostView) (release string, known bool, err error) {
 	if host.place.Host.Remote() {
 		state := host.seen.state

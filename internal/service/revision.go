@@ -119,8 +119,8 @@ func (s *Service) Register(ctx context.Context, r pipeline.RegisteredRevision, d
 	return s.ledger.Register(ctx, r, deploy, until)
 }
 
-// checkSnapshot returns fault.Invalid for a snapshot that is not an upload: a build unpacks it, so it must not be another blob,
-// such as what an attempt saw. The one that the label has already is fine.
+// checkSnapshot returns fault.Invalid for a snapshot that is not an upload: a build unpacks it, so it must not be
+// another blob, such as the evidence of an attempt. The one that the label has already is fine.
 func (s *Service) checkSnapshot(ctx context.Context, r pipeline.RegisteredRevision) error {
 	if r.Snapshot == "" || journal.IsUpload(r.Snapshot) {
 		return nil

@@ -13,10 +13,10 @@ import (
 // ServiceView is the service of a host: what it runs by the log, and what the host reports.
 type ServiceView struct {
 	Target  string    `json:"target"`          // such as greeter/beta/all/oak
-	Name    string    `json:"name"`            // of the service
+	Name    string    `json:"name"`            // name of the service
 	Manager string    `json:"manager"`         // process, or none: Waybill does not start it
 	Runs    *Running  `json:"runs,omitempty"`  // the newest release on the host by the log; left out: it knows of none
-	Found   *Found    `json:"found,omitempty"` // what the host reports that it has, where the log does not say so
+	Found   *Found    `json:"found,omitempty"` // what the host reports that it has, where the log does not have it
 	State   *Services `json:"state,omitempty"` // left out: nothing was deployed there, or Waybill does not start it
 	Drift   *Drift    `json:"drift,omitempty"` // left out: the host runs what it should, as far as is known
 }

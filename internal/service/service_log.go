@@ -32,8 +32,8 @@ type ServiceLogView struct {
 }
 
 // ServiceLog returns the last output of the service on a host, or what came after an earlier view. The error is
-// fault.NotFound if the definition in force does not have the host, fault.Refused if Waybill does not keep what the service
-// prints, and fault.Unavailable if the host is out of reach or never started a service.
+// fault.NotFound if the definition in force does not have the host, fault.Refused if Waybill does not keep the output
+// of the service, and fault.Unavailable if the host is out of reach or never started a service.
 func (s *Service) ServiceLog(ctx context.Context, q ServiceLogQuery) (ServiceLogView, error) {
 	version, err := s.Version(ctx, q.Pipeline, 0)
 	if err != nil {

@@ -38,7 +38,7 @@ type InstanceView struct {
 	Since    time.Time     `json:"since"`
 	State    string        `json:"state"`             // alive | draining | dead (no instance has removed it yet)
 	Guard    string        `json:"guard"`             // how its end is noticed: lock (at once), lease (within 20 s), home (by waybill.lock)
-	LeaseEnd time.Time     `json:"leaseEnd,omitzero"` // when it is dead unless it sends another heartbeat; zero: unknown
+	LeaseEnd time.Time     `json:"leaseEnd,omitzero"` // time at which it counts as dead without a further heartbeat; zero: unknown
 	Reload   *queue.Reload `json:"reload,omitempty"`
 	holder   *Holder       // with guard home
 }
@@ -46,8 +46,8 @@ type InstanceView struct {
 // Holder describes the process that holds a home.
 type Holder struct {
 	PID      int
-	Heard    time.Time // when it was last heard from; zero: unknown
-	LeaseEnd time.Time // when it counts as dead unless it is heard from again; zero: unknown
+	Heard    time.Time // time of its last sign of life; zero: unknown
+	LeaseEnd time.Time // time at which it counts as dead without a further sign of life; zero: unknown
 }
 
 // Lease returns how stale an instance is: when its lease ends or has ended; "" for one without a lease.

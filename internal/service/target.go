@@ -22,13 +22,14 @@ type TargetQuery struct {
 
 // Bounds of a list of targets.
 const (
-	MostTargets   = 1000 // of a page
+	MostTargets   = 1000 // targets of a page
 	mostOpenLists = 20   // active deployments that a target of a list names
 )
 
-// Targets returns what is at each target, what was there, and what is on its way to it: the questions of Target, for the
-// pipeline, its stages, groups and hosts. Of each deployment on its way it has the first open step only. After may name a
-// target that the definition no longer has. The error is fault.NotFound if the definition does not have the query's Target.
+// Targets returns the state of each target, what was there, and what is on its way to it: the questions of Target,
+// for the pipeline, its stages, groups and hosts. Of each deployment on its way it has the first open step only.
+// After may name a target that the definition no longer has. The error is fault.NotFound if the definition does not
+// have the query's Target.
 func (s *Service) Targets(ctx context.Context, q TargetQuery) ([]TargetView, error) {
 	if q.Limit < 0 || q.Limit > MostTargets {
 		return nil, fault.New(fault.Invalid, "limit: %d is not between 0 and %d", q.Limit, MostTargets)

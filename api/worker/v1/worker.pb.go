@@ -275,8 +275,8 @@ type StatusEvent struct {
 	Reason        string                 `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	Message       string                 `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
 	ExitCode      *int32                 `protobuf:"varint,8,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
-	Trailer       *Trailer               `protobuf:"bytes,9,opt,name=trailer,proto3" json:"trailer,omitempty"` // of an end
-	Final         *Final                 `protobuf:"bytes,10,opt,name=final,proto3" json:"final,omitempty"`    // of the build's end: the final marker
+	Trailer       *Trailer               `protobuf:"bytes,9,opt,name=trailer,proto3" json:"trailer,omitempty"` // trailer of an end
+	Final         *Final                 `protobuf:"bytes,10,opt,name=final,proto3" json:"final,omitempty"`    // final marker of the build's end
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -47,7 +47,7 @@ type limitsFlags struct {
 	pauseFor                     time.Duration
 }
 
-// commands returns what the flags ask for, in a fixed order.
+// commands returns what the flags request, in a fixed order.
 func (f limitsFlags) commands() []operation.LaneInput {
 	var wanted []operation.LaneInput
 	add := func(lane string, command operation.LimitBody) {

@@ -18,7 +18,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/service/buildview"
 )
 
-// changesOf returns the server that --server names. Without one the error says how the same is done on this computer.
+// changesOf returns the server that --server names. Without one the error names the command for this computer.
 func changesOf(a *cmdline.App, here string) (*client.Client, error) {
 	if address := a.Flags.Server; address != "" {
 		return buildClient(a, address), nil
@@ -106,7 +106,7 @@ func completeProjects(a *cmdline.App, c *cobra.Command, given []string) (words [
 	return words
 }
 
-// begun answers with a new build, or follows it to its end, for as long as timeout says.
+// begun answers with a new build, or follows it to its end, for at most timeout.
 func begun(ctx context.Context, a *cmdline.App, from *client.Client, made buildview.Summary, follow bool, timeout time.Duration) error {
 	if !follow {
 		return a.Printer().Answer(made, fmt.Sprintf("build %s: %s", made.ID, statusLine(made.Status, made.Reason)))
@@ -117,7 +117,7 @@ func begun(ctx context.Context, a *cmdline.App, from *client.Client, made buildv
 	})
 }
 
-// followNew prints what a new build prints, and how it has ended.
+// followNew prints the output of a new build, and how it has ended.
 func followNew(ctx context.Context, a *cmdline.App, from *client.Client, made buildview.Summary) error {
 	out, terminal := a.Printer(), cmdline.OnTerminal(a.Out)
 	out.Note("build %s of %s", made.ID, made.Pipeline)

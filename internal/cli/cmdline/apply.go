@@ -13,7 +13,7 @@ import (
 type ApplyOptions struct {
 	Edits    operation.Caller
 	Proposal service.Proposal
-	Warn     func() // prints the warnings of the file, before anything else is said of it
+	Warn     func() // prints the warnings of the file, before anything else is printed about it
 	Yes      bool   // apply although a deployment inside would skip or lose work
 	Ask      Asker
 	Out      show.Printer

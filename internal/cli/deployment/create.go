@@ -79,7 +79,7 @@ else, and runs no gate and no bake.`,
 
 type createDeploymentOptions struct {
 	Create func(context.Context) (operation.CommandAnswer, error)
-	Prefix string // of the revision in the text; "" or "back to "
+	Prefix string // prefix of the revision in the text; "" or "back to "
 	Idle   func(context.Context) bool
 	Out    show.Printer
 }

@@ -87,7 +87,7 @@ wave. What monitors the service may call it, or POST /api/v1/deployments/{id}/al
 	return c
 }
 
-// intentCommand returns a command that records what a person wants of a deployment.
+// intentCommand returns a command that records a person's wish for a deployment.
 func intentCommand(a *cmdline.App, intent *service.Command, use, short string, most int) *cobra.Command {
 	dryRun := false
 	c := &cobra.Command{

@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/operation"
 )
 
-// warnUnguarded warns when a stage waits for the approval of people although builds, which can read the tokens of their account, run under
-// that of this process. A log that cannot be read is reported by what needs it.
+// warnUnguarded warns when a stage waits for the approval of people although builds, which can read the tokens of
+// their account, run under that of this process. A log that cannot be read is reported by the commands that need it.
 func warnUnguarded(ctx context.Context, log operation.Caller, here buildsHere, out show.Printer) {
 	if here == (buildsHere{}) {
 		return

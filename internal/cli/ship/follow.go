@@ -49,8 +49,8 @@ func (w *sessionWorker) Roles(ctx context.Context) ([]lifecycle.Role, error) {
 	return append([]lifecycle.Role{{Name: "lock", Run: w.lock.Keep}}, roles...), err
 }
 
-// drive takes a deployment to its end, and a rollback that undoes it: it does the work where this process
-// may, else it watches. It returns the rollback, if there is one, and keeps what that undoes.
+// drive takes a deployment to its end, and a rollback that undoes it: it does the work where this process may, else
+// it watches. It returns the rollback, if there is one, and keeps the deployment that it undoes.
 func (s *shipment) drive(ctx context.Context, ref service.Ref) (service.DeploymentView, error) {
 	v, err := operation.GetDeployment.Call(ctx, s.Deployments, operation.PathOf(ref))
 	if err == nil && v.State.RolledBackBy != 0 {
@@ -120,7 +120,7 @@ func (s *shipment) watch(ctx context.Context, w *deployment.Watcher) (service.De
 	return w.Run(ctx)
 }
 
-// rollbackOf returns the deployment that undoes another one.
+// rollbackOf returns the deployment that undoes another.
 func rollbackOf(undone service.DeploymentView) service.Ref {
 	return service.Ref{Pipeline: undone.Pipeline, Number: undone.State.RolledBackBy}
 }

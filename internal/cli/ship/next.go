@@ -82,7 +82,7 @@ func finishedBefore(ctx context.Context, log operation.Caller, pipelines operati
 	return next, nil
 }
 
-// differences returns what the hosts of a pipeline lack, each with the command that brings it.
+// differences returns the gaps of a pipeline's hosts, each with the command that brings it.
 func differences(p service.PipelineView) (differs []string) {
 	drift := map[string]bool{}
 	for _, each := range p.Drift {

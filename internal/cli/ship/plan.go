@@ -187,7 +187,7 @@ type planOptions struct {
 
 	Proposal service.Proposal                      // the definition of the folder, or of the file
 	Query    operation.PlanInput                   // with that definition
-	EditOnly bool                                  // plan what the file changes, and nothing else
+	EditOnly bool                                  // plan the changes by the file, and nothing else
 	Label    func(context.Context) (string, error) // of the folder's revision
 	Out      show.Printer
 }
@@ -254,7 +254,7 @@ func (o planOptions) planRevision(ctx context.Context, d *show.PlanDocument) err
 	return nil
 }
 
-// planned adds what a simulation expects to a document.
+// planned adds the result of a simulation to a document.
 func planned(d show.PlanDocument, v service.PlanView) show.PlanDocument {
 	d.Now, d.Begins, d.New, d.Steps, d.Ends, d.Total = v.Now, v.Begins, v.Deployment, workOf(v.Steps), v.Ends, v.Total
 	return d

@@ -384,7 +384,8 @@ func (s *shipment) detached(ctx context.Context, ref service.Ref) error {
 	return nil
 }
 
-// reportInterrupted prints what happens to a deployment after a signal ended ship, or returns the error of --timeout.
+// reportInterrupted prints the further course of a deployment after a signal ended ship, or returns the error of
+// --timeout.
 func (s *shipment) reportInterrupted(ctx context.Context, ref service.Ref, v service.DeploymentView, err error) error {
 	switch {
 	case !cmdline.Interrupted(ctx):

@@ -24,8 +24,8 @@ func checkUntil(d pipeline.Definition, until string) error {
 	return fault.New(fault.Invalid, "stage %q not found in %s", until, d.Pipeline).WithHint("stages: %s", strings.Join(names, ", "))
 }
 
-// bound lets a deployment that an earlier ship made go as far as this one asks for. A deployment that this ship made has
-// its bound from the start.
+// bound lets a deployment that an earlier ship made go as far as this one requests. A deployment that this ship made
+// has its bound from the start.
 func (s *shipment) bound(ctx context.Context, ref service.Ref) error {
 	v, err := operation.GetDeployment.Call(ctx, s.Deployments, operation.PathOf(ref))
 	if err != nil || v.State.Status != pipeline.StatusActive || v.State.Until == s.Flags.until {

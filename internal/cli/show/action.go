@@ -91,8 +91,8 @@ func StepOutput(seen json.RawMessage) []string {
 	return lines
 }
 
-// ActionEvent returns one event of an action: seq, time, status, attempts, and a remark. The remark of a success is what
-// the action printed.
+// ActionEvent returns one event of an action: seq, time, status, attempts, and a remark. The remark of a success is
+// the action's output.
 func ActionEvent(e action.Event, x service.ActionView) string {
 	attempts := attemptsText(e.Status, e.Spent, x.Policy)
 	if attempts == "-" {

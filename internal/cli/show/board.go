@@ -134,8 +134,8 @@ func hostLine(stage service.StageRun, group service.GroupRun, host service.HostR
 	return l
 }
 
-// hostDetail returns what was done on a host, the names of the steps that are left out, and why it waits or is skipped.
-// A skipped host has no steps but those that are left out, so its reason says it all.
+// hostDetail returns the work done on a host, the names of the steps that are left out, and why it waits or is
+// skipped. A skipped host has no steps but those that are left out, so its reason is complete.
 func hostDetail(host service.HostRun, done string, out []string) string {
 	var parts []string
 	if done != "" {
@@ -171,7 +171,7 @@ func onceText(host string) string {
 	return "once, on " + strings.Join(parts[max(0, len(parts)-2):], "/")
 }
 
-// doneRemark returns what a finished step printed when it took several attempts, else "".
+// doneRemark returns the output of a finished step when it took several attempts, else "".
 func doneRemark(step service.StepRun) string {
 	switch {
 	case step.Attempt < 2:

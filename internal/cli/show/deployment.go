@@ -49,7 +49,7 @@ func paintStatus(s Style, status pipeline.Status) string {
 	}
 }
 
-// Deployment returns the board of a deployment, then its failures, or what it waits for.
+// Deployment returns the board of a deployment, then its failures, or the reason of its wait.
 func Deployment(v service.DeploymentView, s Style, now time.Time) []string {
 	lines := []string{fmt.Sprintf("%s  revision %s  definition %d  %s", s.bold(RefOf(v.Deployment).String()), v.Label, v.State.Version, Standing(v, s, now))}
 	lines = append(lines, layout{Style: s, columns: s.Columns}.render(boardLines(v))...)
@@ -75,7 +75,7 @@ func Deployment(v service.DeploymentView, s Style, now time.Time) []string {
 	return lines
 }
 
-// failureLines returns one failure: the step, the cause, and what to do.
+// failureLines returns one failure: the step, the cause, and the remedy.
 func failureLines(f service.Failure, s Style) []string {
 	lines := []string{fmt.Sprintf("%s %s of %s", s.bad("failed:"), service.StepName(f.Event), f.Target)}
 	why, more, _ := strings.Cut(strings.TrimSpace(f.Why), "\n")

@@ -18,7 +18,7 @@ type Display interface {
 	Entry(e pipeline.Entry) error
 	// View takes the present state of the deployment, again and again.
 	View(v service.DeploymentView) error
-	// Tick is called often, for what moves by itself.
+	// Tick is called often, for what moves on its own.
 	Tick(now time.Time) error
 	// Away takes the error while the log cannot be read.
 	Away(err error) error
@@ -26,8 +26,8 @@ type Display interface {
 	Close() error
 }
 
-// NewDisplay returns the display for an output: entries as JSON, a board in place on a terminal, else a line for each change.
-// leave says how a person ends the watching; it is shown while the deployment waits for a person.
+// NewDisplay returns the display for an output: entries as JSON, a board in place on a terminal, else a line for each
+// change. leave describes how a person ends the watching; it is shown while the deployment waits for a person.
 func NewDisplay(p Printer, v service.DeploymentView, leave string) Display {
 	switch {
 	case p.JSON:
@@ -73,7 +73,7 @@ func (d *lineDisplay) print(text string) error {
 func (d *lineDisplay) Known(e pipeline.Entry)       { d.story.line(e) }
 func (d *lineDisplay) Entry(e pipeline.Entry) error { return d.print(d.story.line(e)) }
 
-// View prints what leaves no entry: failed attempts that are repeated, and the reason why nothing runs.
+// View prints the changes without an entry: failed attempts that are repeated, and the reason why nothing runs.
 func (d *lineDisplay) View(v service.DeploymentView) error {
 	d.isAway = false
 	for step := range steps(v) {
@@ -115,7 +115,7 @@ type liveDisplay struct {
 	Style
 	screen *Screen
 	last   service.DeploymentView
-	read   time.Time // when last was read, by this process's clock
+	read   time.Time // time at which last was read, by this process's clock
 	reason string    // why the log cannot be read
 	wait   patience
 	leave  string // how a person leaves it
@@ -148,7 +148,8 @@ func (d *liveDisplay) Tick(now time.Time) error {
 	return d.screen.draw(frame)
 }
 
-// status returns the last lines of a frame: how far the deployment is, the reason why nothing runs, and what a person can do.
+// status returns the last lines of a frame: how far the deployment is, the reason why nothing runs, and a person's
+// choices.
 func (d *liveDisplay) status(v service.DeploymentView, now time.Time) []string {
 	text := fmt.Sprintf("%s %s  %s", d.busy(spinner(now)), stepsDone(&v.State), service.Took(v.Now.Sub(v.CreatedAt)))
 	reason, who := d.wait.lasting(v)

@@ -251,8 +251,8 @@ func greeterPipeline() service.PipelineView {
 	}
 }
 
-// unknownPipeline returns a pipeline whose hosts do not answer, or have other releases than the log says, under names that they
-// did not have when they were deployed.
+// unknownPipeline returns a pipeline whose hosts do not answer, or have other releases than those in the log, under
+// names that they did not have when they were deployed.
 func unknownPipeline() service.PipelineView {
 	view := service.PipelineView{Name: "greeter", Version: 2, Stages: []service.StageView{{Name: "prod"}}}
 	for _, name := range []string{"elm", "fir", "gum", "oak"} {

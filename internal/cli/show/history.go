@@ -40,7 +40,7 @@ func passageOutcome(p journal.Passage) string {
 	return text
 }
 
-// Target returns what is at a target and what is on its way to it.
+// Target returns the state of a target and what is on its way to it.
 func Target(name string, v service.TargetView, now time.Time) []string {
 	var t table
 	t.add("target", v.Target)
@@ -75,7 +75,8 @@ func reached(r *service.Reached, now time.Time) string {
 	return fmt.Sprintf("%s  #%d, %s", r.Label, r.Deployment, Ago(now, r.At))
 }
 
-// Targets returns a line for each target: its current revision, the last that failed there, and what is on its way there.
+// Targets returns a line for each target: its current revision, the last that failed there, and the deployments on
+// their way there.
 func Targets(views []service.TargetView, s Style, now time.Time) []string {
 	t := table{Style: s}
 	t.add("TARGET", "CURRENT", "LAST FAILED", "ON ITS WAY")

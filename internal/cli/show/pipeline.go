@@ -36,7 +36,7 @@ func lastText(p service.PipelineView) string {
 	return fmt.Sprintf("%s %s %s", RefOf(*p.Last), p.Last.Label, p.Last.Status)
 }
 
-// Pipeline returns what is at each stage of a pipeline, its active deployments, and the hosts that differ.
+// Pipeline returns the state of each stage of a pipeline, its active deployments, and the hosts that differ.
 func Pipeline(p service.PipelineView, s Style, now time.Time) []string {
 	t := table{Style: s}
 	for _, stage := range p.Stages {
@@ -135,8 +135,8 @@ func unknownServices(p service.PipelineView, s Style) (lines []string) {
 	return lines
 }
 
-// otherNames returns what hosts run that was deployed to them under other names or by another log, in a line for each release
-// of a stage.
+// otherNames returns the releases on hosts that were deployed to them under other names or by another log, in a line
+// for each release of a stage.
 func otherNames(p service.PipelineView) (lines []string) {
 	for _, its := range hostsAlike(p, func(h *service.HostView) string {
 		switch {
@@ -240,7 +240,7 @@ func Summary(d pipeline.Definition) string {
 	return fmt.Sprintf("pipeline %s, %s, %s", d.Pipeline, Count(len(d.Stages), "stage"), Count(hosts, "host"))
 }
 
-// Edit returns what an edit changes, and what that does to each deployment inside.
+// Edit returns the changes by an edit, and their effect on each deployment inside.
 func Edit(edit service.EditView, s Style) []string {
 	words := joinWords(edit.Words)
 	if edit.Version == 1 {

@@ -29,10 +29,10 @@ type PlanDocument struct {
 	Todo       string            `json:"todo"`                 // one of the constants above
 	Edit       *service.EditView `json:"edit,omitempty"`
 	New        int64             `json:"new,omitempty"`    // number of the deployment that ship would make
-	Now        time.Time         `json:"now,omitzero"`     // from which start and end of steps are counted
-	Begins     action.Duration   `json:"begins,omitempty"` // of that deployment, after now
-	// Steps are work, starts that wait for people, a window or a freeze, and what follows from failures, in order; start and
-	// end are nanoseconds.
+	Now        time.Time         `json:"now,omitzero"`     // origin of the start and end of steps
+	Begins     action.Duration   `json:"begins,omitempty"` // beginning of that deployment, after now
+	// Steps are work, starts that wait for people, a window or a freeze, and the consequences of failures, in order;
+	// start and end are nanoseconds.
 	Steps []pipeline.PlanStep    `json:"steps"`
 	Ends  []pipeline.ExpectedEnd `json:"ends,omitempty"` // ends of the active deployments, and of the new one
 	Total action.Duration        `json:"total"`          // duration of the new deployment; a lower bound when some steps are unmeasured

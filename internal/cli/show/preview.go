@@ -7,7 +7,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/service"
 )
 
-// CommandPreview returns what a command on a deployment would do.
+// CommandPreview returns the effect of a command on a deployment.
 func CommandPreview(ref service.Ref, p service.CommandPreview) []string {
 	what := p.Kind
 	if _, below, found := strings.Cut(p.Target, "/"); found {
@@ -29,7 +29,7 @@ func CommandPreview(ref service.Ref, p service.CommandPreview) []string {
 	return append([]string{fmt.Sprintf("%s; %s would be %s", first, Count(len(p.Steps), "step"), verb)}, t.lines()...)
 }
 
-// RollbackPreview returns what a rollback or a catch-up of a pipeline would do.
+// RollbackPreview returns the effect of a rollback or a catch-up of a pipeline.
 func RollbackPreview(name string, p service.RollbackPreview) []string {
 	lines := []string{fmt.Sprintf("%s would get revision %s", Count(len(p.Hosts), "host"), p.Revision)}
 	if p.Undoes != 0 {
@@ -60,7 +60,7 @@ func RollbackPreview(name string, p service.RollbackPreview) []string {
 	return lines
 }
 
-// DeployPreview returns what a deployment of a registered revision would do.
+// DeployPreview returns the effect of a deployment of a registered revision.
 func DeployPreview(p service.DeployPreview) []string {
 	lines := []string{fmt.Sprintf("revision %s would be deployed by definition %d", p.Revision, p.Version)}
 	var t table

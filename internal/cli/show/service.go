@@ -33,7 +33,7 @@ func Services(pipelineName string, all []service.ServiceView, s Style, now time.
 	return append(t.lines(), CatchUp(pipelineName, drift)...)
 }
 
-// serviceRemark returns what a person should know of a service besides its state.
+// serviceRemark returns the facts about a service that a person should know besides its state.
 func serviceRemark(v *service.ServiceView) string {
 	switch {
 	case v.Drift != nil && v.Drift.Lost:
@@ -75,7 +75,7 @@ func CatchUp(pipelineName string, drift []service.Drift) []string {
 	return []string{fmt.Sprintf("%s deploys to the %d hosts that lack what their group has", command, count)}
 }
 
-// ServiceStatus returns what is known of the service of a host.
+// ServiceStatus returns the known state of the service of a host.
 func ServiceStatus(v service.ServiceStatusView, now time.Time) []string {
 	var t table
 	t.add("host", v.Target)
@@ -149,8 +149,8 @@ func stateText(s *service.Services, now time.Time) string {
 	return s.State + ", started " + sinceText(s.Since, now)
 }
 
-// runsText returns the release on a host: what the host reports, such as "88d0e17 (#2), untested", "?" while that is not known,
-// with what the log says, or "-".
+// runsText returns the release on a host: the host's report, such as "88d0e17 (#2), untested", "?" while that is not
+// known, with the log's state, or "-".
 func runsText(v *service.ServiceView) string {
 	unknown := v.State != nil && v.State.State == service.ServiceUnknown
 	switch {

@@ -58,7 +58,7 @@ func againHint(v service.DeploymentView) string {
 	return fmt.Sprintf("waybill ship --again, to deploy %s all the same", v.Label)
 }
 
-// Failed returns the error for a deployment that failed: what failed, why, and what to do.
+// Failed returns the error for a deployment that failed: the failed step, the reason, and the remedy.
 func Failed(v service.DeploymentView) error {
 	ref := RefOf(v.Deployment)
 	return fault.New(fault.Failed, "%s failed: %s", ref, failureText(v)).WithHint("fix it and ship again, or: waybill deployment retry %s", ref)
@@ -75,7 +75,8 @@ func RolledBack(v service.DeploymentView) error {
 		WithHint("fix it and ship again; if the cause was elsewhere: waybill revision accept %s %s, waybill ship --again", v.Pipeline, v.Label)
 }
 
-// Late returns the error for a deployment that is still active when a time limit has passed: what it waits for, and how to continue.
+// Late returns the error for a deployment that is still active when a time limit has passed: the reason of its wait,
+// and how to continue.
 func Late(v service.DeploymentView, limit error, resume string) error {
 	text, hint := "it stays active", resume
 	if reason, who := waitingFor(v); reason != "" {

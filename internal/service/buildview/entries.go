@@ -210,7 +210,7 @@ func ParseEntryPlace(text string, steps []int) (step int, id int64, err error) {
 	return step, id, nil
 }
 
-// stepIDs returns the steps that a request asks for with step=; nil: all.
+// stepIDs returns the steps that a request requests with step=; nil: all.
 func stepIDs(state State, query url.Values) ([]int, error) {
 	q, err := ReadLogQuery(state, url.Values{"step": query["step"]})
 	if err != nil || query.Get("step") == "" {
@@ -219,5 +219,5 @@ func stepIDs(state State, query url.Values) ([]int, error) {
 	return q.Steps, nil
 }
 
-// wants reports whether a step is one of those that are asked for.
+// wants reports whether a step is one of those that are requested.
 func wants(steps []int, id int) bool { return steps == nil || slices.Contains(steps, id) }

@@ -82,7 +82,7 @@ func (f *Folders) Builds(ctx context.Context, q Query) (List, error) {
 	return list, nil
 }
 
-// has reports whether a build that a query selects has the stage, artifact, test and text that it asks for.
+// has reports whether a build that a query selects has the stage, artifact, test and text that it requests.
 func (f *Folders) has(q Query, s Summary) bool {
 	if !q.searches() {
 		return true
@@ -266,7 +266,7 @@ func (b *folderBuild) describe() (results.Build, error) {
 	return b.described, err
 }
 
-// addStep adds a step to the state. over says that the build has ended. The caller holds the lock.
+// addStep adds a step to the state. over reports that the build has ended. The caller holds the lock.
 func (b *folderBuild) addStep(state *State, id int, over bool) error {
 	step := b.step(id)
 	if !step.ended {

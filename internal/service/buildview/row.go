@@ -38,7 +38,7 @@ type tableBuild struct {
 // knownBuild holds the facts that were read of a build.
 type knownBuild struct {
 	row       builds.Build
-	origin    *Origin // of a deployment's build, once it was read
+	origin    *Origin // origin of a deployment's build, once it was read
 	steps     []builds.Step
 	events    []builds.Event   // changes of status that were allowed
 	lastSeq   int64            // number of the last event that was read

@@ -20,7 +20,7 @@ const (
 	LongestSearch  = 10 * time.Second // of one request
 	LongestNeedle  = 200              // bytes of the text that is searched for
 	matchText      = 500              // bytes of an entry that are returned
-	DefaultMatches = 1000             // of one answer, unless the request names a number
+	DefaultMatches = 1000             // matches of one answer, unless the request names a number
 )
 
 // Matches holds the matches of a search, newest first.

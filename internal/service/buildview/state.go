@@ -27,7 +27,7 @@ type Source interface {
 // Reader reads one build, finished or not.
 type Reader interface {
 	State(ctx context.Context) (State, error)
-	// Tests lists what the files of all steps report about tests, in the order of the steps.
+	// Tests lists the test reports of all steps' files, in the order of the steps.
 	Tests(ctx context.Context) ([]build.TestFile, error)
 	OpenArtifact(ctx context.Context, a build.Artifact) (io.ReadSeekCloser, error)
 	// Locate finds a place in the log of a step. ReadLog fills buffer (results.BatchSize or more) with the whole entries that
@@ -77,14 +77,14 @@ type Summary struct {
 	Status      build.Status       `json:"status"`
 	StatusID    int                `json:"statusId"` // 0 Scheduling, 1 Running, 2 Completed or Skipped, 3 every other end
 	Reason      string             `json:"reason,omitempty"`
-	Pipeline    string             `json:"pipeline,omitempty"` // of the deployment that it belongs to
+	Pipeline    string             `json:"pipeline,omitempty"` // pipeline of its deployment
 	Deployment  int64              `json:"deployment,omitempty"`
 	Target      string             `json:"target,omitempty"`
 	Action      string             `json:"actionId,omitempty"`
 	Source      string             `json:"source,omitempty"` // the folder that was built
 	Branch      string             `json:"gitBranch,omitempty"`
 	Commit      string             `json:"commit,omitempty"`
-	Subject     string             `json:"subject,omitempty"` // of the commit of a deployment
+	Subject     string             `json:"subject,omitempty"` // subject of a deployment's commit
 	Environment string             `json:"environment,omitempty"`
 	Engine      string             `json:"engine,omitempty"` // another build engine; "": a worker of Waybill
 	Worker      string             `json:"workerId,omitempty"`
@@ -97,7 +97,7 @@ type Summary struct {
 	ScheduledOn time.Time          `json:"scheduledOn,omitzero"`
 	StartedOn   time.Time          `json:"startedOn,omitzero"`
 	FinishedOn  time.Time          `json:"finishedOn,omitzero"`
-	ExpiredOn   time.Time          `json:"expiredOn,omitzero"` // when its logs and artifacts were removed
+	ExpiredOn   time.Time          `json:"expiredOn,omitzero"` // time at which its logs and artifacts were removed
 	IsInvalid   bool               `json:"isInvalid"`          // the file of the build has faults
 	Tests       *testresult.Counts `json:"testResultListSummary,omitempty"`
 	Results     string             `json:"results,omitempty"` // the folder, on the machine that built
@@ -116,9 +116,9 @@ type State struct {
 	Plan      *build.Plan               `json:"plan"`
 	Updates   map[int][]build.Update    `json:"updates"` // by step; 0 is the build
 	Artifacts []build.Artifact          `json:"-"`       // step by step
-	Counts    map[int]testresult.Counts `json:"-"`       // of the tests of each step that reports any
+	Counts    map[int]testresult.Counts `json:"-"`       // counts of tests, by the steps that report any
 	Notable   []build.TestFile          `json:"-"`       // files with failed or flaky tests, and only these; at most mostNotable
-	Logs      map[int]build.Position    `json:"-"`       // ends of the logs of steps; nil: the logs say
+	Logs      map[int]build.Position    `json:"-"`       // ends of the logs of steps; nil: by the logs
 }
 
 // statusID returns the number that wharf-api has for a status.
@@ -137,7 +137,8 @@ func statusID(s build.Status) int {
 // Ended reports whether nothing more will come.
 func (s Summary) Ended() bool { return s.Status.Ended() }
 
-// summarizeBuild returns the summary of a build from its description and the last update of step 0. alive says that its worker lives.
+// summarizeBuild returns the summary of a build from its description and the last update of step 0. alive reports
+// that its worker lives.
 func summarizeBuild(b results.Build, last build.Update, alive bool) Summary {
 	s := Summary{ID: b.ID, Status: last.Status, Reason: last.Reason, Source: b.Source, Branch: b.Branch, Commit: b.Commit, Subject: b.Subject, Environment: b.Plan.Environment,
 		Stages: []string{}, Params: []Param{}, Runner: b.Runner, RerunOf: b.RerunOf, Steps: len(b.Plan.Steps), ScheduledOn: b.StartedAt, StartedOn: b.StartedAt}
@@ -162,7 +163,8 @@ func summarizeBuild(b results.Build, last build.Update, alive bool) Summary {
 	return s
 }
 
-// selects reports whether a build is one that the query asks for, as far as a summary says without Stage, Artifact, Test and Text.
+// selects reports whether a build is one that the query requests, as far as a summary shows it, without Stage,
+// Artifact, Test and Text.
 func (q Query) selects(s Summary) bool {
 	for _, want := range [...]struct{ asked, has string }{{string(q.Status), string(s.Status)}, {q.Pipeline, s.Pipeline}, {q.Action, s.Action},
 		{q.Branch, s.Branch}, {q.Environment, s.Environment}} {
@@ -185,7 +187,7 @@ func (q Query) selects(s Summary) bool {
 // HiddenValue is shown for the value of a password.
 const HiddenValue = "***"
 
-// during reports whether a time is one that the query asks for.
+// during reports whether a time is one that the query requests.
 func (q Query) during(at time.Time) bool {
 	return !at.Before(q.Since) && (q.Until.IsZero() || at.Before(q.Until))
 }
@@ -234,13 +236,13 @@ type StepView struct {
 	Status     build.Status       `json:"status"`
 	Reason     string             `json:"reason,omitempty"`
 	ReusedFrom string             `json:"reusedFrom,omitempty"` // id of the build in which it completed, if it did not run in this one
-	Waits      string             `json:"waits,omitempty"`      // for what a step that has not begun waits
+	Waits      string             `json:"waits,omitempty"`      // reason why a step has not begun
 	Attempt    int                `json:"attempt,omitempty"`
 	Attempts   int                `json:"attempts,omitempty"` // how many it may have; 0: one
 	ExitCode   *int               `json:"exitCode,omitempty"`
 	After      []int              `json:"after"` // ids of the steps that end before it begins
 	Needs      []int              `json:"needs,omitempty"`
-	StartedOn  time.Time          `json:"startedOn,omitzero"` // of its first attempt
+	StartedOn  time.Time          `json:"startedOn,omitzero"` // start of its first attempt
 	FinishedOn time.Time          `json:"finishedOn,omitzero"`
 	LogEntries int64              `json:"logEntries,omitempty"` // once it has ended; of a build in the database also before
 	LogBytes   int64              `json:"logBytes,omitempty"`
@@ -274,7 +276,7 @@ func (s State) stepView(step *build.PlanStep) StepView {
 	switch {
 	case last.Status.Ended():
 		v.FinishedOn = last.Timestamp
-	case s.Ended() && !v.StartedOn.IsZero() && !s.FinishedOn.IsZero(): // its worker went, and said nothing of the step
+	case s.Ended() && !v.StartedOn.IsZero() && !s.FinishedOn.IsZero(): // its worker went without a report about the step
 		v.Status, v.FinishedOn = build.Lost, s.FinishedOn
 	}
 	if last.Trailer != nil {
@@ -302,7 +304,7 @@ func (s State) reusedFrom(last build.Update) string {
 // namedWaits bounds the predecessors that a waiting step names.
 const namedWaits = 3
 
-// waitsFor says for what a step waits that has not begun.
+// waitsFor returns the reason why a step has not begun.
 func (s State) waitsFor(step *build.PlanStep) string {
 	var open []string
 	for _, id := range step.After {

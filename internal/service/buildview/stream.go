@@ -16,8 +16,8 @@ import (
 
 // Bounds of a stream of a build.
 const (
-	mostLogs      = 64      // from which one round sends entries
-	roundBytes    = 1 << 20 // of one log, before the next one has its turn
+	mostLogs      = 64      // logs whose entries one round sends
+	roundBytes    = 1 << 20 // bytes of one log, before the next one has its turn
 	longestCursor = 64 << 10
 )
 
@@ -145,7 +145,7 @@ type Follower struct {
 	write  func(id, kind string, value any) error
 	wanted []int // steps; nil: all
 	cursor buildCursor
-	places map[int]build.Position // of begun logs, once they are located
+	places map[int]build.Position // places of begun logs, once they are located
 	begin  int                    // number of the step with which the next round begins: those before had their turn
 }
 
@@ -184,8 +184,8 @@ func (f *Follower) Follow(ctx context.Context, write func(id, kind string, value
 	}
 }
 
-// round sends what the state has beyond the cursor: entries first, so that the end of a step comes after its log. over says that
-// nothing more will come; more that not everything was sent yet.
+// round sends what the state has beyond the cursor: entries first, so that the end of a step comes after its log.
+// over reports that nothing more will come; more that not everything was sent yet.
 func (f *Follower) round(ctx context.Context, state State) (over, more bool, err error) {
 	if more, err = f.sendLogs(ctx, state); err != nil {
 		return false, false, err
@@ -199,7 +199,7 @@ func (f *Follower) round(ctx context.Context, state State) (over, more bool, err
 	return state.Ended() && !more, more, nil
 }
 
-// sendLogs sends entries of the logs of some steps. more says that there are more already.
+// sendLogs sends entries of the logs of some steps. more reports that there are more already.
 func (f *Follower) sendLogs(ctx context.Context, state State) (more bool, err error) {
 	all, logs := len(state.Plan.Steps)+1, 0
 	for i := range all {
@@ -229,7 +229,7 @@ func (f *Follower) sendLogs(ctx context.Context, state State) (more bool, err er
 	return more, nil
 }
 
-// sendLog sends entries of a step. rest says that there are more already.
+// sendLog sends entries of a step. rest reports that there are more already.
 func (f *Follower) sendLog(ctx context.Context, state State, id int) (sent, rest bool, err error) {
 	last := state.Last(id)
 	final := last.Status.Ended() || state.Ended()

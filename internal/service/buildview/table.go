@@ -68,8 +68,8 @@ func (t *Tables) Builds(ctx context.Context, q Query) (List, error) {
 	return list, err
 }
 
-// page adds the builds that fit to a list, until it is full, 500 were looked at, or a search takes too long. over says that there are no
-// more.
+// page adds the builds that fit to a list, until it is full, 500 were looked at, or a search takes too long. over
+// reports the end of the list.
 func (t *Tables) page(ctx context.Context, q Query, query builds.Query, list *List) (over bool, err error) {
 	limit, begun := cmp.Or(q.Limit, listLength), time.Now()
 	query.Limit = limit
@@ -122,7 +122,7 @@ func (q Query) rows() (builds.Query, error) {
 // searches reports whether parts of builds are searched.
 func (q Query) searches() bool { return q.Stage+q.Artifact+q.Test+q.Text != "" }
 
-// fitting returns a function that reports whether one of the builds is what the query asks for.
+// fitting returns a function that reports whether one of the builds is what the query requests.
 func (t *Tables) fitting(ctx context.Context, q Query, found []builds.Build) (func(Summary) bool, error) {
 	ids := make([]builds.ID, len(found))
 	for i := range found {
@@ -168,7 +168,7 @@ func (t *Tables) addCounts(ctx context.Context, list []Summary) error {
 	}
 	ids, at := make([]builds.ID, len(list)), map[builds.ID]*Summary{}
 	for i := range list {
-		ids[i], _ = NumberOf(list[i].ID) // of a row
+		ids[i], _ = NumberOf(list[i].ID) // the id is that of a row
 		at[ids[i]] = &list[i]
 	}
 	unknown := slices.DeleteFunc(slices.Clone(ids), func(id builds.ID) bool { return at[id].Steps > 0 })

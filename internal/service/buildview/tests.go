@@ -20,7 +20,7 @@ type TestSummary struct {
 // Test is the result of one test.
 type Test struct {
 	StepID     int `json:"stepId"`
-	ArtifactID int `json:"artifactId"` // of the file that reports it
+	ArtifactID int `json:"artifactId"` // artifact id of the file that reports it
 	testresult.Result
 }
 

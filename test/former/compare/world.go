@@ -30,7 +30,7 @@ type world struct {
 	asked       []pipeline.StepKey
 	failed      []pipeline.StepKey // steps that have failed, retried or not
 	targets     []string           // all there ever were
-	wake        time.Time          // of the last pass
+	wake        time.Time          // time of the last pass
 	idle        bool               // the last pass decided nothing
 
 	// found is the first difference; nothing is done after it.
