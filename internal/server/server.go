@@ -33,10 +33,10 @@ type Options struct {
 	// no request counts as this machine's own, so reading needs a token too.
 	URL     *url.URL
 	Token   string // the home's token (see HomeToken), which has every scope; "": only stored tokens give scopes
-	Version string // of the program, for the API's description and /healthz
+	Version string // version of the program, for the API's description and /healthz
 	// Pages answers everything outside the API; nil: 404. See web.New. Its requests carry an Identity.
 	Pages    http.Handler
-	Gatherer prometheus.Gatherer  // for /metrics; nil: 404
+	Gatherer prometheus.Gatherer  // source of /metrics; nil: 404
 	Log      *slog.Logger         // nil: logging is off
 	Tracing  trace.TracerProvider // makes spans of requests; nil: none are made
 	// OperationsOnly serves nothing but /healthz, /readyz and /metrics: for an instance without the role api.
@@ -50,7 +50,7 @@ const DefaultListen = "127.0.0.1:7070"
 const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
-	drainTimeout  = 10 * time.Second // for requests in flight when the process ends
+	drainTimeout  = 10 * time.Second // time of requests in flight when the process ends
 )
 
 // Bounds of connections.

@@ -18,7 +18,7 @@ import (
 // Bounds of the loop that observes services. A host that does not answer costs lookTakes of one of its observers.
 const (
 	observeEvery    = 30 * time.Second // pause between the end of a round and the next one
-	observersAtOnce = 16               // hosts that are asked at a time, beside the looks of requests
+	observersAtOnce = 16               // hosts polled at a time, beside the looks of requests
 	observedLasts   = 5 * time.Minute  // an older observation is not shown: the loop must have stopped
 )
 
@@ -60,7 +60,7 @@ func (o *observations) forgetOthers(keys map[string]bool) {
 	maps.DeleteFunc(o.all, func(key string, _ observation) bool { return !keys[key] })
 }
 
-// failures returns 1 if a host did not answer when it was asked last, else 0.
+// failures returns 1 if a host did not answer to the last poll, else 0.
 func (o *observations) failures(host *HostView) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -105,7 +105,7 @@ type unread struct {
 	err      error
 }
 
-// observeOnce asks every host once and counts the answers.
+// observeOnce polls every host once and counts the answers.
 func (s *Service) observeOnce(ctx context.Context) (observed, error) {
 	views, bad, err := s.allPipelines(ctx)
 	if err != nil {
@@ -149,7 +149,7 @@ func (s *Service) allPipelines(ctx context.Context) (views []PipelineView, bad [
 	return views, bad, nil
 }
 
-// askAll asks the hosts of all views, and keeps each answer as it comes. Hosts that did not answer the last time are asked
+// askAll polls the hosts of all views, and keeps each answer as it comes. Hosts that did not answer the last time are asked
 // last, so that they do not delay the rest.
 func (s *Service) askAll(ctx context.Context, views []PipelineView) {
 	if s.Inspect == nil {
@@ -191,7 +191,7 @@ func (s *Service) askAll(ctx context.Context, views []PipelineView) {
 	observers.Wait()
 }
 
-// askHost asks a host how its service does. It returns within lookTakes.
+// askHost polls a host for the state of its service. It returns within lookTakes.
 func (s *Service) askHost(ctx context.Context, host *HostView) (seen sight) {
 	ctx, cancel := context.WithTimeoutCause(ctx, lookTakes, errUnseen)
 	defer cancel()

@@ -24,7 +24,7 @@ type Log struct {
 	assembly.Streams
 	assembly.Processes
 
-	Err   error            // of every operation that has no error of its own
+	Err   error            // error of every operation that has no error of its own
 	Errs  map[string]error // by operation
 	Calls []string
 
@@ -40,8 +40,8 @@ type Log struct {
 	Snapshot  service.SnapshotView
 	Edit      service.EditView
 	Planned   service.PlanView
-	Artifact  pipeline.RevisionArtifact // that is stored; without a digest: what is uploaded
-	Files     string                    // that were stored
+	Artifact  pipeline.RevisionArtifact // stored artifact; without a digest: the uploaded one
+	Files     string                    // stored files
 }
 
 // Record records an operation with its arguments, and returns its error.

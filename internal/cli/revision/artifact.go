@@ -78,7 +78,7 @@ func artifactLabels(ctx context.Context, log operation.Caller, name string) ([]s
 
 type putArtifactOptions struct {
 	Artifacts       operation.Caller
-	Pipeline, Label string // of the revision
+	Pipeline, Label string // names of the revision
 	Artifact        string // its label
 	File            string
 	Out             show.Printer

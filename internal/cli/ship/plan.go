@@ -188,7 +188,7 @@ type planOptions struct {
 	Proposal service.Proposal                      // the definition of the folder, or of the file
 	Query    operation.PlanInput                   // with that definition
 	EditOnly bool                                  // plan the changes by the file, and nothing else
-	Label    func(context.Context) (string, error) // of the folder's revision
+	Label    func(context.Context) (string, error) // label of the folder's revision
 	Out      show.Printer
 }
 

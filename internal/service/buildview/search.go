@@ -17,7 +17,7 @@ import (
 
 // Bounds of a search.
 const (
-	LongestSearch  = 10 * time.Second // of one request
+	LongestSearch  = 10 * time.Second // time of one request
 	LongestNeedle  = 200              // bytes of the text that is searched for
 	matchText      = 500              // bytes of an entry that are returned
 	DefaultMatches = 1000             // matches of one answer, unless the request names a number

@@ -12,7 +12,7 @@ import (
 type TestSummary struct {
 	StepID     int    `json:"stepId"`
 	ArtifactID int    `json:"artifactId"`
-	Name       string `json:"name"` // of the file
+	Name       string `json:"name"` // name of the file
 	testresult.Counts
 	Problem string `json:"problem,omitempty"` // why the file cannot be read
 }
