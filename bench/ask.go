@@ -159,7 +159,8 @@ func defineAsked(ctx context.Context, l *ledger.Ledger) error {
 		Stages: []pipeline.Stage{{
 			Name: "prod", Kind: pipeline.HostStage, After: []string{}, Groups: []pipeline.Group{group},
 			Queue: pipeline.FIFO, OnFailure: pipeline.Release,
-			Chain: []pipeline.Step{{Name: pipeline.Replicate, Event: pipeline.HostReplicated}, {Name: pipeline.Deploy, Event: pipeline.HostDeployed}},
+			Chain: []pipeline.Step{{Name: pipeline.Replicate, Event: pipeline.HostReplicated},
+				{Name: pipeline.Deploy, Event: pipeline.HostDeployed}},
 		}},
 	}
 	_, err := l.Define(ctx, "fleet", 0, func(at journal.Locked) (journal.Change, error) {

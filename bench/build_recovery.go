@@ -37,7 +37,8 @@ func recovery(ctx context.Context, o Options) ([]Result, error) {
 	if err := writeLines(lines, o.N); err != nil {
 		return nil, err
 	}
-	whole, killed := Result{Bench: "build-recovery", Unit: "s", Driver: o.Driver, Subject: "uninterrupted"}, Result{Bench: "build-recovery", Unit: "s", Driver: o.Driver, Subject: "killed half-way"}
+	whole, killed := Result{Bench: "build-recovery", Unit: "s", Driver: o.Driver,
+		Subject: "uninterrupted"}, Result{Bench: "build-recovery", Unit: "s", Driver: o.Driver, Subject: "killed half-way"}
 	if err := measureInTurn(o.Rounds, dir, map[*Result]func(string) (Round, error){
 		&whole:  func(dir string) (Round, error) { return recoveryRound(ctx, o, dir, lines, false) },
 		&killed: func(dir string) (Round, error) { return recoveryRound(ctx, o, dir, lines, true) },
@@ -134,7 +135,8 @@ func recoveryRound(ctx context.Context, o Options, dir, lines string, kill bool)
 }
 
 // replaced kills an aggregator and starts another. It returns that, and the time until it has stored something.
-func replaced(ctx context.Context, stored *builds.Builds, id builds.ID, old *exec.Cmd, arguments []string) (*exec.Cmd, time.Duration, error) {
+func replaced(ctx context.Context, stored *builds.Builds, id builds.ID, old *exec.Cmd,
+	arguments []string) (*exec.Cmd, time.Duration, error) {
 	killed, err := time.Now(), old.Process.Signal(syscall.SIGKILL)
 	if err != nil {
 		return old, 0, err

@@ -18,7 +18,8 @@ const besidePause = 5 * time.Millisecond
 // retention measures how long deleting the log of an old build takes, and how long at most a writer and a reader of
 // another build wait in the meantime. What they wait for when nothing is deleted is measured before.
 func retention(ctx context.Context, o Options) ([]Result, error) {
-	names := []struct{ subject, unit string }{{"deletion", "s"}, {"longest write beside it", "ms"}, {"longest write before", "ms"}, {"longest read beside it", "ms"}, {"longest read before", "ms"}}
+	names := []struct{ subject, unit string }{{"deletion", "s"}, {"longest write beside it", "ms"},
+		{"longest write before", "ms"}, {"longest read beside it", "ms"}, {"longest read before", "ms"}}
 	results := make([]Result, len(names))
 	for i, n := range names {
 		results[i] = Result{Bench: "build-retention", Driver: o.Driver, Subject: n.subject, Unit: n.unit}

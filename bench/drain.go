@@ -37,7 +37,8 @@ func drain(ctx context.Context, o Options) ([]Result, error) {
 		return holdXmin(ctx, o)
 	}
 	subject := func(o Options) Result {
-		return Result{Bench: "drain", Subject: fmt.Sprintf("waybill, %s workers", grouped(float64(o.Workers))), Driver: o.Driver, Unit: "actions/s"}
+		return Result{Bench: "drain", Subject: fmt.Sprintf("waybill, %s workers", grouped(float64(o.Workers))),
+			Driver: o.Driver, Unit: "actions/s"}
 	}
 	ours := subject(o)
 	if o.Rival == "" {

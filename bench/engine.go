@@ -60,7 +60,8 @@ func rounds(o Options, sizes []int, measure func(Options, int) (Round, error), w
 		}
 	}
 	for i, size := range sizes {
-		results[i].Bench, results[i].Unit, results[i].Subject = "engine", unit, fmt.Sprintf("%s %s", strings.TrimSuffix(grouped(float64(size)), ".00"), what)
+		results[i].Bench, results[i].Unit, results[i].Subject = "engine", unit, fmt.Sprintf("%s %s",
+			strings.TrimSuffix(grouped(float64(size)), ".00"), what)
 		r := &results[i]
 		r.summarize()
 		if heap := r.middle(func(r Round) float64 { return r.HeapMB }); heap > 0 {
@@ -233,7 +234,8 @@ func (c *crew) pass() error {
 // end ends the oldest live actions.
 func (c *crew) end(n int) error {
 	for _, w := range c.live[:n] {
-		if err := c.apply(pipeline.Entry{Deployment: w.Deployment, Target: w.Target, Event: w.Event, Class: pipeline.Fact, Revision: w.Revision}); err != nil {
+		if err := c.apply(pipeline.Entry{Deployment: w.Deployment, Target: w.Target, Event: w.Event, Class: pipeline.Fact,
+			Revision: w.Revision}); err != nil {
 			return err
 		}
 	}

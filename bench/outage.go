@@ -155,7 +155,8 @@ func breakdown(ctx context.Context, o Options) (seen [3]Round, err error) {
 	if err != nil {
 		return seen, err
 	}
-	spent, err := s.Actions(ctx, queue.ActionQuery{Statuses: []action.Status{action.RetriesExhausted, action.Failed, action.TimedOut}, Limit: 1000})
+	spent, err := s.Actions(ctx,
+		queue.ActionQuery{Statuses: []action.Status{action.RetriesExhausted, action.Failed, action.TimedOut}, Limit: 1000})
 	seen[2] = Round{Ops: len(spent)}
 	return seen, err
 }

@@ -106,7 +106,8 @@ func bestRiver(ctx context.Context, o Options) (best riverSettings, tried []Resu
 		if round.PerSecond > quickest {
 			best, quickest = s, round.PerSecond
 		}
-		r := Result{Bench: "drain", Subject: "River, " + s.String() + ", one round", Version: riverVersion(), Driver: o.Driver, Unit: "jobs/s", Rounds: []Round{round}}
+		r := Result{Bench: "drain", Subject: "River, " + s.String() + ", one round", Version: riverVersion(),
+			Driver: o.Driver, Unit: "jobs/s", Rounds: []Round{round}}
 		r.summarize()
 		tried = append(tried, r)
 	}

@@ -152,7 +152,8 @@ func appendWhole(ctx context.Context, driver ledger.Driver, definition pipeline.
 		return Round{}, err
 	}
 	for range passDeployments - 1 {
-		if _, err := l.Deploy(ctx, journal.NewDeployment{Pipeline: definition.Pipeline, Revision: 1, Kind: journal.Manual, By: "bench"}); err != nil {
+		if _, err := l.Deploy(ctx, journal.NewDeployment{Pipeline: definition.Pipeline, Revision: 1, Kind: journal.Manual,
+			By: "bench"}); err != nil {
 			return Round{}, err
 		}
 	}

@@ -155,14 +155,17 @@ func newSwitching(ctx context.Context) (*switching, error) {
 		return nil, err
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", port)
-	w := &switching{home: home, url: "http://" + address + "/", replication: replication{pool: ssh.NewPool(ssh.Config{}), definition: fleet(1, 1)}}
+	w := &switching{home: home, url: "http://" + address + "/",
+		replication: replication{pool: ssh.NewPool(ssh.Config{}), definition: fleet(1, 1)}}
 	w.definition.Keep.Releases = 3
-	w.definition.Service = pipeline.Service{Name: "fleet", Manager: pipeline.ManagerProcess, Exec: []string{self, listenName, address}, Restart: "restart",
+	w.definition.Service = pipeline.Service{Name: "fleet", Manager: pipeline.ManagerProcess,
+		Exec: []string{self, listenName, address}, Restart: "restart",
 		Ready: pipeline.Ready{For: action.Duration(time.Second), Within: action.Duration(time.Minute)}}
 	if w.blobs, err = blob.Open(ctx, filepath.Join(home, "blobs")); err != nil {
 		return nil, err
 	}
-	w.handler = host.New(host.Config{Hosts: host.Hosts{Home: home, Dir: home, SSH: w.pool, Env: []string{"PATH=" + os.Getenv("PATH")}}, Ledger: w, Blobs: w.blobs, LedgerID: "bench"})
+	w.handler = host.New(host.Config{Hosts: host.Hosts{Home: home, Dir: home, SSH: w.pool,
+		Env: []string{"PATH=" + os.Getenv("PATH")}}, Ledger: w, Blobs: w.blobs, LedgerID: "bench"})
 	return w, nil
 }
 
@@ -186,7 +189,8 @@ func (w *switching) ship(ctx context.Context, number int64) error {
 		Artifacts: []pipeline.RevisionArtifact{{Label: "any", Name: "release.tar", Digest: digest, Size: size, Blob: key}}}
 	for i, event := range []string{pipeline.HostReplicated, pipeline.HostDeployed} {
 		outcome := w.handler.Do(ctx, conductor.Attempt{Number: 1, Action: action.Action{ID: action.ID{byte(number), byte(i)}, Handler: "step",
-			Step: &action.StepRef{Pipeline: "fleet", Deployment: number, Target: "fleet/s00/all/s00h000000", Event: event, Revision: number, Version: 1}}})
+			Step: &action.StepRef{Pipeline: "fleet", Deployment: number, Target: "fleet/s00/all/s00h000000", Event: event,
+				Revision: number, Version: 1}}})
 		if outcome.Kind != action.Done {
 			return fmt.Errorf("%s of revision %d: %s", event, number, outcome.Error)
 		}

@@ -24,18 +24,20 @@ const (
 
 // Action describes one piece of work. It is stored once and never changed.
 type Action struct {
-	ID         ID              `json:"id"`
-	Kind       string          `json:"kind"`              // job, callback, step, build, …
-	Name       string          `json:"name"`              // name for people, such as "host-deployed prod/east/elm"; of a job its process
-	Version    int             `json:"version,omitempty"` // in a job: version of its process at the time of the request
-	Handler    string          `json:"handler"`           // the handler that does it
-	Lane       string          `json:"lane"`              // handler, or handler "/" target: the unit of order and limits
-	Priority   *int            `json:"priority"`          // 0..1000, lower goes first; nil in Enqueue means DefaultPriority; a stored one has it
-	UniqueKey  string          `json:"uniqueKey"`         // unique among live actions; "" has none
-	CacheKey   ID              `json:"cacheKey,omitzero"` // in a job: key in the payload cache, a UUID version 5
-	ParentID   ID              `json:"parentId,omitzero"` // action that requested this one
-	RetryOf    ID              `json:"retryOf,omitzero"`  // the ended action that this one repeats
-	Width      int             `json:"-"`                 // in a chained job: the product, over its chain, of the numbers of jobs that started together; 0 means 1
+	ID      ID     `json:"id"`
+	Kind    string `json:"kind"`              // job, callback, step, build, …
+	Name    string `json:"name"`              // name for people, such as "host-deployed prod/east/elm"; of a job its process
+	Version int    `json:"version,omitempty"` // in a job: version of its process at the time of the request
+	Handler string `json:"handler"`           // the handler that does it
+	Lane    string `json:"lane"`              // handler, or handler "/" target: the unit of order and limits
+	// 0..1000, lower goes first; nil in Enqueue means DefaultPriority; a stored one has it
+	Priority  *int   `json:"priority"`
+	UniqueKey string `json:"uniqueKey"`         // unique among live actions; "" has none
+	CacheKey  ID     `json:"cacheKey,omitzero"` // in a job: key in the payload cache, a UUID version 5
+	ParentID  ID     `json:"parentId,omitzero"` // action that requested this one
+	RetryOf   ID     `json:"retryOf,omitzero"`  // the ended action that this one repeats
+	// in a chained job: the product, over its chain, of the numbers of jobs that started together; 0 means 1
+	Width      int             `json:"-"`
 	Parameters json.RawMessage `json:"parameters,omitempty"`
 	// ParametersRef is the blob key of parameters that are too big for the row; Parameters is empty
 	// then.

@@ -25,7 +25,8 @@ const (
 	Stopping                 // a conductor stops handed-off work: without an outcome it begins to, with one it has tried
 )
 
-var inputNames = [...]string{"none", "claim", "began", "ended", "cancel", "drain", "deadline", "lease lost", "attempt overdue", "claim overdue", "snooze", "stopping"}
+var inputNames = [...]string{"none", "claim", "began", "ended", "cancel", "drain", "deadline", "lease lost",
+	"attempt overdue", "claim overdue", "snooze", "stopping"}
 
 func (k InputKind) String() string {
 	if int(k) >= len(inputNames) {
@@ -38,11 +39,13 @@ func (k InputKind) String() string {
 // Fields that the kind does not name are ignored.
 type Input struct {
 	Kind     InputKind
-	By       ID        // Claim: the instance that claims
-	Owner    bool      // Ended: from the owner of the claim, else from an observer
-	HandOff  bool      // Claim, Ended: the work runs elsewhere after it was accepted
-	Embedded bool      // LoseLease: on the embedded log, whose one process was restarted
-	Outcome  Outcome   // Ended, Stopping; Began: Ref, where it runs; AskSnooze: At; AskCancel: Error, why; PassDeadline: Error, of the last attempt
+	By       ID   // Claim: the instance that claims
+	Owner    bool // Ended: from the owner of the claim, else from an observer
+	HandOff  bool // Claim, Ended: the work runs elsewhere after it was accepted
+	Embedded bool // LoseLease: on the embedded log, whose one process was restarted
+	// Ended, Stopping; Began: Ref, where it runs; AskSnooze: At; AskCancel: Error, why; PassDeadline: Error, of the last
+	// attempt
+	Outcome  Outcome
 	Source   string    // the reporter, for the event
 	Who      string    // LoseLease, OverrunAttempt, OverrunClaim: the name of the process that had the claim
 	Progress int       // Began: per cent; 0: unknown

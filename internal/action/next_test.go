@@ -281,17 +281,20 @@ func TestAtMostOnceIsNeverTriedAgainUnknowing(t *testing.T) {
 		code string
 	}{
 		"retry with the answer": {action.Input{Kind: action.Ended, Owner: true, Outcome: action.Outcome{Kind: action.Retry, Code: "500"}}, "500"},
-		"retry without one":     {action.Input{Kind: action.Ended, Owner: true, Outcome: action.Outcome{Kind: action.Retry}}, action.CodeOutcomeUnknown},
-		"panic":                 {action.Input{Kind: action.Ended, Owner: true, Outcome: action.Outcome{Kind: action.Retry, Code: action.CodePanic}}, action.CodeOutcomeUnknown},
-		"lost lease":            {action.Input{Kind: action.LoseLease, Who: "host-a"}, action.CodeOutcomeUnknown},
-		"overdue":               {action.Input{Kind: action.OverrunAttempt, Who: "host-a"}, action.CodeOutcomeUnknown},
+		"retry without one": {action.Input{Kind: action.Ended, Owner: true, Outcome: action.Outcome{Kind: action.Retry}},
+			action.CodeOutcomeUnknown},
+		"panic": {action.Input{Kind: action.Ended, Owner: true,
+			Outcome: action.Outcome{Kind: action.Retry, Code: action.CodePanic}}, action.CodeOutcomeUnknown},
+		"lost lease": {action.Input{Kind: action.LoseLease, Who: "host-a"}, action.CodeOutcomeUnknown},
+		"overdue":    {action.Input{Kind: action.OverrunAttempt, Who: "host-a"}, action.CodeOutcomeUnknown},
 	} {
 		next := must(t, a, thread(action.Running, true), c.in)
 		if next.Thread.Status != action.Failed || next.Event.Code != c.code {
 			t.Errorf("%s: got %s %s, want FAILED %s", name, next.Thread.Status, next.Event.Code, c.code)
 		}
 	}
-	next := must(t, a, thread(action.Running, true), action.Input{Kind: action.Ended, Owner: true, Outcome: action.Outcome{Kind: action.Throttle}})
+	next := must(t, a, thread(action.Running, true),
+		action.Input{Kind: action.Ended, Owner: true, Outcome: action.Outcome{Kind: action.Throttle}})
 	if next.Thread.Status != action.Backoff {
 		t.Errorf("what was never sent: got %s, want BACKOFF", next.Thread.Status)
 	}
@@ -382,15 +385,18 @@ func TestAnEndByTheDeadlineNamesItAndTheLastError(t *testing.T) {
 	end := action.Outcome{Kind: action.Expired, Code: action.CodeDeadline, Error: "the port is closed"}
 	for name, next := range map[string]action.Transition{
 		"waits": must(t, a, waits, action.Input{Kind: action.PassDeadline, Outcome: action.Outcome{Error: "the port is closed"}}),
-		"asked": must(t, a, asked, action.Input{Kind: action.Ended, Owner: true, Outcome: action.Outcome{Kind: action.Stopped, Error: "the port is closed"}}),
-		"runs":  must(t, a, runs, action.Input{Kind: action.Ended, Owner: true, Outcome: end}),
+		"asked": must(t, a, asked, action.Input{Kind: action.Ended, Owner: true,
+			Outcome: action.Outcome{Kind: action.Stopped, Error: "the port is closed"}}),
+		"runs": must(t, a, runs, action.Input{Kind: action.Ended, Owner: true, Outcome: end}),
 	} {
-		if e := next.Event; e.Status != action.TimedOut || e.Code != action.CodeDeadline || e.Error != "not done within its deadline of 6s; the last attempt: the port is closed" {
+		if e := next.Event; e.Status != action.TimedOut || e.Code != action.CodeDeadline ||
+			e.Error != "not done within its deadline of 6s; the last attempt: the port is closed" {
 			t.Errorf("%s: %+v", name, e)
 		}
 	}
 	handed := thread(action.Pending, true) // it may be running elsewhere
-	if next := must(t, a, handed, action.Input{Kind: action.Ended, Owner: true, HandOff: true, Outcome: end}); next.Ended() || next.Thread.CancelAt.IsZero() {
+	if next := must(t, a, handed, action.Input{Kind: action.Ended, Owner: true, HandOff: true,
+		Outcome: end}); next.Ended() || next.Thread.CancelAt.IsZero() {
 		t.Errorf("what may have been handed off: %+v", next.Thread)
 	}
 }

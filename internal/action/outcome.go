@@ -23,7 +23,8 @@ const (
 	Expired                // its own time limit ended it: TIMED_OUT
 )
 
-var outcomeNames = [...]string{"none", "done", "retry", "retry-after", "throttle", "fatal", "invalid", "canceled", "given-back", "timed-out"}
+var outcomeNames = [...]string{"none", "done", "retry", "retry-after", "throttle", "fatal", "invalid", "canceled",
+	"given-back", "timed-out"}
 
 func (k OutcomeKind) String() string {
 	if int(k) >= len(outcomeNames) {

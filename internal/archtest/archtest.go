@@ -35,9 +35,12 @@ const (
 
 // layers is the layer of every folder under internal/. What is below a folder has its layer.
 var layers = map[string]Layer{
-	"fault": Pure, "action": Pure, "admission": Pure, "address": Pure, "cachekey": Pure, "pipeline": Pure, "document": Pure, "build": Pure, "definition": Pure, "cron": Pure, "mask": Pure, "testresult": Pure,
+	"fault": Pure, "action": Pure, "admission": Pure, "address": Pure, "cachekey": Pure, "pipeline": Pure,
+	"document": Pure, "build": Pure, "definition": Pure, "cron": Pure, "mask": Pure, "testresult": Pure,
 	"store": Log, "queue": Log, "journal": Log, "builds": Log, "token": Log, "ledger": Log, "loop": Log, "semaphore": Log, "file": Log,
-	"sqlite": Adapter, "postgres": Adapter, "blob": Adapter, "aws": Adapter, "kube": Adapter, "argo": Adapter, "git": Adapter, "command": Adapter, "yamltree": Adapter, "results": Adapter, "workspace": Adapter, "buildcache": Adapter, "attempt": Adapter, "docker": Adapter, "config": Adapter,
+	"sqlite": Adapter, "postgres": Adapter, "blob": Adapter, "aws": Adapter, "kube": Adapter, "argo": Adapter,
+	"git": Adapter, "command": Adapter, "yamltree": Adapter, "results": Adapter, "workspace": Adapter,
+	"buildcache": Adapter, "attempt": Adapter, "docker": Adapter, "config": Adapter,
 	"listener": Adapter, "secret": Adapter, "ssh": Adapter, "webhook": Adapter, "callback": Adapter, "jsonpath": Adapter,
 	"conductor": Component, "deployer": Component, "caboose": Component, "builder": Component,
 	"service": Face, "operation": Face, "client": Face, "server": Face, "web": Face,

@@ -51,7 +51,8 @@ func TestCommentsUseTheWordsOfTheField(t *testing.T) {
 	})
 	for i, turn := range turns {
 		if found[i] > turn.ceiling {
-			t.Errorf("comments have %s %d times, %d are allowed (one is in %s); write: %s", turn.words, found[i], turn.ceiling, example[i], turn.write)
+			t.Errorf("comments have %s %d times, %d are allowed (one is in %s); write: %s", turn.words, found[i], turn.ceiling,
+				example[i], turn.write)
 		}
 	}
 }

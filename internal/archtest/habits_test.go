@@ -90,7 +90,8 @@ func TestPackagesSayWhatTheyAre(t *testing.T) {
 }
 
 func TestPackagesAreNamedAfterWhatTheyHold(t *testing.T) {
-	vague := map[string]bool{"util": true, "utils": true, "common": true, "types": true, "helpers": true, "helper": true, "misc": true, "base": true, "structs": true}
+	vague := map[string]bool{"util": true, "utils": true, "common": true, "types": true, "helpers": true, "helper": true,
+		"misc": true, "base": true, "structs": true}
 	for _, f := range load(t) {
 		if vague[f.AST.Name.Name] {
 			t.Errorf("%s: package %s says nothing; name the noun it holds", f.Path, f.AST.Name.Name)

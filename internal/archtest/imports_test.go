@@ -103,7 +103,8 @@ func TestPurePackagesUseTheStandardLibraryOnly(t *testing.T) {
 }
 
 func TestPurePackagesDoNoInputOrOutput(t *testing.T) {
-	forbidden := map[string]bool{"os": true, "os/exec": true, "net": true, "net/http": true, "log/slog": true, "database/sql": true, "sync": true, "syscall": true}
+	forbidden := map[string]bool{"os": true, "os/exec": true, "net": true, "net/http": true, "log/slog": true,
+		"database/sql": true, "sync": true, "syscall": true}
 	forEachImport(t, func(f archtest.File, path string) string {
 		if archtest.LayerOf(f.Package) != archtest.Pure || !forbidden[path] || archtest.Top(f.Package) == "fault" {
 			return ""

@@ -57,7 +57,9 @@ func TestInterfacesAreNarrow(t *testing.T) {
 			limit = listed.methods
 		}
 		if width > limit {
-			t.Errorf("%s has %d methods, %d are allowed: declare at the consumer what it needs, or list it in widths_test.go with a reason", name, width, limit)
+			t.Errorf(
+				"%s has %d methods, %d are allowed: declare at the consumer what it needs, or list it in "+
+					"widths_test.go with a reason", name, width, limit)
 		}
 	}
 	for name := range wide {
@@ -80,7 +82,8 @@ type universe struct {
 
 func newUniverse(all []archtest.File) *universe {
 	build.Default.CgoEnabled = false // else importing net runs the C compiler
-	u := &universe{files: map[string][]*ast.File{}, checked: map[string]*types.Package{}, infos: map[string]*types.Info{}, embedded: map[string]bool{}}
+	u := &universe{files: map[string][]*ast.File{}, checked: map[string]*types.Package{}, infos: map[string]*types.Info{},
+		embedded: map[string]bool{}}
 	for _, f := range all {
 		if f.Test || archtest.ForTests(f.Package) {
 			continue
@@ -125,7 +128,8 @@ func (u *universe) Import(pkg string) (*types.Package, error) {
 	}
 	if files := u.files[pkg]; files != nil {
 		u.infos[pkg] = &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
-		cfg := types.Config{Importer: u, IgnoreFuncBodies: true, FakeImportC: true, Error: func(error) {}} // empty packages lack what is used of them
+		// empty packages lack what is used of them
+		cfg := types.Config{Importer: u, IgnoreFuncBodies: true, FakeImportC: true, Error: func(error) {}}
 		done, err := cfg.Check(pkg, u.set, files, u.infos[pkg])
 		if done == nil {
 			return nil, err

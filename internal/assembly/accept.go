@@ -117,7 +117,8 @@ func (p Place) isFresh(h Home) bool {
 	_, named := p.ConfigPath(h)
 	return !slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
 		name := e.Name()
-		return !(name == ignoreFile && h.ignored()) && !strings.HasPrefix(name, ".id-") && !strings.HasPrefix(name, ".probe-") && !(named && name == configFile)
+		return !(name == ignoreFile && h.ignored()) && !strings.HasPrefix(name, ".id-") &&
+			!strings.HasPrefix(name, ".probe-") && !(named && name == configFile)
 	})
 }
 

@@ -66,7 +66,8 @@ func readBuilderKeys(path string) (build.BuilderKeys, error) {
 		return nil, fault.New(fault.Unavailable, "read the builder's key: %w", err)
 	}
 	if info, err := os.Stat(path); err != nil || file.OthersMayUse(info) {
-		return nil, fault.New(fault.Invalid, "other users may read %s, with which tokens of workers can be made", path).WithHint("chmod 600 %s", path)
+		return nil, fault.New(fault.Invalid, "other users may read %s, with which tokens of workers can be made", path).
+			WithHint("chmod 600 %s", path)
 	}
 	keys, err := build.ParseBuilderKeys(string(text))
 	if err != nil {
@@ -110,7 +111,8 @@ func (s *Session) provisioner(ctx context.Context, o RoleOptions) (role lifecycl
 		return role, errors.Join(fault.New(fault.Unavailable, "listen for requests for workers: %w", err).
 			WithHint("builder: {provisioner: {listen: \"127.0.0.1:0\"}}"), backend.close())
 	}
-	served := provisioner.New(provisioner.Config{Backend: backend, Name: backend.name, Access: access, Keys: keys, Concurrent: c.Provisioner.Concurrent,
+	served := provisioner.New(provisioner.Config{Backend: backend, Name: backend.name, Access: access, Keys: keys,
+		Concurrent: c.Provisioner.Concurrent,
 		PerProject: c.Provisioner.PerProject, Log: log, Metrics: obs.NewProvisioner(o.registerer())})
 	log.Info("requests for workers are served", obs.KeyURL, "http://"+listener.Addr().String())
 	return lifecycle.Role{Name: RoleProvisioner, Run: func(ctx context.Context) error {
@@ -162,9 +164,12 @@ func (s *Session) pods(c config.Provisioner, log *slog.Logger) (b backend, err e
 	if err != nil {
 		return b, err
 	}
-	pods := provisioner.NewKubernetes(provisioner.KubernetesConfig{Cluster: cluster, Image: c.Kubernetes.Image, PullPolicy: c.Kubernetes.PullPolicy,
-		ServiceAccount: c.Kubernetes.ServiceAccount, Accounts: c.Kubernetes.Accounts, Credentials: c.Credentials, Grace: c.Grace, Linger: c.Linger, Log: log,
-		Telemetry: provisioner.TelemetryFrom(s.place.Environment), Snapshots: &provisioner.Snapshots{Blobs: s.blobs, Largest: c.Largest, Log: log}})
+	pods := provisioner.NewKubernetes(provisioner.KubernetesConfig{Cluster: cluster, Image: c.Kubernetes.Image,
+		PullPolicy:     c.Kubernetes.PullPolicy,
+		ServiceAccount: c.Kubernetes.ServiceAccount, Accounts: c.Kubernetes.Accounts, Credentials: c.Credentials,
+		Grace: c.Grace, Linger: c.Linger, Log: log,
+		Telemetry: provisioner.TelemetryFrom(s.place.Environment),
+		Snapshots: &provisioner.Snapshots{Blobs: s.blobs, Largest: c.Largest, Log: log}})
 	log.Info("workers are pods", obs.KeyURL, cluster.Host())
 	return backend{pods, "kubernetes", pods.Run, func() error { return nil }}, nil
 }
@@ -175,9 +180,12 @@ func (s *Session) containers(c config.Provisioner, keys build.BuilderKeys, log *
 	if err != nil {
 		return b, fault.Wrap(fault.Invalid, err)
 	}
-	containers := provisioner.NewDocker(provisioner.DockerConfig{Engine: engine, Image: c.Docker.Image, Network: c.Docker.Network, Host: c.Host,
-		Advertise: c.Advertise, Memory: c.Docker.Memory, Keys: keys, Snapshots: &provisioner.Snapshots{Blobs: s.blobs, Largest: c.Largest, Log: log},
-		Telemetry: provisioner.TelemetryFrom(s.place.Environment), Credentials: c.Credentials, Grace: c.Grace, Linger: c.Linger, Keep: c.Keep, Log: log})
+	containers := provisioner.NewDocker(provisioner.DockerConfig{Engine: engine, Image: c.Docker.Image,
+		Network: c.Docker.Network, Host: c.Host,
+		Advertise: c.Advertise, Memory: c.Docker.Memory, Keys: keys,
+		Snapshots: &provisioner.Snapshots{Blobs: s.blobs, Largest: c.Largest, Log: log},
+		Telemetry: provisioner.TelemetryFrom(s.place.Environment), Credentials: c.Credentials, Grace: c.Grace,
+		Linger: c.Linger, Keep: c.Keep, Log: log})
 	return backend{containers, "docker", containers.Run, containers.Close}, nil
 }
 

@@ -119,9 +119,11 @@ func (s *Session) project(name string) (handler.Project, error) {
 	}
 	credentials := now.Builder.Provisioner.Credentials[p.Credential]
 	if p.Credential != "" && credentials == "" {
-		return handler.Project{}, fault.New(fault.NotFound, "the conductor's server.yaml has no builder.provisioner.credentials %q, which project %s needs", p.Credential, name)
+		return handler.Project{}, fault.New(fault.NotFound,
+			"the conductor's server.yaml has no builder.provisioner.credentials %q, which project %s needs", p.Credential, name)
 	}
-	return handler.Project{ID: p.ID, URL: p.Repository, Branch: p.Branch, Subdirectory: p.Subdirectory, Credential: p.Credential, Credentials: credentials}, nil
+	return handler.Project{ID: p.ID, URL: p.Repository, Branch: p.Branch, Subdirectory: p.Subdirectory,
+		Credential: p.Credential, Credentials: credentials}, nil
 }
 
 // projects returns the projects that can be built without a deployment.
@@ -152,8 +154,8 @@ func (s *Session) buildInputs(ctx context.Context, name, branch, commit string) 
 	return file.Inputs, nil
 }
 
-// buildFile reads the build file of a project at a commit, else at the tip of the branch. It is nil if it is missing or cannot be understood:
-// that is for the worker to report.
+// buildFile reads the build file of a project at a commit, else at the tip of the branch. It is nil if it is missing or
+// cannot be understood: that is for the worker to report.
 func (s *Session) buildFile(ctx context.Context, name, branch, commit string) (*build.File, error) {
 	p, err := s.project(name)
 	if err != nil {
@@ -201,7 +203,8 @@ func (s *Session) aggregator(o RoleOptions) (role lifecycle.Role, err error) {
 		return role, err
 	}
 	wake, identity := make(chan struct{}, 1), s.instance()
-	part := share{shard: o.Shard, self: identity.Name, now: s.Ledger.Now, instances: func(context.Context) ([]queue.InstanceRow, error) { return nil, nil }}
+	part := share{shard: o.Shard, self: identity.Name, now: s.Ledger.Now,
+		instances: func(context.Context) ([]queue.InstanceRow, error) { return nil, nil }}
 	if s.Kind == shared {
 		part.instances = s.Ledger.Instances
 	}
@@ -209,7 +212,8 @@ func (s *Session) aggregator(o RoleOptions) (role lifecycle.Role, err error) {
 		Workers: listedWorkers{client, keys, c.Instance, s.Ledger.Builds, part, untilOpened(func() (*kube.Cluster, error) {
 			return builderCluster(c.Provisioner.Kubernetes)
 		})},
-		Store: s.Ledger.Builds, Ends: judgedBuilds{s.Ledger.Builds, s.Ledger.Now}, StartLimit: c.Provisioner.StartLimit, Blobs: s.blobs, Wake: wake,
+		Store: s.Ledger.Builds, Ends: judgedBuilds{s.Ledger.Builds, s.Ledger.Now}, StartLimit: c.Provisioner.StartLimit,
+		Blobs: s.blobs, Wake: wake,
 		Log: o.Log, Metrics: obs.NewAggregator(o.registerer()),
 	})
 	changes := s.Ledger.NewWaiter()
@@ -285,7 +289,8 @@ func (l listedWorkers) Workers(ctx context.Context) ([]aggregator.Worker, error)
 		if !known || nonce == "" { // the build was deleted, or its key was withdrawn
 			continue
 		}
-		one := aggregator.Worker{Build: builds.ID(w.BuildID), ID: w.WorkerID, Address: w.Address, Token: key.WorkerToken(w.Instance, w.BuildID, nonce),
+		one := aggregator.Worker{Build: builds.ID(w.BuildID), ID: w.WorkerID, Address: w.Address,
+			Token:  key.WorkerToken(w.Instance, w.BuildID, nonce),
 			Status: build.WorkerStatus(w.Status), Reason: w.Reason, Age: list.Age(w), Began: !w.StartedAt.IsZero()}
 		if strings.HasPrefix(w.Address, kube.PodScheme+"://") {
 			l.reach(&one)
@@ -329,7 +334,8 @@ func (l listedWorkers) reach(w *aggregator.Worker) {
 	}
 }
 
-// untilOpened returns a function that opens a cluster, and from then on returns the same one. An error is not kept: the next call tries again.
+// untilOpened returns a function that opens a cluster, and from then on returns the same one. An error is not kept: the
+// next call tries again.
 func untilOpened(open func() (*kube.Cluster, error)) func() (*kube.Cluster, error) {
 	var lock sync.Mutex
 	var opened *kube.Cluster

@@ -24,7 +24,8 @@ func (s *Session) openLedger(ctx context.Context, m Mode, planner queue.Successo
 func (s *Session) openDriver(ctx context.Context, m Mode) (ledger.Driver, error) {
 	if s.Kind == shared {
 		cfg := s.Live.Now().Ledger
-		return postgres.Open(ctx, s.URL, postgres.Options{ListenURL: cfg.ListenURL, Partition: postgres.Span(cfg.Partition), Log: s.log, Metrics: s.metrics})
+		return postgres.Open(ctx, s.URL, postgres.Options{ListenURL: cfg.ListenURL, Partition: postgres.Span(cfg.Partition),
+			Log: s.log, Metrics: s.metrics})
 	}
 	if m == Existing {
 		return sqlite.Open(ctx, s.URL, sqlite.ToRead())

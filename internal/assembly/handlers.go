@@ -50,7 +50,8 @@ func (d duties) concern(h config.Handler, serving config.Conductor) bool {
 
 // buildHandlers builds the parts of a configuration that the roles need.
 func (s *Session) buildHandlers(ctx context.Context, cfg *config.Config, d duties, log *slog.Logger) (*handlerSet, error) {
-	e := &handlerSet{table: conductor.Table{Handlers: map[string]conductor.Handler{}, Limits: map[string]conductor.Limits{}, Schedules: ticking(cfg.Schedules)},
+	e := &handlerSet{table: conductor.Table{Handlers: map[string]conductor.Handler{},
+		Limits: map[string]conductor.Limits{}, Schedules: ticking(cfg.Schedules)},
 		clusters: map[string]*kube.Cluster{}, buckets: map[string]caboose.Bucket{}, cirrus: map[string]caboose.Cirrus{}}
 	maps.Copy(e.table.Handlers, d.builtIn)
 	// Every token that may add actions may add this one, however long it sleeps: it must not take all workers.
@@ -105,7 +106,8 @@ func (s *Session) buildHandlers(ctx context.Context, cfg *config.Config, d dutie
 // offers returns the things that people can add: handlers, processes and schedules of the configuration in force.
 func (s *Session) offers() service.Offers {
 	return service.Offers{Handlers: s.orderable, Processes: func() map[string]config.Process { return s.Live.Now().Processes },
-		Schedules: func() map[string]config.Schedule { return s.Live.Now().Schedules }, Groups: func() map[string][]string { return s.Live.Now().Groups }}
+		Schedules: func() map[string]config.Schedule { return s.Live.Now().Schedules },
+		Groups:    func() map[string][]string { return s.Live.Now().Groups }}
 }
 
 // orderable returns the handlers that people may add actions for now: the configured ones, and noop.

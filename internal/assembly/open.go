@@ -53,10 +53,11 @@ type Session struct {
 	API     *server.Server   // once the role api was made
 
 	// The fields below are those of a process that runs roles. The roles continue through reloads of the configuration.
-	ledgerID        string
-	handlers        atomic.Pointer[handlerSet]                                       // built from the configuration in force
-	rebuildHandlers func(context.Context, *config.Config) (commit func(), err error) // builds the set for a new configuration; nil: no role needs handlers
-	serves          []func(conductor.Table)                                          // take the new set
+	ledgerID string
+	handlers atomic.Pointer[handlerSet] // built from the configuration in force
+	// builds the set for a new configuration; nil: no role needs handlers
+	rebuildHandlers func(context.Context, *config.Config) (commit func(), err error)
+	serves          []func(conductor.Table) // take the new set
 }
 
 // Kind describes the processes that can do the work of a log.
@@ -148,7 +149,8 @@ func (p Place) locate(dir string) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{place: p, Home: h, dir: p.ProjectDir(dir), Live: config.NewLive(cfg), source: source, serving: config.DefaultConductor, Kind: Embedded, URL: h.database(), log: p.Log}
+	s := &Session{place: p, Home: h, dir: p.ProjectDir(dir), Live: config.NewLive(cfg), source: source,
+		serving: config.DefaultConductor, Kind: Embedded, URL: h.database(), log: p.Log}
 	switch {
 	case isPostgres(cfg.Ledger.URL):
 		s.Kind, s.URL = shared, cfg.Ledger.URL
@@ -186,7 +188,8 @@ func (s *Session) connect(ctx context.Context, m Mode) error {
 	if m == Serve {
 		reads = l.ForReaders()
 	}
-	options.Builds = &buildview.Tables{Rows: reads.Builds, Folders: buildview.NewFolders(s.Home.Builds(), buildview.OriginOf(reads)), Blobs: store, Waiter: s.buildWaiter}
+	options.Builds = &buildview.Tables{Rows: reads.Builds,
+		Folders: buildview.NewFolders(s.Home.Builds(), buildview.OriginOf(reads)), Blobs: store, Waiter: s.buildWaiter}
 	s.service = service.New(reads, store, options)
 	local := server.NewLocal(s.service, s.place.User())
 	s.Ledger, s.blobs, s.Caller, s.Streams, s.Processes = l, store, local, local, local

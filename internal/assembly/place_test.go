@@ -94,7 +94,8 @@ func TestHomeIsNamedOrBesideTheProject(t *testing.T) {
 func TestPathsAreShownFromTheWorkingDirectory(t *testing.T) {
 	t.Parallel()
 	p := placeIn("/srv/shop", nil)
-	for path, want := range map[string]string{"/srv/shop/waybill.yaml": "waybill.yaml", "/srv/waybill.yaml": "../waybill.yaml", "/a": "/a", "own.yaml": "own.yaml"} {
+	for path, want := range map[string]string{"/srv/shop/waybill.yaml": "waybill.yaml",
+		"/srv/waybill.yaml": "../waybill.yaml", "/a": "/a", "own.yaml": "own.yaml"} {
 		if got := p.Shorten(path); got != want {
 			t.Errorf("%s is shown as %s, want %s", path, got, want)
 		}
@@ -488,7 +489,8 @@ func TestRolesOfAProcessThatServes(t *testing.T) {
 func TestWatchedIsWhatACabooseDependsOn(t *testing.T) {
 	t.Parallel()
 	cfg := config.Default()
-	cfg.Handlers = map[string]config.Handler{"flows": {Argo: &config.Argo{Namespace: "a"}}, "resume": {Argo: &config.Argo{Resume: true}}, "cirrus": {Cirrus: &config.Cirrus{}}, "notify": {}}
+	cfg.Handlers = map[string]config.Handler{"flows": {Argo: &config.Argo{Namespace: "a"}},
+		"resume": {Argo: &config.Argo{Resume: true}}, "cirrus": {Cirrus: &config.Cirrus{}}, "notify": {}}
 	cfg.Caboose.Resync = time.Minute
 	got := watched(&cfg)
 	if len(got.clusters) != 1 || got.clusters["flows"].Namespace != "a" || len(got.cirrus) != 1 || got.caboose.Resync != time.Minute {
@@ -498,7 +500,9 @@ func TestWatchedIsWhatACabooseDependsOn(t *testing.T) {
 
 func TestPeopleAddActionsOfConfiguredHandlersAndNoop(t *testing.T) {
 	t.Parallel()
-	cfg, err := config.Read("server.yaml", []byte("handlers:\n  notify:\n    type: webhook\n    parameters: {text: {type: string}}\n    request: {url: \"https://hooks.example.org/\"}\n"))
+	cfg, err := config.Read("server.yaml",
+		[]byte("handlers:\n  notify:\n    type: webhook\n    parameters: {text: {type: string}}\n"+
+			"    request: {url: \"https://hooks.example.org/\"}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

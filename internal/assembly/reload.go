@@ -73,7 +73,8 @@ func (s *Session) runCaboose(ctx context.Context, o RoleOptions, metrics *obs.Ca
 		cfg := s.Live.Now()
 		c := caboose.New(s.Ledger.NewWaiter(), s.blobs, caboose.Config{
 			Instance: s.instance(), Clusters: s.handlers.Load().clusters, Buckets: s.handlers.Load().buckets,
-			Output: func(process string) *config.ArgoOutput { return s.Live.Now().ArgoOutput(process) }, Cirrus: s.handlers.Load().cirrus, Workers: cfg.Caboose.Workers,
+			Output: func(process string) *config.ArgoOutput { return s.Live.Now().ArgoOutput(process) },
+			Cirrus: s.handlers.Load().cirrus, Workers: cfg.Caboose.Workers,
 			Pace: caboose.Pace{Resync: cfg.Caboose.Resync}, Log: o.Log, Metrics: metrics,
 		})
 		own, cancel := context.WithCancel(ctx)

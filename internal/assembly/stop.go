@@ -72,7 +72,8 @@ type Stopped struct {
 func (s *Session) doStops(ctx context.Context, ledger string, stops []action.Action) (stopped []string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, stopPatience, errStopsSlow)
 	defer cancel()
-	err = s.whileServed(ctx, step.StopHandler, step.Stopper{Home: s.Home.Dir, LedgerID: ledger, Log: s.Ledger}, func(ctx context.Context) error {
+	err = s.whileServed(ctx, step.StopHandler, step.Stopper{Home: s.Home.Dir, LedgerID: ledger,
+		Log: s.Ledger}, func(ctx context.Context) error {
 		stored, err := s.Ledger.Enqueue(ctx, stops...)
 		if err != nil {
 			return err
@@ -109,7 +110,8 @@ func (s *Session) whileServed(ctx context.Context, name string, handler conducto
 	if err := s.Ledger.TakeOver(ctx); err != nil {
 		return err
 	}
-	c := conductor.New(keeper{s.Ledger.NewWaiter(), s.blobs, s.Live.Now().Ledger.Retention, s.Live.Now().Ledger.LogRetention}, conductor.Config{
+	c := conductor.New(keeper{s.Ledger.NewWaiter(), s.blobs, s.Live.Now().Ledger.Retention,
+		s.Live.Now().Ledger.LogRetention}, conductor.Config{
 		Instance: s.instance(), Workers: stopWorkers, Drain: time.Minute, Handlers: map[string]conductor.Handler{name: handler},
 	})
 	return lifecycle.Run(ctx, append(beside, lifecycle.Role{Name: RoleConductor, Run: c.Run}, lifecycle.Role{Name: "watch", Run: follow})...)
@@ -158,7 +160,8 @@ func (s *Session) awaitAction(ctx context.Context, id action.ID) error {
 		return err
 	}
 	if last.Status != action.Successful {
-		return fault.New(fault.Failed, "action %s ended %s: %s", id, last.Status, cmp.Or(last.Error, last.Code)).WithHint("waybill action show %s", id)
+		return fault.New(fault.Failed, "action %s ended %s: %s", id, last.Status, cmp.Or(last.Error, last.Code)).
+			WithHint("waybill action show %s", id)
 	}
 	return nil
 }

@@ -24,8 +24,9 @@ func (s *Session) watchdog(o RoleOptions) (role lifecycle.Role, err error) {
 	settings := build.DefaultWatchSettings(c.Instance)
 	settings.WorkerAge, settings.BuildAge = c.Watchdog.WorkerAge, c.Watchdog.BuildAge
 	settings.Linger, settings.TerminationGrace = c.Provisioner.Linger, c.Provisioner.Grace
-	w := watchdog.New(watchdog.Config{Store: watchedBuilds{s.Ledger, client}, Provisioner: client, Settings: settings, Interval: c.Watchdog.Interval,
-		Log: o.Log, Metrics: obs.NewWatchdog(o.registerer())})
+	w := watchdog.New(watchdog.Config{Store: watchedBuilds{s.Ledger, client}, Provisioner: client, Settings: settings,
+		Interval: c.Watchdog.Interval,
+		Log:      o.Log, Metrics: obs.NewWatchdog(o.registerer())})
 	return lifecycle.Role{Name: RoleWatchdog, Run: w.Run}, nil
 }
 
@@ -71,8 +72,8 @@ func (w watchedBuilds) Builds(ctx context.Context, ids []int64) (list build.Buil
 	return list, now, nil
 }
 
-// observe returns what counts of a build. One whose action lives and has no worker yet is queued. One that was found unreachable is so until its
-// worker is heard from, which gives it another lease.
+// observe returns what counts of a build. One whose action lives and has no worker yet is queued. One that was found
+// unreachable is so until its worker is heard from, which gives it another lease.
 func (w watchedBuilds) observe(ctx context.Context, b *builds.Build, now time.Time) (observed build.ObservedBuild, err error) {
 	observed = build.ObservedBuild{ID: int64(b.ID), Status: b.Status, Engine: b.Engine, CreatedAt: b.CreatedAt, LeaseUntil: b.LeaseUntil,
 		ProgressAt: b.LastProgressAt, CancelRequestedAt: b.CancelRequestedAt, Acknowledged: !b.AcknowledgedAt.IsZero() || !b.DeletedAt.IsZero()}

@@ -125,7 +125,8 @@ func (s *Session) Roles(ctx context.Context, o RoleOptions, names ...string) ([]
 			s.serves = append(s.serves, c.Serve)
 			roles = append(roles, lifecycle.Role{Name: name, Run: c.Run})
 		case RoleDeployer:
-			d := deployer.New(s.Ledger.NewWaiter(), deployer.Config{Instance: s.instance(), Blobs: s.archives(o.Log), Log: o.Log, Metrics: obs.NewDeployer(o.registerer(), o.MetricsPerPipeline)})
+			d := deployer.New(s.Ledger.NewWaiter(), deployer.Config{Instance: s.instance(), Blobs: s.archives(o.Log),
+				Log: o.Log, Metrics: obs.NewDeployer(o.registerer(), o.MetricsPerPipeline)})
 			roles = append(roles, lifecycle.Role{Name: name, Run: d.Run})
 		case RoleCaboose:
 			metrics := obs.NewCaboose(o.registerer())
@@ -223,7 +224,8 @@ func (s *Session) conductor(o RoleOptions) *conductor.Conductor {
 	now := s.handlers.Load()
 	log := keeper{s.Ledger.NewWaiter(), s.blobs, s.Live.Now().Ledger.Retention, s.Live.Now().Ledger.LogRetention}
 	c := conductor.New(log, conductor.Config{
-		Instance: s.instance(), Handlers: now.table.Handlers, Blobs: s.blobs, Limits: now.table.Limits, Workers: s.Live.Now().Conductors[s.serving].Workers, Drain: o.Drain,
+		Instance: s.instance(), Handlers: now.table.Handlers, Blobs: s.blobs, Limits: now.table.Limits,
+		Workers: s.Live.Now().Conductors[s.serving].Workers, Drain: o.Drain,
 		TurnRows: s.Live.Now().Conductors[s.serving].TurnRows, NotifyWait: s.Live.Now().Conductors[s.serving].NotifyWait,
 		Log: o.Log, Metrics: obs.NewConductor(o.registerer()), Ledger: o.ledger, Tracing: o.Tracing, LedgerID: s.ledgerID,
 	})
@@ -233,7 +235,8 @@ func (s *Session) conductor(o RoleOptions) *conductor.Conductor {
 
 // builtIn returns the handlers that no file describes, by the name that actions carry.
 func (s *Session) builtIn(log *slog.Logger) (map[string]conductor.Handler, error) {
-	config := step.Config{Hosts: *s.hosts, Ledger: s.Ledger, Blobs: s.blobs, LedgerID: s.ledgerID, Log: log, Evidence: evidence.Archive{Blobs: s.blobs, Log: log}}
+	config := step.Config{Hosts: *s.hosts, Ledger: s.Ledger, Blobs: s.blobs, LedgerID: s.ledgerID, Log: log,
+		Evidence: evidence.Archive{Blobs: s.blobs, Log: log}}
 	if s.Kind == shared { // others have homes of their own, and hosts in them
 		here, err := s.hostHome()
 		if err != nil {
@@ -249,9 +252,11 @@ func (s *Session) builtIn(log *slog.Logger) (map[string]conductor.Handler, error
 	if err != nil {
 		return nil, err
 	}
-	builds := handler.New(handler.Config{Builds: s.Home.Builds(), Program: program, Ledger: s.Ledger, Blobs: s.blobs, Workers: workers, Log: log})
+	builds := handler.New(handler.Config{Builds: s.Home.Builds(), Program: program, Ledger: s.Ledger, Blobs: s.blobs,
+		Workers: workers, Log: log})
 	steps := step.New(config)
-	handlers := map[string]conductor.Handler{"noop": noop.Handler{}, "step": steps, step.RestartHandler: step.Restarter{Steps: steps}, "build": builds, "gate": gate.Handler{Ledger: s.Ledger, Blobs: s.blobs}}
+	handlers := map[string]conductor.Handler{"noop": noop.Handler{}, "step": steps,
+		step.RestartHandler: step.Restarter{Steps: steps}, "build": builds, "gate": gate.Handler{Ledger: s.Ledger, Blobs: s.blobs}}
 	if s.Kind == Embedded { // on a shared log others have homes of their own: waybill pipeline stop does it itself
 		handlers[step.StopHandler] = step.Stopper{Home: s.Home.Dir, LedgerID: s.ledgerID, Log: s.Ledger}
 	}

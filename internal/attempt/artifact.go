@@ -138,7 +138,8 @@ func (k *keeper) noteLinks(kept build.Kept) error {
 		}
 	}
 	if n := len(left); n > 0 {
-		return k.note("links left out of %s, since they lead to no file: %d, such as %s", kept.Rule.Path, n, strings.Join(left[:min(n, maxLeftNames)], ", "))
+		return k.note("links left out of %s, since they lead to no file: %d, such as %s", kept.Rule.Path, n,
+			strings.Join(left[:min(n, maxLeftNames)], ", "))
 	}
 	return nil
 }
@@ -188,7 +189,8 @@ func (k *keeper) archive(ctx context.Context, name string, kept build.Kept) erro
 		err = got.err
 	}
 	if n := len(got.left); err == nil && n > 0 {
-		return k.note("links left out of %s, since they lead to nothing in it: %d, such as %s", name, n, strings.Join(got.left[:min(n, maxLeftNames)], ", "))
+		return k.note("links left out of %s, since they lead to nothing in it: %d, such as %s", name, n,
+			strings.Join(got.left[:min(n, maxLeftNames)], ", "))
 	}
 	return err
 }

@@ -25,7 +25,8 @@ var (
 	digests = regexp.MustCompile(`[0-9a-f]{64}`)
 )
 
-// work runs one build of a step: it gets a workspace, changes it, and ends. It returns the notes, with sizes and digests left out, and the reason of the exit.
+// work runs one build of a step: it gets a workspace, changes it, and ends. It returns the notes, with sizes and
+// digests left out, and the reason of the exit.
 func work(t *testing.T, shelf *buildcache.Shelf, repo string, code int, change map[string]string) (notes []string, reason string) {
 	t.Helper()
 	var sink kept
@@ -63,14 +64,16 @@ func TestCachesGoFromBuildToBuild(t *testing.T) {
 		{name: "the first", files: map[string]string{"a.sum": "1"}, change: map[string]string{"mod/m": "one", "else": "x"},
 			notes:  []string{"cache mod-H: nothing yet", "cache fixed: nothing yet", "cache mod-H: saved, N"},
 			reason: "1 of 2 caches stored, N", after: map[string]string{"a.sum": "1", "mod/m": "one", "else": "x"}},
-		{name: "with the same key", files: map[string]string{"a.sum": "1", "mod/own": "of the workspace"}, change: map[string]string{"mod/m": "changed", "obj/o": "o"},
+		{name: "with the same key", files: map[string]string{"a.sum": "1", "mod/own": "of the workspace"},
+			change: map[string]string{"mod/m": "changed", "obj/o": "o"},
 			notes:  []string{"cache mod-H: restored, N", "cache fixed: nothing yet", "cache fixed: saved, N"},
 			reason: "1 of 2 caches found, N; 1 of 2 caches stored, N", after: map[string]string{"a.sum": "1", "mod/m": "changed", "obj/o": "o"}},
 		{name: "with another key", files: map[string]string{"a.sum": "2"},
 			notes:  []string{"cache mod-H: restored, N", "cache fixed: restored, N", "cache mod-H: saved, N"},
 			reason: "2 of 2 caches found, N; 1 of 2 caches stored, N", after: map[string]string{"a.sum": "2", "mod/m": "one", "obj/o": "o"}},
 		{name: "with another name of the same content", files: map[string]string{"b.sum": "2"}, code: 1,
-			notes: []string{"cache mod-H: restored, N", "cache fixed: restored, N"}, after: map[string]string{"b.sum": "2", "mod/m": "one", "obj/o": "o"}},
+			notes: []string{"cache mod-H: restored, N", "cache fixed: restored, N"},
+			after: map[string]string{"b.sum": "2", "mod/m": "one", "obj/o": "o"}},
 	} {
 		repo := folder(t, build.files)
 		notes, reason := work(t, shelf, repo, build.code, build.change)
@@ -102,7 +105,8 @@ func TestKeysOfCachesDependOnContents(t *testing.T) {
 		keys[sink.notes[0]] = name
 	}
 	var sink kept
-	prepare(t, build.Run{Step: cachedStep}, buildcache.Open(t.TempDir(), 1<<20).Of("shop"), folder(t, map[string]string{"a.sum": "1", "other": "x"}), &sink)
+	prepare(t, build.Run{Step: cachedStep}, buildcache.Open(t.TempDir(), 1<<20).Of("shop"),
+		folder(t, map[string]string{"a.sum": "1", "other": "x"}), &sink)
 	if keys[sink.notes[0]] != "one" {
 		t.Error("a file that does not match the glob changes the key")
 	}
@@ -162,7 +166,8 @@ func TestCachesAreOnlyOfStepsThatRan(t *testing.T) {
 func TestAReasonOfTheProgramOutweighsCaches(t *testing.T) {
 	t.Parallel()
 	var sink kept
-	files := prepare(t, build.Run{Step: cachedStep}, buildcache.Open(t.TempDir(), 1<<20).Of("shop"), folder(t, map[string]string{"mod/m": "one"}), &sink)
+	files := prepare(t, build.Run{Step: cachedStep}, buildcache.Open(t.TempDir(), 1<<20).Of("shop"),
+		folder(t, map[string]string{"mod/m": "one"}), &sink)
 	if exit, err := files.Keep(t.Context(), build.Exit{Reason: "its own"}, &sink); exit.Reason != "its own" || err != nil {
 		t.Errorf("%+v, %v", exit, err)
 	}

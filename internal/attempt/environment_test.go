@@ -28,7 +28,8 @@ func TestStepsKnowWhatTheyAreOf(t *testing.T) {
 	first := attempt.Environ(run, "/repo")
 	run.Attempt = 3
 	second := attempt.Environ(run, "/other")
-	for _, want := range []string{"PASSWORD=p", "CI=true", "WAYBILL_BUILD_ID=b7", "WAYBILL_STEP_ID=3", "WAYBILL_STAGE=test", "WAYBILL_STEP=unit", "WAYBILL_ATTEMPT=2", attempt.Marker("/repo"), "PWD=/repo", "GIT_CONFIG_VALUE_0=/repo"} {
+	for _, want := range []string{"PASSWORD=p", "CI=true", "WAYBILL_BUILD_ID=b7", "WAYBILL_STEP_ID=3",
+		"WAYBILL_STAGE=test", "WAYBILL_STEP=unit", "WAYBILL_ATTEMPT=2", attempt.Marker("/repo"), "PWD=/repo", "GIT_CONFIG_VALUE_0=/repo"} {
 		if !slices.Contains(first, want) {
 			t.Errorf("%q lacks %s", first, want)
 		}

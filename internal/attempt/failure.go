@@ -10,7 +10,8 @@ import (
 // not exist, or this user may not have it.
 func ImageRefused(text string) bool {
 	text = strings.ToLower(text)
-	for _, sign := range []string{"not found", "manifest unknown", "access denied", "unauthorized", "denied:", "no matching manifest", "no basic auth credentials", "invalid reference"} {
+	for _, sign := range []string{"not found", "manifest unknown", "access denied", "unauthorized", "denied:",
+		"no matching manifest", "no basic auth credentials", "invalid reference"} {
 		if strings.Contains(text, sign) {
 			return true
 		}

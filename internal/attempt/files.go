@@ -65,7 +65,8 @@ type Wanted struct {
 
 // In reports whether a file or folder, by slash-separated path, is wanted.
 func (w Wanted) In(file string) bool {
-	return slices.ContainsFunc(w.Globs, func(glob string) bool { return build.MatchGlob(glob, file) }) || build.CacheRule{Paths: w.Parts}.In(file)
+	return slices.ContainsFunc(w.Globs, func(glob string) bool { return build.MatchGlob(glob, file) }) ||
+		build.CacheRule{Paths: w.Parts}.In(file)
 }
 
 // Wanted returns the patterns that Keep and KeepCopies search for after an attempt that ended with an exit status;

@@ -157,15 +157,17 @@ func TestArtifactsAreKept(t *testing.T) {
 		failed           bool
 		artifacts, notes []string
 	}{
-		"a file":             {rules: []build.ArtifactRule{{Path: "out/a.txt"}}, artifacts: []string{"file out/a.txt a"}},
-		"a file, renamed":    {rules: []build.ArtifactRule{{Path: "out/b.*", Name: "program"}}, artifacts: []string{"file program b x"}},
-		"a folder":           {rules: []build.ArtifactRule{{Path: "out/deep"}}, artifacts: []string{"file out/deep/c.txt c"}},
-		"nothing":            {rules: []build.ArtifactRule{{Path: "out/*.zip"}}, notes: []string{"artifacts: out/*.zip matches no file"}},
-		"an empty archive":   {rules: []build.ArtifactRule{{Path: "no/**", Archive: true}}, notes: []string{"artifacts: no/** matches no file"}},
-		"not after success":  {rules: []build.ArtifactRule{{Path: "out/a.txt", When: build.Fail}}},
-		"not after failure":  {rules: []build.ArtifactRule{{Path: "out/a.txt", When: build.Success}}, failed: true},
-		"only after failure": {rules: []build.ArtifactRule{{Path: "out/a.txt", When: build.Fail}}, failed: true, artifacts: []string{"file out/a.txt a"}},
-		"always":             {rules: []build.ArtifactRule{{Path: "out/a.txt", When: build.Always}}, failed: true, artifacts: []string{"file out/a.txt a"}},
+		"a file":            {rules: []build.ArtifactRule{{Path: "out/a.txt"}}, artifacts: []string{"file out/a.txt a"}},
+		"a file, renamed":   {rules: []build.ArtifactRule{{Path: "out/b.*", Name: "program"}}, artifacts: []string{"file program b x"}},
+		"a folder":          {rules: []build.ArtifactRule{{Path: "out/deep"}}, artifacts: []string{"file out/deep/c.txt c"}},
+		"nothing":           {rules: []build.ArtifactRule{{Path: "out/*.zip"}}, notes: []string{"artifacts: out/*.zip matches no file"}},
+		"an empty archive":  {rules: []build.ArtifactRule{{Path: "no/**", Archive: true}}, notes: []string{"artifacts: no/** matches no file"}},
+		"not after success": {rules: []build.ArtifactRule{{Path: "out/a.txt", When: build.Fail}}},
+		"not after failure": {rules: []build.ArtifactRule{{Path: "out/a.txt", When: build.Success}}, failed: true},
+		"only after failure": {rules: []build.ArtifactRule{{Path: "out/a.txt", When: build.Fail}}, failed: true,
+			artifacts: []string{"file out/a.txt a"}},
+		"always": {rules: []build.ArtifactRule{{Path: "out/a.txt", When: build.Always}}, failed: true,
+			artifacts: []string{"file out/a.txt a"}},
 		"names of many": {rules: []build.ArtifactRule{{Path: "**/*.txt", Name: "one"}},
 			artifacts: []string{"file other/d.txt d", "file out/a.txt a", "file out/deep/c.txt c"},
 			notes:     []string{"artifacts: **/*.txt matches 3 files, so they keep their own names"}},
@@ -176,10 +178,12 @@ func TestArtifactsAreKept(t *testing.T) {
 			notes:     []string{left, "artifacts: links kept as the files that they lead to: 2 of out/**; with archive: true they stay links"}},
 		"an archive": {rules: []build.ArtifactRule{{Path: "out/**", Archive: true}},
 			artifacts: []string{"archive pack.tar.gz out/a.txt=a,out/b.sh=b,out/deep/c.txt=c,out/elsewhere=d,out/inside->a.txt"},
-			notes:     []string{"artifacts: links left out of pack.tar.gz, since they lead to nothing in it: 3, such as out/broken, out/folder, out/outside"}},
+			notes: []string{
+				"artifacts: links left out of pack.tar.gz, since they lead to nothing in it: 3, such as out/broken, out/folder, out/outside"}},
 		"an archive with a folder behind a link": {rules: []build.ArtifactRule{{Path: "**", Archive: true, Name: "all"}},
-			artifacts: []string{"archive all other/d.txt=d,out/a.txt=a,out/b.sh=b,out/deep/c.txt=c,out/elsewhere->../other/d.txt,out/inside->a.txt,out/folder->../other"},
-			notes:     []string{"artifacts: links left out of all, since they lead to nothing in it: 2, such as out/broken, out/outside"}},
+			artifacts: []string{
+				"archive all other/d.txt=d,out/a.txt=a,out/b.sh=b,out/deep/c.txt=c,out/elsewhere->../other/d.txt,out/inside->a.txt,out/folder->../other"},
+			notes: []string{"artifacts: links left out of all, since they lead to nothing in it: 2, such as out/broken, out/outside"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -263,7 +267,8 @@ func TestAStepWithoutItsTestResultsHasFailed(t *testing.T) {
 func TestFilesAreKeptOfAStepThatWasStopped(t *testing.T) {
 	t.Parallel()
 	var sink kept
-	run := build.Run{Step: build.PlanStep{Artifacts: []build.ArtifactRule{{Path: "**/a.txt", When: build.Fail}, {Path: "**/d.txt", When: build.Success}}}}
+	run := build.Run{Step: build.PlanStep{Artifacts: []build.ArtifactRule{{Path: "**/a.txt", When: build.Fail},
+		{Path: "**/d.txt", When: build.Success}}}}
 	files := prepare(t, run, nil, workspace(t), &sink)
 	ctx, stop := context.WithCancelCause(t.Context())
 	stop(build.Ending{Reason: "the build was canceled"})
@@ -324,13 +329,15 @@ func TestArtifactsOfOtherStepsArePlaced(t *testing.T) {
 
 func TestAnArtifactThatCannotBePlacedFailsTheAttempt(t *testing.T) {
 	t.Parallel()
-	changed, gone, pipe, outside, archive := needed(t, "a", "x"), needed(t, "a", "x"), needed(t, "a", "x"), needed(t, "../a", "x"), needed(t, "a", strings.Repeat("x", 100))
+	changed, gone, pipe, outside, archive := needed(t, "a", "x"), needed(t, "a", "x"), needed(t, "a", "x"), needed(t,
+		"../a", "x"), needed(t, "a", strings.Repeat("x", 100))
 	changed.SHA256 = strings.Repeat("0", 64)
 	archive.Archive = true
 	if err := errors.Join(os.Remove(gone.Path), os.Remove(pipe.Path), syscall.Mkfifo(pipe.Path, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	for want, n := range map[string]build.Needed{"its digest is": changed, "no such file": gone, "regular": pipe, "leaves the workspace": outside, "gzip: invalid header": archive} {
+	for want, n := range map[string]build.Needed{"its digest is": changed, "no such file": gone, "regular": pipe,
+		"leaves the workspace": outside, "gzip: invalid header": archive} {
 		repo := folder(t, nil)
 		_, err := attempt.PrepareFiles(t.Context(), build.Run{Needed: []build.Needed{n}}, nil, repo, &kept{})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "place "+n.Name) {
@@ -377,7 +384,8 @@ func TestATreeIsCopiedOnlyWhereItChanges(t *testing.T) {
 	}
 }
 
-// TestFilesThatWereCopiedBackAreKept: artifacts from one folder, caches from another, and paths of test results as the step's programs saw them.
+// TestFilesThatWereCopiedBackAreKept: artifacts from one folder, caches from another, and paths of test results as the
+// step's programs saw them.
 func TestFilesThatWereCopiedBackAreKept(t *testing.T) {
 	t.Parallel()
 	shelf := buildcache.Open(t.TempDir(), 1<<20).Of("shop")
@@ -385,7 +393,8 @@ func TestFilesThatWereCopiedBackAreKept(t *testing.T) {
 		Cache: []build.CacheRule{{Key: "k", Paths: []string{"cache"}}}}
 	var sink kept
 	files := prepare(t, build.Run{Step: step}, shelf, folder(t, map[string]string{"a": "before"}), &sink)
-	back := attempt.Copies{Repo: folder(t, map[string]string{"a": "after", "r.xml": "<x/>"}), Caches: folder(t, map[string]string{"cache/f": "cached"}), Named: "/mnt/repo"}
+	back := attempt.Copies{Repo: folder(t, map[string]string{"a": "after", "r.xml": "<x/>"}),
+		Caches: folder(t, map[string]string{"cache/f": "cached"}), Named: "/mnt/repo"}
 	if _, err := files.KeepCopies(t.Context(), build.Exit{}, back, &sink); err != nil {
 		t.Fatal(err)
 	}
@@ -398,7 +407,8 @@ func TestFilesThatWereCopiedBackAreKept(t *testing.T) {
 		t.Error(diff)
 	}
 	back.Repo = filepath.Join(t.TempDir(), "gone")
-	if _, err := prepare(t, build.Run{Step: step}, nil, next, &sink).KeepCopies(t.Context(), build.Exit{}, back, &sink); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := prepare(t, build.Run{Step: step}, nil, next, &sink).
+		KeepCopies(t.Context(), build.Exit{}, back, &sink); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("copies that are gone: %v", err)
 	}
 }

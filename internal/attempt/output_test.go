@@ -45,7 +45,8 @@ func TestALineThatGrowsIsGivenOut(t *testing.T) {
 	}{
 		{"10%\r", 0, nil}, {"20%\r", attempt.OutputPause / 2, nil}, {"30%\r", attempt.OutputPause, []string{"10%\r20%\r30%+"}},
 		{"40%\r", attempt.OutputPause * 3 / 2, nil}, {"50%\r", attempt.OutputPause * 2, []string{"\r40%\r50%+"}},
-		{"\nnext", attempt.OutputPause * 3, []string{""}}, {" line", attempt.OutputPause*4 - 1, nil}, {" grows", attempt.OutputPause * 4, []string{"next line grows+"}},
+		{"\nnext", attempt.OutputPause * 3, []string{""}}, {" line", attempt.OutputPause*4 - 1, nil},
+		{" grows", attempt.OutputPause * 4, []string{"next line grows+"}},
 		{"\n", attempt.OutputPause * 4, []string{""}},
 	} {
 		sink.got = nil
@@ -89,7 +90,8 @@ func TestSecretsAreMaskedWhereverReadsCutThem(t *testing.T) {
 		if err := errors.Join(o.Flush(), o.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if all := strings.Join(sink.got, "\n"); strings.Contains(all, "horse") || !strings.Contains(all, "battery") || !strings.HasPrefix(all, "say ") {
+		if all := strings.Join(sink.got, "\n"); strings.Contains(all, "horse") || !strings.Contains(all, "battery") ||
+			!strings.HasPrefix(all, "say ") {
 			t.Errorf("cut at %d: %q", cut, sink.got)
 		}
 	}

@@ -100,12 +100,14 @@ func TestMountsThatARunnerDoesNotHave(t *testing.T) {
 		certificates bool
 		want         []string
 	}{
-		"none":              {},
-		"a cluster":         {mounts: []build.Mount{cluster, {Variable: build.KubeconfigVariable, Object: "dev"}}, want: []string{"cluster-missing --cluster prod="}},
+		"none": {},
+		"a cluster": {mounts: []build.Mount{cluster, {Variable: build.KubeconfigVariable, Object: "dev"}},
+			want: []string{"cluster-missing --cluster prod="}},
 		"certificates":      {mounts: []build.Mount{certificates}, want: []string{"certificates-missing --certificates DIR"}},
 		"certificates here": {mounts: []build.Mount{certificates}, certificates: true},
 		"of the user":       {mounts: []build.Mount{{Object: "registry", Kind: build.MountSecret}}},
-		"both":              {mounts: []build.Mount{certificates, cluster}, want: []string{"certificates-missing --certificates DIR", "cluster-missing --cluster prod="}},
+		"both": {mounts: []build.Mount{certificates, cluster},
+			want: []string{"certificates-missing --certificates DIR", "cluster-missing --cluster prod="}},
 	} {
 		var got []string
 		attempt.CheckMounts(build.Spec{Mounts: test.mounts}, func(name string) bool { return name == "dev" }, test.certificates,

@@ -40,9 +40,11 @@ func TestOnlyFilesThatTheStepHasWrittenAreItsTestResults(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret.xml")
 	touched := filepath.Join(repo, "touched.xml")
 	text, err := os.ReadFile(touched)
-	err = errors.Join(err, os.WriteFile(filepath.Join(repo, "changed.xml"), []byte("another size"), 0o600), os.Remove(touched), os.WriteFile(touched, text, 0o600),
+	err = errors.Join(err, os.WriteFile(filepath.Join(repo, "changed.xml"), []byte("another size"), 0o600),
+		os.Remove(touched), os.WriteFile(touched, text, 0o600),
 		os.WriteFile(filepath.Join(repo, "new.xml"), []byte("new"), 0o600), os.WriteFile(secret, nil, 0o600),
-		os.Symlink(secret, filepath.Join(repo, "outside.xml")), os.Symlink("new.xml", filepath.Join(repo, "inside.xml")), os.Mkdir(filepath.Join(repo, "folder.xml"), 0o700))
+		os.Symlink(secret, filepath.Join(repo, "outside.xml")), os.Symlink("new.xml", filepath.Join(repo, "inside.xml")),
+		os.Mkdir(filepath.Join(repo, "folder.xml"), 0o700))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +63,8 @@ func TestOnlyFilesThatTheStepHasWrittenAreItsTestResults(t *testing.T) {
 		}
 		got = append(got, f.Name+": "+string(text))
 	}
-	if diff := cmp.Diff([]string{"changed.xml: another size", "inside.xml: new", "new.xml: new", "touched.xml: touched.xml"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"changed.xml: another size", "inside.xml: new", "new.xml: new",
+		"touched.xml: touched.xml"}, got); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]string{"test-results: files that the step has not written are not read: 2"}, tests.remarks); diff != "" {
@@ -74,7 +77,8 @@ func TestFilesThatCameBackFromAContainer(t *testing.T) {
 	t.Parallel()
 	tests := watched(t, &build.TestRules{JUnit: []string{"*.xml"}}, "old.xml", "same-second.xml", "later.xml")
 	back := t.TempDir()
-	for name, text := range map[string]string{"old.xml": "old.xml", "same-second.xml": "SAME-SECOND.xml", "later.xml": "later.xml", "new.xml": "new"} {
+	for name, text := range map[string]string{"old.xml": "old.xml", "same-second.xml": "SAME-SECOND.xml",
+		"later.xml": "later.xml", "new.xml": "new"} {
 		at := time.Now()
 		if before := tests.before[name]; before != nil {
 			at = before.ModTime().Truncate(time.Second)
@@ -110,7 +114,8 @@ func TestFilesOfTestResultsAreBounded(t *testing.T) {
 	if err := tests.find(); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"test-results: only the first 2000 of 2001 files are read"}, tests.remarks); diff != "" || len(tests.files) != maxTestFiles {
+	if diff := cmp.Diff([]string{"test-results: only the first 2000 of 2001 files are read"},
+		tests.remarks); diff != "" || len(tests.files) != maxTestFiles {
 		t.Errorf("%d files (-want +got):\n%s", len(tests.files), diff)
 	}
 }
@@ -123,7 +128,8 @@ func TestTestResultsAreMissing(t *testing.T) {
 	}{
 		"no rules":     {nil, ""},
 		"not required": {&build.TestRules{JUnit: []string{"a"}}, ""},
-		"required":     {&build.TestRules{JUnit: []string{"a"}, TRX: []string{"b", "c"}, Required: true}, "test results are required, and the step has written no file that matches a, b, c"},
+		"required": {&build.TestRules{JUnit: []string{"a"}, TRX: []string{"b", "c"}, Required: true},
+			"test results are required, and the step has written no file that matches a, b, c"},
 	} {
 		tests := watched(t, test.rules, "a")
 		if err := tests.find(); err != nil {

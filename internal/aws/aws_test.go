@@ -89,9 +89,11 @@ func TestErrorsAreJudged(t *testing.T) {
 		want  aws.Meaning
 		code  string
 	}{
-		"no machine":         {nil, func() error { return a.Start(t.Context(), machine+"s", "x", "{}") }, aws.Missing, "StateMachineDoesNotExist"},
-		"no queue":           {nil, func() error { return a.Send(t.Context(), queue+"s", "x") }, aws.Missing, "NonExistentQueue"},
-		"no execution":       {nil, func() error { _, err := a.Describe(t.Context(), aws.ExecutionARN(machine, "y")); return err }, aws.Missing, "ExecutionDoesNotExist"},
+		"no machine": {nil, func() error { return a.Start(t.Context(), machine+"s", "x", "{}") }, aws.Missing,
+			"StateMachineDoesNotExist"},
+		"no queue": {nil, func() error { return a.Send(t.Context(), queue+"s", "x") }, aws.Missing, "NonExistentQueue"},
+		"no execution": {nil,
+			func() error { _, err := a.Describe(t.Context(), aws.ExecutionARN(machine, "y")); return err }, aws.Missing, "ExecutionDoesNotExist"},
 		"no ARN":             {nil, func() error { return a.Start(t.Context(), "mirror", "x", "{}") }, aws.Missing, "InvalidArn"},
 		"throttled":          {&awstest.Fault{Status: 400, Code: "ThrottlingException"}, nil, aws.Busy, "ThrottlingException"},
 		"throttled by SQS":   {&awstest.Fault{Status: 403, Code: "RequestThrottled"}, nil, aws.Busy, "RequestThrottled"},
@@ -145,7 +147,8 @@ func TestSettingsAreFoundByProfile(t *testing.T) {
 	if diff := cmp.Diff(want, s.Calls("")); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
-	if _, err := aws.Open(t.Context(), aws.Config{Profile: "flow"}); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), `"flow"`) {
+	if _, err := aws.Open(t.Context(), aws.Config{Profile: "flow"}); !fault.Is(err, fault.Invalid) ||
+		!strings.Contains(err.Error(), `"flow"`) {
 		t.Errorf("a profile that is not there: %v", err)
 	}
 	if _, err := aws.Open(t.Context(), aws.Config{}); !fault.Is(err, fault.Invalid) || err.Error() != "no region is named" {

@@ -60,14 +60,16 @@ func (a *Account) Delete(ctx context.Context, queue string, messages []Message) 
 		return fmt.Errorf("delete from the queue %s: %w", queue, err)
 	}
 	if len(done.Failed) > 0 {
-		return fmt.Errorf("delete from the queue %s: %d of %d refused: %s", queue, len(done.Failed), len(messages), sdk.ToString(done.Failed[0].Message))
+		return fmt.Errorf("delete from the queue %s: %d of %d refused: %s", queue, len(done.Failed), len(messages),
+			sdk.ToString(done.Failed[0].Message))
 	}
 	return nil
 }
 
 // FindQueue looks whether a queue is there.
 func (a *Account) FindQueue(ctx context.Context, queue string) error {
-	_, err := a.queues.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &queue, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameQueueArn}})
+	_, err := a.queues.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &queue,
+		AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameQueueArn}})
 	if err != nil {
 		return fmt.Errorf("look for the queue %s: %w", queue, err)
 	}

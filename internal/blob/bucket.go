@@ -162,7 +162,8 @@ func (b *Bucket) Clear(ctx context.Context, folder string) error {
 		for i, object := range page.Contents {
 			gone[i].Key = object.Key
 		}
-		done, err := b.client.DeleteObjects(ctx, &s3.DeleteObjectsInput{Bucket: &b.bucket, Delete: &types.Delete{Objects: gone, Quiet: aws.Bool(true)}})
+		done, err := b.client.DeleteObjects(ctx, &s3.DeleteObjectsInput{Bucket: &b.bucket,
+			Delete: &types.Delete{Objects: gone, Quiet: aws.Bool(true)}})
 		if err != nil {
 			return b.explain(ctx, "delete", folder, err)
 		}

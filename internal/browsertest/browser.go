@@ -130,7 +130,8 @@ func find(t testing.TB) string {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), installTimeout)
 	defer cancel()
-	for _, line := range [][]string{{"apt-get", "update"}, {"apt-get", "install", "-y", "--no-install-recommends", "chromium", "fonts-dejavu-core"}} {
+	for _, line := range [][]string{{"apt-get", "update"},
+		{"apt-get", "install", "-y", "--no-install-recommends", "chromium", "fonts-dejavu-core"}} {
 		command := exec.CommandContext(ctx, line[0], line[1:]...)
 		command.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		if output, err := command.CombinedOutput(); err != nil {

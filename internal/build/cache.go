@@ -55,7 +55,8 @@ func (r *reader) caches(n *document.Node, scope string) []CacheRule {
 	var out []CacheRule
 	for i, item := range n.Items {
 		at := document.Index(scope, i)
-		if !r.atMost(maxPaths, item.Get("paths"), r.Join(at, "paths"), "cache", "paths") || !r.atMost(maxPaths, item.Get("restore"), r.Join(at, "restore"), "cache", "restore keys") {
+		if !r.atMost(maxPaths, item.Get("paths"), r.Join(at, "paths"), "cache", "paths") ||
+			!r.atMost(maxPaths, item.Get("restore"), r.Join(at, "restore"), "cache", "restore keys") {
 			continue
 		}
 		rule := CacheRule{Key: item.Str("key"), Paths: item.Strs("paths"), Restore: item.Strs("restore")}

@@ -165,7 +165,8 @@ func judgeAbsent(now time.Time, b ObservedBuild, leased bool, s WatchSettings) [
 	case b.Creating, leased, now.Sub(b.CreatedAt) <= s.BuildAge, now.Sub(b.ProgressAt) <= s.BuildAge:
 		return nil
 	}
-	return []WatchDecision{{Difference: between(now, RuleWorkerAbsent, b, nil), Status: Lost, Reason: "it has no worker; it " + lastSeen(now, b)}}
+	return []WatchDecision{{Difference: between(now, RuleWorkerAbsent, b, nil), Status: Lost,
+		Reason: "it has no worker; it " + lastSeen(now, b)}}
 }
 
 // judgeLeftover judges a worker whose build has ended or is not known.
@@ -174,7 +175,8 @@ func judgeLeftover(now time.Time, b ObservedBuild, isKnown bool, w ObservedWorke
 	case w.Age <= s.WorkerAge, b.Engine != "":
 		return nil
 	case !isKnown:
-		return []WatchDecision{{Difference: Difference{Rule: RuleBuildUnknown, BuildID: w.BuildID, WorkerID: w.ID, WorkerAge: w.Age}, Delete: true, Reason: "no build has this worker"}}
+		return []WatchDecision{{Difference: Difference{Rule: RuleBuildUnknown, BuildID: w.BuildID, WorkerID: w.ID,
+			WorkerAge: w.Age}, Delete: true, Reason: "no build has this worker"}}
 	case b.Acknowledged:
 		return []WatchDecision{{Difference: between(now, RuleBuildEnded, b, &w), Delete: true, Reason: "everything was taken from its worker"}}
 	case !b.EndedAt.IsZero() && now.Sub(b.EndedAt) > s.Linger:

@@ -33,7 +33,8 @@ func watch(looks ...look) []string {
 		}
 		now = now.Add(l.after)
 		var decided []build.WatchDecision
-		decided, open = build.Diff(now, build.BuildList{Builds: l.builds, Complete: !l.broken}, build.WorkerList{Workers: l.workers, Complete: true}, open, settings())
+		decided, open = build.Diff(now, build.BuildList{Builds: l.builds, Complete: !l.broken},
+			build.WorkerList{Workers: l.workers, Complete: true}, open, settings())
 		var line []string
 		for _, d := range decided {
 			line = append(line, decision(d))
@@ -129,15 +130,18 @@ func TestDiffFollowsItsTable(t *testing.T) {
 		{"active, absent, leased", building(build.Running, leased), nil, ""},
 		{"active, absent, in progress", building(build.Running, progressed), nil, ""},
 		{"active, absent", building(build.Running), nil, "worker_absent: build 7 Lost"},
-		{"active, its worker belongs to another instance", building(build.Running), worker(build.WorkerRunning, foreign), "worker_absent: build 7 Lost"},
+		{"active, its worker belongs to another instance", building(build.Running), worker(build.WorkerRunning, foreign),
+			"worker_absent: build 7 Lost"},
 		{"ended, runs", building(build.Failed), worker(build.WorkerRunning), ""},
 		{"ended, worker ended, not taken", building(build.Failed), worker(build.WorkerEnded), ""},
 		{"ended, runs, acknowledged", building(build.Completed, acknowledged), worker(build.WorkerRunning), "build_ended: build 7 delete w7"},
-		{"ended, worker ended, acknowledged", building(build.Completed, acknowledged), worker(build.WorkerEnded), "build_ended: build 7 delete w7"},
+		{"ended, worker ended, acknowledged", building(build.Completed, acknowledged), worker(build.WorkerEnded),
+			"build_ended: build 7 delete w7"},
 		{"ended, acknowledged, worker young", building(build.Completed, acknowledged), worker(build.WorkerRunning, newborn), ""},
 		{"ended, not taken for a day", building(build.Lost, overdue), worker(build.WorkerRunning), "build_ended: build 7 delete w7"},
 		{"ended, without a worker", building(build.Completed), nil, ""},
-		{"cancel ignored", building(build.Running, canceledLong, leased), worker(build.WorkerRunning), "cancel_ignored: build 7 Canceled delete w7 by force"},
+		{"cancel ignored", building(build.Running, canceledLong, leased), worker(build.WorkerRunning),
+			"cancel_ignored: build 7 Canceled delete w7 by force"},
 		{"cancel under way", building(build.Running, canceledNow, leased), worker(build.WorkerRunning), ""},
 		{"unknown build", nil, worker(build.WorkerRunning), "build_unknown: build 7 delete w7"},
 		{"unknown build, worker young", nil, worker(build.WorkerRunning, newborn), ""},
@@ -163,10 +167,12 @@ func TestALostBuildSaysWhatBecameOfItsWorker(t *testing.T) {
 	t.Parallel()
 	lostNode := func(w *build.ObservedWorker) { w.Reason = "NodeLost: the node does not answer" }
 	for status, want := range map[build.WorkerStatus]string{
-		build.WorkerUnknown: "what runs its worker cannot say what became of it; it was last heard from 30m0s ago: NodeLost: the node does not answer",
-		build.WorkerEnded:   "its worker ended before the build did; it was last heard from 30m0s ago: NodeLost: the node does not answer",
+		build.WorkerUnknown: "what runs its worker cannot say what became of it; it was last heard from 30m0s ago: NodeLost: " +
+			"the node does not answer",
+		build.WorkerEnded: "its worker ended before the build did; it was last heard from 30m0s ago: NodeLost: the node does not answer",
 	} {
-		builds, workers := build.BuildList{Builds: building(build.Running), Complete: true}, build.WorkerList{Workers: worker(status, lostNode), Complete: true}
+		builds, workers := build.BuildList{Builds: building(build.Running),
+			Complete: true}, build.WorkerList{Workers: worker(status, lostNode), Complete: true}
 		now := zero.Add(100 * time.Hour)
 		_, open := build.Diff(now.Add(-time.Minute), builds, workers, build.Suspicions{}, settings())
 		if decided, _ := build.Diff(now, builds, workers, open, settings()); len(decided) != 1 || decided[0].Reason != want {
@@ -184,7 +190,8 @@ func TestAnIncompleteListDecidesNothingAndBeginsAgain(t *testing.T) {
 	}
 	workersMissing := build.BuildList{Builds: building(build.Running), Complete: true}
 	before := build.Suspicions{Open: []build.Suspicion{{Difference: build.Difference{Rule: build.RuleWorkerAbsent, BuildID: 7}, Since: zero}}}
-	if decided, after := build.Diff(zero.Add(100*time.Hour), workersMissing, build.WorkerList{}, before, settings()); decided != nil || after.Open != nil {
+	if decided, after := build.Diff(zero.Add(100*time.Hour), workersMissing, build.WorkerList{}, before,
+		settings()); decided != nil || after.Open != nil {
 		t.Errorf("without a complete list of workers: %+v, %+v", decided, after)
 	}
 }
@@ -202,7 +209,8 @@ func TestASuspicionIsActedOnAfterThirtySecondsOnly(t *testing.T) {
 
 func TestASuspicionThatIsNotConfirmedIsWithdrawn(t *testing.T) {
 	t.Parallel()
-	got := watch(look{builds: building(build.Running)}, look{builds: building(build.Running), workers: worker(build.WorkerEnded)}, look{builds: building(build.Running, leased)})
+	got := watch(look{builds: building(build.Running)},
+		look{builds: building(build.Running), workers: worker(build.WorkerEnded)}, look{builds: building(build.Running, leased)})
 	want := []string{"suspect worker_absent", "suspect worker_ended; withdraw worker_absent", "withdraw worker_ended"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -220,12 +228,14 @@ func TestAmongSeveralWorkersOfABuildTheLivingOneCounts(t *testing.T) {
 func TestReasonsSayWhenTheWorkerWasLastHeardFrom(t *testing.T) {
 	t.Parallel()
 	now := zero.Add(100 * time.Hour)
-	suspected := build.Suspicions{Open: []build.Suspicion{{Difference: build.Difference{Rule: build.RuleWorkerAbsent, BuildID: 7}, Since: now.Add(-time.Minute)}}}
+	suspected := build.Suspicions{Open: []build.Suspicion{
+		{Difference: build.Difference{Rule: build.RuleWorkerAbsent, BuildID: 7}, Since: now.Add(-time.Minute)}}}
 	for want, edit := range map[string]func(*build.ObservedBuild){
 		"it has no worker; it was last heard from 30m0s ago": func(*build.ObservedBuild) {},
 		"it has no worker; it was never heard from":          func(b *build.ObservedBuild) { b.LeaseUntil = time.Time{} },
 	} {
-		decided, _ := build.Diff(now, build.BuildList{Builds: building(build.Running, edit), Complete: true}, build.WorkerList{Complete: true}, suspected, settings())
+		decided, _ := build.Diff(now, build.BuildList{Builds: building(build.Running, edit), Complete: true},
+			build.WorkerList{Complete: true}, suspected, settings())
 		if len(decided) != 1 || decided[0].Reason != want {
 			t.Errorf("%+v, want %q", decided, want)
 		}
@@ -257,9 +267,11 @@ func drawBuild(t *rapid.T, now time.Time) build.ObservedBuild {
 func drawWorker(t *rapid.T) build.ObservedWorker {
 	build7 := rapid.Int64Range(1, 5).Draw(t, "build")
 	return build.ObservedWorker{
-		ID: fmt.Sprint("w", build7, rapid.IntRange(0, 1).Draw(t, "copy")), BuildID: build7, Instance: rapid.SampledFrom([]string{"shop", "other"}).Draw(t, "instance"),
-		Status: rapid.SampledFrom([]build.WorkerStatus{build.WorkerPending, build.WorkerRunning, build.WorkerEnded, build.WorkerUnknown}).Draw(t, "status"),
-		Age:    rapid.SampledFrom([]time.Duration{0, time.Minute, time.Hour}).Draw(t, "age"),
+		ID: fmt.Sprint("w", build7, rapid.IntRange(0, 1).Draw(t, "copy")), BuildID: build7,
+		Instance: rapid.SampledFrom([]string{"shop", "other"}).Draw(t, "instance"),
+		Status: rapid.SampledFrom([]build.WorkerStatus{build.WorkerPending, build.WorkerRunning, build.WorkerEnded,
+			build.WorkerUnknown}).Draw(t, "status"),
+		Age: rapid.SampledFrom([]time.Duration{0, time.Minute, time.Hour}).Draw(t, "age"),
 	}
 }
 

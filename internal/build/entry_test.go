@@ -15,7 +15,8 @@ import (
 func TestTimesThatJSONCannotHaveAreClamped(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"9999-12-31T23:59:59-12:00": "9999-12-31T23:59:59Z", "0000-01-01T00:00:00+12:00": "0001-01-01T00:00:00Z", "2026-03-01T08:00:00+01:00": "2026-03-01T07:00:00Z",
+		"9999-12-31T23:59:59-12:00": "9999-12-31T23:59:59Z", "0000-01-01T00:00:00+12:00": "0001-01-01T00:00:00Z",
+		"2026-03-01T08:00:00+01:00": "2026-03-01T07:00:00Z",
 	} {
 		e := build.ParseEntry([]byte(text + " \x1fe\x1fx\n"))
 		if got, err := e.At.MarshalText(); err != nil || string(got) != want || string(e.Text) != "x" || !e.Stderr {
@@ -64,8 +65,9 @@ func TestEntriesComeBack(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		e := build.Entry{At: time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "s"), rapid.Int64Range(0, 1e9-1).Draw(t, "ns")).UTC(),
-			Marks: build.Marks{Stderr: rapid.Bool().Draw(t, "e"), Partial: rapid.Bool().Draw(t, "p"), Waybill: rapid.Bool().Draw(t, "w"), CRLF: rapid.Bool().Draw(t, "r"), Unended: rapid.Bool().Draw(t, "u")},
-			Text:  bytes.ReplaceAll(rapid.SliceOf(rapid.SampledFrom([]byte{0, 0x1f, 'e', 'p', 'x', 0xff, '\r'})).Draw(t, "text"), []byte("\n"), nil)}
+			Marks: build.Marks{Stderr: rapid.Bool().Draw(t, "e"), Partial: rapid.Bool().Draw(t, "p"), Waybill: rapid.Bool().
+				Draw(t, "w"), CRLF: rapid.Bool().Draw(t, "r"), Unended: rapid.Bool().Draw(t, "u")},
+			Text: bytes.ReplaceAll(rapid.SliceOf(rapid.SampledFrom([]byte{0, 0x1f, 'e', 'p', 'x', 0xff, '\r'})).Draw(t, "text"), []byte("\n"), nil)}
 		got := build.ParseEntry(build.FormatEntry(nil, e))
 		if got.Marks != e.Marks || !bytes.Equal(got.Text, e.Text) || !got.At.Equal(e.At) {
 			t.Fatalf("%+v came back as %+v", e, got)
@@ -175,7 +177,8 @@ func TestFramerFlushShowsPrompts(t *testing.T) {
 	f.Flush(emit)
 	f.Write([]byte("\n"), emit)
 	f.Close(emit)
-	want := []build.Entry{{Text: []byte("name? "), Marks: build.Marks{Partial: true}}, {Text: []byte("世"), Marks: build.Marks{Partial: true}}, {Text: nil}}
+	want := []build.Entry{{Text: []byte("name? "), Marks: build.Marks{Partial: true}},
+		{Text: []byte("世"), Marks: build.Marks{Partial: true}}, {Text: nil}}
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b []byte) bool { return bytes.Equal(a, b) })); diff != "" {
 		t.Error(diff)
 	}
@@ -193,7 +196,8 @@ func TestEntriesOfOtherProgramsAreRead(t *testing.T) {
 		"2022-05-09T15:04:05Z":                           {Text: []byte("2022-05-09T15:04:05Z")},
 		" text":                                          {Text: []byte(" text")},
 	} {
-		if got := build.ParseEntry([]byte(line + "\n")); !got.At.Equal(want.At) || got.Marks != want.Marks || string(got.Text) != string(want.Text) {
+		if got := build.ParseEntry([]byte(line + "\n")); !got.At.Equal(want.At) || got.Marks != want.Marks ||
+			string(got.Text) != string(want.Text) {
 			t.Errorf("%q: %+v, want %+v", line, got, want)
 		}
 	}
@@ -267,7 +271,8 @@ func TestAPlaceIsAfterTheSameEntriesHoweverManyAreReadAtOnce(t *testing.T) {
 
 func TestAnEntryNamesItsStream(t *testing.T) {
 	t.Parallel()
-	for want, marks := range map[string]build.Marks{"stdout": {Partial: true}, "stderr": {Stderr: true}, "waybill": {Waybill: true, Stderr: true}} {
+	for want, marks := range map[string]build.Marks{"stdout": {Partial: true}, "stderr": {Stderr: true},
+		"waybill": {Waybill: true, Stderr: true}} {
 		if got := marks.Stream(); got != want {
 			t.Errorf("%+v: %s, want %s", marks, got, want)
 		}

@@ -73,7 +73,9 @@ func (p *Plan) SetSecrets(files map[string]map[string]string) fault.Problems {
 			value, ok := files[DefaultSecrets][named.Name]
 			if !ok {
 				s.problems.Add(fault.Problem{Position: named.At, Code: "secret-missing", Scope: step.Path() + "/secrets",
-					Text: fmt.Sprintf("the secret %s has no value; set WAYBILL_SECRET_%s, or put %s=… into default.env of the folder of secrets (--secrets)", named.Name, named.Name, named.Name)})
+					Text: fmt.Sprintf(
+						"the secret %s has no value; set WAYBILL_SECRET_%s, or put %s=… into default.env of the folder of "+
+							"secrets (--secrets)", named.Name, named.Name, named.Name)})
 				continue
 			}
 			s.give(step, named.At, "secrets", named.Name, named.Name, value)

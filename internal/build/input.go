@@ -137,14 +137,17 @@ func PlainPasswords(inputs []Input, plain map[string]string) (passwords []Input)
 func (in Input) PlainProblem() fault.Problem {
 	name := VisibleText([]byte(in.Name))
 	return fault.Problem{Position: in.At, Code: "input-password", Scope: keyInputs + "." + name,
-		Text: fmt.Sprintf("the input %q is a password, and plain inputs are stored and shown; give it by -p %s, or over HTTP in passwords", name, name)}
+		Text: fmt.Sprintf(
+			"the input %q is a password, and plain inputs are stored and shown; give it by -p %s, or over HTTP in passwords", name, name)}
 }
 
 // MissingProblem returns the faults of a password without a default that a build of a server uses and is not given.
 func (in Input) MissingProblem() fault.Problem {
 	name := VisibleText([]byte(in.Name))
 	return fault.Problem{Position: in.At, Code: "input-missing", Scope: keyInputs + "." + name,
-		Text: fmt.Sprintf("the password %q is not given, and has no default; give it by -p %s, or over HTTP in passwords (-p %s= is an empty one)", name, name, name)}
+		Text: fmt.Sprintf(
+			"the password %q is not given, and has no default; give it by -p %s, or over HTTP in passwords (-p %s= "+
+				"is an empty one)", name, name, name)}
 }
 
 // inputSources returns the values that were given, and the defaults.

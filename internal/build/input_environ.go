@@ -64,7 +64,8 @@ func (f *File) inputEnviron(variables Variables) (e inputEnviron, problems fault
 			continue
 		}
 		if err != nil {
-			problems.Add(fault.Problem{Position: in.At, Code: "variable-loop", Scope: keyInputs + "/" + strconv.Itoa(i), Text: fmt.Sprintf("the value of %q: %v; ${%%NAME%%} is a literal ${NAME}", in.Name, err)})
+			problems.Add(fault.Problem{Position: in.At, Code: "variable-loop", Scope: keyInputs + "/" + strconv.Itoa(i),
+				Text: fmt.Sprintf("the value of %q: %v; ${%%NAME%%} is a literal ${NAME}", in.Name, err)})
 			continue
 		}
 		if size += len(name) + len(value); len(value) > maxInputVariable || size > maxInputVariables || strings.Contains(value, "\x00") {

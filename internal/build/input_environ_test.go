@@ -22,8 +22,8 @@ s:
   other: {container: {image: i, cmds: [a, "curl \"$WAYBILL_INPUT_URL\""]}}
 `
 
-// TestInputsAreEnvironmentVariables: every step gets the values as they are, also those that mean something to a shell; passwords only the steps that
-// name their variables, and never in the plan.
+// TestInputsAreEnvironmentVariables: every step gets the values as they are, also those that mean something to a shell;
+// passwords only the steps that name their variables, and never in the plan.
 func TestInputsAreEnvironmentVariables(t *testing.T) {
 	t.Parallel()
 	file, problems := build.Parse(tree(t, inputsFile))
@@ -66,7 +66,8 @@ func TestInputsAreEnvironmentVariables(t *testing.T) {
 // TestInputsThatNoVariableCanHave: they are left out with a warning, and so is the second of two names that come to one.
 func TestInputsThatNoVariableCanHave(t *testing.T) {
 	t.Parallel()
-	file, problems := build.Parse(tree(t, "inputs: [{name: a-b, type: string}, {name: a.b, type: string, default: second}, {name: c, type: string}, {name: d, type: string}]\n"+
+	file, problems := build.Parse(tree(t, "inputs: [{name: a-b, type: string}, {name: a.b, type: string, default: second}, "+
+		"{name: c, type: string}, {name: d, type: string}]\n"+
 		"s: {t: {container: {image: i, cmds: [c]}}}\n"))
 	if want := `f:1:37: warning: inputs: WAYBILL_INPUT_A_B has the value of the input "a-b", not of "a.b"`; problems.Error() != want {
 		t.Errorf("got %v, want %s", problems, want)
@@ -83,7 +84,8 @@ func TestInputsThatNoVariableCanHave(t *testing.T) {
 // TestAnInputThatNamesItselfIsRefused also where only its variable is used, which would be missing.
 func TestAnInputThatNamesItselfIsRefused(t *testing.T) {
 	t.Parallel()
-	file, problems := build.Parse(tree(t, "inputs: [{name: a, type: string}, {name: b, type: string}]\ns: {t: {container: {image: i, cmds: ['echo $WAYBILL_INPUT_B']}}}\n"))
+	file, problems := build.Parse(tree(t,
+		"inputs: [{name: a, type: string}, {name: b, type: string}]\ns: {t: {container: {image: i, cmds: ['echo $WAYBILL_INPUT_B']}}}\n"))
 	if problems != nil {
 		t.Fatal(problems)
 	}

@@ -58,8 +58,8 @@ func (m *metLoops) again(err error) bool {
 // mostVisits bounds the search for circles. Circles beyond it are found where they are used.
 const mostVisits = 1_000_000
 
-// Loops returns the circles among the defaults of the inputs, and among these and the variables of each environment: any use of these variables
-// is an error, unless the input is given another value.
+// Loops returns the circles among the defaults of the inputs, and among these and the variables of each environment:
+// any use of these variables is an error, unless the input is given another value.
 func (f *File) Loops() fault.Problems {
 	s := f.searchLoops()
 	s.problems.Sort()

@@ -166,7 +166,8 @@ func (s *substituter) expand(f document.Field, scope string) []expanded {
 		}
 		step := *f.Value
 		step.Fields = slices.Delete(slices.Clone(step.Fields), at, at+1)
-		e := expanded{field: document.Field{Key: f.Key, At: f.At, Value: &step}, matrix: &document.Node{Kind: document.Map, At: f.Value.Fields[at].Value.At, Fields: c},
+		e := expanded{field: document.Field{Key: f.Key, At: f.At, Value: &step},
+			matrix: &document.Node{Kind: document.Map, At: f.Value.Fields[at].Value.At, Fields: c},
 			source: matrixSource(f.Key, c)}
 		out = append(out, e)
 	}

@@ -146,30 +146,39 @@ func TestNextTranscripts(t *testing.T) {
 		"runs-if fail without a failure": {plan(0, "a", "b?", "c"), []string{"a Completed", "c Completed"},
 			[]string{"begin: start a", "a Completed: b Skipped (no earlier step failed) start c", "c Completed: done Completed"}},
 		"after a cancel nothing starts, always included": {plan(0, "a", "b!"), []string{"cancel", "a Canceled"},
-			[]string{"begin: start a", "cancel: b Canceled (the build was canceled) stop a Canceled (the build was canceled)", "a Canceled: done Canceled"}},
+			[]string{"begin: start a", "cancel: b Canceled (the build was canceled) stop a Canceled (the build was canceled)",
+				"a Canceled: done Canceled"}},
 		"a step's own time": {timed, []string{"+59s", "+1s", "a TimedOut", "b Canceled"},
 			[]string{"begin: start a start b", "+59s:", "+1s: stop a TimedOut (it took longer than 1m0s)",
 				"a TimedOut: stop b Canceled (s0/a failed)", "b Canceled: c Skipped (s0/a failed) done Failed"}},
 		"the build's own time": {plan(0, "a", "b!"), []string{"+1h", "a TimedOut"},
-			[]string{"begin: start a", "+1h: b Canceled (the build took longer than 1h0m0s) stop a TimedOut (the build took longer than 1h0m0s)", "a TimedOut: done TimedOut"}},
-		"needs in place of stages": {needing(plan(0, "a b", "c", "d"), 3, 2), []string{"b Completed", "c Completed", "a Completed", "d Completed"},
+			[]string{"begin: start a",
+				"+1h: b Canceled (the build took longer than 1h0m0s) stop a TimedOut (the build took longer than 1h0m0s)",
+				"a TimedOut: done TimedOut"}},
+		"needs in place of stages": {needing(plan(0, "a b", "c", "d"), 3, 2),
+			[]string{"b Completed", "c Completed", "a Completed", "d Completed"},
 			[]string{"begin: start a start b", "b Completed: start c", "c Completed:", "a Completed: start d", "d Completed: done Completed"}},
 		"no needs at all": {needing(plan(0, "a", "b"), 2), []string{"a Failed", "b Completed"},
 			[]string{"begin: start a start b", "a Failed:", "b Completed: done Failed"}},
 		"runs-if looks at the needs": {needing(plan(0, "a b&", "c?", "d!"), 3, 2), []string{"a Failed", "b Completed", "d Completed"},
 			[]string{"begin: start a start b", "a Failed:", "b Completed: c Skipped (no earlier step failed) start d", "d Completed: done Failed"}},
 		"a need that was canceled": {needing(plan(0, "a b", "c", "d!"), 3, 2), []string{"a Failed", "b Canceled", "d Completed"},
-			[]string{"begin: start a start b", "a Failed: stop b Canceled (s0/a failed)", "b Canceled: c Skipped (s0/b was canceled) start d", "d Completed: done Failed"}},
-		"and at the needs of needs": {needing(needing(plan(0, "a&", "b", "c!", "d?"), 3, 1), 4, 3), []string{"a Failed", "c Completed", "d Completed"},
+			[]string{"begin: start a start b", "a Failed: stop b Canceled (s0/a failed)",
+				"b Canceled: c Skipped (s0/b was canceled) start d", "d Completed: done Failed"}},
+		"and at the needs of needs": {needing(needing(plan(0, "a&", "b", "c!", "d?"), 3, 1), 4, 3),
+			[]string{"a Failed", "c Completed", "d Completed"},
 			[]string{"begin: start a", "a Failed: start c b Skipped (s0/a failed)", "c Completed: start d", "d Completed: done Failed"}},
 		"a need in a later stage": {needing(needing(plan(0, "a b", "c"), 1, 3), 3), []string{"c Completed", "b Completed", "a Completed"},
 			[]string{"begin: start b start c", "c Completed: start a", "b Completed:", "a Completed: done Completed"}},
 		"another attempt": {retried, []string{"a Backoff 10s", "+9s", "+1s", "a Completed", "b Completed", "c Completed"},
-			[]string{"begin: start a start b", "a Backoff 10s:", "+9s:", "+1s: start a", "a Completed:", "b Completed: start c", "c Completed: done Completed"}},
+			[]string{"begin: start a start b", "a Backoff 10s:", "+9s:", "+1s: start a", "a Completed:", "b Completed: start c",
+				"c Completed: done Completed"}},
 		"an attempt has the step's time again": {retried, []string{"+50s", "a Backoff 10s", "+10s", "+59s", "+1s"},
-			[]string{"begin: start a start b", "+50s:", "a Backoff 10s:", "+10s: start a", "+59s:", "+1s: stop a TimedOut (it took longer than 1m0s)"}},
+			[]string{"begin: start a start b", "+50s:", "a Backoff 10s:", "+10s: start a", "+59s:",
+				"+1s: stop a TimedOut (it took longer than 1m0s)"}},
 		"a cancel between attempts": {retried, []string{"a Backoff 10s", "b Completed", "cancel"},
-			[]string{"begin: start a start b", "a Backoff 10s:", "b Completed:", "cancel: a Canceled (the build was canceled) c Canceled (the build was canceled) done Canceled"}},
+			[]string{"begin: start a start b", "a Backoff 10s:", "b Completed:",
+				"cancel: a Canceled (the build was canceled) c Canceled (the build was canceled) done Canceled"}},
 		"a failure between attempts": {retried, []string{"a Backoff 10s", "b Failed"},
 			[]string{"begin: start a start b", "a Backoff 10s:", "b Failed: a Canceled (s0/b failed) c Skipped (s0/b failed) done Failed"}},
 		"a step between attempts takes no place": {plan(1, "a b&"), []string{"a Backoff 10s", "+10s", "b Completed"},
@@ -183,8 +192,11 @@ func TestNextTranscripts(t *testing.T) {
 			t.Parallel()
 			got := transcript(test.plan, test.moves...)
 			for i := range got { // the transcript lists the decisions of several rounds after one move round by round
-				got[i] = strings.ReplaceAll(got[i], " stop a Canceled (the build was canceled) stop a Canceled (the build was canceled)", " stop a Canceled (the build was canceled)")
-				got[i] = strings.ReplaceAll(got[i], " stop a TimedOut (the build took longer than 1h0m0s) stop a TimedOut (the build took longer than 1h0m0s)", " stop a TimedOut (the build took longer than 1h0m0s)")
+				got[i] = strings.ReplaceAll(got[i],
+					" stop a Canceled (the build was canceled) stop a Canceled (the build was canceled)", " stop a Canceled (the build was canceled)")
+				got[i] = strings.ReplaceAll(got[i],
+					" stop a TimedOut (the build took longer than 1h0m0s) stop a TimedOut (the build took longer than 1h0m0s)",
+					" stop a TimedOut (the build took longer than 1h0m0s)")
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Error(diff)
@@ -293,7 +305,8 @@ func TestCheckChange(t *testing.T) {
 		build.Failed, build.Canceled, build.TimedOut, build.Skipped, build.Reused}
 	for i, from := range all {
 		for j, to := range all {
-			want := !from.Ended() && j > i && (to != build.Completed || from == build.Running) && (to != build.Backoff || from != build.Pending) && (to != build.Reused || from == build.Pending) ||
+			want := !from.Ended() && j > i && (to != build.Completed || from == build.Running) &&
+				(to != build.Backoff || from != build.Pending) && (to != build.Reused || from == build.Pending) ||
 				from == build.Backoff && to == build.Scheduling
 			if got := build.CheckChange(from, to) == nil; got != want {
 				t.Errorf("%s → %s: allowed %t, want %t", from, to, got, want)

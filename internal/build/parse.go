@@ -77,7 +77,8 @@ func (r *reader) read(root *document.Node) (*File, fault.Problems) {
 			continue
 		}
 		if len(file.Stages) == maxStages {
-			r.Problems.Add(fault.Problem{Position: f.At, Code: "too-large", Scope: f.Key, Text: fmt.Sprintf("the file has more than %d stages", maxStages)})
+			r.Problems.Add(fault.Problem{Position: f.At, Code: "too-large", Scope: f.Key,
+				Text: fmt.Sprintf("the file has more than %d stages", maxStages)})
 			break
 		}
 		file.Stages = append(file.Stages, r.stage(f))
@@ -201,8 +202,8 @@ func (r *reader) knowEnvironments(environments []Environment) {
 	}
 }
 
-// mostSuggested is the number of problems with suggestions from names of the file. A file may have very many wrong names beside very many right
-// ones, and few of its problems are listed.
+// mostSuggested is the number of problems with suggestions from names of the file. A file may have very many wrong
+// names beside very many right ones, and few of its problems are listed.
 const mostSuggested = 100
 
 // nearest suggests one of the known names of the file.
@@ -264,7 +265,8 @@ func (r *reader) stage(f *document.Field) Stage {
 
 // stageHint suggests the reserved key that was misspelled, since a misspelled key becomes a stage.
 func stageHint(name string) string {
-	if near := fault.Nearest(strings.ToLower(name), []string{keyInputs, keyEnvironments}); near != "" || strings.ToLower(name) == keyEnvironments {
+	if near := fault.Nearest(strings.ToLower(name), []string{keyInputs, keyEnvironments}); near != "" ||
+		strings.ToLower(name) == keyEnvironments {
 		if near == "" {
 			near = keyEnvironments
 		}
@@ -378,7 +380,8 @@ func (r *reader) step(f *document.Field, stage string) Step {
 	}
 	if id := r.projectVariable("PROJECT_ID"); id != "" {
 		for _, secret := range step.Secrets {
-			step.Spec.Secrets = append(step.Spec.Secrets, SecretKeys{Object: r.projectObject(id) + "-secrets", Key: secret.Name, Name: secret.Name, Local: DefaultSecrets})
+			step.Spec.Secrets = append(step.Spec.Secrets,
+				SecretKeys{Object: r.projectObject(id) + "-secrets", Key: secret.Name, Name: secret.Name, Local: DefaultSecrets})
 		}
 	}
 	switch {
@@ -394,7 +397,8 @@ func (r *reader) step(f *document.Field, stage string) Step {
 func (r *reader) unknownType(f *document.Field, step *document.Node, scope string) {
 	known := append(document.Names(r.types), document.Names(r.keys)...)
 	text := fmt.Sprintf("%q is neither a step type nor a key of a step", f.Key)
-	p := r.atItsLevel(fault.Problem{Position: f.At, Code: "step-type-unknown", Scope: scope, Text: text, Suggestion: fault.Nearest(f.Key, known)}, scope, f.Key)
+	p := r.atItsLevel(fault.Problem{Position: f.At, Code: "step-type-unknown", Scope: scope, Text: text,
+		Suggestion: fault.Nearest(f.Key, known)}, scope, f.Key)
 	typed := slices.ContainsFunc(step.Fields, func(f document.Field) bool { return document.Find(r.types, f.Key) != nil })
 	stage, _, _ := strings.Cut(scope, "/")
 	if !typed && p.Suggestion == "" && p.Text == text && stageHint(stage) == "" {
@@ -474,7 +478,8 @@ func (r *reader) retry(n *document.Node, scope string) *Retry {
 	retry := &Retry{On: []Fault{Failure, Timeout, Infrastructure}, Backoff: defaultBackoff}
 	attempts := n.Get("attempts")
 	var err error
-	if retry.Attempts, err = strconv.Atoi(attempts.Text); (err != nil || retry.Attempts < 1 || retry.Attempts > maxAttempts) && !r.open(attempts) {
+	if retry.Attempts, err = strconv.Atoi(attempts.Text); (err != nil || retry.Attempts < 1 ||
+		retry.Attempts > maxAttempts) && !r.open(attempts) {
 		r.Add(attempts, "retry-invalid", r.Join(scope, "attempts"), "want a whole number from 1 to %d", maxAttempts)
 	}
 	if on := n.Get("on"); on != nil {

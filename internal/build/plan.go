@@ -22,9 +22,10 @@ type Choice struct {
 	Also        []string          // steps of the other stages, by path, that take part because they are reused
 	Inputs      map[string]string // values of inputs by name; an input without one has its default
 	Variables   Variables         // placed after the inputs and the environment's own
-	Project     Variables         // where PROJECT_ID and WHARF_INSTANCE count for the names of Secrets, whatever the file sets; nil: everywhere
-	Strict      bool              // a variable without a value is an error
-	NoPush      bool              // images stay where they are built
+	// where PROJECT_ID and WHARF_INSTANCE count for the names of Secrets, whatever the file sets; nil: everywhere
+	Project     Variables
+	Strict      bool // a variable without a value is an error
+	NoPush      bool // images stay where they are built
 	Tools       Tools
 	Timeout     time.Duration
 	MaxParallel int // steps at a time; 0: no limit
@@ -101,7 +102,8 @@ func MakePlan(file *File, choice Choice) (*Plan, fault.Problems) {
 	if large == nil {
 		large = unfit
 		faults = slices.DeleteFunc(faults, func(p fault.Problem) bool { // the input's circle, again where a step uses it
-			return p.Code == "variable-loop" && slices.ContainsFunc(unfit, func(of fault.Problem) bool { return of.Code == p.Code && strings.Contains(of.Text, p.Text) })
+			return p.Code == "variable-loop" && slices.ContainsFunc(unfit,
+				func(of fault.Problem) bool { return of.Code == p.Code && strings.Contains(of.Text, p.Text) })
 		})
 	}
 	problems = slices.Concat(problems, large, variables.shortPasswords(), faults)
@@ -133,13 +135,15 @@ func (f *File) plan(variables Variables, choice Choice, environ []string) (*Plan
 	s := &substituter{variables: variables, others: environmentsOf(f.Environments), strict: choice.Strict,
 		replaced: map[*document.Node]bool{}, plain: map[*document.Node]bool{}}
 	root := s.stages(f.root)
-	chosen, faults := (&reader{replaced: s.replaced, variables: variables, project: choice.Project, noPush: choice.NoPush, tools: choice.Tools}).read(root)
+	chosen, faults := (&reader{replaced: s.replaced, variables: variables, project: choice.Project, noPush: choice.NoPush,
+		tools: choice.Tools}).read(root)
 	problems := append(s.problems, faults...)
 	problems = append(problems, chosen.unknownStages(choice.Stages, root.At)...)
 	single, unknown := chosen.named(choice.Steps, root.At)
 	problems = append(problems, unknown...)
 	problems.Sort()
-	plan := &Plan{File: root.At.File, Environment: choice.Environment, Timeout: choice.Timeout, MaxParallel: choice.MaxParallel, inputs: environ}
+	plan := &Plan{File: root.At.File, Environment: choice.Environment, Timeout: choice.Timeout,
+		MaxParallel: choice.MaxParallel, inputs: environ}
 	if plan.Timeout == 0 {
 		plan.Timeout = DefaultTimeout
 	}
@@ -269,7 +273,8 @@ func (f *File) named(steps []string, at fault.Position) (map[place]bool, fault.P
 			if code == "need-unknown" {
 				text += "; the file has " + f.stepList()
 			}
-			problems.Add(fault.Problem{Position: at, Code: "step" + strings.TrimPrefix(code, "need"), Text: text, Suggestion: fault.Nearest(step, index.known(code, step))})
+			problems.Add(fault.Problem{Position: at, Code: "step" + strings.TrimPrefix(code, "need"), Text: text,
+				Suggestion: fault.Nearest(step, index.known(code, step))})
 		}
 		for _, at := range found {
 			named[at] = true
@@ -278,7 +283,8 @@ func (f *File) named(steps []string, at fault.Position) (map[place]bool, fault.P
 	return named, problems
 }
 
-// steps returns the numbers of the steps of a stage, by its number, that take part, which may have none; nil if the stage does not take part.
+// steps returns the numbers of the steps of a stage, by its number, that take part, which may have none; nil if the
+// stage does not take part.
 func (c Choice) steps(stage Stage, number int, named map[place]bool) []int {
 	if len(stage.Environments) > 0 && !slices.Contains(stage.Environments, c.Environment) {
 		return nil

@@ -124,10 +124,12 @@ s:
 		t.Errorf("stored as %s, %v", text, err)
 	}
 	a, b := plan.Steps[0], plan.Steps[1]
-	if diff := cmp.Diff(build.Spec{Step: "s/a", Image: "i-***", OS: "linux", Argv: []string{"/bin/sh", "-c", "curl https://u:***@h\necho ***"}, Secret: true}, a.Spec); diff != "" {
+	if diff := cmp.Diff(build.Spec{Step: "s/a", Image: "i-***", OS: "linux",
+		Argv: []string{"/bin/sh", "-c", "curl https://u:***@h\necho ***"}, Secret: true}, a.Spec); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"/bin/sh", "-c", "curl https://u:of-ana@h\necho 12"}, a.Clear().Spec.Argv); diff != "" || !a.Clear().Spec.Secret {
+	if diff := cmp.Diff([]string{"/bin/sh", "-c", "curl https://u:of-ana@h\necho 12"}, a.Clear().Spec.Argv); diff != "" ||
+		!a.Clear().Spec.Secret {
 		t.Error(diff)
 	}
 	if b.Spec.Secret || b.Clear().Spec.Secret {
@@ -184,7 +186,8 @@ func TestAMissingVariableNamesItsEnvironments(t *testing.T) {
 		{environments, "x", "", `the variable "x" has no value but in environments a, b, which are not selected, so ${x} stays as it is`},
 		{environments, "y", "b", `the variable "y" has no value but in environment a, which is not selected, so ${y} stays as it is`},
 		{environments, "z", "b", `the variable "z" has no value, so ${z} stays as it is`},
-		{environments + "  c: {x: 1}\n  d: {x: 1}\n  e: {x: 1}\n  f: {x: 1}\n", "x", "", "in environments a, b, c, d, e and 1 more, which are not selected"},
+		{environments + "  c: {x: 1}\n  d: {x: 1}\n  e: {x: 1}\n  f: {x: 1}\n", "x", "",
+			"in environments a, b, c, d, e and 1 more, which are not selected"},
 	} {
 		file, problems := build.Parse(tree(t, c.environments+fmt.Sprintf(step, c.variable)))
 		if problems.Err() != nil {
@@ -209,10 +212,12 @@ func TestStagesThatDoNotRunAreNotWarnedOf(t *testing.T) {
 	if want := `f:2:34: warning: test/unit/container/image: the variable "x" has no value, so ${x} stays as it is`; problems.Error() != want {
 		t.Errorf("%v, want %s", problems, want)
 	}
-	if _, problems = build.MakePlan(file, build.Choice{Strict: true}); !strings.Contains(problems.Error(), `deploy/apply/kubectl/namespace: the variable "ns" has no value but in environment prod, which is not selected; ${%ns%}`) {
+	if _, problems = build.MakePlan(file, build.Choice{Strict: true}); !strings.Contains(problems.Error(),
+		`deploy/apply/kubectl/namespace: the variable "ns" has no value but in environment prod, which is not selected; ${%ns%}`) {
 		t.Errorf("strict: %v", problems)
 	}
-	if _, problems = build.MakePlan(file, build.Choice{Environment: "prod"}); !strings.Contains(problems.Error(), `deploy/apply/kubectl: unknown key "extra"`) {
+	if _, problems = build.MakePlan(file, build.Choice{Environment: "prod"}); !strings.Contains(problems.Error(),
+		`deploy/apply/kubectl: unknown key "extra"`) {
 		t.Errorf("prod: %v", problems)
 	}
 }

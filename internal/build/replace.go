@@ -59,7 +59,8 @@ type fileSubstitution struct {
 }
 
 func (s PlanStep) substituteFile(name, text string) *fileSubstitution {
-	f := &fileSubstitution{substitution: substitution{variables: s.variables}, name: name, text: text, strict: s.strict, values: map[string]string{}}
+	f := &fileSubstitution{substitution: substitution{variables: s.variables}, name: name, text: text, strict: s.strict,
+		values: map[string]string{}}
 	rest := text
 	for {
 		before, inside, after, found := cutVariable(rest)

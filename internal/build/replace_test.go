@@ -26,7 +26,8 @@ func planOfFiles(t *testing.T, prefix, step string, choice build.Choice) *build.
 // TestFilesChangeInTheirVariablesOnly: line ends, the last newline and all other text stay.
 func TestFilesChangeInTheirVariablesOnly(t *testing.T) {
 	t.Parallel()
-	plan := planOfFiles(t, "", "{matrix: {n: [7]}, kubectl: {file: f}}", build.Choice{Variables: build.Variables{build.Texts("test", map[string]string{"x": "1", "deep": "<${x}>", "loop": "${loop}", "same": "${%same%}"})}})
+	plan := planOfFiles(t, "", "{matrix: {n: [7]}, kubectl: {file: f}}", build.Choice{
+		Variables: build.Variables{build.Texts("test", map[string]string{"x": "1", "deep": "<${x}>", "loop": "${loop}", "same": "${%same%}"})}})
 	for text, want := range map[string]string{
 		"":                           "",
 		"a\r\nb\n\n":                 "a\r\nb\n\n",
@@ -42,7 +43,8 @@ func TestFilesChangeInTheirVariablesOnly(t *testing.T) {
 		}
 	}
 	got, _, problems := plan.Steps[0].SubstituteFile("d/f.yml", "é: ${x}\n  ü: ${loop} ${x}\n")
-	if diff := cmp.Diff("d/f.yml:2:6: these variables refer to each other in a circle: loop → loop", problems.Error()); diff != "" || got != "é: 1\n  ü: ${loop} ${x}\n" {
+	if diff := cmp.Diff("d/f.yml:2:6: these variables refer to each other in a circle: loop → loop",
+		problems.Error()); diff != "" || got != "é: 1\n  ü: ${loop} ${x}\n" {
 		t.Errorf("%q, %s", got, diff)
 	}
 }
@@ -50,7 +52,8 @@ func TestFilesChangeInTheirVariablesOnly(t *testing.T) {
 // TestAFileIsBounded: values do not multiply without end.
 func TestAFileIsBounded(t *testing.T) {
 	t.Parallel()
-	plan := planOfFiles(t, "", "{kubectl: {file: f}}", build.Choice{Variables: build.Variables{build.Texts("test", map[string]string{"x": strings.Repeat("x", 1<<20)})}})
+	plan := planOfFiles(t, "", "{kubectl: {file: f}}",
+		build.Choice{Variables: build.Variables{build.Texts("test", map[string]string{"x": strings.Repeat("x", 1<<20)})}})
 	_, _, problems := plan.Steps[0].SubstituteFile("f", strings.Repeat("${x}\n", 9))
 	if diff := cmp.Diff("f:8:1: its variables grow to more than 8388608 bytes", problems.Error()); diff != "" {
 		t.Error(diff)
@@ -63,7 +66,8 @@ func TestFilesUnderStrictVariables(t *testing.T) {
 	t.Parallel()
 	plan := planOfFiles(t, "", "{kubectl: {file: f}}", build.Choice{Strict: true})
 	problems := plan.Replace(1, "d/f.yml", "a: ${x:-1}\nb: ${%HOME%} ${HOME}\n${ home } ü ${b}")
-	want := "d/f.yml:2:14: the variable \"HOME\" has no value; ${%HOME%} is the text ${HOME}\nd/f.yml:3:1: the variable \"home\" has no value; ${%home%} is the text ${home}\n" +
+	want := "d/f.yml:2:14: the variable \"HOME\" has no value; ${%HOME%} is the text ${HOME}\n" +
+		"d/f.yml:3:1: the variable \"home\" has no value; ${%home%} is the text ${home}\n" +
 		"d/f.yml:3:13: the variable \"b\" has no value; ${%b%} is the text ${b}"
 	if diff := cmp.Diff(want, problems.Error()); diff != "" || problems[0].Code != "variable-undefined" {
 		t.Error(diff)
@@ -75,7 +79,8 @@ func TestFilesUnderStrictVariables(t *testing.T) {
 func TestReplacingIsAPartOfWhatAStepIs(t *testing.T) {
 	t.Parallel()
 	digest := func(value, text string) string {
-		plan := planOfFiles(t, "", "{kubectl: {file: f}}", build.Choice{Variables: build.Variables{build.Texts("test", map[string]string{"x": value, "other": value})}})
+		plan := planOfFiles(t, "", "{kubectl: {file: f}}",
+			build.Choice{Variables: build.Variables{build.Texts("test", map[string]string{"x": value, "other": value})}})
 		if problems := plan.Replace(1, "f", text); problems != nil {
 			t.Fatal(problems)
 		}
@@ -133,7 +138,8 @@ func TestAStepWithAPasswordInAFileRunsAgain(t *testing.T) {
 		"{services: [{name: a, image: i, env: {A: \"${p}\"}}], container: {image: i, cmds: [x]}}": 0,
 	} {
 		plan := func() *build.Plan {
-			plan := planOfFiles(t, "inputs: [{name: p, type: password}]\n", step, build.Choice{Inputs: map[string]string{"p": "hunter22"}, Variables: build.Variables{build.Texts("test", map[string]string{"x": "1"})}})
+			plan := planOfFiles(t, "inputs: [{name: p, type: password}]\n", step,
+				build.Choice{Inputs: map[string]string{"p": "hunter22"}, Variables: build.Variables{build.Texts("test", map[string]string{"x": "1"})}})
 			for _, file := range plan.Steps[0].Spec.Files {
 				if problems := plan.Replace(1, file, map[string]string{"f": "${p}", "g": "${x}"}[file]); problems != nil {
 					t.Fatal(problems)

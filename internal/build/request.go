@@ -44,7 +44,8 @@ func (f *File) Check(r Request) (problems fault.Problems) {
 		if _, secret := r.Passwords[in.Name]; secret && in.Type != PasswordInput {
 			name := VisibleText([]byte(in.Name))
 			problems.Add(fault.Problem{Position: in.At, Code: "input-plain", Scope: keyInputs + "." + name,
-				Text: fmt.Sprintf("the input %q is %s, so that its value is shown; give it by -i %s, or over HTTP in inputs", name, in.accepts(), name)})
+				Text: fmt.Sprintf("the input %q is %s, so that its value is shown; give it by -i %s, or over HTTP in inputs", name,
+					in.accepts(), name)})
 		}
 	}
 	if r.Environment != "" && !slices.ContainsFunc(f.Environments, func(e Environment) bool { return e.Name == r.Environment }) {
@@ -78,7 +79,8 @@ func (f *File) missingPasswords(r Request, given map[string]string) (problems fa
 	if len(missing) == 0 {
 		return nil
 	}
-	unknown := Texts("known to the worker", map[string]string{"PROJECT_ID": "1", "REPO_NAME": "x", "REPO_GROUP": "x", "REG_URL": "x", "CHART_REPO": "x"})
+	unknown := Texts("known to the worker", map[string]string{"PROJECT_ID": "1", "REPO_NAME": "x", "REPO_GROUP": "x",
+		"REG_URL": "x", "CHART_REPO": "x"})
 	plan, faults := MakePlan(f, Choice{Environment: r.Environment, Stages: r.Stages, Inputs: given, Variables: Variables{unknown}})
 	if faults.Err() != nil {
 		return nil // the worker reports it, whatever the passwords are

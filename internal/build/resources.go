@@ -39,7 +39,8 @@ func (r *reader) resources(n *document.Node, scope string) (requests, limits Res
 		request, limit int64
 	}{{"cpu", requests.CPU, limits.CPU}, {"memory", requests.Memory, limits.Memory}, {"ephemeral-storage", requests.Storage, limits.Storage}} {
 		if amount.limit > 0 && amount.request > amount.limit {
-			r.Add(n.Get("requests").Get(amount.name), "quantity-invalid", r.Join(r.Join(scope, "requests"), amount.name), "the request is more than the limit")
+			r.Add(n.Get("requests").Get(amount.name), "quantity-invalid", r.Join(r.Join(scope, "requests"), amount.name),
+				"the request is more than the limit")
 		}
 	}
 	return requests, limits
@@ -58,7 +59,8 @@ func (r *reader) amounts(n *document.Node, scope string) Resources {
 		}
 		return value
 	}
-	return Resources{CPU: amount("cpu", 1000, maxCPU), Memory: amount("memory", 1, maxMemory), Storage: amount("ephemeral-storage", 1, maxMemory)}
+	return Resources{CPU: amount("cpu", 1000, maxCPU), Memory: amount("memory", 1, maxMemory),
+		Storage: amount("ephemeral-storage", 1, maxMemory)}
 }
 
 // parseQuantity returns an amount times a factor, rounded up; false if it is not a positive amount of at most most.

@@ -73,7 +73,8 @@ func (p *Plan) Earlier(missing func(id int) string) (steps []Earlier) {
 // because of a failure, or always, runs again. A step that was given a password or a secret runs again, since the
 // earlier one is not known.
 func (p *Plan) Reusable(earlier []Earlier) Reuse {
-	r := reuse{plan: p, before: map[string]Earlier{}, known: map[int]bool{}, conditions: map[string]Condition{}, Reuse: Reuse{map[int]int{}, map[int]string{}}}
+	r := reuse{plan: p, before: map[string]Earlier{}, known: map[int]bool{}, conditions: map[string]Condition{},
+		Reuse: Reuse{map[int]int{}, map[int]string{}}}
 	for _, step := range earlier {
 		r.before[step.Stage+"/"+step.Name] = step
 	}

@@ -103,10 +103,11 @@ func Schema() ([]byte, error) {
 		inputs = append(inputs, document.Schema(inputTable(InputType(t))))
 	}
 	root := map[string]any{
-		"$schema":              "https://json-schema.org/draft/2020-12/schema",
-		"title":                FileName,
-		"type":                 "object",
-		"properties":           map[string]any{keyEnvironments: environments, keyInputs: map[string]any{"type": "array", "items": map[string]any{"anyOf": inputs}}},
+		"$schema": "https://json-schema.org/draft/2020-12/schema",
+		"title":   FileName,
+		"type":    "object",
+		"properties": map[string]any{keyEnvironments: environments,
+			keyInputs: map[string]any{"type": "array", "items": map[string]any{"anyOf": inputs}}},
 		"patternProperties":    document.SharedSchema(),
 		"additionalProperties": stage,
 	}

@@ -33,7 +33,8 @@ func ParseShard(text, hostName string) (Shard, error) {
 	if first == "" {
 		ordinal, err := strconv.ParseUint(hostName[strings.LastIndex(hostName, "-")+1:], 10, 31)
 		if err != nil || !strings.Contains(hostName, "-") {
-			return Shard{}, fmt.Errorf("%q is not the name of a StatefulSet's pod, such as aggregator-0: name the share, such as 1%s", hostName, text)
+			return Shard{},
+				fmt.Errorf("%q is not the name of a StatefulSet's pod, such as aggregator-0: name the share, such as 1%s", hostName, text)
 		}
 		first = strconv.FormatUint(ordinal+1, 10)
 	}

@@ -25,7 +25,8 @@ func TestShardsAreRead(t *testing.T) {
 			t.Errorf("%s at %s: %+v, %v; want %+v", c.text, c.host, got, err, c.want)
 		}
 	}
-	for _, bad := range [][2]string{{"", ""}, {"2", ""}, {"0/3", ""}, {"4/3", ""}, {"-1/3", ""}, {"1/0", ""}, {"1/10001", ""}, {"a/3", ""}, {"1/b", ""},
+	for _, bad := range [][2]string{{"", ""}, {"2", ""}, {"0/3", ""}, {"4/3", ""}, {"-1/3", ""}, {"1/0", ""},
+		{"1/10001", ""}, {"a/3", ""}, {"1/b", ""},
 		{"/3", "host"}, {"/3", "a-b"}, {"/3", "a-3"}, {"/3", "a-99999999999"}, {"/3", "7"}, {"/3", "a-+1"}, {"1/2/3", ""}} {
 		if got, err := build.ParseShard(bad[0], bad[1]); err == nil {
 			t.Errorf("%s at %q: %+v", bad[0], bad[1], got)
@@ -36,7 +37,8 @@ func TestShardsAreRead(t *testing.T) {
 func TestAShardIsTheUIDModuloTheCount(t *testing.T) {
 	t.Parallel()
 	for uid, want := range map[string]int{
-		"00000000-0000-0000-0000-000000000000": 1, "00000000-0000-0000-0000-000000000004": 2, "ffffffff-ffff-ffff-ffff-ffffffffffff": 1, "00000000-0000-0001-0000-000000000001": 3,
+		"00000000-0000-0000-0000-000000000000": 1, "00000000-0000-0000-0000-000000000004": 2,
+		"ffffffff-ffff-ffff-ffff-ffffffffffff": 1, "00000000-0000-0001-0000-000000000001": 3,
 	} {
 		for i := range 3 {
 			if got := (build.Shard{Index: i + 1, Count: 3}).Has(uid); got != (i+1 == want) {

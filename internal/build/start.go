@@ -46,7 +46,8 @@ func StartingFile(files map[string]string) string {
 		environments = "environments:         # variables, chosen by --environment\n  stage: {namespace: stage}\n"
 	}
 	var b strings.Builder
-	b.WriteString("# yaml-language-server: $schema=" + SchemaFileName + "\n" + `# The build of this project. waybill run runs it here; waybill build lint checks it.
+	b.WriteString("# yaml-language-server: $schema=" + SchemaFileName +
+		"\n" + `# The build of this project. waybill run runs it here; waybill build lint checks it.
 # Stages run one after another, the steps of a stage side by side.
 
 # inputs:             # asked for when a build starts: waybill run -i level=debug
@@ -87,7 +88,8 @@ func writeImages(b *strings.Builder, files []string) {
 			"      file: " + file + "\n" +
 			"      context: " + path.Dir(file) + "\n" +
 			"      tag: latest\n" +
-			"      destination: registry.example.com/${REPO_NAME}/" + strings.ToLower(names[i]) + "      # by default of REG_URL, REPO_GROUP and REPO_NAME\n" +
+			"      destination: registry.example.com/${REPO_NAME}/" + strings.ToLower(names[i]) +
+			"      # by default of REG_URL, REPO_GROUP and REPO_NAME\n" +
 			"      push: false          # true once the registry is yours\n")
 	}
 }

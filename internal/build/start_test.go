@@ -15,17 +15,20 @@ import (
 func TestStartingFilesAreSound(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ names, steps []string }{
-		"nothing":         {nil, []string{"hello"}},
-		"go":              {[]string{"README.md", "go.mod", "Makefile"}, []string{"go"}},
-		"node and go":     {[]string{"package.json", "go.mod"}, []string{"go", "node"}},
-		"rust":            {[]string{"Cargo.toml"}, []string{"rust"}},
-		"python":          {[]string{"requirements.txt", "setup.py"}, []string{"python"}},
-		"maven":           {[]string{"pom.xml"}, []string{"maven"}},
-		"gradle":          {[]string{"build.gradle.kts"}, []string{"gradle"}},
-		"dotnet":          {[]string{"shop.sln"}, []string{"dotnet"}},
-		"make":            {[]string{"Makefile"}, []string{"make"}},
-		"images":          {[]string{"go.mod", "Dockerfile", "tools/a.b/Dockerfile", "Dockerfile.dev", "x.Dockerfile", "tools/a-b/Dockerfile", "tools/NULL.Dockerfile", "true.Dockerfile"}, []string{"go", "image", "dev", "tools-NULL", "tools-a-b", "tools-a-b-2", "image-true", "x"}},
-		"manifests":       {[]string{"deploy/shop.yml", "deploy/shop.yaml", "deploy/run-if.yml", "deploy/x y.yml", "deploy/sub/x.yml", "other/x.yml"}, []string{"hello", "apply-run-if", "shop", "shop-2"}},
+		"nothing":     {nil, []string{"hello"}},
+		"go":          {[]string{"README.md", "go.mod", "Makefile"}, []string{"go"}},
+		"node and go": {[]string{"package.json", "go.mod"}, []string{"go", "node"}},
+		"rust":        {[]string{"Cargo.toml"}, []string{"rust"}},
+		"python":      {[]string{"requirements.txt", "setup.py"}, []string{"python"}},
+		"maven":       {[]string{"pom.xml"}, []string{"maven"}},
+		"gradle":      {[]string{"build.gradle.kts"}, []string{"gradle"}},
+		"dotnet":      {[]string{"shop.sln"}, []string{"dotnet"}},
+		"make":        {[]string{"Makefile"}, []string{"make"}},
+		"images": {[]string{"go.mod", "Dockerfile", "tools/a.b/Dockerfile", "Dockerfile.dev", "x.Dockerfile",
+			"tools/a-b/Dockerfile", "tools/NULL.Dockerfile", "true.Dockerfile"},
+			[]string{"go", "image", "dev", "tools-NULL", "tools-a-b", "tools-a-b-2", "image-true", "x"}},
+		"manifests": {[]string{"deploy/shop.yml", "deploy/shop.yaml", "deploy/run-if.yml", "deploy/x y.yml",
+			"deploy/sub/x.yml", "other/x.yml"}, []string{"hello", "apply-run-if", "shop", "shop-2"}},
 		"names that look": {[]string{"go.mod.bak", "xgo.mod"}, []string{"hello"}},
 	} {
 		file, problems := build.Parse(tree(t, build.StartingFile(named(c.names...))))
@@ -33,7 +36,8 @@ func TestStartingFilesAreSound(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, problems, file.Advice())
 			continue
 		}
-		if plan, problems := build.MakePlan(file, build.Choice{Environment: environmentOf(file), Variables: build.Variables{build.Texts("git", map[string]string{"REPO_NAME": "shop"})}}); problems != nil || len(plan.Steps) != len(c.steps) {
+		if plan, problems := build.MakePlan(file, build.Choice{Environment: environmentOf(file), Variables: build.Variables{
+			build.Texts("git", map[string]string{"REPO_NAME": "shop"})}}); problems != nil || len(plan.Steps) != len(c.steps) {
 			t.Errorf("%s: %+v, %v", name, plan, problems)
 		}
 		var steps []string
@@ -57,7 +61,8 @@ func named(names ...string) map[string]string {
 	return files
 }
 
-// TestStartingFilesRunTheTestsThatAreThere: the commands follow from lock files, from the test program that the project names, and from targets.
+// TestStartingFilesRunTheTestsThatAreThere: the commands follow from lock files, from the test program that the project
+// names, and from targets.
 func TestStartingFilesRunTheTestsThatAreThere(t *testing.T) {
 	t.Parallel()
 	venv := []string{"python3 -m venv --clear .venv", ". .venv/bin/activate"}
@@ -65,22 +70,36 @@ func TestStartingFilesRunTheTestsThatAreThere(t *testing.T) {
 		files map[string]string
 		want  []string
 	}{
-		"npm with a lock":       {map[string]string{"package.json": `{"scripts": {"test": "node --test"}}`, "package-lock.json": ""}, []string{"npm ci", "npm test"}},
-		"npm without a lock":    {map[string]string{"package.json": `{"scripts": {"test": "node --test", "build": "tsc"}}`}, []string{"npm install", "npm run build", "npm test"}},
-		"npm without tests":     {map[string]string{"package.json": `{"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}}`}, []string{"npm install"}},
-		"npm unreadable":        {map[string]string{"package.json": `{`}, []string{"npm install", "npm test"}},
-		"yarn":                  {map[string]string{"package.json": `{"scripts": {"test": "x"}}`, "yarn.lock": ""}, []string{"corepack yarn install --frozen-lockfile", "corepack yarn test"}},
-		"pnpm":                  {map[string]string{"package.json": `{"scripts": {"test": "x"}}`, "pnpm-lock.yaml": ""}, []string{"corepack pnpm install --frozen-lockfile", "corepack pnpm test"}},
-		"pytest in pyproject":   {map[string]string{"pyproject.toml": "[tool.pytest.ini_options]\n"}, append(venv, "pip install pytest", "python -m pytest")},
-		"pytest required":       {map[string]string{"requirements.txt": "flask\n", "requirements-dev.txt": "pytest==8\n"}, append(venv, "pip install -r requirements-dev.txt", "pip install -r requirements.txt", "python -m pytest")},
-		"pytest in setup.cfg":   {map[string]string{"setup.cfg": "[tool:pytest]\n", "setup.py": ""}, append(venv, "pip install .", "pip install pytest", "python -m pytest")},
-		"pytest in tests":       {map[string]string{"pyproject.toml": "[project]\nname = 'x'\n", "tests/test_x.py": "import x\n\ndef test_one():\n    pass\n"}, append(venv, "pip install .", "pip install pytest", "python -m pytest")},
-		"unittest":              {map[string]string{"setup.py": "", "test_x.py": "import unittest\nclass T(unittest.TestCase):\n    def test_x(self): pass\n"}, append(venv, "pip install .", "python -m unittest discover")},
-		"unittest in a folder":  {map[string]string{"requirements.txt": "", "tests/test_x.py": "import unittest\n"}, append(venv, "pip install -r requirements.txt", "python -m unittest discover -s tests")},
-		"unittest in a package": {map[string]string{"setup.py": "", "tests/__init__.py": "", "tests/test_x.py": "import unittest\n"}, append(venv, "pip install .", "python -m unittest")},
-		"make":                  {map[string]string{"Makefile": "CHECK := x\ncheck := y\nall:\n\tcc x.c\ntested: all\n"}, []string{"make"}},
-		"make test":             {map[string]string{"Makefile": "all:\n\tcc x.c\n.PHONY: test\ncheck: all\ntest: all\n\t./x\n"}, []string{"make", "make test"}},
-		"make check":            {map[string]string{"makefile": "all check::\n\t./x\n", "Makefile": "test:\n"}, []string{"make", "make check"}},
+		"npm with a lock": {map[string]string{"package.json": `{"scripts": {"test": "node --test"}}`,
+			"package-lock.json": ""}, []string{"npm ci", "npm test"}},
+		"npm without a lock": {map[string]string{"package.json": `{"scripts": {"test": "node --test", "build": "tsc"}}`},
+			[]string{"npm install", "npm run build", "npm test"}},
+		"npm without tests": {map[string]string{
+			"package.json": `{"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}}`}, []string{"npm install"}},
+		"npm unreadable": {map[string]string{"package.json": `{`}, []string{"npm install", "npm test"}},
+		"yarn": {map[string]string{"package.json": `{"scripts": {"test": "x"}}`, "yarn.lock": ""},
+			[]string{"corepack yarn install --frozen-lockfile", "corepack yarn test"}},
+		"pnpm": {map[string]string{"package.json": `{"scripts": {"test": "x"}}`, "pnpm-lock.yaml": ""},
+			[]string{"corepack pnpm install --frozen-lockfile", "corepack pnpm test"}},
+		"pytest in pyproject": {map[string]string{"pyproject.toml": "[tool.pytest.ini_options]\n"},
+			append(venv, "pip install pytest", "python -m pytest")},
+		"pytest required": {map[string]string{"requirements.txt": "flask\n", "requirements-dev.txt": "pytest==8\n"},
+			append(venv, "pip install -r requirements-dev.txt", "pip install -r requirements.txt", "python -m pytest")},
+		"pytest in setup.cfg": {map[string]string{"setup.cfg": "[tool:pytest]\n", "setup.py": ""},
+			append(venv, "pip install .", "pip install pytest", "python -m pytest")},
+		"pytest in tests": {map[string]string{"pyproject.toml": "[project]\nname = 'x'\n",
+			"tests/test_x.py": "import x\n\ndef test_one():\n    pass\n"}, append(venv, "pip install .", "pip install pytest", "python -m pytest")},
+		"unittest": {map[string]string{"setup.py": "",
+			"test_x.py": "import unittest\nclass T(unittest.TestCase):\n    def test_x(self): pass\n"},
+			append(venv, "pip install .", "python -m unittest discover")},
+		"unittest in a folder": {map[string]string{"requirements.txt": "", "tests/test_x.py": "import unittest\n"},
+			append(venv, "pip install -r requirements.txt", "python -m unittest discover -s tests")},
+		"unittest in a package": {map[string]string{"setup.py": "", "tests/__init__.py": "",
+			"tests/test_x.py": "import unittest\n"}, append(venv, "pip install .", "python -m unittest")},
+		"make": {map[string]string{"Makefile": "CHECK := x\ncheck := y\nall:\n\tcc x.c\ntested: all\n"}, []string{"make"}},
+		"make test": {map[string]string{
+			"Makefile": "all:\n\tcc x.c\n.PHONY: test\ncheck: all\ntest: all\n\t./x\n"}, []string{"make", "make test"}},
+		"make check": {map[string]string{"makefile": "all check::\n\t./x\n", "Makefile": "test:\n"}, []string{"make", "make check"}},
 	} {
 		file, problems := build.Parse(tree(t, build.StartingFile(c.files)))
 		if problems != nil {
@@ -122,5 +141,6 @@ func TestStartingFilesAreBounded(t *testing.T) {
 
 func TestStartingFile(t *testing.T) {
 	t.Parallel()
-	goldentest.Compare(t, "testdata/start.yml", build.StartingFile(named("go.mod", "package.json", "package-lock.json", "Dockerfile", "tools/Dockerfile", "deploy/shop.yml")))
+	goldentest.Compare(t, "testdata/start.yml",
+		build.StartingFile(named("go.mod", "package.json", "package-lock.json", "Dockerfile", "tools/Dockerfile", "deploy/shop.yml")))
 }

@@ -34,12 +34,17 @@ func dockerTable() []d.Key {
 		{Name: "file", Shape: d.Text, Required: true, Help: "The Dockerfile."},
 		{Name: "tag", Shape: d.Text, Required: true, Help: "The image's tags, with commas between them."},
 		{Name: "context", Shape: d.Text, Default: "the root", Help: "The folder whose files the Dockerfile sees."},
-		{Name: "destination", Shape: d.Text, Default: "REGISTRY/GROUP/REPO_NAME/NAME", Help: "The image's name with its registry, without a tag. By default /NAME is left out if it is REPO_NAME too. Upper-case letters become lower-case, with a warning."},
+		{Name: "destination", Shape: d.Text, Default: "REGISTRY/GROUP/REPO_NAME/NAME",
+			Help: "The image's name with its registry, without a tag. By default /NAME is left out if it is REPO_NAME too. " +
+				"Upper-case letters become lower-case, with a warning."},
 		{Name: "name", Shape: d.Text, Default: "the step's name", Help: "NAME of destination."},
 		{Name: "group", Shape: d.Text, Default: "${REPO_GROUP}", Help: "GROUP of destination."},
 		{Name: "registry", Shape: d.Text, Default: "${REG_URL}", Help: "REGISTRY of destination."},
-		{Name: "secret", Shape: d.Text, Default: "${REG_SECRET}, else gitlab-registry", Help: "The Secret whose .dockerconfigjson has the registry's credentials; empty: none. On a laptop the user's own are used."},
-		{Name: "append-cert", Shape: d.Flag, Default: "true if group begins with default and destination is absent", Help: "Trust the ConfigMap ca-certificates-config for the registry, and offer it as the build secret ca-certificates. The image has it only if the Dockerfile puts it there."},
+		{Name: "secret", Shape: d.Text, Default: "${REG_SECRET}, else gitlab-registry",
+			Help: "The Secret whose .dockerconfigjson has the registry's credentials; empty: none. On a laptop the user's own are used."},
+		{Name: "append-cert", Shape: d.Flag, Default: "true if group begins with default and destination is absent",
+			Help: "Trust the ConfigMap ca-certificates-config for the registry, and offer it as the build secret " +
+				"ca-certificates. The image has it only if the Dockerfile puts it there."},
 		{Name: "push", Shape: d.Flag, Default: "true", Help: "Push the image; false only builds it."},
 		{Name: "args", Shape: d.Texts, Help: "Build arguments, as NAME=value."},
 		{Name: "secretName", Shape: d.Text, Help: "The project's Secret that has the values of secretArgs."},
@@ -57,7 +62,8 @@ func dockerSchema(schema map[string]any) {
 
 // docker returns BuildKit's command for an image.
 func (f fields) docker() Spec {
-	image := &ImageBuild{File: f.path("file", ""), Context: f.path("context", "."), Push: f.flag("push", true) && !f.noPush, Args: f.buildArgs(), Insecure: f.insecure()}
+	image := &ImageBuild{File: f.path("file", ""), Context: f.path("context", "."),
+		Push: f.flag("push", true) && !f.noPush, Args: f.buildArgs(), Insecure: f.insecure()}
 	tags := f.tags()
 	destination := f.destination()
 	for _, tag := range tags {
@@ -66,7 +72,8 @@ func (f fields) docker() Spec {
 	image.Certificates = f.flag("append-cert", f.node.Get("destination") == nil && strings.HasPrefix(strings.ToLower(f.group()), "default"))
 	image.Address = f.tools.BuildKitAt
 	spec := Spec{Image: f.tools.BuildKit, OS: "linux", Build: image, ServiceAccount: f.tools.Account, Tools: []string{BuildKitClient},
-		Environ: []string{"BUILDKITD_FLAGS=--oci-worker-no-process-sandbox"}, // a builder without root cannot make the processes of a build a sandbox of their own
+		// a builder without root cannot make the processes of a build a sandbox of their own
+		Environ: []string{"BUILDKITD_FLAGS=--oci-worker-no-process-sandbox"},
 		Summary: strings.Join(append([]string{destination + ":" + first(tags)}, prefixed(":", tags[min(1, len(tags)):])...), ", ")}
 	image.SecretArgs, spec.Secrets = f.secretArgs()
 	fallback := f.variable("REG_SECRET")
@@ -79,7 +86,8 @@ func (f fields) docker() Spec {
 		spec.Mounts, spec.Environ = append(spec.Mounts, mount), append(spec.Environ, variable)
 	}
 	if image.Certificates {
-		spec.Mounts = append(spec.Mounts, Mount{Path: certificatesMount, Kind: MountConfigMap, Object: CertificatesObject, Variable: "SSL_CERT_DIR"})
+		spec.Mounts = append(spec.Mounts, Mount{Path: certificatesMount, Kind: MountConfigMap, Object: CertificatesObject,
+			Variable: "SSL_CERT_DIR"})
 		spec.Environ = append(spec.Environ, "SSL_CERT_DIR="+certificatesMount)
 	}
 	if image.Address != "" {
@@ -167,7 +175,8 @@ func (f fields) destination() string {
 			scope = f.Join(scope, place)
 		}
 		f.Problems.Add(fault.Problem{Position: at, Code: "destination-invalid", Scope: scope,
-			Text: fmt.Sprintf("the image's name %q is not valid; want a registry and a path of lower-case letters, digits, dots, dashes and underscores", lower)})
+			Text: fmt.Sprintf(
+				"the image's name %q is not valid; want a registry and a path of lower-case letters, digits, dots, dashes and underscores", lower)})
 	}
 	return lower
 }
@@ -244,7 +253,8 @@ func (b *ImageBuild) argvWith(output string) []string {
 
 // output returns where BuildKit puts the image, in its form: fields as in CSV.
 func (b *ImageBuild) output() string {
-	output := []string{"type=image", "name=" + strings.Join(b.Destinations, ","), "push=" + map[bool]string{true: "true", false: "false"}[b.Push]}
+	output := []string{"type=image", "name=" + strings.Join(b.Destinations, ","),
+		"push=" + map[bool]string{true: "true", false: "false"}[b.Push]}
 	if b.Insecure {
 		output = append(output, "registry.insecure=true")
 	}

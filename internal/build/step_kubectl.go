@@ -40,7 +40,8 @@ func (f fields) kubectl() Spec {
 	if action == "" {
 		action = "apply"
 	}
-	spec := Spec{Image: f.tools.Kubectl, OS: "linux", ServiceAccount: f.tools.Account, Token: true, Files: files, Argv: []string{"kubectl", action}, Summary: action}
+	spec := Spec{Image: f.tools.Kubectl, OS: "linux", ServiceAccount: f.tools.Account, Token: true, Files: files,
+		Argv: []string{"kubectl", action}, Summary: action}
 	if ns := f.text("namespace", ""); ns != "" {
 		spec.Argv = append(spec.Argv, "--namespace", ns)
 		spec.Summary += " -n " + ns

@@ -152,7 +152,8 @@ func (f fields) required(name, field string) string {
 	text := f.variable(name)
 	if text == "" {
 		f.lack(f.at, f.scope, "builtin-missing",
-			fmt.Sprintf("the step needs the variable %s for the default of %q; give it a value, such as by WHARF_VAR_%s, or set %q", name, field, name, field))
+			fmt.Sprintf(
+				"the step needs the variable %s for the default of %q; give it a value, such as by WHARF_VAR_%s, or set %q", name, field, name, field))
 	}
 	return text
 }
@@ -175,7 +176,8 @@ func (f fields) project(name string) SecretKeys {
 		if id != "" {
 			was = fmt.Sprintf("is %q", id)
 		}
-		f.lack(n.At, f.Join(f.scope, name), "project-id", fmt.Sprintf("the variable PROJECT_ID, a number, names the Secrets of the project, and %s; give it by --project-id", was))
+		f.lack(n.At, f.Join(f.scope, name), "project-id",
+			fmt.Sprintf("the variable PROJECT_ID, a number, names the Secrets of the project, and %s; give it by --project-id", was))
 	}
 	return SecretKeys{Object: f.projectObject(id) + "-secretname-" + secret, Local: secret}
 }
@@ -195,11 +197,13 @@ func (f fields) certificates(name string) ([]Mount, []string) {
 	if at == "" {
 		return nil, nil
 	}
-	if n := f.settled(name); n != nil && (!path.IsAbs(at) || path.Clean(at) == "/" || strings.ContainsFunc(at, isControl) || strings.Contains(at, ":")) {
+	if n := f.settled(name); n != nil && (!path.IsAbs(at) || path.Clean(at) == "/" ||
+		strings.ContainsFunc(at, isControl) || strings.Contains(at, ":")) {
 		f.refuse(name, "path-invalid", "%q is not the absolute path of a folder", at)
 	}
 	at = path.Clean(at)
-	return []Mount{{Path: at, Kind: MountConfigMap, Object: CertificatesObject, Variable: "WAYBILL_CERTIFICATES"}}, []string{"WAYBILL_CERTIFICATES=" + at}
+	return []Mount{{Path: at, Kind: MountConfigMap, Object: CertificatesObject, Variable: "WAYBILL_CERTIFICATES"}},
+		[]string{"WAYBILL_CERTIFICATES=" + at}
 }
 
 // secretFile returns the mount of one key of a Secret as a file, and the variable that has its path.
@@ -227,7 +231,8 @@ func (f fields) compile(name string) Spec {
 
 func (f fields) container() Container {
 	c := Container{Image: f.node.Str("image"), Commands: f.node.Strs("cmds"), OS: f.text("os", "linux"), Shell: f.text("shell", "/bin/sh")}
-	if os := f.node.Get("os"); os != nil && os.Kind != document.String && f.replaced[os] { // Check leaves a value of another kind to its reader
+	// Check leaves a value of another kind to its reader
+	if os := f.node.Get("os"); os != nil && os.Kind != document.String && f.replaced[os] {
 		f.Choice(os, f.Join(f.scope, "os"), []string{"linux", "windows"})
 	}
 	if c.OS == "" {

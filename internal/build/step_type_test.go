@@ -115,15 +115,23 @@ func TestSecretsOfTools(t *testing.T) {
 func TestArgumentsOfTools(t *testing.T) {
 	t.Parallel()
 	for step, want := range map[string][]string{
-		"{kubectl: {files: [-f, \"d/\", \"./x\"], file: \"a b\"}}":                              {"kubectl", "apply", "--filename", "./-f", "--filename", "d", "--filename", "x", "--filename", "a b"},
-		"{kubectl: {file: f, action: delete, force: true, namespace: n}}":                       {"kubectl", "delete", "--namespace", "n", "--filename", "f", "--force"},
-		"{helm: {chart: c, name: n, namespace: ns, helmVersion: v3.8.1}}":                       {"helm", "upgrade", "--install", "n", "c", "--repo", "https://charts/team", "--namespace", "ns"},
-		"{helm: {chart: ./-c, name: n, namespace: ns, helmVersion: v3.8.1}}":                    {"helm", "upgrade", "--install", "n", "./-c", "--namespace", "ns"},
-		"{helm: {chart: ./c, name: n, namespace: ns, helmVersion: v3.8.1}}":                     {"helm", "upgrade", "--install", "n", "./c", "--namespace", "ns"},
-		"{helm: {chart: c, repo: \"oci://r/x/\", name: n, namespace: ns, helmVersion: v3.8.1}}": {"helm", "upgrade", "--install", "n", "oci://r/x/c", "--namespace", "ns"},
+		"{kubectl: {files: [-f, \"d/\", \"./x\"], file: \"a b\"}}": {"kubectl", "apply",
+			"--filename", "./-f", "--filename", "d", "--filename", "x", "--filename", "a b"},
+		"{kubectl: {file: f, action: delete, force: true, namespace: n}}": {"kubectl", "delete",
+			"--namespace", "n", "--filename", "f", "--force"},
+		"{helm: {chart: c, name: n, namespace: ns, helmVersion: v3.8.1}}": {"helm", "upgrade",
+			"--install", "n", "c", "--repo", "https://charts/team", "--namespace", "ns"},
+		"{helm: {chart: ./-c, name: n, namespace: ns, helmVersion: v3.8.1}}": {"helm", "upgrade",
+			"--install", "n", "./-c", "--namespace", "ns"},
+		"{helm: {chart: ./c, name: n, namespace: ns, helmVersion: v3.8.1}}": {"helm", "upgrade",
+			"--install", "n", "./c", "--namespace", "ns"},
+		"{helm: {chart: c, repo: \"oci://r/x/\", name: n, namespace: ns, helmVersion: v3.8.1}}": {"helm", "upgrade",
+			"--install", "n", "oci://r/x/c", "--namespace", "ns"},
 		"{helm: {chart: c, repo: r, name: n, namespace: ns, chartVersion: \">=1 <2\", helmVersion: v3.8.1, set: {b: 1.50, a: \"x,y\\\\z=1\", l: \"{a,b}\", m: \"{a},x={}\", t: true}}}": {"helm", "upgrade", "--install", "n", "c",
-			"--repo", "r", "--namespace", "ns", "--version", ">=1 <2", "--set", "b=1.50", "--set", `a=x\,y\\z=1`, "--set", "l={a,b}", "--set", `m=\{a}\,x={}`, "--set", "t=true"},
-		"{docker: {file: d/Dockerfile, tag: t, context: -x, args: [\"A=b,c=\\\"d\"], push: false}}": {"buildctl-daemonless.sh", "build", "--frontend", "dockerfile.v0", "--local", "context=./-x", "--local", "dockerfile=d",
+			"--repo", "r", "--namespace", "ns", "--version", ">=1 <2", "--set", "b=1.50", "--set", `a=x\,y\\z=1`, "--set",
+			"l={a,b}", "--set", `m=\{a}\,x={}`, "--set", "t=true"},
+		"{docker: {file: d/Dockerfile, tag: t, context: -x, args: [\"A=b,c=\\\"d\"], push: false}}": {
+			"buildctl-daemonless.sh", "build", "--frontend", "dockerfile.v0", "--local", "context=./-x", "--local", "dockerfile=d",
 			"--opt", "filename=Dockerfile", "--opt", "build-arg:A=b,c=\"d", "--output", "type=image,name=reg/team/shop/a:t,push=false"},
 	} {
 		if diff := cmp.Diff(want, plannedSpec(t, step, shop()).Argv); diff != "" {
@@ -136,9 +144,10 @@ func TestArgumentsOfTools(t *testing.T) {
 func TestInsecureRegistries(t *testing.T) {
 	t.Parallel()
 	for step, words := range map[string][2]string{
-		"{docker: {file: f, tag: t}}":                                    {"type=image,name=reg/team/shop/a:t,push=true", "type=image,name=reg/team/shop/a:t,push=true,registry.insecure=true"},
+		"{docker: {file: f, tag: t}}": {"type=image,name=reg/team/shop/a:t,push=true",
+			"type=image,name=reg/team/shop/a:t,push=true,registry.insecure=true"},
 		"{helm: {chart: c, name: n, namespace: n, helmVersion: v3.8.1}}": {"n", "--insecure-skip-tls-verify"},
-		"{helm-package: {}}":                                             {"false", "true"},
+		"{helm-package: {}}": {"false", "true"},
 	} {
 		for i, insecure := range []string{"false", "true"} {
 			variables := shop()
@@ -170,8 +179,10 @@ func TestAPasswordIsNotAnArgument(t *testing.T) {
 		"{services: [{name: a, image: i, cmds: [\"${p}\"]}], container: {image: i, cmds: [x]}}",
 	} {
 		file, _ := build.Parse(tree(t, "inputs: [{name: p, type: password}]\ns: {a: "+step+"}"))
-		_, problems := build.MakePlan(file, build.Choice{Inputs: map[string]string{"p": "hunter22"}, Variables: build.Variables{build.Texts("test", shop())}})
-		if err := problems.Err(); err == nil || !strings.Contains(err.Error(), "f:2:5: s/a: a password must not be an argument") || strings.Contains(err.Error(), "hunter") {
+		_, problems := build.MakePlan(file, build.Choice{Inputs: map[string]string{"p": "hunter22"},
+			Variables: build.Variables{build.Texts("test", shop())}})
+		if err := problems.Err(); err == nil || !strings.Contains(err.Error(),
+			"f:2:5: s/a: a password must not be an argument") || strings.Contains(err.Error(), "hunter") {
 			t.Errorf("%s: %v", step, err)
 		}
 	}
@@ -183,7 +194,8 @@ func TestSecretsOfAProject(t *testing.T) {
 	plan := plannedStep(t, "{secrets: [TOKEN], container: {image: i, cmds: [x], secretName: npm}}", shop())
 	plan.Steps = append(plan.Steps, plannedStep(t, "{docker: {file: f, tag: t, secretName: npm, secretArgs: [ARG=key]}}", shop()).Steps...)
 	plan.Steps[1].ID = 2
-	if diff := cmp.Diff([]build.SecretKeys{{Object: "wharf-local-project-7-secretname-npm", Local: "npm"}, {Object: "wharf-local-project-7-secrets", Key: "TOKEN", Name: "TOKEN", Local: "default"}},
+	if diff := cmp.Diff([]build.SecretKeys{{Object: "wharf-local-project-7-secretname-npm", Local: "npm"},
+		{Object: "wharf-local-project-7-secrets", Key: "TOKEN", Name: "TOKEN", Local: "default"}},
 		plan.Steps[0].Spec.Secrets); diff != "" {
 		t.Error(diff)
 	}
@@ -198,13 +210,16 @@ func TestSecretsOfAProject(t *testing.T) {
 	problems := plan.SetSecrets(nil)
 	if diff := cmp.Diff("f:1:5: s/a: the step has a secret without a value; put NAME=… into npm.env of the folder of secrets (--secrets)\n"+
 		"f:1:5: s/a: the step has a secret without a value; put key=… into npm.env of the folder of secrets (--secrets)\n"+
-		"f:1:19: s/a/secrets: the secret TOKEN has no value; set WAYBILL_SECRET_TOKEN, or put TOKEN=… into default.env of the folder of secrets (--secrets)", problems.Error()); diff != "" {
+		"f:1:19: s/a/secrets: the secret TOKEN has no value; set WAYBILL_SECRET_TOKEN, or put TOKEN=… into default.env of the "+
+		"folder of secrets (--secrets)", problems.Error()); diff != "" {
 		t.Error(diff)
 	}
-	if problems := plan.SetSecrets(map[string]map[string]string{"default": {"TOKEN": "token"}, "npm": {"key": "value", "b": "x1", "not a name": "y"}}); problems.Err() != nil || len(problems) != 1 {
+	if problems := plan.SetSecrets(map[string]map[string]string{"default": {"TOKEN": "token"},
+		"npm": {"key": "value", "b": "x1", "not a name": "y"}}); problems.Err() != nil || len(problems) != 1 {
 		t.Error(problems)
 	}
-	if diff := cmp.Diff([][]string{{"TOKEN=token", "b=x1", "key=value"}, {"WAYBILL_ARG_ARG=value"}}, [][]string{plan.Environ(1), plan.Environ(2)}); diff != "" {
+	if diff := cmp.Diff([][]string{{"TOKEN=token", "b=x1", "key=value"}, {"WAYBILL_ARG_ARG=value"}},
+		[][]string{plan.Environ(1), plan.Environ(2)}); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]string{"token", "x1", "value"}, plan.Secrets()); diff != "" {
@@ -219,7 +234,8 @@ func TestSecretsOfAProject(t *testing.T) {
 func TestQuantities(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][2]int64{
-		"1": {1000, 1}, "0.5": {500, 1}, ".5": {500, 1}, "1.": {1000, 1}, "500m": {500, 1}, "1500u": {2, 1}, "1n": {1, 1}, "+2": {2000, 2}, "1e3": {1000000, 1000}, "1E1": {10000, 10},
+		"1": {1000, 1}, "0.5": {500, 1}, ".5": {500, 1}, "1.": {1000, 1}, "500m": {500, 1}, "1500u": {2, 1}, "1n": {1, 1},
+		"+2": {2000, 2}, "1e3": {1000000, 1000}, "1E1": {10000, 10},
 		"1k": {1000000, 1000}, "1Ki": {0, 1024}, "1.5Gi": {0, 3 << 29}, "1M": {0, 1e6}, "2Ti": {0, 2 << 40}, "1Pi": {0, 1 << 50}, "1G": {0, 1e9},
 	} {
 		for i, resource := range []string{"cpu", "memory"} {
@@ -230,7 +246,8 @@ func TestQuantities(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range []string{"", "-1", "0", "0n", "1 Gi", "1gi", "1.2.3", "1e999", "e3", "1ki", "99999999999999999999", "0x10", "NaN", "inf", "2Pi"} {
+	for _, text := range []string{"", "-1", "0", "0n", "1 Gi", "1gi", "1.2.3", "1e999", "e3", "1ki",
+		"99999999999999999999", "0x10", "NaN", "inf", "2Pi"} {
 		file, problems := build.Parse(tree(t, "s: {a: {resources: {limits: {memory: \""+text+"\"}}, container: {image: i, cmds: [x]}}}"))
 		if problems.Err() == nil {
 			t.Errorf("%q is %+v", text, file.Stages[0].Steps[0].Spec.Limits)
@@ -243,13 +260,16 @@ func TestFieldsMayBeVariables(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{
 		"{container: {image: i, cmds: [x, y], os: windows, shell: bash, secretName: s, serviceAccount: a, certificatesMountPath: /c}}",
-		"{docker: {file: f, tag: \"a,b\", context: c, destination: r/x, secret: s, append-cert: true, push: false, args: [A=b], secretName: s, secretArgs: [A=b]}}",
+		"{docker: {file: f, tag: \"a,b\", context: c, destination: r/x, secret: s, append-cert: true, push: false, args: " +
+			"[A=b], secretName: s, secretArgs: [A=b]}}",
 		"{docker: {file: f, tag: t, name: n, group: g, registry: r}}",
-		"{helm: {chart: c, name: n, namespace: ns, repo: r, set: {a: 1, b: x, c: true, d: 1.50}, files: [a, b], chartVersion: \"1\", helmVersion: v3, cluster: c, secret: s}}",
+		"{helm: {chart: c, name: n, namespace: ns, repo: r, set: {a: 1, b: x, c: true, d: 1.50}, files: [a, b], chartVersion: " +
+			"\"1\", helmVersion: v3, cluster: c, secret: s}}",
 		"{helm-package: {version: \"1\", chart-path: c, destination: \"oci://x\", secret: s}}",
 		"{kubectl: {files: [a, b], file: c, namespace: n, action: delete, force: true, cluster: c}}",
 		"{nuget-package: {version: \"1\", project-path: p, repo: r, skip-duplicate: true, certificatesMountPath: /c}}",
-		"{services: [{name: a, image: i, env: {A: 1}, cmds: [x], ports: [80], ready: 5s}], resources: {requests: {cpu: 1, memory: 1Gi}, limits: {cpu: 2, ephemeral-storage: 5G}}, container: {image: i, cmds: [x]}}",
+		"{services: [{name: a, image: i, env: {A: 1}, cmds: [x], ports: [80], ready: 5s}], resources: {requests: {cpu: 1, " +
+			"memory: 1Gi}, limits: {cpu: 2, ephemeral-storage: 5G}}, container: {image: i, cmds: [x]}}",
 	} {
 		literal := plannedSpec(t, step, shop())
 		root := tree(t, "s: {a: "+step+"}")
@@ -289,7 +309,8 @@ func makeVariables(n *document.Node, source build.Source) {
 // TestAdviceAboutHelm: earlier versions took the files of values in the other order.
 func TestAdviceAboutHelm(t *testing.T) {
 	t.Parallel()
-	for files, want := range map[string]string{"[a]": "", "[a, b]": "f:1:5: warning: s/a: of a value in several files the last one wins; where the first one did, turn the list around"} {
+	for files, want := range map[string]string{"[a]": "",
+		"[a, b]": "f:1:5: warning: s/a: of a value in several files the last one wins; where the first one did, turn the list around"} {
 		file, _ := build.Parse(tree(t, "s: {a: {helm: {chart: c, name: n, namespace: n, files: "+files+"}}}"))
 		if diff := cmp.Diff(want, file.Advice().Error()); diff != "" {
 			t.Error(diff)
@@ -306,12 +327,16 @@ func TestListsOfAStepAreBounded(t *testing.T) {
 		services += fmt.Sprintf("{name: s%d, image: i}, ", i)
 	}
 	for want, fields := range map[string][2]string{
-		"a step has at most 16 services":      {"services: [" + services + "]", "services: [{name: a, image: i}]"},
-		"a service has at most 64 ports":      {"services: [{name: a, image: i, ports: " + repeated(65, "80") + "}]", "services: [{name: a, image: i, ports: " + repeated(64, "80") + "}]"},
-		"a step has at most 256 artifacts":    {"artifacts: " + repeated(257, "a"), "artifacts: " + repeated(256, "a")},
-		"a step has at most 32 caches":        {"cache: " + repeated(33, "{key: k, paths: [p]}"), "cache: " + repeated(32, "{key: k, paths: [p]}")},
-		"a cache has at most 64 paths":        {"cache: [{key: k, paths: " + repeated(65, "p") + "}]", "cache: [{key: k, paths: " + repeated(64, "p") + "}]"},
-		"a cache has at most 64 restore keys": {"cache: [{key: k, paths: [p], restore: " + repeated(65, "r") + "}]", "cache: [{key: k, paths: [p], restore: " + repeated(64, "r") + "}]"},
+		"a step has at most 16 services": {"services: [" + services + "]", "services: [{name: a, image: i}]"},
+		"a service has at most 64 ports": {"services: [{name: a, image: i, ports: " + repeated(65, "80") + "}]",
+			"services: [{name: a, image: i, ports: " + repeated(64, "80") + "}]"},
+		"a step has at most 256 artifacts": {"artifacts: " + repeated(257, "a"), "artifacts: " + repeated(256, "a")},
+		"a step has at most 32 caches": {"cache: " + repeated(33, "{key: k, paths: [p]}"),
+			"cache: " + repeated(32, "{key: k, paths: [p]}")},
+		"a cache has at most 64 paths": {"cache: [{key: k, paths: " + repeated(65, "p") + "}]",
+			"cache: [{key: k, paths: " + repeated(64, "p") + "}]"},
+		"a cache has at most 64 restore keys": {"cache: [{key: k, paths: [p], restore: " + repeated(65, "r") + "}]",
+			"cache: [{key: k, paths: [p], restore: " + repeated(64, "r") + "}]"},
 	} {
 		parse := func(fields string) fault.Problems {
 			_, problems := build.Parse(tree(t, "s: {a: {"+fields+", container: {image: i, cmds: [x]}}}"))
@@ -329,7 +354,8 @@ func TestListsOfAStepAreBounded(t *testing.T) {
 // TestServicesOfAPlan: the services of steps.
 func TestServicesOfAPlan(t *testing.T) {
 	t.Parallel()
-	spec := plannedSpec(t, `{services: [{name: "${n}", image: "pg:${v}", env: {A: "${n}", B: 1.50}, cmds: [a, b], ports: ["${p}"], ready: "${r}"}, {name: c, image: i, ports: [1]}, {name: d, image: i}], container: {image: i, cmds: [x]}}`,
+	spec := plannedSpec(t,
+		`{services: [{name: "${n}", image: "pg:${v}", env: {A: "${n}", B: 1.50}, cmds: [a, b], ports: ["${p}"], ready: "${r}"}, {name: c, image: i, ports: [1]}, {name: d, image: i}], container: {image: i, cmds: [x]}}`,
 		map[string]string{"n": "db", "v": "18", "p": "5432", "r": "90s"})
 	text, err := json.Marshal(spec.Services)
 	if err != nil {

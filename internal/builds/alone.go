@@ -61,7 +61,8 @@ func (b *Builds) RefusePlain(ctx context.Context, id ID, names []string, why str
 		if err := errors.Join(t.PutPasswords(id, passwords), t.EraseInputs(id, left)); err != nil {
 			return err
 		}
-		_, err = t.record(found, Event{Source: Conductor, EventID: passwordEvent, Status: build.Failed, Reason: "PasswordInInputs", Message: why}, b.options)
+		_, err = t.record(found, Event{Source: Conductor, EventID: passwordEvent, Status: build.Failed,
+			Reason: "PasswordInInputs", Message: why}, b.options)
 		return err
 	})
 }

@@ -324,7 +324,8 @@ func cleanResults(results []testresult.Result) []testresult.Result {
 	cleaned := slices.Clone(results)
 	for i := range cleaned {
 		r := &cleaned[i]
-		r.Suite, r.Name, r.Message, r.File = clean(r.Suite, mostName), clean(r.Name, mostName), clean(r.Message, mostMessage), clean(r.File, mostName)
+		r.Suite, r.Name, r.Message, r.File = clean(r.Suite, mostName), clean(r.Name, mostName), clean(r.Message,
+			mostMessage), clean(r.File, mostName)
 		r.Outcome = testresult.Outcome(clean(string(r.Outcome), mostName))
 	}
 	return cleaned

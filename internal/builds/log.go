@@ -53,7 +53,8 @@ func (l *LogBatch) check() error {
 	n := len(l.Data)
 	switch {
 	case n == 0 || n > BlockSize || l.Data[n-1] != '\n' || l.Begin.ID < 0 || l.Begin.Offset < 0:
-		return fault.New(fault.Invalid, "a batch of step %d at entry %d is not whole entries of at most %d bytes", l.Step, l.Begin.ID+1, BlockSize)
+		return fault.New(fault.Invalid, "a batch of step %d at entry %d is not whole entries of at most %d bytes", l.Step,
+			l.Begin.ID+1, BlockSize)
 	case bytes.Count(l.Data, newline) != l.Entries:
 		return fault.New(fault.Invalid, "a batch of step %d at entry %d has other than its %d entries", l.Step, l.Begin.ID+1, l.Entries)
 	}

@@ -181,7 +181,8 @@ func (r *LogReader) next() error {
 	}
 	block := r.blocks[0]
 	if block.Begin.Offset > r.offset {
-		return fault.New(fault.Corrupt, "read a log of build %d: step %d has nothing stored from byte %d to %d", r.id, r.step, r.offset, block.Begin.Offset)
+		return fault.New(fault.Corrupt, "read a log of build %d: step %d has nothing stored from byte %d to %d", r.id,
+			r.step, r.offset, block.Begin.Offset)
 	}
 	data, err := block.open()
 	if err != nil {

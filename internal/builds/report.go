@@ -76,8 +76,9 @@ func (b *Builds) ReportStatus(ctx context.Context, id ID, step ReportedStep, e E
 	return stored, err
 }
 
-// ReportLog appends entries that the build engine of a build reports, and returns how many were new. One that is stored with the same text does nothing;
-// with another text, or if entries before it are missing, nothing is stored, and the error is fault.Conflict.
+// ReportLog appends entries that the build engine of a build reports, and returns how many were new. One that is stored
+// with the same text does nothing; with another text, or if entries before it are missing, nothing is stored, and the
+// error is fault.Conflict.
 func (b *Builds) ReportLog(ctx context.Context, id ID, entries []build.Line) (added int, err error) {
 	for _, e := range entries {
 		if err := checkLine(e); err != nil {
@@ -280,7 +281,8 @@ func plainName(name string) string {
 }
 
 // statuses are all that a report may have.
-var statuses = [...]build.Status{build.Pending, build.Scheduling, build.Initializing, build.Running, build.Backoff, build.Completed, build.Failed, build.Canceled, build.TimedOut, build.Skipped}
+var statuses = [...]build.Status{build.Pending, build.Scheduling, build.Initializing, build.Running, build.Backoff,
+	build.Completed, build.Failed, build.Canceled, build.TimedOut, build.Skipped}
 
 // checkReported returns fault.Conflict for a change of status that is not allowed.
 func (in *ingestion) checkReported(e Event) error {
@@ -322,8 +324,9 @@ func (in *ingestion) endSteps(end Event) []Event {
 		if checkChange(step.Status, to) != nil {
 			to = build.Skipped
 		}
-		events = append(events, Event{Source: Engine, EventID: fmt.Sprintf("%d/end of the build", id), Step: id, Status: to, Attempt: step.Attempt,
-			Reason: "the build ended", At: end.At})
+		events = append(events, Event{Source: Engine, EventID: fmt.Sprintf("%d/end of the build", id), Step: id, Status: to,
+			Attempt: step.Attempt,
+			Reason:  "the build ended", At: end.At})
 	}
 	return events
 }

@@ -26,8 +26,8 @@ type Rows interface {
 	UpdateBuild(b Build) error
 	// Builds reads by query, newest first.
 	Builds(q Query) ([]Build, error)
-	// BuildsHaving returns those of the builds that have a part with a text: as its whole name if it is a stage, else in its name, upper and lower
-	// case of ASCII letters alike.
+	// BuildsHaving returns those of the builds that have a part with a text: as its whole name if it is a stage, else in
+	// its name, upper and lower case of ASCII letters alike.
 	BuildsHaving(ids []ID, part Part, text string) ([]ID, error)
 	// ResolveBuild stores the source of a build without a deployment.
 	ResolveBuild(id ID, branch, commit string) error
@@ -36,8 +36,8 @@ type Rows interface {
 	// BuildsBefore returns builds after one that have ended, were not deleted and have not expired, with no progress since a time; the oldest
 	// first.
 	BuildsBefore(at time.Time, after ID, limit int) ([]ID, error)
-	// EndedResumes returns builds after one that have ended, were not deleted and have not expired, and that were to reuse steps, unless their Bundle is
-	// NoBundle; the oldest first.
+	// EndedResumes returns builds after one that have ended, were not deleted and have not expired, and that were to reuse
+	// steps, unless their Bundle is NoBundle; the oldest first.
 	EndedResumes(after ID, limit int) ([]ID, error)
 	// DeleteSome deletes at most so many rows of each table of a build, other than its own row and its steps. left
 	// reports that there are more.

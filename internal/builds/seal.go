@@ -50,7 +50,8 @@ func Unseal(keys build.BuilderKeys, of action.ID, sealed []byte) (map[string]str
 	number := int(binary.BigEndian.Uint32(sealed))
 	key, known := keys.Numbered(number)
 	if !known {
-		return nil, fault.New(fault.Invalid, "the passwords were sealed with the key k%d, which this process does not have: all processes need the same builder.key", number)
+		return nil, fault.New(fault.Invalid,
+			"the passwords were sealed with the key k%d, which this process does not have: all processes need the same builder.key", number)
 	}
 	sealing, err := sealer(key)
 	if err != nil {
@@ -61,7 +62,8 @@ func Unseal(keys build.BuilderKeys, of action.ID, sealed []byte) (map[string]str
 	}
 	text, err := sealing.Open(nil, sealed[:sealing.NonceSize()], sealed[sealing.NonceSize():], of[:])
 	if err != nil {
-		return nil, fault.New(fault.Corrupt, "the stored passwords are damaged, or were sealed with another key: all processes need the same builder.key")
+		return nil, fault.New(fault.Corrupt,
+			"the stored passwords are damaged, or were sealed with another key: all processes need the same builder.key")
 	}
 	var values map[string]string
 	return values, json.Unmarshal(text, &values)

@@ -50,7 +50,8 @@ func setup(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	s := awstest.Start(t)
-	return &world{Ledger: l, t: t, blobs: blobs, aws: s, machine: s.Machine("reproject"), events: s.Queue("events"), metrics: obs.NewCaboose(nil), patience: time.Hour}
+	return &world{Ledger: l, t: t, blobs: blobs, aws: s, machine: s.Machine("reproject"), events: s.Queue("events"),
+		metrics: obs.NewCaboose(nil), patience: time.Hour}
 }
 
 // observe runs a caboose until the test ends, or stop is called.
@@ -106,7 +107,8 @@ func (w *world) claimed() action.ID {
 
 func (w *world) accepted(id action.ID, ref string) {
 	w.t.Helper()
-	_, err := w.CompleteAndClaim(w.t.Context(), host, []queue.Completion{{ID: id, Attempt: 1, HandOff: true, Outcome: action.Outcome{Kind: action.Done, Ref: ref}}}, nil)
+	_, err := w.CompleteAndClaim(w.t.Context(), host,
+		[]queue.Completion{{ID: id, Attempt: 1, HandOff: true, Outcome: action.Outcome{Kind: action.Done, Ref: ref}}}, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -194,12 +196,16 @@ func TestExecutionsAreFollowedToTheirEnds(t *testing.T) {
 		text   string
 		output string
 	}{
-		"succeeded": {aws.Execution{Status: aws.StatusSucceeded, Output: `{"features": []}`}, false, action.Successful, "", "", `{"features": []}`},
-		"failed":    {aws.Execution{Status: aws.StatusFailed, Error: "States.TaskFailed", Cause: "exit 1"}, false, action.Failed, "execution_failed", "States.TaskFailed: exit 1", ""},
-		"silent":    {aws.Execution{Status: aws.StatusFailed}, false, action.Failed, "execution_failed", "the execution ended as FAILED without a message", ""},
-		"late":      {aws.Execution{Status: aws.StatusTimedOut}, false, action.TimedOut, "execution_timed_out", "the execution ended as TIMED_OUT without a message", ""},
-		"aborted":   {aws.Execution{Status: aws.StatusAborted, Cause: "by hand"}, false, action.Canceled, "execution_aborted", "by hand", ""},
-		"canceled":  {aws.Execution{Status: aws.StatusFailed, Cause: "stopped"}, true, action.Canceled, "execution_failed", "stopped", ""},
+		"succeeded": {aws.Execution{Status: aws.StatusSucceeded, Output: `{"features": []}`}, false, action.Successful, "",
+			"", `{"features": []}`},
+		"failed": {aws.Execution{Status: aws.StatusFailed, Error: "States.TaskFailed", Cause: "exit 1"}, false,
+			action.Failed, "execution_failed", "States.TaskFailed: exit 1", ""},
+		"silent": {aws.Execution{Status: aws.StatusFailed}, false, action.Failed, "execution_failed",
+			"the execution ended as FAILED without a message", ""},
+		"late": {aws.Execution{Status: aws.StatusTimedOut}, false, action.TimedOut, "execution_timed_out",
+			"the execution ended as TIMED_OUT without a message", ""},
+		"aborted":  {aws.Execution{Status: aws.StatusAborted, Cause: "by hand"}, false, action.Canceled, "execution_aborted", "by hand", ""},
+		"canceled": {aws.Execution{Status: aws.StatusFailed, Cause: "stopped"}, true, action.Canceled, "execution_failed", "stopped", ""},
 	}
 	ids := map[string]action.ID{}
 	for name := range cases {
@@ -259,7 +265,8 @@ func TestBigOutputsAreKeptBesideTheirActions(t *testing.T) {
 	w.aws.End(w.arn(id), aws.Execution{Status: aws.StatusSucceeded, Output: output})
 	w.observe(nil, nil)
 	state := w.await(id, action.Successful)
-	if kept, err := blob.Load(t.Context(), w.blobs, state.Output, state.OutputRef); err != nil || string(kept) != output || state.OutputRef == "" {
+	if kept, err := blob.Load(t.Context(), w.blobs, state.Output, state.OutputRef); err != nil ||
+		string(kept) != output || state.OutputRef == "" {
 		t.Errorf("kept %d bytes at %q, %v", len(kept), state.OutputRef, err)
 	}
 }
@@ -337,16 +344,21 @@ func TestEventsEndWhatTheQueueTook(t *testing.T) {
 		want   []action.Status
 		text   string
 	}{
-		"succeeded":      {[]string{"CLAIMED_PROCESSING", "STARTED_PROCESSING", "SUCCEEDED"}, []action.Status{action.Queued, action.Running, action.Successful}, ""},
-		"already":        {[]string{"ALREADY_SUCCEEDED"}, []action.Status{action.Queued, action.Successful}, ""},
-		"completed":      {[]string{"ALREADY_PROCESSING", "DUPLICATE_ID_ENCOUNTERED", "ALREADY_COMPLETED"}, []action.Status{action.Queued, action.Successful}, ""},
-		"failed":         {[]string{"STARTED_PROCESSING", "FAILED"}, []action.Status{action.Queued, action.Running, action.Failed}, "no luck"},
-		"aborted":        {[]string{"ABORTED"}, []action.Status{action.Queued, action.Canceled}, "Cirrus reported ABORTED without a reason"},
-		"late":           {[]string{"TIMED_OUT"}, []action.Status{action.Queued, action.TimedOut}, "Cirrus reported TIMED_OUT without a reason"},
-		"invalid":        {[]string{"INVALID"}, []action.Status{action.Queued, action.Invalid}, "no luck"},
-		"again invalid":  {[]string{"ALREADY_INVALID"}, []action.Status{action.Queued, action.Invalid}, "Cirrus reported ALREADY_INVALID without a reason"},
-		"twice":          {[]string{"STARTED_PROCESSING", "STARTED_PROCESSING", "SUCCEEDED", "SUCCEEDED"}, []action.Status{action.Queued, action.Running, action.Successful}, ""},
-		"out of order":   {[]string{"SUCCEEDED", "STARTED_PROCESSING", "CLAIMED_PROCESSING", "FAILED"}, []action.Status{action.Queued, action.Successful}, ""},
+		"succeeded": {[]string{"CLAIMED_PROCESSING", "STARTED_PROCESSING", "SUCCEEDED"},
+			[]action.Status{action.Queued, action.Running, action.Successful}, ""},
+		"already": {[]string{"ALREADY_SUCCEEDED"}, []action.Status{action.Queued, action.Successful}, ""},
+		"completed": {[]string{"ALREADY_PROCESSING", "DUPLICATE_ID_ENCOUNTERED", "ALREADY_COMPLETED"},
+			[]action.Status{action.Queued, action.Successful}, ""},
+		"failed":  {[]string{"STARTED_PROCESSING", "FAILED"}, []action.Status{action.Queued, action.Running, action.Failed}, "no luck"},
+		"aborted": {[]string{"ABORTED"}, []action.Status{action.Queued, action.Canceled}, "Cirrus reported ABORTED without a reason"},
+		"late":    {[]string{"TIMED_OUT"}, []action.Status{action.Queued, action.TimedOut}, "Cirrus reported TIMED_OUT without a reason"},
+		"invalid": {[]string{"INVALID"}, []action.Status{action.Queued, action.Invalid}, "no luck"},
+		"again invalid": {[]string{"ALREADY_INVALID"}, []action.Status{action.Queued, action.Invalid},
+			"Cirrus reported ALREADY_INVALID without a reason"},
+		"twice": {[]string{"STARTED_PROCESSING", "STARTED_PROCESSING", "SUCCEEDED", "SUCCEEDED"},
+			[]action.Status{action.Queued, action.Running, action.Successful}, ""},
+		"out of order": {[]string{"SUCCEEDED", "STARTED_PROCESSING", "CLAIMED_PROCESSING", "FAILED"},
+			[]action.Status{action.Queued, action.Successful}, ""},
 		"only claimed":   {[]string{"CLAIMED_PROCESSING"}, []action.Status{action.Queued}, ""},
 		"in other words": {[]string{"SOMETHING_NEW", "STARTED_PROCESSING"}, []action.Status{action.Queued, action.Running}, ""},
 	}

@@ -33,7 +33,8 @@ func (c *Caboose) queues() (all []*events) {
 		}
 		q := byURL[cirrus.Events]
 		if q == nil {
-			q = &events{Caboose: c, account: cirrus.Account, queue: cirrus.Events, handlers: map[string]bool{}, log: c.log.With(obs.KeyQueue, cirrus.Events)}
+			q = &events{Caboose: c, account: cirrus.Account, queue: cirrus.Events, handlers: map[string]bool{},
+				log: c.log.With(obs.KeyQueue, cirrus.Events)}
 			byURL[cirrus.Events] = q
 			all = append(all, q)
 		}
@@ -85,7 +86,8 @@ func (q *events) runOnce(ctx context.Context) error {
 			break // the next messages would fail too
 		}
 	}
-	deleting, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), deleteLimit, fmt.Errorf("the queue did not answer within %s", deleteLimit))
+	deleting, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), deleteLimit,
+		fmt.Errorf("the queue did not answer within %s", deleteLimit))
 	defer cancel()
 	return errors.Join(err, q.account.Delete(deleting, q.queue, done))
 }

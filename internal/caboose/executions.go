@@ -62,7 +62,8 @@ type execution struct {
 }
 
 func newExecutions(c *Caboose, handler string, account Account) *executions {
-	return &executions{Caboose: c, handler: handler, account: account, log: c.log.With(obs.KeyHandler, handler), live: map[action.ID]*execution{}}
+	return &executions{Caboose: c, handler: handler, account: account, log: c.log.With(obs.KeyHandler, handler),
+		live: map[action.ID]*execution{}}
 }
 
 // run polls executions until ctx ends.
@@ -174,7 +175,8 @@ func (e *executions) meet(s queue.ActionState, now time.Time) {
 // grant asks the lane for permission to make that many calls, and reports the results of the last ones.
 func (e *executions) grant(ctx context.Context, want int) (int, error) {
 	lane := e.handler + "/DescribeExecution"
-	grants, err := e.ledger.Grant(ctx, e.current(), []action.Ask{{Key: lane, Limit: action.Limit{Rate: describeRate}, Tokens: want, Results: e.results}})
+	grants, err := e.ledger.Grant(ctx, e.current(),
+		[]action.Ask{{Key: lane, Limit: action.Limit{Rate: describeRate}, Tokens: want, Results: e.results}})
 	if err != nil {
 		return 0, err
 	}

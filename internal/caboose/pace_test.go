@@ -187,7 +187,8 @@ func TestFaultsArePaced(t *testing.T) {
 // TestResyncsAskNobody: the known state of a workflow is not requested again, however often all are looked at.
 func TestResyncsAskNobody(t *testing.T) {
 	for name, disturb := range map[string]func(*kubetest.API){
-		"undisturbed": nil, "repeated events": (*kubetest.API).Repeat, "a watch that ends": (*kubetest.API).Cut, "a version that is forgotten": (*kubetest.API).Forget,
+		"undisturbed": nil, "repeated events": (*kubetest.API).Repeat, "a watch that ends": (*kubetest.API).Cut,
+		"a version that is forgotten": (*kubetest.API).Forget,
 		"late events": func(api *kubetest.API) {
 			api.Hold()
 			api.Repeat()
@@ -208,7 +209,8 @@ func testResyncs(t *testing.T, disturb func(*kubetest.API)) {
 		d.keep(t, 3*time.Hour, held, in("Running", runs), in("Succeeded", stranger), in("Succeeded", "somebodys"))
 		got := d.some("action", "observe", "delete", "put", "get")
 		slices.Sort(got)
-		want := []string{"0s action " + ended, "0s action " + runs, "0s action " + stranger, "0s delete " + ended, "0s get " + ended, "0s get " + ended,
+		want := []string{"0s action " + ended, "0s action " + runs, "0s action " + stranger, "0s delete " + ended,
+			"0s get " + ended, "0s get " + ended,
 			"0s observe done ", "0s observe none ", "0s put outputs.json", "0s put workflow.json"}
 		slices.Sort(want)
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -230,7 +232,8 @@ func TestVanishedWorkflowsAreLookedForTwice(t *testing.T) {
 		}
 		id := d.live(1).String()
 		d.keep(t, time.Hour)
-		want := []string{"10m0s get " + id, "12m0s get " + id, "12m0s observe fatal workflow_lost", "14m0s get " + id, "14m0s observe fatal workflow_lost"}
+		want := []string{"10m0s get " + id, "12m0s get " + id, "12m0s observe fatal workflow_lost", "14m0s get " + id,
+			"14m0s observe fatal workflow_lost"}
 		if diff := cmp.Diff(want, d.some("get", "observe")); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}

@@ -68,18 +68,25 @@ func TestOutcomesOfWorkflows(t *testing.T) {
 		"outputs of the entry point": {`{"metadata": {"name": "w"}, "status": {"phase": "Succeeded", "nodes": {"w": {"outputs":
 			{"parameters": [{"name": "a", "value": "1"}, {"name": "b", "value": "2"}]}}, "x": {"outputs": {"parameters": [{"name": "c", "value": "3"}]}}},
 			"outputs": {"parameters": [{"name": "b", "value": "global"}]}}}`, action.Done, "", `{"a":"1","b":"global"}`},
-		"past its template's limit": {`{"status": {"phase": "Failed", "message": "late", "storedWorkflowTemplateSpec": {"activeDeadlineSeconds": 60}, ` + times + `}}`,
+		"past its template's limit": {
+			`{"status": {"phase": "Failed", "message": "late", "storedWorkflowTemplateSpec": {"activeDeadlineSeconds": 60}, ` + times + `}}`,
 			action.Expired, "late", ""},
-		"its own words":      {`{"status": {"phase": "Error", "message": "no template"}}`, action.Fatal, "no template", ""},
-		"no words":           {`{"status": {"phase": "Failed"}}`, action.Fatal, "the workflow ended as Failed without a message", ""},
-		"the last pod":       {`{"status": {"phase": "Failed", "message": "child failed", "nodes": ` + nodes + `}}`, action.Fatal, "last: OOMKilled", ""},
-		"packed nodes":       {`{"status": {"phase": "Failed", "compressedNodes": "` + packed(t, nodes) + `"}}`, action.Fatal, "last: OOMKilled", ""},
-		"damaged nodes":      {`{"status": {"phase": "Failed", "message": "m", "compressedNodes": "!"}}`, action.Fatal, "m", ""},
-		"truncated nodes":    {`{"status": {"phase": "Failed", "message": "m", "compressedNodes": "` + packed(t, nodes)[:40] + `"}}`, action.Fatal, "m", ""},
-		"nodes elsewhere":    {`{"status": {"phase": "Failed", "message": "m", "offloadNodeStatusVersion": "fnv:1"}}`, action.Fatal, "m", ""},
-		"past its own limit": {`{"spec": {"activeDeadlineSeconds": 60}, "status": {"phase": "Failed", "message": "late", ` + times + `}}`, action.Expired, "late", ""},
-		"within its limit":   {`{"spec": {"activeDeadlineSeconds": 61}, "status": {"phase": "Failed", "message": "m", ` + times + `}}`, action.Fatal, "m", ""},
-		"strange forms":      {`{"spec": "x", "status": {"phase": "Failed", "message": 3, "nodes": [1], "outputs": "x"}}`, action.Fatal, "the workflow ended as Failed without a message", ""},
+		"its own words": {`{"status": {"phase": "Error", "message": "no template"}}`, action.Fatal, "no template", ""},
+		"no words":      {`{"status": {"phase": "Failed"}}`, action.Fatal, "the workflow ended as Failed without a message", ""},
+		"the last pod": {`{"status": {"phase": "Failed", "message": "child failed", "nodes": ` + nodes + `}}`,
+			action.Fatal, "last: OOMKilled", ""},
+		"packed nodes": {`{"status": {"phase": "Failed", "compressedNodes": "` + packed(t, nodes) + `"}}`,
+			action.Fatal, "last: OOMKilled", ""},
+		"damaged nodes": {`{"status": {"phase": "Failed", "message": "m", "compressedNodes": "!"}}`, action.Fatal, "m", ""},
+		"truncated nodes": {`{"status": {"phase": "Failed", "message": "m", "compressedNodes": "` +
+			packed(t, nodes)[:40] + `"}}`, action.Fatal, "m", ""},
+		"nodes elsewhere": {`{"status": {"phase": "Failed", "message": "m", "offloadNodeStatusVersion": "fnv:1"}}`, action.Fatal, "m", ""},
+		"past its own limit": {`{"spec": {"activeDeadlineSeconds": 60}, "status": {"phase": "Failed", "message": "late", ` +
+			times + `}}`, action.Expired, "late", ""},
+		"within its limit": {`{"spec": {"activeDeadlineSeconds": 61}, "status": {"phase": "Failed", "message": "m", ` +
+			times + `}}`, action.Fatal, "m", ""},
+		"strange forms": {`{"spec": "x", "status": {"phase": "Failed", "message": 3, "nodes": [1], "outputs": "x"}}`,
+			action.Fatal, "the workflow ended as Failed without a message", ""},
 	} {
 		full := workflow(t, c.workflow)
 		o := outcomeOf(full, collected(t, full))

@@ -88,7 +88,8 @@ func parseCEL(text string) (*Filter, error) {
 		return nil, &FilterError{Text: fmt.Sprintf("want true or false, this is of type %s", out)}
 	}
 	costs := celCosts{}
-	program, err := env.Program(ast, cel.CostLimit(costLimit), cel.CostTracking(costs), cel.CustomDecoratorV2(costs.bound), cel.EvalOptions(cel.OptOptimize))
+	program, err := env.Program(ast, cel.CostLimit(costLimit), cel.CostTracking(costs),
+		cel.CustomDecoratorV2(costs.bound), cel.EvalOptions(cel.OptOptimize))
 	if err != nil {
 		return nil, &FilterError{Text: err.Error()}
 	}

@@ -82,7 +82,8 @@ func Plan(job Job, callbacks []Callback) []Planned {
 		}
 		if n := len(p.planned); width*(accepted+n) > maxLevel {
 			p.planned = nil
-			p.fail(whole, CodeChainTooWide, fmt.Errorf("%d actions after this job, and as many after each job beside it, would be %d at this level of the chain; "+
+			p.fail(whole, CodeChainTooWide, fmt.Errorf("%d actions after this job, and as many after each job beside it, would "+
+				"be %d at this level of the chain; "+
 				"at most %d are allowed: select fewer features here or earlier in the chain", accepted+n, width*(accepted+n), maxLevel))
 		} else {
 			accepted += n
@@ -196,7 +197,8 @@ func (p *planner) features() {
 		case p.left < 0:
 			last := p.planned[len(p.planned)-1].Fault
 			p.planned = nil
-			p.fail(whole, CodeParameters, fmt.Errorf("the parameters of all features together take too much work; at feature %d of %d: %s", i, len(all), last))
+			p.fail(whole, CodeParameters,
+				fmt.Errorf("the parameters of all features together take too much work; at feature %d of %d: %s", i, len(all), last))
 			return
 		}
 	}
@@ -231,7 +233,8 @@ func (p *planner) one(index int, docs documents) {
 
 // fail plans an action that is FAILED at its birth.
 func (p *planner) fail(index int, code string, why error) {
-	a := action.Action{Kind: Kind, Name: p.callback.Name, Handler: p.callback.Target.Handler, Policy: action.DefaultPolicy(), Delivery: action.AtLeastOnce}
+	a := action.Action{Kind: Kind, Name: p.callback.Name, Handler: p.callback.Target.Handler,
+		Policy: action.DefaultPolicy(), Delivery: action.AtLeastOnce}
 	p.add(index, a, code, why.Error())
 }
 

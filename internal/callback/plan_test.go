@@ -21,7 +21,8 @@ var finished = time.Date(2026, 11, 20, 10, 0, 5, 0, time.UTC)
 // mirror returns a job that was successful.
 func mirror(input, output string) Job {
 	return Job{
-		Action: action.Action{ID: action.DerivedID(finished.Add(-time.Minute), "mirror"), Kind: "job", Name: "mirror", Version: 2, Trace: "00-1-2-01"},
+		Action: action.Action{ID: action.DerivedID(finished.Add(-time.Minute), "mirror"), Kind: "job", Name: "mirror",
+			Version: 2, Trace: "00-1-2-01"},
 		Status: action.Successful, StartedAt: finished.Add(-3 * time.Second), FinishedAt: finished,
 		Input: json.RawMessage(input), Output: json.RawMessage(output),
 	}
@@ -146,7 +147,8 @@ func TestThePathAloneDecidesTheType(t *testing.T) {
 		}
 	}
 	many := mirror(`{}`, `{"features": [`+strings.Repeat("1,", maxFeatures)+`1]}`)
-	cb := Callback{Name: "x", Target: publish(), When: ends(t, "successful"), Parameters: []Parameter{items("p", "$.output", "$.features", "true")}}
+	cb := Callback{Name: "x", Target: publish(), When: ends(t, "successful"),
+		Parameters: []Parameter{items("p", "$.output", "$.features", "true")}}
 	want := `FAILED x invalid_parameters: parameter "p": $["output"] with the items of $["features"]: it has 10001 items; a filter takes at most 10000`
 	if got := short(Plan(many, []Callback{cb})); got[0] != want {
 		t.Errorf("got %s", got)
@@ -208,9 +210,11 @@ func TestFaultsFailTheirCallbackAlone(t *testing.T) {
 		"costs too much": {mirror("", costly), per(filter(t, "feature.all(a, feature.all(b, b == a))")),
 			[]string{"FAILED per filter: featureFilter on feature 0: operation cancelled: actual cost limit exceeded"}},
 		"no JSON": {mirror("{", "{}"), Callback{Name: "x", Target: publish(), When: always},
-			[]string{"FAILED x document: the input of the job is not valid JSON: unexpected EOF", "FAILED good document: the input of the job is not valid JSON: unexpected EOF"}},
-		"a chain":       {mirror("", "{}"), chain, []string{"job next argo {}"}},
-		"a long chain":  {deep, chain, []string{"FAILED chain chain_too_deep: 32 jobs have started each other in a row, process next would be the next: is it a circle?"}},
+			[]string{"FAILED x document: the input of the job is not valid JSON: unexpected EOF",
+				"FAILED good document: the input of the job is not valid JSON: unexpected EOF"}},
+		"a chain": {mirror("", "{}"), chain, []string{"job next argo {}"}},
+		"a long chain": {deep, chain,
+			[]string{"FAILED chain chain_too_deep: 32 jobs have started each other in a row, process next would be the next: is it a circle?"}},
 		"another end":   {mirror("", "{}"), Callback{Name: "x", When: ends(t, "failed")}, nil},
 		"disabled":      {mirror("", "{}"), Callback{Name: "x", When: always, Disabled: true}, nil},
 		"every feature": {mirror("", `{"features": []}`), per(nil), nil},
@@ -264,7 +268,8 @@ func TestLevelsOfAChainAreBounded(t *testing.T) {
 	}
 	wide := mirror("", `{"features": [1, 2]}`)
 	wide.Action.Width = 60_000
-	want := []string{"FAILED per chain_too_wide: 2 actions after this job, and as many after each job beside it, would be 120000 at this level of the chain; " +
+	want := []string{"FAILED per chain_too_wide: 2 actions after this job, and as many after each job beside it, would be " +
+		"120000 at this level of the chain; " +
 		"at most 100000 are allowed: select fewer features here or earlier in the chain"}
 	if diff := cmp.Diff(want, short(Plan(wide, []Callback{per("per", next)}))); diff != "" {
 		t.Error(diff)
@@ -276,9 +281,11 @@ func TestLevelsOfAChainAreBounded(t *testing.T) {
 func TestChainsStayWithinTheBound(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
-		next := Target{Handler: "argo", Process: "next", Prepare: func(json.RawMessage) (action.Action, error) { return action.Action{Kind: "job", Name: "next"}, nil }}
+		next := Target{Handler: "argo", Process: "next",
+			Prepare: func(json.RawMessage) (action.Action, error) { return action.Action{Kind: "job", Name: "next"}, nil }}
 		always := ends(t, "successful")
-		callbacks := []Callback{{Name: "per", Target: next, PerFeature: true, When: always}, {Name: "calls", Target: publish(), PerFeature: true, When: always}}
+		callbacks := []Callback{{Name: "per", Target: next, PerFeature: true, When: always},
+			{Name: "calls", Target: publish(), PerFeature: true, When: always}}
 		jobs := map[int]int{0: 1} // how many jobs of a level have a width
 		for range rapid.IntRange(1, 8).Draw(r, "levels") {
 			level, made := 0, map[int]int{}

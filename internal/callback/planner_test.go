@@ -177,7 +177,8 @@ func TestSubscribersAreAskedFor(t *testing.T) {
 	}
 	begins, again := p.Begins(e.Action, finished, nil), p.Begins(e.Action, finished, nil)
 	follows, err := p.Plan(t.Context(), e)
-	if err != nil || len(follows) != 1 || len(begins) != 1 || begins[0].Action.ID != again[0].Action.ID || begins[0].Action.ID == follows[0].Action.ID {
+	if err != nil || len(follows) != 1 || len(begins) != 1 || begins[0].Action.ID != again[0].Action.ID ||
+		begins[0].Action.ID == follows[0].Action.ID {
 		t.Errorf("begins %+v, ends %+v, %v", begins, follows, err)
 	}
 	if e.Action.Subscriber = nil; p.Begins(e.Action, finished, nil) != nil || p.Asks(e.Action, action.Successful) {

@@ -77,11 +77,13 @@ func TestSubscribersAreToldOfEnds(t *testing.T) {
 func TestASubscriberThatCannotBeToldIsAFailedAction(t *testing.T) {
 	t.Parallel()
 	job := mirror(`{}`, `{}`)
-	if planned := job.notify(book{}, "end", action.ID{}, "https://bad"); planned.Code != CodeParameters || !strings.Contains(planned.Fault, "want an address") {
+	if planned := job.notify(book{}, "end", action.ID{}, "https://bad"); planned.Code != CodeParameters ||
+		!strings.Contains(planned.Fault, "want an address") {
 		t.Errorf("%+v", planned)
 	}
 	job.Lost = errors.New("blob output not found")
-	if planned := job.notify(book{}, "end", action.ID{}, "https://a.example.org/done"); planned.Code != CodeDocument || planned.Action.ID.IsZero() {
+	if planned := job.notify(book{}, "end", action.ID{}, "https://a.example.org/done"); planned.Code != CodeDocument ||
+		planned.Action.ID.IsZero() {
 		t.Errorf("%+v", planned)
 	}
 }

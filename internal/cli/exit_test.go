@@ -42,26 +42,39 @@ func (e exits) with(arguments string) exits { e.arguments = arguments; return e 
 var exitStatuses = map[string]exits{
 	"action add": makes.with("notify"), "action cancel": reads.with(clitest.SomeAction), "action limits": reads, "action list": reads,
 	"action replay": reads.with("--status failed"), "action retry": reads.with(clitest.SomeAction), "action schedules": reads,
-	"action show": reads.with(clitest.SomeAction), "action snooze": reads.with(clitest.SomeAction + " --until 2h"), "action watch": reads.with(clitest.SomeAction),
-	"approve": reads.with("greeter prod"),
-	"backup":  {"copy.db", fault.ExitUnavailable, fault.ExitUsage, fault.ExitUsage}, "restore": {"copy.db", fault.ExitUsage, fault.ExitUsage, fault.ExitUsage},
-	"build artifact": builds, "build init": here, "build lint": projects, "build list": {"", fault.ExitDone, fault.ExitUnavailable, fault.ExitDone}, "build log": builds, "build search": builds.with("text --project shop"), "build run": builds.with("shop"), "build rerun": builds, "build cancel": builds, "build delete": builds,
+	"action show": reads.with(clitest.SomeAction), "action snooze": reads.with(clitest.SomeAction + " --until 2h"),
+	"action watch":   reads.with(clitest.SomeAction),
+	"approve":        reads.with("greeter prod"),
+	"backup":         {"copy.db", fault.ExitUnavailable, fault.ExitUsage, fault.ExitUsage},
+	"restore":        {"copy.db", fault.ExitUsage, fault.ExitUsage, fault.ExitUsage},
+	"build artifact": builds, "build init": here, "build lint": projects,
+	"build list": {"", fault.ExitDone, fault.ExitUnavailable, fault.ExitDone}, "build log": builds,
+	"build search": builds.with("text --project shop"), "build run": builds.with("shop"), "build rerun": builds,
+	"build cancel": builds, "build delete": builds,
 	"build schema": here, "build show": builds, "build vars": projects,
 	"completion": alone.with("bash"), "config check": projects, "config accept": projects,
-	"deployment alarm": reads.with("greeter#7"), "deployment cancel": reads.with("greeter#7"), "deployment create": reads.with("greeter --revision r1"), "deployment hold": reads.with("greeter#7"),
+	"deployment alarm": reads.with("greeter#7"), "deployment cancel": reads.with("greeter#7"),
+	"deployment create": reads.with("greeter --revision r1"), "deployment hold": reads.with("greeter#7"),
 	"deployment list": reads, "deployment resume": reads.with("greeter#7"), "deployment retry": reads.with("greeter#7"),
-	"deployment show": reads.with("greeter#7"), "deployment skip": reads.with("greeter#7 prod --reason away"), "deployment watch": reads.with("greeter#7"),
-	"deployment why": reads.with("greeter#7"), "log": reads.with("greeter"),
+	"deployment show": reads.with("greeter#7"), "deployment skip": reads.with("greeter#7 prod --reason away"),
+	"deployment watch": reads.with("greeter#7"),
+	"deployment why":   reads.with("greeter#7"), "log": reads.with("greeter"),
 	"pipeline apply": projects, "pipeline freeze": reads.with("greeter"), "pipeline list": reads, "pipeline thaw": reads.with("greeter"),
 	"pipeline show": reads.with("greeter"), "pipeline stop": beside.with("greeter"), "pipeline trust": projects,
 	"pipeline validate": projects, "pipeline versions": reads.with("greeter"), "plan": projects,
 	"process list": reads, "process run": makes.with("mirror"), "process show": reads.with("mirror"),
-	"pipeline history": reads.with("greeter"), "pipeline targets": reads.with("greeter"), "pipeline metrics": reads.with("greeter"), "revision diff": reads.with("greeter r1 r2"),
-	"revision list": reads.with("greeter"), "revision show": reads.with("greeter r1"), "deployment rollback": reads.with("greeter"), "revision reject": reads.with("greeter r1"), "revision accept": reads.with("greeter r1"), "revision register": reads.with("greeter r1"), "revision artifact": reads.with("greeter r1 --arch any /etc/hosts"), "run": projects, "ship": projects, "status": reads,
-	"service list": reads.with("greeter"), "service logs": reads.with("greeter beta/all/oak"), "service status": reads.with("greeter beta/all/oak"),
+	"pipeline history": reads.with("greeter"), "pipeline targets": reads.with("greeter"),
+	"pipeline metrics": reads.with("greeter"), "revision diff": reads.with("greeter r1 r2"),
+	"revision list": reads.with("greeter"), "revision show": reads.with("greeter r1"),
+	"deployment rollback": reads.with("greeter"), "revision reject": reads.with("greeter r1"),
+	"revision accept": reads.with("greeter r1"), "revision register": reads.with("greeter r1"),
+	"revision artifact": reads.with("greeter r1 --arch any /etc/hosts"), "run": projects, "ship": projects, "status": reads,
+	"service list": reads.with("greeter"), "service logs": reads.with("greeter beta/all/oak"),
+	"service status":  reads.with("greeter beta/all/oak"),
 	"service restart": reads.with("greeter beta/all/oak"),
 	"serve":           {"api --listen 127.0.0.1:none", fault.ExitUsage, fault.ExitUsage, fault.ExitUsage},
-	"token create":    {"deploys --scope execute", fault.ExitDone, fault.ExitUsage, fault.ExitUsage}, "token list": beside, "token revoke": beside.with("deploys"),
+	"token create":    {"deploys --scope execute", fault.ExitDone, fault.ExitUsage, fault.ExitUsage},
+	"token list":      beside, "token revoke": beside.with("deploys"),
 	"up":      {"--listen 127.0.0.1:none", fault.ExitUsage, fault.ExitUsage, fault.ExitUsage},
 	"version": alone,
 }
@@ -121,7 +134,8 @@ func execute(t *testing.T, line []string) (status int, said string) {
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
-	a := &cmdline.App{Place: assembly.Place{Dir: dir, Environment: func(string) string { return "" }}, In: strings.NewReader(""), Out: &out, Err: &errs}
+	a := &cmdline.App{Place: assembly.Place{Dir: dir, Environment: func(string) string { return "" }},
+		In: strings.NewReader(""), Out: &out, Err: &errs}
 	return runLine(t.Context(), a, line), errs.String()
 }
 

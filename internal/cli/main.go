@@ -38,12 +38,8 @@ func Main(arguments []string) int {
 	if err != nil {
 		dir = "."
 	}
-	a := &cmdline.App{
-		Place: assembly.Place{Dir: dir, Environment: os.Getenv, Version: version().Version},
-		In:    os.Stdin,
-		Out:   show.NewGate(os.Stdout, cmdline.OnTerminal(os.Stdout)),
-		Err:   show.NewGate(os.Stderr, cmdline.OnTerminal(os.Stderr)),
-	}
+	a := &cmdline.App{Place: assembly.Place{Dir: dir, Environment: os.Getenv, Version: version().Version}, In: os.Stdin,
+		Out: show.NewGate(os.Stdout, cmdline.OnTerminal(os.Stdout)), Err: show.NewGate(os.Stderr, cmdline.OnTerminal(os.Stderr))}
 	if a.CanAsk() && !config.Completes(arguments) {
 		a.Ask = a.Confirm
 	}

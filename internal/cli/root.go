@@ -122,12 +122,9 @@ func addGlobals(a *cmdline.App, root *cobra.Command) {
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.Flags.Home, "home", "", "folder of the log (default: WAYBILL_HOME, else .waybill beside waybill.yaml)")
 	flags.StringVar(&a.Flags.Config, "config", "", "server.yaml (default: WAYBILL_CONFIG, else the home's)")
-	flags.StringVar(
-		&a.Flags.Store,
-		"store",
-		"",
-		"URL of the ledger, such as postgres://host/waybill (default: waybill.db in the home); other users of the machine can read it, so keep its password in ~/.pgpass, PGPASSFILE, or ledger.url of server.yaml",
-	)
+	flags.StringVar(&a.Flags.Store, "store", "",
+		"URL of the ledger, such as postgres://host/waybill (default: waybill.db in the home); other users of the machine can "+
+			"read it, so keep its password in ~/.pgpass, PGPASSFILE, or ledger.url of server.yaml")
 	flags.StringVar(&a.Flags.Server, "server", "", "URL of a running server; WAYBILL_TOKEN is its token, unless it is this home's own")
 	flags.StringVarP(&a.Output, "output", "o", cmdline.TextOutput, "text, or json, whose form is stable")
 	cmdline.Offer(root, "output", cmdline.TextOutput, cmdline.JSONOutput)

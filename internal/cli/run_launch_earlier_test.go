@@ -50,10 +50,12 @@ func bundle(t *testing.T) []byte {
 	}
 	log := build.FormatEntry(nil, build.Entry{At: time.Unix(1, 0).UTC(), Text: []byte("made before")})
 	const tool = "echo it was made\n"
-	err = b.AddStep(results.BundledStep{ID: 1, Log: bytes.NewReader(log), Artifacts: []build.Artifact{{ID: 1, Name: "tool", Size: int64(len(tool)), SHA256: sumOf([]byte(tool)), Kind: build.KindFile}},
-		End:  build.Update{Status: build.Completed, Trailer: &build.Trailer{Entries: 1, Bytes: int64(len(log)), SHA256: sumOf(log)}},
-		Open: func(build.Artifact) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(tool)), nil }})
-	if err := errors.Join(err, b.Close(results.Earlier{Build: "40", Steps: plan.Earlier(func(id int) string { return map[int]string{2: "it failed"}[id] })})); err != nil {
+	err = b.AddStep(results.BundledStep{ID: 1, Log: bytes.NewReader(log),
+		Artifacts: []build.Artifact{{ID: 1, Name: "tool", Size: int64(len(tool)), SHA256: sumOf([]byte(tool)), Kind: build.KindFile}},
+		End:       build.Update{Status: build.Completed, Trailer: &build.Trailer{Entries: 1, Bytes: int64(len(log)), SHA256: sumOf(log)}},
+		Open:      func(build.Artifact) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(tool)), nil }})
+	if err := errors.Join(err, b.Close(results.Earlier{Build: "40",
+		Steps: plan.Earlier(func(id int) string { return map[int]string{2: "it failed"}[id] })})); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()
@@ -85,10 +87,12 @@ func resuming(t *testing.T, change func(l *provisionerv1.Launch)) *resumer {
 	launch.Earlier = &provisionerv1.Earlier{BuildID: 40, Bundle: "build/41/earlier/x"}
 	change(&launch)
 	w.token = launch.Token
-	if err := errors.Join(os.Mkdir(launch.Clone, 0o700), os.WriteFile(filepath.Join(launch.Clone, build.FileName), []byte(resumedFile), 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(launch.Clone, 0o700),
+		os.WriteFile(filepath.Join(launch.Clone, build.FileName), []byte(resumedFile), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	w.command = childtest.Command(t, "waybill", "run", "--launch", "-", "--results-dir", w.results, "--runner", "process", "--linger", "0s", "--cache-size", "0")
+	w.command = childtest.Command(t, "waybill", "run", "--launch", "-", "--results-dir", w.results, "--runner", "process",
+		"--linger", "0s", "--cache-size", "0")
 	w.command.Env = append(os.Environ(), "TMPDIR="+w.work, "HOME="+w.work)
 	w.command.Stdin = strings.NewReader(text(t, launch))
 	printed, err := w.command.StderrPipe()
@@ -108,7 +112,8 @@ func resuming(t *testing.T, change func(l *provisionerv1.Launch)) *resumer {
 // put sends a part of a bundle, and returns the status of the answer.
 func (w *resumer) put(offset int, part []byte) int {
 	w.t.Helper()
-	r, err := http.NewRequestWithContext(childtest.Context(w.t), http.MethodPut, fmt.Sprintf("%s/api/workspace?offset=%d", w.address, offset), bytes.NewReader(part))
+	r, err := http.NewRequestWithContext(childtest.Context(w.t), http.MethodPut,
+		fmt.Sprintf("%s/api/workspace?offset=%d", w.address, offset), bytes.NewReader(part))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -175,7 +180,8 @@ func TestAWorkerReusesStepsThatItIsSent(t *testing.T) {
 				}
 			}
 			ran, log := w.ends()
-			if ran != "use" || !strings.Contains(log, "one/tool is reused from build 40\n") || !strings.Contains(log, "two/use runs again: it failed\n") {
+			if ran != "use" || !strings.Contains(log, "one/tool is reused from build 40\n") ||
+				!strings.Contains(log, "two/use runs again: it failed\n") {
 				t.Errorf("it ran %s:\n%s", ran, log)
 			}
 			shown, err := childtest.Command(t, "waybill", "build", "log", w.results).Output()
@@ -195,7 +201,8 @@ func TestAWorkerRunsEveryStepWithoutAWholeBundle(t *testing.T) {
 		push *provisionerv1.Push
 		want string
 	}{
-		"another digest":   {data, &provisionerv1.Push{Size: int64(len(data)), SHA256: sumOf(nil)}, "has the digest " + sumOf(data) + ", want " + sumOf(nil) + ", 3 times"},
+		"another digest": {data, &provisionerv1.Push{Size: int64(len(data)), SHA256: sumOf(nil)},
+			"has the digest " + sumOf(data) + ", want " + sumOf(nil) + ", 3 times"},
 		"a torn one":       {data[:len(data)/2], pushOf(data[:len(data)/2]), "unexpected EOF"},
 		"no bundle at all": {[]byte("a bundle"), pushOf([]byte("a bundle")), "magic number mismatch"},
 	} {
@@ -206,7 +213,8 @@ func TestAWorkerRunsEveryStepWithoutAWholeBundle(t *testing.T) {
 				continue
 			}
 			ran, log := w.ends()
-			if ran != "tool use" || !strings.Contains(log, "one/tool runs again: the results of the earlier build cannot be used: ") || !strings.Contains(log, c.want) {
+			if ran != "tool use" || !strings.Contains(log,
+				"one/tool runs again: the results of the earlier build cannot be used: ") || !strings.Contains(log, c.want) {
 				t.Errorf("it ran %s:\n%s", ran, log)
 			}
 		})

@@ -76,7 +76,8 @@ func TestAWorkerThatIsNotGivenEverythingDoesNothing(t *testing.T) {
 			}
 		})
 	}
-	if out, status := launched(t, string(whole), t.TempDir(), "--in-place"); status != 2 || !strings.Contains(out, "--launch wants --results-dir, and excludes") {
+	if out, status := launched(t, string(whole), t.TempDir(), "--in-place"); status != 2 ||
+		!strings.Contains(out, "--launch wants --results-dir, and excludes") {
 		t.Errorf("with --in-place: exit status %d\n%s", status, out)
 	}
 }
@@ -109,7 +110,8 @@ func TestAFileOfALaunchIsPrivate(t *testing.T) {
 func TestAWorkerIsSentItsFiles(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, ".wharf-ci.yml"), []byte("build: {app: {container: {image: i, cmds: [echo it was sent]}}}"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, ".wharf-ci.yml"),
+		[]byte("build: {app: {container: {image: i, cmds: [echo it was sent]}}}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var packed bytes.Buffer
@@ -138,7 +140,8 @@ func TestAWorkerIsSentItsFiles(t *testing.T) {
 		t.Fatalf("printed %q", lines.Text())
 	}
 	for _, part := range []struct{ from, to, status int }{{0, 20, 200}, {0, 20, 409}, {20, packed.Len(), 200}} {
-		r, err := http.NewRequestWithContext(childtest.Context(t), http.MethodPut, fmt.Sprintf("%s/api/workspace?offset=%d", address, part.from), bytes.NewReader(packed.Bytes()[part.from:part.to]))
+		r, err := http.NewRequestWithContext(childtest.Context(t), http.MethodPut,
+			fmt.Sprintf("%s/api/workspace?offset=%d", address, part.from), bytes.NewReader(packed.Bytes()[part.from:part.to]))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,19 +176,22 @@ func TestAWorkerTakesACloneThatWasMade(t *testing.T) {
 	launch := aLaunch()
 	launch.Clone, launch.Inputs = clone, nil
 	if err := errors.Join(os.Mkdir(clone, 0o700),
-		os.WriteFile(filepath.Join(clone, ".wharf-ci.yml"), []byte("build: {app: {container: {image: i, cmds: [echo it was cloned]}}}"), 0o600)); err != nil {
+		os.WriteFile(filepath.Join(clone, ".wharf-ci.yml"),
+			[]byte("build: {app: {container: {image: i, cmds: [echo it was cloned]}}}"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	results := filepath.Join(work, "results")
 	run := func(into string) string {
-		c := childtest.Command(t, "waybill", "run", "--launch", "-", "--results-dir", into, "--runner", "process", "--linger", "0s", "--cache-size", "0")
+		c := childtest.Command(t, "waybill", "run", "--launch", "-", "--results-dir", into, "--runner", "process",
+			"--linger", "0s", "--cache-size", "0")
 		c.Env = append(os.Environ(), "TMPDIR="+work, "HOME="+work)
 		c.Stdin = strings.NewReader(text(t, launch))
 		out, _ := c.CombinedOutput() // the results have it
 		return string(out)
 	}
 	out := run(results)
-	if log, err := os.ReadFile(filepath.Join(results, "steps", "1", "output.log")); err != nil || !strings.Contains(string(log), "it was cloned") {
+	if log, err := os.ReadFile(filepath.Join(results, "steps", "1", "output.log")); err != nil ||
+		!strings.Contains(string(log), "it was cloned") {
 		t.Errorf("%s, %v\n%s", log, err, out)
 	}
 	if _, err := os.Stat(clone); !errors.Is(err, os.ErrNotExist) {

@@ -120,7 +120,8 @@ func (s *servedRun) take() (takenResults, error) {
 	for logs.Receive() {
 		m := logs.Msg()
 		got.logs[m.GetStepId()] = append(got.logs[m.GetStepId()], m.GetData()...)
-		positions[m.GetStepId()] = &workerv1.Position{StepId: m.GetStepId(), LogId: m.GetFirstLogId() + int64(m.GetEntries()) - 1, Offset: m.GetOffset() + int64(len(m.GetData()))}
+		positions[m.GetStepId()] = &workerv1.Position{StepId: m.GetStepId(),
+			LogId: m.GetFirstLogId() + int64(m.GetEntries()) - 1, Offset: m.GetOffset() + int64(len(m.GetData()))}
 	}
 	if err := logs.Err(); err != nil {
 		return got, err
@@ -182,12 +183,14 @@ func TestAServedBuildStaysUntilItIsAcknowledged(t *testing.T) {
 	s := startServed(t, oneStep("echo hello; exit 3"))
 	metrics := s.metrics()
 	got := s.acknowledge()
-	for _, want := range []string{`waybill_worker_step_seconds_count{status="Failed",type="container"} 1`, "waybill_worker_output_bytes_total 5\n", "waybill_worker_masked_total 0\n"} {
+	for _, want := range []string{`waybill_worker_step_seconds_count{status="Failed",type="container"} 1`,
+		"waybill_worker_output_bytes_total 5\n", "waybill_worker_masked_total 0\n"} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("want %s in\n%s", want, metrics)
 		}
 	}
-	if status := s.exit(); status != 1 || got.last.GetStatus() != workerv1.Status_STATUS_FAILED || !strings.Contains(string(got.logs[1]), " hello\n") {
+	if status := s.exit(); status != 1 || got.last.GetStatus() != workerv1.Status_STATUS_FAILED ||
+		!strings.Contains(string(got.logs[1]), " hello\n") {
 		t.Errorf("exit status %d, last event %v, log %q\n%s", status, got.last, got.logs[1], s.said.String())
 	}
 	if _, err := s.reader.Worker(); err == nil {
@@ -201,7 +204,8 @@ func TestAServedBuildStaysNoLongerThanItMay(t *testing.T) {
 	if status := s.exit(); status != 0 {
 		t.Errorf("exit status %d", status)
 	}
-	if want := "results that no reader acknowledged: 7 of 7 events, 1 of 1 log entries, 0 of 0 artifacts"; !strings.Contains(s.said.String(), want) {
+	if want := "results that no reader acknowledged: 7 of 7 events, 1 of 1 log entries, 0 " +
+		"of 0 artifacts"; !strings.Contains(s.said.String(), want) {
 		t.Errorf("want %q in\n%s", want, s.said.String())
 	}
 }
@@ -348,7 +352,8 @@ func TestAServedBuildWithoutAPlanHasAnEnd(t *testing.T) {
 func TestServedFlagsAreChecked(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"short": "abc\n", "two": strings.Repeat("a", 20) + " " + strings.Repeat("b", 20), "long": strings.Repeat("a", 5000)} {
+	for name, text := range map[string]string{"short": "abc\n",
+		"two": strings.Repeat("a", 20) + " " + strings.Repeat("b", 20), "long": strings.Repeat("a", 5000)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

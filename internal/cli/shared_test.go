@@ -24,7 +24,8 @@ func TestBlobsThatOthersDoNotFindAreWarnedOf(t *testing.T) {
 	t.Parallel()
 	url, dir := pgtest.URL(t), t.TempDir()
 	for name, text := range map[string]string{
-		"waybill.yaml":   "pipeline: greeter\nservice: {manager: none}\nstages:\n- {name: build, build: .wharf-ci.yml, artifacts: {any: a}}\n- {name: beta, hosts: [\"local://oak\"]}\n",
+		"waybill.yaml": "pipeline: greeter\nservice: {manager: none}\nstages:\n" +
+			"- {name: build, build: .wharf-ci.yml, artifacts: {any: a}}\n- {name: beta, hosts: [\"local://oak\"]}\n",
 		".wharf-ci.yml":  "s: {a: {artifacts: [a], container: {image: i, cmds: [touch a]}}}\n",
 		"../shared.yaml": "blob: {url: " + t.TempDir() + "}\n",
 	} {
@@ -32,7 +33,8 @@ func TestBlobsThatOthersDoNotFindAreWarnedOf(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, {"-c", "user.name=Ana", "-c", "user.email=ana@example.net", "commit", "-q", "-m", "first"}} {
+	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"},
+		{"-c", "user.name=Ana", "-c", "user.email=ana@example.net", "commit", "-q", "-m", "first"}} {
 		git := childtest.Command(t, "git", args...)
 		git.Dir = dir
 		if out, err := git.CombinedOutput(); err != nil {
@@ -43,11 +45,13 @@ func TestBlobsThatOthersDoNotFindAreWarnedOf(t *testing.T) {
 	for command, want := range map[string]int{"ship --detach --again": fault.ExitDone, "serve api --listen 127.0.0.1:none": fault.ExitUsage} {
 		for config, warned := range map[string]bool{"": true, "--config ../shared.yaml": false} {
 			var said bytes.Buffer
-			a := &cmdline.App{Place: assembly.Place{Dir: dir, Environment: func(string) string { return "" }}, In: strings.NewReader(""), Out: io.Discard, Err: &said}
+			a := &cmdline.App{Place: assembly.Place{Dir: dir, Environment: func(string) string { return "" }},
+				In: strings.NewReader(""), Out: io.Discard, Err: &said}
 			line := append(strings.Fields(command+" "+config), "--store", url)
 			status := runLine(t.Context(), a, line)
 			if got := strings.Contains(said.String(), privateBlobs); got != warned || status != want {
-				t.Errorf("waybill %s: exit status %d, want %d; warned %v, want %v\n%s", strings.Join(line, " "), status, want, got, warned, said.String())
+				t.Errorf("waybill %s: exit status %d, want %d; warned %v, want %v\n%s", strings.Join(line, " "), status, want, got,
+					warned, said.String())
 			}
 		}
 	}

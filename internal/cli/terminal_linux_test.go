@@ -85,7 +85,8 @@ func TestClosingTheTerminalEndsUp(t *testing.T) {
 func TestAPasswordIsAskedForOnATerminal(t *testing.T) {
 	t.Parallel()
 	dir, temporary := t.TempDir(), t.TempDir()
-	const file = "inputs: [{name: token, type: password}]\nwork:\n  a: {container: {image: i, cmds: ['test \"${token}\" = hunter22 && echo got \"${token}\"; exit 1']}}\n"
+	const file = "inputs: [{name: token, type: password}]\nwork:\n" +
+		"  a: {container: {image: i, cmds: ['test \"${token}\" = hunter22 && echo got \"${token}\"; exit 1']}}\n"
 	if err := os.WriteFile(filepath.Join(dir, ".wharf-ci.yml"), []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +132,8 @@ func TestAPasswordIsAskedForOnATerminal(t *testing.T) {
 		}
 		theirs.Close()
 		printed := <-said
-		if exit == nil || exit.ExitCode() != test.exit || strings.Contains(printed, "hunter22") || test.exit == 1 && !strings.Contains(printed, "got ***") {
+		if exit == nil || exit.ExitCode() != test.exit || strings.Contains(printed, "hunter22") ||
+			test.exit == 1 && !strings.Contains(printed, "got ***") {
 			t.Errorf("%v: %v, and printed:\n%s", test.arguments, exit, printed)
 		}
 	}
@@ -141,7 +143,8 @@ func TestAPasswordIsAskedForOnATerminal(t *testing.T) {
 func TestAShellOpensInTheFolderOfAFailedStep(t *testing.T) {
 	t.Parallel()
 	dir, temporary := t.TempDir(), t.TempDir()
-	const file = "inputs: [{name: level, type: string, default: deep}]\nwork:\n  a: {container: {image: i, cmds: ['echo left behind >made; exit 1']}}\n"
+	const file = "inputs: [{name: level, type: string, default: deep}]\nwork:\n" +
+		"  a: {container: {image: i, cmds: ['echo left behind >made; exit 1']}}\n"
 	if err := os.WriteFile(filepath.Join(dir, ".wharf-ci.yml"), []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,9 @@ func TestOutputThatNothingReadsEndsQuietly(t *testing.T) {
 	if out, err := run.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, arguments := range []string{"build schema", "build lint -o json", "run --dry-run", "run --runner process --results-dir ./unread", "build show ./results/", "build log ./results/ --raw a/b", "build log ./results/", "build log ./results/ -o json"} {
+	for _, arguments := range []string{"build schema", "build lint -o json", "run --dry-run",
+		"run --runner process --results-dir ./unread", "build show ./results/", "build log ./results/ --raw a/b",
+		"build log ./results/", "build log ./results/ -o json"} {
 		reader, writer, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -41,7 +43,8 @@ func TestOutputThatNothingReadsEndsQuietly(t *testing.T) {
 		}
 		err = c.Run()
 		ended, _ := errors.AsType[*exec.ExitError](err)
-		if ended == nil || ended.ExitCode() != fault.ExitUnread && ended.Sys().(syscall.WaitStatus).Signal() != syscall.SIGPIPE || text.Len() > 0 {
+		if ended == nil || ended.ExitCode() != fault.ExitUnread &&
+			ended.Sys().(syscall.WaitStatus).Signal() != syscall.SIGPIPE || text.Len() > 0 {
 			t.Errorf("%s: %v, printed %q", arguments, err, text.String())
 		}
 		if err := writer.Close(); err != nil {

@@ -121,7 +121,8 @@ func newJumpWalk(t *testing.T) *jumpWalk {
 		if err != nil {
 			t.Fatal(err)
 		}
-		script := "#!/bin/sh\n" + `while [ -e "$0.stalled" ] && case $1 in -x*|-s|.) ;; *) false ;; esac; do sleep 0.05; done; exec ` + path + ` "$@"` + "\n"
+		script := "#!/bin/sh\n" +
+			`while [ -e "$0.stalled" ] && case $1 in -x*|-s|.) ;; *) false ;; esac; do sleep 0.05; done; exec ` + path + ` "$@"` + "\n"
 		if err := os.WriteFile(filepath.Join(tools, tool), []byte(script), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -130,8 +131,10 @@ func newJumpWalk(t *testing.T) *jumpWalk {
 	host := sshtest.Start(t, "ForceCommand PATH="+tools+`:$PATH; export PATH; exec sh -c "$SSH_ORIGINAL_COMMAND"`)
 	host.Accept(bastion.Key + ".pub")
 	w := &jumpWalk{walk: newWalk(t), host: host, tools: tools}
-	w.edit(`{name: h1, url: "local://`+w.srv+`"}`, `{name: h1, url: "ssh://`+host.User+"@"+host.Address+`", root: "`+w.srv+`", hostKey: "`+host.Fingerprint()+`"}`)
-	w.edit("stages:", `ssh: {identity: "`+bastion.Key+`", jump: "ssh://`+bastion.User+"@"+bastion.Address+`", jumpKey: "`+bastion.Fingerprint()+"\"}\nstages:")
+	w.edit(`{name: h1, url: "local://`+w.srv+`"}`,
+		`{name: h1, url: "ssh://`+host.User+"@"+host.Address+`", root: "`+w.srv+`", hostKey: "`+host.Fingerprint()+`"}`)
+	w.edit("stages:", `ssh: {identity: "`+bastion.Key+`", jump: "ssh://`+bastion.User+"@"+bastion.Address+`", jumpKey: "`+
+		bastion.Fingerprint()+"\"}\nstages:")
 	t.Cleanup(w.resumeAll)
 	return w
 }

@@ -130,7 +130,8 @@ func newWalk(t *testing.T) *walk {
 	w := &walk{t: t, project: filepath.Join(dir, "m"), srv: filepath.Join(dir, "srv")}
 	w.must(os.Mkdir(w.project, 0o755))
 	w.write("waybill.yaml", strings.Replace(walkFile, "SRV", w.srv, 1))
-	w.write(".wharf-ci.yml", "p:\n  a:\n    artifacts: [a.tgz]\n    container: {image: x, cmds: [\"chmod +x run.sh && tar -czf a.tgz run.sh\"]}\n")
+	w.write(".wharf-ci.yml",
+		"p:\n  a:\n    artifacts: [a.tgz]\n    container: {image: x, cmds: [\"chmod +x run.sh && tar -czf a.tgz run.sh\"]}\n")
 	w.exec("git", "init", "-q")
 	t.Cleanup(func() { endHost(w.srv) })
 	return w

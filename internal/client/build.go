@@ -99,7 +99,8 @@ func (c *Client) BuildArtifacts(ctx context.Context, id string) (all []build.Art
 
 // OpenBuildArtifact returns the bytes of an artifact of a build. The caller closes them.
 func (c *Client) OpenBuildArtifact(ctx context.Context, id string, artifact int) (io.ReadCloser, error) {
-	response, err := c.sendRequest(ctx, request{method: http.MethodGet, root: true, path: "/api/build" + apiPath(id, "artifact", strconv.Itoa(artifact)), accept: "*/*"})
+	response, err := c.sendRequest(ctx, request{method: http.MethodGet, root: true,
+		path: "/api/build" + apiPath(id, "artifact", strconv.Itoa(artifact)), accept: "*/*"})
 	if err != nil {
 		return nil, err
 	}

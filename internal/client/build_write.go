@@ -34,7 +34,8 @@ func (c *Client) RunBuild(ctx context.Context, o service.NewBuild) (made buildvi
 	if o.Commit != "" {
 		body["commit"] = o.Commit
 	}
-	return made, c.changeBuild(ctx, request{method: http.MethodPost, path: "/api/project" + apiPath(o.Project, "build"), query: query, once: o.IdempotencyKey}, body, &made)
+	return made, c.changeBuild(ctx, request{method: http.MethodPost, path: "/api/project" + apiPath(o.Project, "build"),
+		query: query, once: o.IdempotencyKey}, body, &made)
 }
 
 // RerunBuild calls Service.RerunBuild on the server. The server takes the user from the token.
@@ -47,7 +48,8 @@ func (c *Client) RerunBuild(ctx context.Context, o service.BuildRerun) (made bui
 	if o.Resume {
 		query.Set("resume", "true")
 	}
-	return made, c.changeBuild(ctx, request{method: http.MethodPost, path: "/api/build" + apiPath(o.ID, "rerun"), query: query, once: o.IdempotencyKey}, body, &made)
+	return made, c.changeBuild(ctx, request{method: http.MethodPost, path: "/api/build" + apiPath(o.ID, "rerun"),
+		query: query, once: o.IdempotencyKey}, body, &made)
 }
 
 // CancelBuild calls Service.CancelBuild on the server. The server takes the user from the token.

@@ -98,7 +98,8 @@ func TestALongAnswerIsCut(t *testing.T) {
 	}))
 	defer server.Close()
 	c := New(server.URL, "", "ana")
-	if _, err := operation.ListPipelines.Call(t.Context(), c, operation.Nothing{}); !fault.Is(err, fault.Unavailable) || !errors.Is(err, errTooLong) {
+	if _, err := operation.ListPipelines.Call(t.Context(), c, operation.Nothing{}); !fault.Is(err, fault.Unavailable) ||
+		!errors.Is(err, errTooLong) {
 		t.Errorf("a list: %v", err)
 	}
 	ask := request{method: http.MethodGet, path: "/pipelines/a/log", query: url.Values{}, accept: "text/event-stream"}

@@ -20,8 +20,8 @@ func failureOf(ctx context.Context, exit build.Exit, fault error) build.Fault {
 	return why
 }
 
-// keepFailed moves the workspace of an attempt that failed into a folder of its own in KeepFailed, unless another attempt follows, and notes
-// where it is.
+// keepFailed moves the workspace of an attempt that failed into a folder of its own in KeepFailed, unless another
+// attempt follows, and notes where it is.
 func (r *Runner) keepFailed(run build.Run, repo string, why build.Fault, sink build.Sink) error {
 	if _, again := run.Step.Retry.After(run.Attempt, why); why == "" || again {
 		return nil
@@ -57,8 +57,8 @@ type Kept struct {
 	Environ func(own string) ([]string, error)
 }
 
-// Shell runs an interactive shell in the folder on a terminal, with the step's variables, until the user leaves it. Its exit status does not
-// count.
+// Shell runs an interactive shell in the folder on a terminal, with the step's variables, until the user leaves it. Its
+// exit status does not count.
 func (k Kept) Shell(ctx context.Context, shell string, terminal *os.File, more ...string) (err error) {
 	own, err := os.MkdirTemp(filepath.Dir(k.Dir), "own-")
 	if err != nil {

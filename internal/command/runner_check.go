@@ -57,7 +57,8 @@ func (r *Runner) Check(ctx context.Context, steps []build.PlanStep) fault.Proble
 			add("services-unfit", "the step has services, which do not run as processes on this computer; they need containers")
 		}
 		if spec.Build != nil && len(spec.Build.SecretArgs) > 0 {
-			add("secret-args-unfit", "BuildKit's client has secretArgs among its arguments, which every user of this computer can read; they need a container")
+			add("secret-args-unfit",
+				"BuildKit's client has secretArgs among its arguments, which every user of this computer can read; they need a container")
 		}
 		if spec.Limits != (build.Resources{}) || spec.Requests != (build.Resources{}) {
 			problems.Add(fault.Problem{Position: step.At, Code: "resources-ignored", Scope: step.Path(), Warning: true,

@@ -135,8 +135,8 @@ func killDescendants(group int) {
 	}
 }
 
-// killMarked kills the processes that have NAME=value in their environment, but not this one. It looks again until it finds none. On systems
-// without /proc it finds none.
+// killMarked kills the processes that have NAME=value in their environment, but not this one. It looks again until it
+// finds none. On systems without /proc it finds none.
 func killMarked(pair string) {
 	for range 100 { // bounded, as above
 		marked, begin := markedProcesses(pair)
@@ -150,8 +150,8 @@ func killMarked(pair string) {
 	}
 }
 
-// markedProcesses lists the processes but this one that have NAME=value in their environment. begin reports whether a further process has begun to run
-// a program and has no environment yet.
+// markedProcesses lists the processes but this one that have NAME=value in their environment. begin reports whether a
+// further process has begun to run a program and has no environment yet.
 func markedProcesses(pair string) (marked []int, begin bool) {
 	entries, _ := os.ReadDir("/proc") // without it nothing can be done
 	for _, entry := range entries {

@@ -83,7 +83,8 @@ func begin(ctx context.Context, t *testing.T, r *Runner, script string, more ...
 		_ = reader.Close()
 	})
 	go func() {
-		exit, err := r.supervise(ctx, order{Argv: []string{"sh", "-c", script}, Dir: "/", Env: append([]string{"PATH=" + os.Getenv("PATH")}, more...)},
+		exit, err := r.supervise(ctx, order{Argv: []string{"sh", "-c", script}, Dir: "/",
+			Env: append([]string{"PATH=" + os.Getenv("PATH")}, more...)},
 			[2]*os.File{writer, writer})
 		if err != nil {
 			t.Error(err)
@@ -236,7 +237,8 @@ func TestStepsSideBySideHaveSupervisorsOfTheirOwn(t *testing.T) {
 	for i := range sideBySide {
 		all.Go(func() {
 			for j := range each {
-				exit, text := step(t.Context(), t, r, daemon+`test "$MINE" = `+strconv.Itoa(i*each+j)+" && exit "+strconv.Itoa(i), "MINE="+strconv.Itoa(i*each+j))
+				exit, text := step(t.Context(), t, r, daemon+`test "$MINE" = `+strconv.Itoa(i*each+j)+" && exit "+strconv.Itoa(i),
+					"MINE="+strconv.Itoa(i*each+j))
 				if exit != (Exit{Code: i}) {
 					t.Errorf("%v, want exit status %d", exit, i)
 				}
@@ -276,7 +278,8 @@ func TestADeadWorkerLeavesNothing(t *testing.T) {
 func work() error {
 	r := &Runner{Supervisor: []string{os.Args[0], superviseArgument}}
 	run := func(script string) error {
-		_, err := r.supervise(context.Background(), order{Argv: []string{"sh", "-c", script}, Dir: "/", Env: []string{"PATH=" + os.Getenv("PATH")}},
+		_, err := r.supervise(context.Background(),
+			order{Argv: []string{"sh", "-c", script}, Dir: "/", Env: []string{"PATH=" + os.Getenv("PATH")}},
 			[2]*os.File{os.Stdout, os.Stderr})
 		return err
 	}
@@ -304,7 +307,8 @@ func TestAStepThatCannotStartSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reader.Close()
-	exit, err := r.supervise(t.Context(), order{Argv: []string{"no-such-program"}, Dir: "/", Env: []string{"PATH=/bin", "PATH=/usr/bin"}}, [2]*os.File{writer, writer})
+	exit, err := r.supervise(t.Context(), order{Argv: []string{"no-such-program"}, Dir: "/",
+		Env: []string{"PATH=/bin", "PATH=/usr/bin"}}, [2]*os.File{writer, writer})
 	_ = writer.Close()
 	line, _ := bufio.NewReader(reader).ReadString('\n')
 	if exit.Code != fault.ExitUnavailable || err != nil || !strings.Contains(line, "find no-such-program in PATH") {
@@ -323,7 +327,8 @@ func TestALargeEnvironmentReachesAStep(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(own, "mine"), []byte("#!/bin/sh\nexit 4\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	exit, text := step(t.Context(), t, underSupervisors(t), `env | grep -a -c "^LARGE.*xxx"; mine`, append(large, "PATH="+os.Getenv("PATH")+":"+own)...)
+	exit, text := step(t.Context(), t, underSupervisors(t), `env | grep -a -c "^LARGE.*xxx"; mine`,
+		append(large, "PATH="+os.Getenv("PATH")+":"+own)...)
 	if exit != (Exit{Code: 4}) || text != "16\n" {
 		t.Errorf("%v: %q", exit, text)
 	}

@@ -129,7 +129,8 @@ func startSupervisor(argv []string) (*supervisor, error) {
 		return nil, err
 	}
 	process, err := start(func() *exec.Cmd {
-		return &exec.Cmd{Path: argv[0], Args: argv, Env: []string{"GOGC=400"}, Stdin: theirs, Stderr: os.Stderr, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+		return &exec.Cmd{Path: argv[0], Args: argv, Env: []string{"GOGC=400"}, Stdin: theirs, Stderr: os.Stderr,
+			SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
 	})
 	if err := errors.Join(err, theirs.Close()); err != nil {
 		return nil, errors.Join(err, steps.Close())
@@ -163,8 +164,8 @@ func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
 }
 
 // run hands a step over and returns its exit status once the supervisor has ended all that it started. When ctx ends the step gets
-// SIGTERM, and after the grace it is killed. again reports whether the supervisor can run a further step; an error means that the supervisor
-// has returned no status.
+// SIGTERM, and after the grace it is killed. again reports whether the supervisor can run a further step; an error
+// means that the supervisor has returned no status.
 func (s *supervisor) run(ctx context.Context, step handover, grace time.Duration) (status int, again bool, err error) {
 	ended, watched := make(chan struct{}), make(chan bool)
 	go func() { watched <- s.endWith(ctx, ended, grace) }()

@@ -84,7 +84,8 @@ func (c *Conductor) handle(ctx context.Context, a *attempt) action.Outcome {
 	switch {
 	// A reload removed the handler after the claim. Another instance may still serve it.
 	case !ok && action.HandlerOf(a.Lane) == a.Handler:
-		return action.Outcome{Kind: action.GivenBack, Code: codeNoHandler, Error: fmt.Sprintf("handler %q is not served here any more", a.Handler)}
+		return action.Outcome{Kind: action.GivenBack, Code: codeNoHandler,
+			Error: fmt.Sprintf("handler %q is not served here any more", a.Handler)}
 	// The lane belongs to another handler than the action names. Giving the claim back would bring
 	// it to the lane's handler again and again.
 	case !ok:
@@ -199,7 +200,8 @@ func (c *Conductor) report(a *attempt, o action.Outcome, took time.Duration) {
 		return
 	}
 	about := []any{obs.KeyActionID, a.ID.String(), obs.KeyHandler, a.Handler, obs.KeyLane, a.Lane, obs.KeyAttempt, a.Thread.Attempt,
-		obs.KeySpent, a.Thread.Spent, obs.KeyOutcome, o.Kind.String(), obs.KeyCode, o.Code, obs.KeyError, o.Error, obs.KeyDuration, took.Milliseconds()}
+		obs.KeySpent, a.Thread.Spent, obs.KeyOutcome, o.Kind.String(), obs.KeyCode, o.Code, obs.KeyError, o.Error,
+		obs.KeyDuration, took.Milliseconds()}
 	if s := a.Step; s != nil {
 		about = append(about, obs.KeyPipeline, s.Pipeline, obs.KeyDeployment, s.Deployment, obs.KeyTarget, s.Target, obs.KeyEvent, s.Event)
 	}

@@ -114,7 +114,8 @@ func TestALaneThatTurnsSlowSpendsNothing(t *testing.T) {
 		bubbletest.Test(t, func(t *testing.T) {
 			f, s := newFake(), &switched{}
 			for i := range 200 * lanes {
-				f.add(action.Action{Handler: "work", Lane: fmt.Sprintf("work/%d", i%lanes), Policy: action.Policy{AttemptTimeout: action.Duration(time.Second)}})
+				f.add(action.Action{Handler: "work", Lane: fmt.Sprintf("work/%d", i%lanes),
+					Policy: action.Policy{AttemptTimeout: action.Duration(time.Second)}})
 			}
 			stop := run(t, f, s.Do, workers(lanes))
 			settle(time.Second)

@@ -242,7 +242,8 @@ func TestADeadlineInsideAnAttemptEndsIt(t *testing.T) {
 				cause = context.Cause(ctx)
 				return action.Outcome{Kind: action.Retry, Error: "the port is closed"}
 			})
-			id := f.add(action.Action{Handler: "work", Policy: action.Policy{AttemptTimeout: action.Duration(time.Minute), Deadline: action.Duration(6 * time.Second)}})
+			id := f.add(action.Action{Handler: "work",
+				Policy: action.Policy{AttemptTimeout: action.Duration(time.Minute), Deadline: action.Duration(6 * time.Second)}})
 			synctest.Wait()
 			if asked {
 				elapse(5500 * time.Millisecond)

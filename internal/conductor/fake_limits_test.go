@@ -48,7 +48,8 @@ func (l *limiters) grant(owner action.ID, asks []action.Ask, live int) (grants [
 	}
 	l.asks++
 	now, asked, full := time.Now(), map[string]bool{}, map[string]bool{}
-	asks = slices.SortedStableFunc(slices.Values(asks), func(a, b action.Ask) int { return strings.Count(b.Key, "*") - strings.Count(a.Key, "*") })
+	asks = slices.SortedStableFunc(slices.Values(asks),
+		func(a, b action.Ask) int { return strings.Count(b.Key, "*") - strings.Count(a.Key, "*") })
 	for _, a := range asks {
 		asked[a.Key] = true
 		a = a.Within(full)

@@ -172,7 +172,8 @@ func (f *fake) kill(id action.ID) {
 	f.poke(store.TopicReady)
 }
 
-func (f *fake) CompleteAndClaim(_ context.Context, owner queue.Instance, completions []queue.Completion, wants []queue.Want) (queue.Turned, error) {
+func (f *fake) CompleteAndClaim(_ context.Context, owner queue.Instance, completions []queue.Completion,
+	wants []queue.Want) (queue.Turned, error) {
 	if f.turning != nil {
 		f.turning(completions)
 	}

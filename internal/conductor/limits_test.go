@@ -308,7 +308,8 @@ func TestLimitedLanesCostNothingWhileIdle(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var m meter
-		stop := run(t, f, m.take(10*time.Millisecond, done), limits(action.Limits{Lane: action.Limit{Rate: 50, Slots: 4}, Handler: action.Limit{Slots: 8}}))
+		stop := run(t, f, m.take(10*time.Millisecond, done),
+			limits(action.Limits{Lane: action.Limit{Rate: 50, Slots: 4}, Handler: action.Limit{Slots: 8}}))
 		add(f, 500, "work/a")
 		settle(time.Minute)
 		if got := f.count(action.Successful); got != 500 {
@@ -375,7 +376,8 @@ func TestAHandlersWorkersBoundItInEachInstance(t *testing.T) {
 		})
 		settle(10 * time.Second)
 		within(t, "of the bounded handler at a time", m.most.Load(), 6, 6)
-		within(t, "of the other one at a time", other.most.Load(), 14, 16) // a worker may serve it while the lanes of the bounded one wait for the answer to their turn
+		// a worker may serve it while the lanes of the bounded one wait for the answer to their turn
+		within(t, "of the other one at a time", other.most.Load(), 14, 16)
 		within(t, "of the bounded handler in 10 s", m.runs.Load(), 54, 66)
 		settle(2 * time.Minute)
 		if got := f.count(action.Successful); got != 800 {

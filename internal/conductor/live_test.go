@@ -24,7 +24,8 @@ func TestWhatIsReadyIsDone(t *testing.T) {
 			lanes, n := 1+random.IntN(12), 0
 			slow := map[string]time.Duration{} // how long an attempt takes there in odd seconds
 			for i := range lanes {
-				slow[fmt.Sprintf("work/%d", i)] = []time.Duration{0, time.Millisecond, 50 * time.Millisecond, 400 * time.Millisecond, 2 * time.Second}[random.IntN(5)]
+				slow[fmt.Sprintf("work/%d", i)] = []time.Duration{0, time.Millisecond, 50 * time.Millisecond,
+					400 * time.Millisecond, 2 * time.Second}[random.IntN(5)]
 			}
 			do := func(_ context.Context, a conductor.Attempt) action.Outcome {
 				elapse(time.Millisecond)

@@ -66,7 +66,8 @@ func TestEachAttemptThatIsNotDoneIsOneLine(t *testing.T) {
 		settle(time.Minute)
 		stop()
 		want := []map[string]any{{"level": "INFO", "msg": "attempt ended", "component": "conductor", "action_id": id.String(), "handler": "work",
-			"lane": "work/a", "attempt": 1.0, "spent": 0.0, "outcome": "fatal", "code": "http_400", "error": "400: no such team", "duration_ms": 40.0}}
+			"lane": "work/a", "attempt": 1.0, "spent": 0.0, "outcome": "fatal", "code": "http_400",
+			"error": "400: no such team", "duration_ms": 40.0}}
 		if diff := cmp.Diff(want, lines(t, &out)); diff != "" {
 			t.Error(diff)
 		}
@@ -125,7 +126,8 @@ func TestEachLateCompletionIsOneLineAndCountedByItsHandler(t *testing.T) {
 func TestOnlyTheFirstConductorMeasuresTheLedger(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
-		f.backlogs = []queue.Backlog{{Handler: "work", Counts: map[action.Status]int{action.Pending: 5, action.Running: 2}, Ready: 4, Oldest: time.Now()}}
+		f.backlogs = []queue.Backlog{{Handler: "work", Counts: map[action.Status]int{action.Pending: 5, action.Running: 2},
+			Ready: 4, Oldest: time.Now()}}
 		registry := prometheus.NewRegistry()
 		stop := run(t, f, func(context.Context, conductor.Attempt) action.Outcome { return done() },
 			func(c *conductor.Config) { c.Ledger = obs.NewLedger(); c.Ledger.Register(registry) })

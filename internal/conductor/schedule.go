@@ -153,7 +153,8 @@ func (t *ticker) tick(ctx context.Context, s Schedule, memory *ticking, now time
 		memory.next = now.Add(turnEvery)
 	}
 	if made.Created {
-		t.log.Info("scheduled", obs.KeyName, s.Name, obs.KeyActionID, made.ID.String(), obs.KeyTick, due.Tick.In(s.Window.Zone).Format(time.RFC3339))
+		t.log.Info("scheduled", obs.KeyName, s.Name, obs.KeyActionID, made.ID.String(), obs.KeyTick,
+			due.Tick.In(s.Window.Zone).Format(time.RFC3339))
 	}
 	return nil
 }

@@ -238,7 +238,8 @@ func (t *claimLoop) buffer(owner action.ID, claimed []queue.Claimed) []*turn.Cla
 func (t *claimLoop) known(claimed queue.Claimed) bool {
 	_, held := t.claims[claim{claimed.ID, claimed.Thread.Attempt}]
 	same := func(u queue.Completion) bool { return u.ID == claimed.ID && u.Attempt == claimed.Thread.Attempt }
-	return held || t.recording[claim{claimed.ID, claimed.Thread.Attempt}] || slices.ContainsFunc(t.unflushed, same) || slices.ContainsFunc(t.deferred, same)
+	return held || t.recording[claim{claimed.ID, claimed.Thread.Attempt}] || slices.ContainsFunc(t.unflushed, same) ||
+		slices.ContainsFunc(t.deferred, same)
 }
 
 // completion returns the ledger's record of an attempt.

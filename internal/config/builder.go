@@ -88,7 +88,8 @@ func standardBuilder() Builder {
 // builderKeys returns the keys of builder.
 func builderKeys() []document.Key {
 	return []document.Key{
-		{Name: "instance", Shape: document.Text, Default: "waybill", Help: "label of the workers of this log's builds, in every build environment"},
+		{Name: "instance", Shape: document.Text, Default: "waybill",
+			Help: "label of the workers of this log's builds, in every build environment"},
 		{Name: "key", Shape: document.Text, Help: "file of the keys that the workers' tokens are made of; default: builder.key in the home"},
 		{Name: "provisioner", Shape: document.Object, Help: "what starts workers", Keys: []document.Key{
 			{Name: "url", Shape: document.Text, Help: "where conductors, aggregators and watchdogs reach it; without it builds have no workers"},
@@ -98,7 +99,8 @@ func builderKeys() []document.Key {
 			{Name: "concurrent", Shape: document.Number, Default: "8", Help: "workers at a time"},
 			{Name: "perProject", Shape: document.Number, Default: "4", Help: "workers of one project at a time"},
 			{Name: "grace", Shape: document.Scalar, Default: "10m", Help: "how long a worker may take to end before it is killed"},
-			{Name: "linger", Shape: document.Scalar, Default: "24h", Help: "how long a worker stays after its build's end for results that were not taken"},
+			{Name: "linger", Shape: document.Scalar, Default: "24h",
+				Help: "how long a worker stays after its build's end for results that were not taken"},
 			{Name: "keep", Shape: document.Scalar, Default: "7d", Help: "how long such results are kept after the worker's end"},
 			{Name: "workers", Shape: document.Object, Help: "where local workers serve their results", Keys: []document.Key{
 				{Name: "listen", Shape: document.Text, Default: "127.0.0.1", Help: "address, without a port: each worker takes a free one"},
@@ -106,13 +108,17 @@ func builderKeys() []document.Key {
 			}},
 			{Name: "docker", Shape: document.Object, Help: "have workers run as containers of a Docker Engine", Keys: []document.Key{
 				{Name: "image", Shape: document.Text, Help: "image of the workers, with waybill and git"},
-				{Name: "host", Shape: document.Text, Help: "address of the Engine, such as unix:///var/run/docker.sock; default: DOCKER_HOST, else that of this machine"},
-				{Name: "network", Shape: document.Text, Help: "network of the Engine in which provisioner and aggregators are too; default: none, and ports are published"},
+				{Name: "host", Shape: document.Text,
+					Help: "address of the Engine, such as unix:///var/run/docker.sock; default: DOCKER_HOST, else that of this machine"},
+				{Name: "network", Shape: document.Text,
+					Help: "network of the Engine in which provisioner and aggregators are too; default: none, and ports are published"},
 				{Name: "memory", Shape: document.Scalar, Help: "what a worker may use, without its steps; default: no limit"},
 			}},
-			{Name: "largestSnapshot", Shape: document.Scalar, Default: "1GiB", Help: "files of a revision, packed, that are sent to a worker of Docker or Kubernetes"},
+			{Name: "largestSnapshot", Shape: document.Scalar, Default: "1GiB",
+				Help: "files of a revision, packed, that are sent to a worker of Docker or Kubernetes"},
 			{Name: "credentials", Shape: document.ScalarMap, Help: "files of git-credential-store, by the name that builds use"},
-			{Name: "startLimit", Shape: document.Scalar, Default: "10m", Help: "after this long aggregators end a build whose worker has not started"},
+			{Name: "startLimit", Shape: document.Scalar, Default: "10m",
+				Help: "after this long aggregators end a build whose worker has not started"},
 			{Name: "kubernetes", Shape: document.Object, Help: "workers are pods of this cluster", Keys: []document.Key{
 				{Name: "kubeconfig", Shape: document.Text, Help: "file that names the cluster; default: the cluster that this process runs in"},
 				{Name: "context", Shape: document.Text, Help: "context of the kubeconfig; default: its current one"},
@@ -241,7 +247,10 @@ func (r *reader) kubernetes(n *document.Node) *Kubernetes {
 	}
 	if v := n.Get("accounts"); fits(v, document.Texts) {
 		k.Accounts = n.Strs("accounts")
-		if i := slices.IndexFunc(k.Accounts, func(name string) bool { return !objectName.MatchString(name) || name == k.ServiceAccount }); i >= 0 || len(k.Accounts) > mostAccounts {
+		if i := slices.IndexFunc(k.Accounts, func(name string) bool {
+			return !objectName.MatchString(name) ||
+				name == k.ServiceAccount
+		}); i >= 0 || len(k.Accounts) > mostAccounts {
 			r.Add(v, "value-invalid", path+"accounts", "want at most %d names of service accounts, other than that of the workers", mostAccounts)
 		}
 	}
@@ -271,7 +280,8 @@ func (r *reader) localWorkers(n *document.Node, p *Provisioner) {
 	listen, advertise := n.Get("listen"), n.Get("advertise")
 	if fits(advertise, document.Text) {
 		if p.Advertise = advertise.Text; !isHost(p.Advertise) {
-			r.Add(advertise, "value-invalid", path+"advertise", "want a name or an address without a port, such as builds.example.org, found %q", p.Advertise)
+			r.Add(advertise, "value-invalid", path+"advertise",
+				"want a name or an address without a port, such as builds.example.org, found %q", p.Advertise)
 		}
 	}
 	if !fits(listen, document.Text) {
@@ -282,7 +292,8 @@ func (r *reader) localWorkers(n *document.Node, p *Provisioner) {
 	case ip == nil:
 		r.Add(listen, "value-invalid", path+"listen", "want an IP address without a port, such as 10.1.2.3, found %q", p.Host)
 	case ip.IsUnspecified() && p.Advertise == "":
-		r.Add(listen, "value-invalid", path+"listen", "%s is every address of this machine: name one that aggregators reach in %sadvertise", p.Host, path)
+		r.Add(listen, "value-invalid", path+"listen",
+			"%s is every address of this machine: name one that aggregators reach in %sadvertise", p.Host, path)
 	}
 }
 

@@ -45,7 +45,8 @@ func projectKeys() []document.Key {
 		{Name: "branch", Shape: document.Text, Help: "what is built unless a build names another one; default: the repository's own"},
 		{Name: "subdirectory", Shape: document.Text, Help: "with the build's file; default: the root"},
 		{Name: "credential", Shape: document.Text, Help: "name of an entry of builder.provisioner.credentials"},
-		{Name: "engine", Shape: document.Text, Help: "what starts its builds that name none: one of builds.engines, or waybill; default: builds.engine"},
+		{Name: "engine", Shape: document.Text,
+			Help: "what starts its builds that name none: one of builds.engines, or waybill; default: builds.engine"},
 	}
 }
 
@@ -57,7 +58,8 @@ func (r *reader) projects(n *document.Node, b *Builds) {
 	b.Projects = map[string]Project{}
 	for _, f := range n.Fields {
 		if !handlerName.MatchString(f.Key) {
-			r.Add(&document.Node{At: f.At}, "value-invalid", "", "project %q: want a name of letters, digits, -, _ and . with at most 63 characters", f.Key)
+			r.Add(&document.Node{At: f.At}, "value-invalid", "",
+				"project %q: want a name of letters, digits, -, _ and . with at most 63 characters", f.Key)
 			continue
 		}
 		at := r.Join("builds.projects", f.Key)
@@ -106,7 +108,8 @@ func (b Builds) ProjectOf(id string) string {
 }
 
 func (r *reader) project(n *document.Node, at string) Project {
-	p := Project{Repository: n.Str("repository"), Branch: n.Str("branch"), Subdirectory: n.Str("subdirectory"), Credential: n.Str("credential"), Engine: n.Str("engine")}
+	p := Project{Repository: n.Str("repository"), Branch: n.Str("branch"), Subdirectory: n.Str("subdirectory"),
+		Credential: n.Str("credential"), Engine: n.Str("engine")}
 	if err := (git.Clone{URL: p.Repository, Branch: p.Branch}).CheckPlace(); err != nil && fits(n.Get("repository"), document.Text) {
 		r.Add(n.Get("repository"), "value-invalid", at, "%s", err)
 	}

@@ -39,7 +39,8 @@ func (r *handlerReader) cirrus(n *document.Node) *Cirrus {
 		SqsURL: n.Str("sqsUrl"), EventsQueueURL: n.Str("eventsQueueUrl")}
 	for _, key := range []string{"endpoint", "sqsUrl", "eventsQueueUrl"} {
 		if v := n.Get(key); v != nil && v.Text != "" && !isURL(v.Text) {
-			r.Add(v, "value-invalid", r.path+".cirrusConf."+key, "want a URL such as https://sqs.eu-north-1.amazonaws.com/123456789012/process, found %q", v.Text)
+			r.Add(v, "value-invalid", r.path+".cirrusConf."+key,
+				"want a URL such as https://sqs.eu-north-1.amazonaws.com/123456789012/process, found %q", v.Text)
 		}
 	}
 	switch {

@@ -195,7 +195,8 @@ func (r *reader) size(n *document.Node, path string) int64 {
 // origin reads an address that is a scheme and a host.
 func (r *reader) origin(n *document.Node) *url.URL {
 	u, err := url.Parse(n.Text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil ||
+		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
 		r.Add(n, "value-invalid", "server.url", "want an address without a path such as https://waybill.example.org, found %q", n.Text)
 		return nil
 	}

@@ -42,7 +42,8 @@ const mostReporters = 100
 // engineKeys returns the keys of one build engine: those of a webhook that are not for the queue of its actions, and who reports.
 func engineKeys() []document.Key {
 	return append(slices.DeleteFunc(handlerKeys(TypeWebhook), func(k document.Key) bool { return k.Name != "secrets" && k.Name != "request" }),
-		document.Key{Name: "tokens", Shape: document.Texts, Help: "names of the tokens that may report about its builds; default: the engine's name"})
+		document.Key{Name: "tokens", Shape: document.Texts,
+			Help: "names of the tokens that may report about its builds; default: the engine's name"})
 }
 
 // builds reads the projects that can be built without a deployment, and their branches.
@@ -132,7 +133,8 @@ func completeEngine(n *document.Node) {
 	case own == nil:
 		request.Fields = append(request.Fields, standard.Fields...)
 		return
-	case own.Kind == document.Map && !slices.ContainsFunc(own.Fields, func(f document.Field) bool { return strings.EqualFold(f.Key, "content-type") }):
+	case own.Kind == document.Map && !slices.ContainsFunc(own.Fields,
+		func(f document.Field) bool { return strings.EqualFold(f.Key, "content-type") }):
 		own.Fields = append(own.Fields, standard.Get("headers").Fields...)
 	}
 	request.Fields = append(request.Fields, document.Field{Key: "body", At: request.At, Value: standard.Get("body")})
@@ -150,7 +152,9 @@ func (b Builds) EngineOf(project, asked string) (string, error) {
 		}
 		if _, ok := b.Engines[name]; !ok {
 			return "", fault.New(fault.NotFound, "build engine %q not found", name).WithNearest(name, slices.Sorted(maps.Keys(b.Engines))).
-				WithHint("server.yaml: builds: {engines: {jenkins: {request: {url: \"https://jenkins.example.org/…\"}}}}; workers of Waybill are called %s", OwnEngine)
+				WithHint(
+					"server.yaml: builds: {engines: {jenkins: {request: {url: \"https://jenkins.example.org/…\"}}}}; workers of "+
+						"Waybill are called %s", OwnEngine)
 		}
 		return name, nil
 	}

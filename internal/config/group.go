@@ -27,7 +27,8 @@ func (r *reader) groups(n *document.Node, c *Config) {
 		path := r.Join("groups", f.Key)
 		switch {
 		case !handlerName.MatchString(f.Key):
-			r.Add(&document.Node{At: f.At}, "value-invalid", "", "group %q: want a name of letters, digits, -, _ and . with at most 63 characters", f.Key)
+			r.Add(&document.Node{At: f.At}, "value-invalid", "",
+				"group %q: want a name of letters, digits, -, _ and . with at most 63 characters", f.Key)
 		case !document.Texts.Fits(f.Value):
 			r.Add(f.Value, "wrong-kind", path, "want a list of people, found %s", f.Value.Kind)
 		case len(f.Value.Items) > maxPeople:
@@ -45,7 +46,8 @@ func (r *reader) people(n *document.Node, path string) (names []string) {
 		_, unseen := pipeline.Unseen(item.Text)
 		switch {
 		case item.Text == "" || len(item.Text) > maxPerson || unseen:
-			r.Add(item, "value-invalid", at, "want the name of a person, of at most %d bytes and visible characters only, not %+q", maxPerson, item.Text)
+			r.Add(item, "value-invalid", at,
+				"want the name of a person, of at most %d bytes and visible characters only, not %+q", maxPerson, item.Text)
 		case slices.Contains(names, item.Text):
 			r.Add(item, "name-repeated", at, "%q is named twice", item.Text)
 		default:

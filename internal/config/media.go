@@ -14,7 +14,8 @@ import (
 
 // Keywords of JSON Schema, by the content below them.
 var (
-	schemaKeywords     = []string{"items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames", "unevaluatedItems", "unevaluatedProperties"}
+	schemaKeywords = []string{"items", "additionalProperties", "contains", "not", "if", "then", "else",
+		"propertyNames", "unevaluatedItems", "unevaluatedProperties"}
 	schemaListKeywords = []string{"allOf", "anyOf", "oneOf", "prefixItems"}
 	schemaMapKeywords  = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
 )

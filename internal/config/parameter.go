@@ -113,8 +113,9 @@ func broken(root string, err error) fault.Problems {
 	}
 	var problems fault.Problems
 	for _, leaf := range leaves(invalid) {
-		problems = append(problems, fault.Problem{Code: "parameter-invalid", Scope: strings.Join(append([]string{root}, leaf.InstanceLocation...), "/"),
-			Text: words(leaf)})
+		problems = append(problems, fault.Problem{Code: "parameter-invalid",
+			Scope: strings.Join(append([]string{root}, leaf.InstanceLocation...), "/"),
+			Text:  words(leaf)})
 	}
 	return problems
 }

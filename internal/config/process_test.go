@@ -56,14 +56,17 @@ func TestWorkflowsAreRead(t *testing.T) {
 	t.Setenv("REGION", "north")
 	all := workflowsOf(t, mirror)
 	w := all["mirror"]
-	if w.Title != "Mirror items" || w.Version != 2 || w.Sync != 30*time.Second || w.Handler() != "argo-prod" || all["trigger"].Version != 1 || all["trigger"].Title != "trigger" {
+	if w.Title != "Mirror items" || w.Version != 2 || w.Sync != 30*time.Second || w.Handler() != "argo-prod" ||
+		all["trigger"].Version != 1 || all["trigger"].Title != "trigger" {
 		t.Errorf("%+v", w)
 	}
-	if diff := cmp.Diff([]Value{{Name: "mode", Schema: map[string]any{"enum": []any{"fast", "slow"}}}, {Name: "payload", Schema: map[string]any{"type": "object"}, Required: true}},
+	if diff := cmp.Diff([]Value{{Name: "mode", Schema: map[string]any{"enum": []any{"fast", "slow"}}},
+		{Name: "payload", Schema: map[string]any{"type": "object"}, Required: true}},
 		w.Inputs(), cmpopts.IgnoreUnexported(Value{})); diff != "" {
 		t.Errorf("inputs (-want +got):\n%s", diff)
 	}
-	if got := all["trigger"].Inputs(); len(got) != 2 || got[0].Name != "team" || !got[0].Required || got[1].Required || got[1].Schema["type"] != "integer" {
+	if got := all["trigger"].Inputs(); len(got) != 2 || got[0].Name != "team" || !got[0].Required || got[1].Required ||
+		got[1].Schema["type"] != "integer" {
 		t.Errorf("inputs that the handler describes: %+v", got)
 	}
 	arguments, err := w.Argo.Arguments(json.RawMessage(`{"mode": "fast", "payload": {"a": 1}}`), webhook.Data{})
@@ -87,10 +90,12 @@ func TestInputsBecomeAJob(t *testing.T) {
 	}
 	const inputs = `{"payload": {"features": [{"id": 1.0, "collection": "x", "at": 7}]}, "mode": "fast"}`
 	a := prepare("mirror", inputs)
-	if a.Kind != KindJob || a.Name != "mirror" || a.Version != 2 || a.Handler != "argo-prod" || a.Lane != "argo-prod" || string(a.Parameters) != inputs || a.Delivery != action.AtLeastOnce {
+	if a.Kind != KindJob || a.Name != "mirror" || a.Version != 2 || a.Handler != "argo-prod" || a.Lane != "argo-prod" ||
+		string(a.Parameters) != inputs || a.Delivery != action.AtLeastOnce {
 		t.Errorf("%+v", a)
 	}
-	if b := prepare("mirror", `{"payload": {"features": [{"collection": "x", "id": 1}], "other": 2}}`); a.CacheKey.IsZero() || a.CacheKey != b.CacheKey {
+	if b := prepare("mirror",
+		`{"payload": {"features": [{"collection": "x", "id": 1}], "other": 2}}`); a.CacheKey.IsZero() || a.CacheKey != b.CacheKey {
 		t.Errorf("the keys are %s and %s", a.CacheKey, b.CacheKey)
 	}
 	if b := prepare("mirror", `{"payload": {"features": [{"collection": "y", "id": 1}]}}`); a.CacheKey == b.CacheKey {
@@ -191,7 +196,8 @@ func TestMediaTypesChooseAmongAlternatives(t *testing.T) {
 func TestSchemasOfPayloadsDrawAWarning(t *testing.T) {
 	t.Parallel()
 	file := func(schema string) string {
-		return "handlers: {flows: {type: argo}}\nworkflows:\n  m: {handler: flows, argoOpts: {template: workflowtemplate/m}, inputSchema: {type: object, " + schema + "}}\n"
+		return "handlers: {flows: {type: argo}}\nworkflows:\n" +
+			"  m: {handler: flows, argoOpts: {template: workflowtemplate/m}, inputSchema: {type: object, " + schema + "}}\n"
 	}
 	for schema, want := range map[string]string{
 		"required: [features]":                    "schema-of-payload",
@@ -246,12 +252,15 @@ func TestEveryFaultOfTheInputsIsTold(t *testing.T) {
 	t.Parallel()
 	all := workflowsOf(t, mirror)
 	for _, c := range []struct{ process, inputs, want string }{
-		{"mirror", `{"mode": "middle", "odd": 1}`, "inputs: additional properties 'odd' not allowed\ninputs: missing property 'payload'\ninputs/mode: value must be one of 'fast', 'slow'"},
+		{"mirror", `{"mode": "middle", "odd": 1}`,
+			"inputs: additional properties 'odd' not allowed\ninputs: missing property 'payload'\ninputs/mode: value must be one of 'fast', 'slow'"},
 		{"mirror", `[]`, "the inputs are not a JSON object"},
-		{"trigger", `{"teem": "A", "times": "x"}`, "times: got string, want integer\n" + `the input "team" is missing` + "\n" + `unknown input "teem" (did you mean "team"?)`},
+		{"trigger", `{"teem": "A", "times": "x"}`,
+			"times: got string, want integer\n" + `the input "team" is missing` + "\n" + `unknown input "teem" (did you mean "team"?)`},
 		{"dry", `{"n": 1e999}`, "inputs: the number 1e999 has no place in a double"},
 		{"mirror", `{"payload": {"a": 1}}`, "inputs/payload: none of cacheKeyHashIncludes is found: .features[].id, .features[].collection"},
-		{"mirror", `{"payload": {"features": {"id": 1}}}`, "inputs/payload/features: cacheKeyHashIncludes .features[].id wants a list here, found an object"},
+		{"mirror", `{"payload": {"features": {"id": 1}}}`,
+			"inputs/payload/features: cacheKeyHashIncludes .features[].id wants a list here, found an object"},
 	} {
 		_, err := all[c.process].Prepare(json.RawMessage(c.inputs))
 		if err == nil || err.Error() != c.want {
@@ -270,19 +279,25 @@ func TestWorkflowFaultsNameTheirPlace(t *testing.T) {
 				"server.yaml:3:26: workflows.m.version: want a whole number from 1, found 0\n" +
 				"server.yaml:3:35: workflows.m.sync: want a duration such as 25s or 7d, found \"soon\"\n" +
 				"server.yaml:4:6: workflows.n: want a mapping, found a number"},
-		"handlers": {"handlers: {argo-prod: {type: argo}, bad: {typ: noop}}\nworkflows:\n  m: {handler: argo-prd}\n  n: {handler: argo-prod}\n  o: {handler: bad}\n  p: {handler: noop, argoOpts: {template: workflowtemplate/x}, cirrusOpts: {}}\n",
+		"handlers": {"handlers: {argo-prod: {type: argo}, bad: {typ: noop}}\nworkflows:\n  m: {handler: argo-prd}\n" +
+			"  n: {handler: argo-prod}\n  o: {handler: bad}\n  p: {handler: noop, argoOpts: {template: workflowtemplate/x}, cirrusOpts: {}}\n",
 			"server.yaml:1:37: handlers.bad: the field \"type\" is missing: webhook, shell, argo, cirrus or noop\n" +
 				"server.yaml:3:16: workflows.m.handler: handler \"argo-prd\" not found (did you mean \"argo-prod\"?)\n" +
 				"server.yaml:4:3: workflows.n: a handler of the type argo needs \"argoOpts\"\n" +
 				"server.yaml:6:32: workflows.p.argoOpts: the handler is of the type noop, not argo\n" +
 				"server.yaml:6:76: workflows.p.cirrusOpts: the handler is of the type noop, not cirrus"},
-		"templates": {"handlers: {a: {type: argo}}\nworkflows:\n  m:\n    handler: a\n    inputSchema: {properties: {payload: {}}}\n    argoOpts: {template: mirror, parameters: {x: \"{{ .parameters.paylod }}\", y: \"{{ env `HOME` }}\"}}\n",
+		"templates": {
+			"handlers: {a: {type: argo}}\nworkflows:\n  m:\n    handler: a\n    inputSchema: {properties: {payload: {}}}\n" +
+				"    argoOpts: {template: mirror, parameters: {x: \"{{ .parameters.paylod }}\", y: \"{{ env `HOME` }}\"}}\n",
 			"server.yaml:6:26: workflows.m.argoOpts.template: want workflowtemplate/NAME or clusterworkflowtemplate/NAME, found \"mirror\"\n" +
 				"server.yaml:6:50: workflows.m.argoOpts.parameters.x: .parameters.paylod not found (did you mean \"payload\"?)\n" +
 				"server.yaml:6:81: workflows.m.argoOpts.parameters.y: env \"HOME\": add it to templateEnv, or it may not be read"},
-		"schemas and rules": {"workflows:\n  m:\n    handler: noop\n    inputSchema: {type: objekt}\n    outputSchema: {properties: {a: {pattern: \"(\"}}}\n    cacheKeyHashIncludes: [\".a\", b]\n    cacheKeyHashExcludes: [\".a\"]\n",
-			"server.yaml:4:25: workflows.m.inputSchema.type: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'\n" +
-				"server.yaml:5:46: workflows.m.outputSchema.properties.a.pattern: '(' is not valid regex: error parsing regexp: missing closing ): `(`\n" +
+		"schemas and rules": {"workflows:\n  m:\n    handler: noop\n    inputSchema: {type: objekt}\n" +
+			"    outputSchema: {properties: {a: {pattern: \"(\"}}}\n    cacheKeyHashIncludes: [\".a\", b]\n    cacheKeyHashExcludes: [\".a\"]\n",
+			"server.yaml:4:25: workflows.m.inputSchema.type: value must be one of 'array', 'boolean', 'integer', 'null', " +
+				"'number', 'object', 'string'\n" +
+				"server.yaml:5:46: workflows.m.outputSchema.properties.a.pattern: '(' is not valid regex: error parsing regexp: " +
+				"missing closing ): `(`\n" +
 				"server.yaml:6:34: workflows.m.cacheKeyHashIncludes[1]: \"b\" is not a valid path: want a path such as .features[].id\n" +
 				"server.yaml:7:28: workflows.m.cacheKeyHashExcludes[0]: .a is included and excluded"},
 	} {

@@ -26,7 +26,8 @@ func callbackKeys() []document.Key {
 		{Name: "process", Shape: document.Text, Help: "a process that is started; or handler"},
 		{Name: "type", Shape: document.Text, Default: single, Help: "single, or perFeature: one for each element of $.output.features"},
 		{Name: "when", Shape: document.Texts, Help: "end states of the job; !x: all but x"},
-		{Name: "featureFilter", Shape: document.Text, Help: "CEL over input, output, workflow and feature, or a JSONPath filter with @: which features"},
+		{Name: "featureFilter", Shape: document.Text,
+			Help: "CEL over input, output, workflow and feature, or a JSONPath filter with @: which features"},
 		{Name: "parameters", Shape: document.Object, Help: "by name: {path: $.output.x} or {value: x}"},
 		{Name: "enabled", Shape: document.Flag, Default: "true", Help: "false: kept and checked, never planned"},
 	}
@@ -69,7 +70,8 @@ func (r *reader) callbacks(root *document.Node, c *Config) {
 // callback reads one callback; it returns none if the callback has no target.
 func (r *reader) callback(f document.Field, place document.Place, root *document.Node, c *Config) []callback.Callback {
 	if !handlerName.MatchString(f.Key) {
-		r.Add(&document.Node{At: f.At}, "value-invalid", "", "callback %q: want a name of letters, digits, -, _ and . with at most 63 characters", f.Key)
+		r.Add(&document.Node{At: f.At}, "value-invalid", "",
+			"callback %q: want a name of letters, digits, -, _ and . with at most 63 characters", f.Key)
 	}
 	if !r.reports(f.Value, place) {
 		return nil
@@ -132,7 +134,8 @@ func (r *callbackReader) when(n *document.Node) (e callback.Ends) {
 		if err := e.Add(item.Text); err != nil {
 			name := strings.ToLower(strings.TrimPrefix(item.Text, "!"))
 			r.Problems.Add(fault.Problem{Position: item.At, Code: "value-unknown", Scope: document.Index(r.path+".when", i),
-				Text: err.Error(), Suggestion: fault.Nearest(name, slices.DeleteFunc(callback.EndNames(), func(known string) bool { return known == name }))})
+				Text: err.Error(), Suggestion: fault.Nearest(name,
+					slices.DeleteFunc(callback.EndNames(), func(known string) bool { return known == name }))})
 		}
 	}
 	if e.Forgets() {

@@ -126,7 +126,8 @@ func (r *handlerReader) read(f document.Field, kind string, defaults action.Poli
 func (r *handlerReader) argo(n *document.Node) *Argo {
 	options := n.Get("k8sOptions")
 	overrides := options.Get("configOverrides")
-	a := &Argo{Resume: n.Str("mode") == modeResume, Kubeconfig: r.location(options.Get("kubeconfig"), "file:"), Finalizer: true, InstanceID: n.Str("instanceId"),
+	a := &Argo{Resume: n.Str("mode") == modeResume, Kubeconfig: r.location(options.Get("kubeconfig"), "file:"),
+		Finalizer: true, InstanceID: n.Str("instanceId"),
 		Context: overrides.Str("currentContext"), Namespace: overrides.Get("context").Str("namespace")}
 	a.Kubeconfig = strings.TrimPrefix(a.Kubeconfig, "file:")
 	if artifacts := n.Get("artifacts"); fits(artifacts, document.Text) && artifacts.Text != "" {
@@ -154,7 +155,8 @@ func (r *handlerReader) argoParameters(n *document.Node, h Handler) Parameters {
 		return append(Parameters{fixed(ResumeWorkflow, false, name), fixed(ResumeNode, false, name)}, h.Parameters...)
 	}
 	if n != nil {
-		r.Add(n, "value-invalid", r.path+".parameters", "these are outputs of suspended nodes, in mode resume; a handler that makes workflows has its own")
+		r.Add(n, "value-invalid", r.path+".parameters",
+			"these are outputs of suspended nodes, in mode resume; a handler that makes workflows has its own")
 	}
 	texts := map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}}
 	return Parameters{

@@ -14,7 +14,8 @@ import (
 // limitKeys returns the keys of limits, for a type of handler.
 func limitKeys(kind string) []document.Key {
 	concurrency := document.Key{Name: "concurrency", Shape: document.Number, Help: "attempts at a time"}
-	patterns := []document.Key{{Name: "error", Shape: document.Text, Help: "a regular expression (RE2) on the error that an attempt ended with"}}
+	patterns := []document.Key{{Name: "error", Shape: document.Text,
+		Help: "a regular expression (RE2) on the error that an attempt ended with"}}
 	breaker := []document.Key{{Name: "window", Shape: document.Scalar, Default: "10s", Help: "over which results are judged"}}
 	if kind == TypeWebhook {
 		patterns = append(ruleKeys(), patterns...)

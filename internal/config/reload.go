@@ -129,7 +129,8 @@ func (r *Reloader) reload(ctx context.Context, source []byte) error {
 	r.o.Metrics.Timestamp.Set(float64(time.Now().Unix()))
 	r.last = queue.Reload{File: r.o.File, Since: time.Now().UTC(), Restart: restart}
 	r.o.Report(r.last)
-	r.log.Info("configuration reloaded", obs.KeyFile, r.o.File, obs.KeyCount, len(next.Handlers), obs.KeyDuration, time.Since(began).Milliseconds())
+	r.log.Info("configuration reloaded", obs.KeyFile, r.o.File, obs.KeyCount, len(next.Handlers), obs.KeyDuration,
+		time.Since(began).Milliseconds())
 	if len(restart) > 0 {
 		r.log.Warn("changed, and in force from the next start only", obs.KeyFile, r.o.File, obs.KeySections, strings.Join(restart, " "))
 	}

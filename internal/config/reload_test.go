@@ -36,7 +36,8 @@ type reloading struct {
 // reload runs a reloader on a file with the content. prepare may be nil.
 func reload(t *testing.T, source string, prepare func(context.Context, *config.Config) (func(), error)) *reloading {
 	t.Helper()
-	r := &reloading{t: t, file: filepath.Join(t.TempDir(), "server.yaml"), asked: make(chan os.Signal, 1), log: &bytes.Buffer{}, metrics: obs.NewReload(nil)}
+	r := &reloading{t: t, file: filepath.Join(t.TempDir(), "server.yaml"), asked: make(chan os.Signal, 1),
+		log: &bytes.Buffer{}, metrics: obs.NewReload(nil)}
 	r.write(source)
 	read, err := config.Read(r.file, []byte(source))
 	if err != nil {
@@ -187,7 +188,8 @@ conductors: {default: {workers: 3}}
 		if diff := cmp.Diff([]string{"ledger", "blob", "server", "conductors"}, r.last.Restart); diff != "" {
 			t.Error(diff)
 		}
-		if now := r.live.Now(); now.Ledger.URL != "" || now.Server != config.Default().Server || now.Conductors[config.DefaultConductor].Workers != 200 {
+		if now := r.live.Now(); now.Ledger.URL != "" || now.Server != config.Default().Server ||
+			now.Conductors[config.DefaultConductor].Workers != 200 {
 			t.Errorf("they are in force without a restart: %+v", now)
 		}
 		if !strings.Contains(r.log.String(), "from the next start only") {

@@ -49,7 +49,8 @@ func (r *reader) schedules(n *document.Node, c *Config) {
 	c.Schedules = map[string]Schedule{}
 	for _, f := range n.Fields {
 		if !handlerName.MatchString(f.Key) {
-			r.Add(&document.Node{At: f.At}, "value-invalid", "", "schedule %q: want a name of letters, digits, -, _ and . with at most 63 characters", f.Key)
+			r.Add(&document.Node{At: f.At}, "value-invalid", "",
+				"schedule %q: want a name of letters, digits, -, _ and . with at most 63 characters", f.Key)
 			continue
 		}
 		path := r.Join("schedules", f.Key)
@@ -61,7 +62,8 @@ func (r *reader) schedules(n *document.Node, c *Config) {
 
 func (r *reader) schedule(f document.Field, path string, c *Config) Schedule {
 	n := f.Value
-	s := Schedule{Name: f.Key, Cron: n.Str("cron"), Timezone: cmp.Or(n.Str("timezone"), "UTC"), Handler: n.Str("handler"), Process: n.Str("process"),
+	s := Schedule{Name: f.Key, Cron: n.Str("cron"), Timezone: cmp.Or(n.Str("timezone"), "UTC"), Handler: n.Str("handler"),
+		Process: n.Str("process"),
 		Window: cron.Schedule{Overlap: cron.Overlap(cmp.Or(n.Str("overlap"), string(cron.Skip))),
 			CatchUp: cron.CatchUp(cmp.Or(n.Str("catchUp"), string(cron.CatchLast)))}}
 	var err error

@@ -15,7 +15,8 @@ func toolKeys() []document.Key {
 		{Name: "helm", Shape: document.Text, Help: "image of Helm without a tag, which is the version"},
 		{Name: "kubectl", Shape: document.Text, Help: "image of kubectl"},
 		{Name: "dotnet", Shape: document.Text, Help: "image of the .NET SDK"},
-		{Name: "buildkitAddress", Shape: document.Text, Help: "of a BuildKit that runs already, such as tcp://buildkit:1234; default: each step starts its own"},
+		{Name: "buildkitAddress", Shape: document.Text,
+			Help: "of a BuildKit that runs already, such as tcp://buildkit:1234; default: each step starts its own"},
 		{Name: "serviceAccount", Shape: document.Text, Default: "wharf-cmd", Help: "of the steps that run these, in a cluster"},
 	}
 }

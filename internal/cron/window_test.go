@@ -104,11 +104,13 @@ func TestWindowsAreWhatTheirMinutesSay(t *testing.T) {
 		var windows cron.Windows
 		for range rapid.IntRange(0, 4).Draw(t, "windows") {
 			windows = append(windows, cron.Window{Kind: rapid.SampledFrom([]cron.Kind{cron.Allow, cron.Deny}).Draw(t, "kind"),
-				Start:  parse(t, rapid.SampledFrom([]string{"0 9 * * *", "30 2 * * *", "0 */7 * * *", "15 22 * * 0,3", "*/40 1-3 * * *"}).Draw(t, "schedule")),
+				Start: parse(t,
+					rapid.SampledFrom([]string{"0 9 * * *", "30 2 * * *", "0 */7 * * *", "15 22 * * 0,3", "*/40 1-3 * * *"}).Draw(t, "schedule")),
 				Zone:   rapid.SampledFrom(zones).Draw(t, "zone"),
 				Length: time.Duration(rapid.SampledFrom([]int{1, 30, 200, 1500}).Draw(t, "minutes")) * time.Minute})
 		}
-		begin := rapid.SampledFrom([]time.Time{time.Date(2026, 3, 28, 0, 0, 0, 0, time.UTC), time.Date(2026, 10, 24, 0, 0, 0, 0, time.UTC)}).Draw(t, "begin")
+		begin := rapid.SampledFrom([]time.Time{time.Date(2026, 3, 28, 0, 0, 0, 0, time.UTC),
+			time.Date(2026, 10, 24, 0, 0, 0, 0, time.UTC)}).Draw(t, "begin")
 		const days = 4
 		open := minutes(windows, begin, days)
 		now := rapid.IntRange(0, days*24*60-1).Draw(t, "now")

@@ -25,13 +25,9 @@ func (r *reader) windows(n *document.Node, at string) []admission.Window {
 	var out []admission.Window
 	for i, item := range items(n) {
 		path := document.Index(at, i)
-		w := admission.Window{
-			Kind:     cron.Kind(item.Str("kind")),
-			Schedule: item.Str("schedule"),
-			Timezone: orDefault(item.Str("timezone"), "UTC"),
+		w := admission.Window{Kind: cron.Kind(item.Str("kind")), Schedule: item.Str("schedule"), Timezone: orDefault(item.Str("timezone"), "UTC"),
 			Duration: r.duration(item.Get("duration"), path+".duration", action.Duration(time.Hour)),
-			Reason:   r.plainText(item.Get("reason"), path+".reason", longestReason),
-		}
+			Reason:   r.plainText(item.Get("reason"), path+".reason", longestReason)}
 		if d := time.Duration(w.Duration); d < shortestWindow || d > longestWindow {
 			r.Add(item.Get("duration"), "out-of-range", path+".duration", "%s.duration: want 1m to 366d", path)
 		}
@@ -64,14 +60,8 @@ func (r *reader) approval(n *document.Node, at string) *admission.Approval {
 		case hasUnseen(name) && !hasControl(name): // with a control character it is reported
 			r.Add(item, "bad-text", path, "%s: want visible characters only, not %+q", path, name)
 		case isGroup(name) && !groupName.MatchString(name):
-			r.Add(
-				item,
-				"bad-name",
-				path,
-				`%s: group name %q: letters, digits, "-", "_" and "." only, at most 63`,
-				path,
-				strings.TrimPrefix(name, "group:"),
-			)
+			r.Add(item, "bad-name", path, `%s: group name %q: letters, digits, "-", "_" and "." only, at most 63`, path,
+				strings.TrimPrefix(name, "group:"))
 		case seen[name]:
 			r.Add(item, "name-repeated", path, "%q is named twice", name)
 		}

@@ -126,13 +126,15 @@ func TestDurations(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"0s": 0, "30m": 30 * time.Minute, "1h30m": 90 * time.Minute, "1.5h": 90 * time.Minute, "100ms": 100 * time.Millisecond,
 		"1d": 24 * time.Hour, "0d": 0, "7d": 168 * time.Hour, "1d12h": 36 * time.Hour, "0d1h": time.Hour, "007d": 168 * time.Hour,
-		"65535d": 65535 * 24 * time.Hour, "65535d1h": 65535*24*time.Hour + time.Hour, "2µs": 2 * time.Microsecond, "-1h": -time.Hour, "+1h": time.Hour,
+		"65535d": 65535 * 24 * time.Hour, "65535d1h": 65535*24*time.Hour + time.Hour, "2µs": 2 * time.Microsecond,
+		"-1h": -time.Hour, "+1h": time.Hour,
 	} {
 		if got, err := definition.ParseDuration(text); err != nil || got != want {
 			t.Errorf("%s: got %s, %v, want %s", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "d", "1", "1w", "1 h", " 1h", "1h ", "1D", "-1d", "+1d", "1.5d", "1d1", "1d-1h", "1h1d", "1d1d", "65536d", "1_0d", "٣d",
+	for _, text := range []string{"", "d", "1", "1w", "1 h", " 1h", "1h ", "1D", "-1d", "+1d", "1.5d", "1d1", "1d-1h",
+		"1h1d", "1d1d", "65536d", "1_0d", "٣d",
 		"1d2562047h", "2562048h", "1e3s", "1h30", "∞", "1d 12h"} {
 		if got, err := definition.ParseDuration(text); err == nil {
 			t.Errorf("%q is read as %s", text, got)
@@ -201,7 +203,8 @@ func TestHostsThatAreNotThere(t *testing.T) {
 		t.Fatal(problems)
 	}
 	rev := definition.Revision{Label: "r1", Release: "r1-abc"}
-	for _, path := range []string{"", "greeter", "greeter/beta", "greeter/beta/all", "greeter/beta/all/elm", "other/beta/all/oak", "greeter/build/all/oak",
+	for _, path := range []string{"", "greeter", "greeter/beta", "greeter/beta/all", "greeter/beta/all/elm",
+		"other/beta/all/oak", "greeter/build/all/oak",
 		"greeter/beta/all/oak/more", "greeter/beta//oak"} {
 		if _, err := definition.Resolve(&d, path, rev); !fault.Is(err, fault.NotFound) {
 			t.Errorf("%q: %v", path, err)

@@ -26,7 +26,8 @@ const (
 )
 
 // ownHandlers are handlers that server.yaml cannot have. The configuration lists the same names.
-var ownHandlers = []string{"step", "service-stop", "service-restart", "build", "gate", "worker", "pull-request", "notification", "eventflow", "subscriber"}
+var ownHandlers = []string{"step", "service-stop", "service-restart", "build", "gate", "worker", "pull-request",
+	"notification", "eventflow", "subscriber"}
 
 // gateTimeout bounds one request of a gate.
 const gateTimeout = action.Duration(30 * time.Second)
@@ -53,7 +54,8 @@ var gateWays = []string{"http", "job", "cel", "handler"}
 func (r *reader) gate(n *document.Node, at, name string) pipeline.Gate {
 	interval := r.positive(n.Get("interval"), at+".interval", action.Duration(30*time.Second))
 	g := pipeline.Gate{Name: name, When: pipeline.GateWhen(orDefault(n.Str("when"), string(pipeline.After))),
-		Policy: action.Policy{Retries: r.whole(n.Get("failures"), at+".failures", 3, 1, maxFailures) - 1, Initial: interval, Factor: 1, Max: interval,
+		Policy: action.Policy{Retries: r.whole(n.Get("failures"), at+".failures", 3, 1, maxFailures) - 1, Initial: interval,
+			Factor: 1, Max: interval,
 			Deadline: r.positive(n.Get("timeout"), at+".timeout", action.Duration(10*time.Minute))}}
 	g.Policy.AttemptTimeout = g.Policy.Deadline
 	ways := 0

@@ -43,7 +43,8 @@ func (r *reader) host(n *document.Node, at string, names names, base scope) pipe
 	if !r.Check(n, document.Place{Path: at, At: n.At}, host) {
 		return pipeline.Host{}
 	}
-	h := pipeline.Host{URL: n.Str("url"), HostKey: r.fingerprint(n.Get("hostKey"), at+".hostKey"), Arch: n.Str("arch"), Root: n.Str("root"), Vars: r.vars(n.Get("vars"), at+".vars")}
+	h := pipeline.Host{URL: n.Str("url"), HostKey: r.fingerprint(n.Get("hostKey"), at+".hostKey"), Arch: n.Str("arch"),
+		Root: n.Str("root"), Vars: r.vars(n.Get("vars"), at+".vars")}
 	if own := r.overrideService(base, n, at); n.Get("service") != nil {
 		h.Service = &own.service
 	}
@@ -55,7 +56,8 @@ func (r *reader) host(n *document.Node, at string, names names, base scope) pipe
 	} else if h.Name != "" {
 		names.check(n, h.Name, at)
 	}
-	if root := n.Get("root"); root != nil && (hasControl(h.Root) || strings.Contains("/"+h.Root+"/", "/../") || strings.Trim(h.Root, "-~") != h.Root) {
+	if root := n.Get("root"); root != nil && (hasControl(h.Root) || strings.Contains("/"+h.Root+"/", "/../") ||
+		strings.Trim(h.Root, "-~") != h.Root) {
 		r.Add(root, "bad-path", at, "root %q: want a folder; a relative one counts from the home of the account", h.Root)
 	}
 	return h

@@ -133,7 +133,8 @@ func (r *reader) definition(n *document.Node) pipeline.Definition {
 	if at := n.Get("pipeline"); at != nil && at.Kind == document.String && !pipelineName.MatchString(d.Pipeline) {
 		r.Add(at, "bad-name", "pipeline", `pipeline name %q: a-z, 0-9 and "-" only, at most 63`, d.Pipeline)
 	}
-	base := scope{service: pipeline.Service{Name: d.Pipeline, Restart: "restart", Ready: defaultReady}, policy: stepPolicy, testing: testPolicy}
+	base := scope{service: pipeline.Service{Name: d.Pipeline, Restart: "restart", Ready: defaultReady},
+		policy: stepPolicy, testing: testPolicy}
 	base = r.inherit(base, n, "")
 	d.Service = base.service
 	d.Stages = r.stages(n.Get("stages"), base)

@@ -120,7 +120,8 @@ func (r *reader) hooksReadyConfirm(s pipeline.Service, node *document.Node, at s
 	if confirm := node.Get("confirm"); confirm != nil {
 		s.Confirm, s.ConfirmSet = r.duration(confirm, at+".confirm", 0), true
 		if s.Confirm > 0 && s.Confirm <= s.Ready.Within {
-			r.Add(confirm, "out-of-range", at, "confirm (%s) must be longer than ready.within (%s)", time.Duration(s.Confirm), time.Duration(s.Ready.Within))
+			r.Add(confirm, "out-of-range", at, "confirm (%s) must be longer than ready.within (%s)", time.Duration(s.Confirm),
+				time.Duration(s.Ready.Within))
 		}
 	}
 	return s

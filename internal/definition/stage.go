@@ -231,7 +231,8 @@ func (r *reader) bake(n *document.Node, at string) *pipeline.Bake {
 	}
 	b := r.baking(r.positive(n.Get("for"), at+".for", defaultEvery), every)
 	if b.For > maxRounds*b.Every {
-		r.Add(n.Get("for"), "out-of-range", at, "%s.for (%s) is more than %d times every (%s)", at, time.Duration(b.For), maxRounds, time.Duration(b.Every))
+		r.Add(n.Get("for"), "out-of-range", at, "%s.for (%s) is more than %d times every (%s)", at, time.Duration(b.For),
+			maxRounds, time.Duration(b.Every))
 	}
 	return b
 }

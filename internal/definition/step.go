@@ -106,7 +106,8 @@ func (c *chain) own(n *document.Node, name, at string, policy action.Policy) {
 		c.r.Add(n, "several-kinds", at, "step %q needs exactly one of run, request, handler", name)
 	}
 	c.seen[name] = n
-	c.steps = append(c.steps, pipeline.Step{Name: name, Event: event, Run: c.r.argv(n, "run", at), Env: n.Get("env") == nil || isTrue(n.Get("env")), Once: isTrue(n.Get("once")), Policy: policy})
+	c.steps = append(c.steps, pipeline.Step{Name: name, Event: event, Run: c.r.argv(n, "run", at),
+		Env: n.Get("env") == nil || isTrue(n.Get("env")), Once: isTrue(n.Get("once")), Policy: policy})
 }
 
 // reserved reports whether an own step's event would be one of Waybill's.
@@ -189,7 +190,8 @@ func (r *reader) headers(n *document.Node, at string) map[string]string {
 	for _, f := range n.Fields {
 		switch {
 		case !headerName.MatchString(f.Key):
-			r.Problems.Add(fault.Problem{Position: f.At, Code: "bad-header", Scope: at, Text: fmt.Sprintf("%q is not the name of a header field", f.Key)})
+			r.Problems.Add(fault.Problem{Position: f.At, Code: "bad-header", Scope: at,
+				Text: fmt.Sprintf("%q is not the name of a header field", f.Key)})
 		case hasControl(f.Value.Text):
 			r.Add(f.Value, "bad-header", r.Join(at, f.Key), "the value of %s has a control character", f.Key)
 		default:

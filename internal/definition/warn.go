@@ -48,11 +48,13 @@ func (r *reader) warnOfTimeouts(root *document.Node, path string, d *pipeline.De
 			continue
 		}
 		if limit := step.Policy.AttemptTimeout; limit > 0 && limit <= within {
-			r.warnAt(Locate(root, path+".retry.attemptTimeout"), "attemptTimeout of stage %q (%s) ends an attempt before a service has had its ready.within (%s)",
+			r.warnAt(Locate(root, path+".retry.attemptTimeout"),
+				"attemptTimeout of stage %q (%s) ends an attempt before a service has had its ready.within (%s)",
 				s.Name, time.Duration(limit), time.Duration(within))
 		}
 		if limit := step.Policy.Deadline; limit > 0 && limit <= within {
-			r.warnAt(Locate(root, path+".retry.deadline"), "deadline of stage %q (%s) ends its deploy before a service has had its ready.within (%s)",
+			r.warnAt(Locate(root, path+".retry.deadline"),
+				"deadline of stage %q (%s) ends its deploy before a service has had its ready.within (%s)",
 				s.Name, time.Duration(limit), time.Duration(within))
 		}
 	}
@@ -75,7 +77,8 @@ func (r *reader) warnOfWindows(root *document.Node, path string, s *pipeline.Sta
 	}
 	for i, w := range s.Windows {
 		if w.Kind == cron.Allow && w.Duration < longest {
-			r.warnAt(Locate(root, document.Index(path+".windows", i)), "a window of stage %q is shorter (%s) than its bake (%s)", s.Name, time.Duration(w.Duration), time.Duration(longest))
+			r.warnAt(Locate(root, document.Index(path+".windows", i)),
+				"a window of stage %q is shorter (%s) than its bake (%s)", s.Name, time.Duration(w.Duration), time.Duration(longest))
 		}
 	}
 }

@@ -185,7 +185,8 @@ func (d *Deployer) storeMost(ctx context.Context, name string, chosen []choice) 
 func (d *Deployer) storeEntries(ctx context.Context, name string, number, maxEntries int64) (journal.ArchivedDeployment, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, archiveTakes, fmt.Errorf("it took longer than %s", archiveTakes))
 	defer cancel()
-	a := archiving{ledger: d.ledger, pipeline: name, maxEntries: maxEntries, maxBytes: MostArchived, got: journal.ArchivedDeployment{Number: number}}
+	a := archiving{ledger: d.ledger, pipeline: name, maxEntries: maxEntries, maxBytes: MostArchived,
+		got: journal.ArchivedDeployment{Number: number}}
 	err := a.store(ctx, d.cfg.Blobs)
 	if err == nil && a.got.Entries == 0 {
 		err = fault.New(fault.Conflict, "the log has no entries of it")
@@ -206,6 +207,7 @@ func (d *Deployer) archivePassed(p *held, x *pass, head journal.Head) {
 	}
 	d.metrics.Rows.WithLabelValues(pipeline.Change.String()).Inc()
 	d.metrics.Archived.Add(float64(len(x.archived)))
-	d.log.Info("deployments archived", obs.KeyPipeline, p.name, obs.KeySeq, head.Seq, obs.KeyCount, len(x.archived), obs.KeyRows, x.archive.rows,
+	d.log.Info("deployments archived", obs.KeyPipeline, p.name, obs.KeySeq, head.Seq, obs.KeyCount, len(x.archived),
+		obs.KeyRows, x.archive.rows,
 		obs.KeyDuration, time.Since(p.began).Milliseconds())
 }

@@ -69,7 +69,8 @@ func (a *archiving) writeTo(ctx context.Context, into io.Writer) error {
 	encoder := json.NewEncoder(bytes)
 	encoder.SetEscapeHTML(false)
 	for {
-		rows, err := a.ledger.Entries(ctx, journal.EntryQuery{Pipeline: a.pipeline, Deployment: a.got.Number, After: a.got.Last, Limit: archivePage, Digests: true})
+		rows, err := a.ledger.Entries(ctx, journal.EntryQuery{Pipeline: a.pipeline, Deployment: a.got.Number,
+			After: a.got.Last, Limit: archivePage, Digests: true})
 		if err != nil {
 			return err
 		}

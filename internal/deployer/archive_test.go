@@ -99,7 +99,8 @@ func (a *archivist) start(t *testing.T) (stop func()) {
 	t.Helper()
 	a.registry, a.logged = prometheus.NewRegistry(), &lockedBuffer{}
 	ctx, cancel := context.WithCancel(t.Context())
-	d := deployer.New(a.fake, deployer.Config{Blobs: a, Metrics: obs.NewDeployer(a.registry, false), Log: slog.New(slog.NewTextHandler(a.logged, nil))})
+	d := deployer.New(a.fake, deployer.Config{Blobs: a, Metrics: obs.NewDeployer(a.registry, false),
+		Log: slog.New(slog.NewTextHandler(a.logged, nil))})
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx) }()
 	return func() {
@@ -524,14 +525,16 @@ func TestDamagedArchivesAreFound(t *testing.T) {
 			if _, _, _, err := a.blobs.Put(t.Context(), key, bytes.NewReader(spoiled)); err != nil {
 				t.Fatal(err)
 			}
-			if found := verify(); len(found.Faults) != 1 || found.Damaged != 1 || !strings.Contains(found.Faults[0], "deployment 1: the archive "+key+" is damaged") {
+			if found := verify(); len(found.Faults) != 1 || found.Damaged != 1 ||
+				!strings.Contains(found.Faults[0], "deployment 1: the archive "+key+" is damaged") {
 				t.Errorf("%s: %q", what, found.Faults)
 			}
 		}
 		if err := a.blobs.Clear(t.Context(), "archives"); err != nil {
 			t.Fatal(err)
 		}
-		if found := verify(); len(found.Faults) != 1 || found.Damaged != 1 || !strings.Contains(found.Faults[0], "deployment 1: the archive "+key+" is not in the blob store") {
+		if found := verify(); len(found.Faults) != 1 || found.Damaged != 1 ||
+			!strings.Contains(found.Faults[0], "deployment 1: the archive "+key+" is not in the blob store") {
 			t.Errorf("missing: %q", found.Faults)
 		}
 	})

@@ -120,7 +120,8 @@ func (f *fake) work(name string) int {
 	n := len(l.live)
 	for _, a := range l.live {
 		if a.Step.Event == pipeline.BuildCompleted {
-			l.add(pipeline.Entry{Event: pipeline.ArtifactRegistered, Class: pipeline.Change, Revision: a.Step.Revision, Detail: json.RawMessage(`{"label":"any"}`)})
+			l.add(pipeline.Entry{Event: pipeline.ArtifactRegistered, Class: pipeline.Change, Revision: a.Step.Revision,
+				Detail: json.RawMessage(`{"label":"any"}`)})
 		}
 		l.add(pipeline.Entry{Event: a.Step.Event, Class: pipeline.Fact, Deployment: a.Step.Deployment, Target: a.Step.Target,
 			Revision: a.Step.Revision, Version: a.Step.Version})

@@ -76,7 +76,8 @@ type outcome struct {
 func (d *Deployer) pass(ctx context.Context, p *held) {
 	p.busy, p.began = true, time.Now()
 	d.running++
-	x := &pass{pipeline: p.name, engine: p.engine, seen: func(row pipeline.Entry) { d.time(p, row) }, choose: d.takeArchiveTurn(p), archive: p.archive}
+	x := &pass{pipeline: p.name, engine: p.engine, seen: func(row pipeline.Entry) { d.time(p, row) },
+		choose: d.takeArchiveTurn(p), archive: p.archive}
 	p.archive = nil
 	go func() {
 		head, err := d.tryPass(ctx, p, x)
@@ -181,7 +182,8 @@ func (d *Deployer) passed(p *held, x *pass, head journal.Head) {
 	}
 	p.tally.follow(x.engine)
 	if !x.decision.Empty() {
-		d.log.Info("pass", obs.KeyPipeline, p.name, obs.KeySeq, head.Seq, obs.KeyRows, len(x.decision.Entries), obs.KeyActions, len(x.decision.Work),
+		d.log.Info("pass", obs.KeyPipeline, p.name, obs.KeySeq, head.Seq, obs.KeyRows, len(x.decision.Entries),
+			obs.KeyActions, len(x.decision.Work),
 			obs.KeyDrained, len(x.decision.Drain), obs.KeyCanceled, len(x.decision.Cancel), obs.KeyDuration, time.Since(p.began).Milliseconds())
 	}
 }

@@ -153,5 +153,6 @@ func (d *Deployer) gauge() {
 
 // statuses returns every status of a deployment.
 func statuses() []pipeline.Status {
-	return []pipeline.Status{pipeline.StatusActive, pipeline.StatusFinished, pipeline.StatusFailed, pipeline.StatusSuperseded, pipeline.StatusCanceled}
+	return []pipeline.Status{pipeline.StatusActive, pipeline.StatusFinished, pipeline.StatusFailed,
+		pipeline.StatusSuperseded, pipeline.StatusCanceled}
 }

@@ -96,7 +96,8 @@ func (w *world) handler(l *ledger.Ledger) conductor.Handler {
 		}
 		w.apply(place, key)
 		if step.Event == pipeline.BuildCompleted {
-			artifact := pipeline.RevisionArtifact{Label: "any", Name: "app", Digest: fmt.Sprintf("%064d", step.Revision), Size: 1, Blob: fmt.Sprint(step.Revision)}
+			artifact := pipeline.RevisionArtifact{Label: "any", Name: "app", Digest: fmt.Sprintf("%064d", step.Revision),
+				Size: 1, Blob: fmt.Sprint(step.Revision)}
 			if err := l.RegisterArtifact(ctx, step.Pipeline, step.Revision, artifact); err != nil {
 				return action.Outcome{Kind: action.Throttle, Error: err.Error()}
 			}
@@ -165,7 +166,8 @@ func (m *mortal) write(do func() error) error {
 	return errDead
 }
 
-func (m *mortal) CompleteAndClaim(ctx context.Context, owner queue.Instance, completions []queue.Completion, wants []queue.Want) (done queue.Turned, err error) {
+func (m *mortal) CompleteAndClaim(ctx context.Context, owner queue.Instance, completions []queue.Completion,
+	wants []queue.Want) (done queue.Turned, err error) {
 	err = m.write(func() error {
 		done, err = m.Ledger.CompleteAndClaim(ctx, owner, completions, wants)
 		return err

@@ -170,7 +170,8 @@ func (found *Verification) readDigests(ctx context.Context, v Verifier, blobs bl
 
 // readArchives counts the archived deployments, and adds a fault for each archive that is missing or damaged. It adds the
 // entries of those that are whole to a check.
-func (found *Verification) readArchives(ctx context.Context, blobs blob.Store, kept []journal.Deployment, check *pipeline.DigestCheck) error {
+func (found *Verification) readArchives(ctx context.Context, blobs blob.Store, kept []journal.Deployment,
+	check *pipeline.DigestCheck) error {
 	for _, d := range kept {
 		if d.Archive == "" {
 			continue

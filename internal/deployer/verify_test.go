@@ -44,7 +44,8 @@ func TestVerifyFindsWhatDoesNotAgree(t *testing.T) {
 		{"version", func(b *beside) { b.logs["greeter"].Version = 2 }, "definition 1 is in force by the log, the pipeline's head says 2"},
 		{"status", func(b *beside) { b.kept[0].Status = pipeline.StatusActive }, "deployment 1 is finished by the log, the database says active"},
 		{"deployment lost", func(b *beside) { b.kept = nil }, "deployment 1 is in the log, but not in the database"},
-		{"deployment too many", func(b *beside) { b.kept = append(b.kept, journal.Deployment{Number: 2}) }, "deployment 2 is in the database, but not in the log"},
+		{"deployment too many", func(b *beside) { b.kept = append(b.kept, journal.Deployment{Number: 2}) },
+			"deployment 2 is in the database, but not in the log"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubbletest.Test(t, func(t *testing.T) {

@@ -69,7 +69,8 @@ func (s *step) joined(host *container.HostConfig, names ...string) *network.Netw
 
 // wholeLog keeps everything that a container prints, whatever the Engine's own configuration is.
 func wholeLog() container.LogConfig {
-	return container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1000g", "max-file": "1", "compress": "false", "mode": "blocking"}}
+	return container.LogConfig{Type: "json-file",
+		Config: map[string]string{"max-size": "1000g", "max-file": "1", "compress": "false", "mode": "blocking"}}
 }
 
 // name returns a name that no other attempt has, and that the same attempt finds again.
@@ -234,14 +235,16 @@ func (s *step) end(ctx context.Context) {
 	defer cancel()
 	for _, svc := range s.services {
 		if svc.finish(within, s.engine.api) {
-			_ = s.sink.Note(fmt.Sprintf("service %s ended before the step did, exit status %d", svc.Name, svc.end.code)) // the step's end does not depend on it
+			// the step's end does not depend on it
+			_ = s.sink.Note(fmt.Sprintf("service %s ended before the step did, exit status %d", svc.Name, svc.end.code))
 		}
 	}
 	s.removals.Go(func() {
 		if err := s.remove(ctx); err != nil {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.remarks = append(s.remarks, fmt.Sprintf("what step %s made in the Docker Engine is not removed; the next build does so: %v", s.run.Step.Path(), err))
+			s.remarks = append(s.remarks,
+				fmt.Sprintf("what step %s made in the Docker Engine is not removed; the next build does so: %v", s.run.Step.Path(), err))
 		}
 	})
 }
@@ -253,8 +256,10 @@ func (s *step) remove(ctx context.Context) error {
 	for _, svc := range s.services {
 		err = errors.Join(err, removeContainer(ctx, s.engine.api, svc.id))
 	}
-	volumes := make(client.Filters).Add("label", labelWorker+"="+s.worker.id, labelStep+"="+s.labels()[labelStep], labelAttempt+"="+strconv.Itoa(s.run.Attempt))
-	err = errors.Join(err, removeVolumes(ctx, s.engine.api, volumes, func(map[string]string) bool { return true })) // others have removed the container
+	volumes := make(client.Filters).Add("label", labelWorker+"="+s.worker.id, labelStep+"="+s.labels()[labelStep],
+		labelAttempt+"="+strconv.Itoa(s.run.Attempt))
+	// others have removed the container
+	err = errors.Join(err, removeVolumes(ctx, s.engine.api, volumes, func(map[string]string) bool { return true }))
 	if s.network != "" {
 		err = errors.Join(err, removeNetwork(ctx, s.engine.api, s.network))
 	}

@@ -26,7 +26,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/networktest"
 )
 
-// fakeEngine is a Docker Engine in memory, for the bubble of a test. It has the faults that a real one has at moments which no test can choose.
+// fakeEngine is a Docker Engine in memory, for the bubble of a test. It has the faults that a real one has at moments
+// which no test can choose.
 type fakeEngine struct {
 	*Engine
 
@@ -147,9 +148,11 @@ func (e *fakeEngine) routes() http.Handler {
 		answer(w, 200, list)
 	})
 	for path, do := range map[string]func(w http.ResponseWriter, r *http.Request, c *fakeContainer){
-		"GET /containers/{id}/json": inspect, "POST /containers/{id}/attach": attach, "POST /containers/{id}/start": e.start, "POST /containers/{id}/wait": wait,
-		"POST /containers/{id}/kill": kill, "GET /containers/{id}/logs": logs, "PUT /containers/{id}/archive": take, "GET /containers/{id}/archive": e.give,
-		"DELETE /containers/{id}": e.remove,
+		"GET /containers/{id}/json": inspect, "POST /containers/{id}/attach": attach, "POST /containers/{id}/start": e.start,
+		"POST /containers/{id}/wait": wait,
+		"POST /containers/{id}/kill": kill, "GET /containers/{id}/logs": logs, "PUT /containers/{id}/archive": take,
+		"GET /containers/{id}/archive": e.give,
+		"DELETE /containers/{id}":      e.remove,
 	} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			e.mu.Lock()

@@ -120,7 +120,8 @@ func (r *Runner) pull(ctx context.Context, name string, sink build.Sink) error {
 
 // pullError returns the error for an image that cannot be pulled: a StepError if another attempt would come to the same.
 func pullError(name string, err error) error {
-	if errdefs.IsNotFound(err) || errdefs.IsInvalidArgument(err) || errdefs.IsUnauthorized(err) || errdefs.IsPermissionDenied(err) || attempt.ImageRefused(err.Error()) {
+	if errdefs.IsNotFound(err) || errdefs.IsInvalidArgument(err) || errdefs.IsUnauthorized(err) ||
+		errdefs.IsPermissionDenied(err) || attempt.ImageRefused(err.Error()) {
 		return &build.StepError{Text: fmt.Sprintf("image %s cannot be pulled: %v", name, err)}
 	}
 	return fmt.Errorf("pull image %s: %w", name, err)

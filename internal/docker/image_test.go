@@ -97,11 +97,12 @@ func TestAPullThatFails(t *testing.T) {
 		text   string
 		ofStep bool
 	}{
-		"unknown":         {404, `{"message": "manifest unknown"}`, true},
-		"forbidden":       {403, `{"message": "no"}`, true},
-		"broken":          {500, `{"message": "registry is away"}`, false},
-		"in its messages": {200, `{"status": "Pulling"}` + "\n" + `{"errorDetail": {"message": "unexpected EOF"}, "error": "unexpected EOF"}` + "\n", false},
-		"unlike JSON":     {200, `{"status": "Pulling"}` + "\n<html>", false},
+		"unknown":   {404, `{"message": "manifest unknown"}`, true},
+		"forbidden": {403, `{"message": "no"}`, true},
+		"broken":    {500, `{"message": "registry is away"}`, false},
+		"in its messages": {200,
+			`{"status": "Pulling"}` + "\n" + `{"errorDetail": {"message": "unexpected EOF"}, "error": "unexpected EOF"}` + "\n", false},
+		"unlike JSON": {200, `{"status": "Pulling"}` + "\n<html>", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -318,8 +319,10 @@ func TestAStepWaitsForItsServices(t *testing.T) {
 		"ready":                  {listens: 3 * time.Second, after: 3 * time.Second, note: "service db is ready after 3"},
 		"ready, and without cat": {listens: time.Millisecond, noCat: true, note: "service db is ready after 0s"},
 		"never ready":            {fails: "service db did not listen at port 81 within 10s:\ndb | starting", after: 10 * time.Second},
-		"ended":                  {ends: 2 * time.Second, fails: "service db ended with exit status 9 before it was ready:\ndb | starting", after: 2 * time.Second},
-		"ended during the step":  {listens: time.Millisecond, ends: 20 * time.Second, note: "service db ended before the step did, exit status 9", after: time.Minute},
+		"ended": {ends: 2 * time.Second,
+			fails: "service db ended with exit status 9 before it was ready:\ndb | starting", after: 2 * time.Second},
+		"ended during the step": {listens: time.Millisecond, ends: 20 * time.Second,
+			note: "service db ended before the step did, exit status 9", after: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

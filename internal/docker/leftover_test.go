@@ -56,7 +56,8 @@ func TestWhatAWorkerLeftIsRemovedByTheNext(t *testing.T) {
 // TestWhatCannotBeRemovedIsARemark: the lock stays, so that the next worker tries again.
 func TestWhatCannotBeRemovedIsARemark(t *testing.T) {
 	t.Parallel()
-	for _, call := range []string{"DELETE /containers/c-killed", "DELETE /networks/n-killed", "DELETE /volumes/v-killed", "GET /containers/json", "GET /networks", "GET /volumes"} {
+	for _, call := range []string{"DELETE /containers/c-killed", "DELETE /networks/n-killed", "DELETE /volumes/v-killed",
+		"GET /containers/json", "GET /networks", "GET /volumes"} {
 		t.Run(call, func(t *testing.T) {
 			t.Parallel()
 			bubbletest.Test(t, func(t *testing.T) {

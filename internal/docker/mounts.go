@@ -68,7 +68,8 @@ func (m *mounted) add(at, folder string) error {
 			continue // as a broken link
 		}
 		if size += info.Size(); size > maxCertificates || len(m.files) == mostCertificates {
-			return &build.StepError{Text: fmt.Sprintf("folder %s has more than %d certificates, or more than %d bytes", folder, mostCertificates, maxCertificates)}
+			return &build.StepError{Text: fmt.Sprintf("folder %s has more than %d certificates, or more than %d bytes", folder,
+				mostCertificates, maxCertificates)}
 		}
 		if m.files[path.Join(at, entry.Name())], err = file.Read(filepath.Join(folder, entry.Name()), maxCertificates); err != nil {
 			return fmt.Errorf("read the certificates: %w", err)
@@ -153,7 +154,8 @@ func (s *step) environ() []string {
 	})
 }
 
-// uploadMounts puts the files of the step's mounts into the container, which has them as long as it exists. docker inspect does not show them.
+// uploadMounts puts the files of the step's mounts into the container, which has them as long as it exists. docker
+// inspect does not show them.
 func (s *step) uploadMounts(ctx context.Context) error {
 	if len(s.mounted.files) == 0 && !s.loads() {
 		return nil
@@ -167,7 +169,8 @@ func (s *step) uploadMounts(ctx context.Context) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.mounted.files)) {
 		content := s.mounted.files[name]
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(name, "/"), Size: int64(len(content)), Mode: 0o444, Format: tar.FormatPAX}
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(name, "/"), Size: int64(len(content)),
+			Mode: 0o444, Format: tar.FormatPAX}
 		if err := archive.WriteHeader(header); err != nil {
 			return err
 		}
@@ -179,7 +182,8 @@ func (s *step) uploadMounts(ctx context.Context) error {
 		return err
 	}
 	_, err := persist(ctx, func(ctx context.Context) (client.CopyToContainerResult, error) {
-		return s.engine.api.CopyToContainer(ctx, s.id, client.CopyToContainerOptions{DestinationPath: "/", Content: io.NopCloser(bytes.NewReader(files.Bytes()))})
+		return s.engine.api.CopyToContainer(ctx, s.id,
+			client.CopyToContainerOptions{DestinationPath: "/", Content: io.NopCloser(bytes.NewReader(files.Bytes()))})
 	})
 	if err != nil {
 		return fmt.Errorf("put the files of mounts into %s: %w", s.run.Step.Path(), err)

@@ -140,7 +140,8 @@ func (o *outputs) readLogOnce(ctx context.Context, follow bool) (lost, err error
 // hasTail reports whether the part that was taken ends as the log does. It reports false if that does not prove that
 // nothing is missing, since the output repeats itself.
 func (o *outputs) hasTail(ctx context.Context) bool {
-	log, err := o.api.ContainerLogs(ctx, o.id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Tail: strconv.Itoa(checkedTail)})
+	log, err := o.api.ContainerLogs(ctx, o.id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true,
+		Tail: strconv.Itoa(checkedTail)})
 	if err != nil {
 		return false
 	}

@@ -89,7 +89,8 @@ func (s *step) shellTable(ctx context.Context, svc *service) (table []byte, err 
 	}
 	defer func() { err = errors.Join(err, removeContainer(context.WithoutCancel(ctx), api, id)) }()
 	if err := start(ctx, api, id); err != nil {
-		return nil, &build.StepError{Text: fmt.Sprintf("the ports of service %s cannot be seen: its image has no cat, and the step's image has no shell: %v", svc.Name, err)}
+		return nil, &build.StepError{Text: fmt.Sprintf(
+			"the ports of service %s cannot be seen: its image has no cat, and the step's image has no shell: %v", svc.Name, err)}
 	}
 	end := awaitEnd(ctx, api, id)
 	<-end.exited

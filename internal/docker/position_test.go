@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// engineLog returns an output as the Engine's log gives it back: lines are cut into messages of 16 KiB, and each byte of a message that is not
-// UTF-8 becomes U+FFFD.
+// engineLog returns an output as the Engine's log gives it back: lines are cut into messages of 16 KiB, and each byte
+// of a message that is not UTF-8 becomes U+FFFD.
 func engineLog(output []byte) []byte {
 	var log []byte
 	for line := range bytes.SplitAfterSeq(output, []byte("\n")) {
@@ -33,7 +33,8 @@ func engineLog(output []byte) []byte {
 // are the whole output.
 func TestWhatWasTakenIsSkippedInTheLog(t *testing.T) {
 	t.Parallel()
-	piece := rapid.SampledFrom([]string{"a", "line\n", "\n", "\r\n", "é", "\x00", "\U0001F600", strings.Repeat("x", messageSize-1), strings.Repeat("y", 40_000), "\xff\xfe", "\xe2"})
+	piece := rapid.SampledFrom([]string{"a", "line\n", "\n", "\r\n", "é", "\x00", "\U0001F600",
+		strings.Repeat("x", messageSize-1), strings.Repeat("y", 40_000), "\xff\xfe", "\xe2"})
 	rapid.Check(t, func(t *rapid.T) {
 		output := []byte(strings.Join(rapid.SliceOfN(piece, 0, 12).Draw(t, "output"), ""))
 		at := rapid.IntRange(0, len(output)).Draw(t, "cut")
@@ -54,7 +55,8 @@ func TestWhatWasTakenIsSkippedInTheLog(t *testing.T) {
 			rest = append(rest, skip.rest(unread[:n])...)
 			unread = unread[n:]
 		}
-		if got, want := string(engineLog(append(bytes.Clone(output[:at]), rest...))), string(log); got != want && utf8.Valid(output) && !splitsCharacter(output) {
+		if got, want := string(engineLog(append(bytes.Clone(output[:at]), rest...))), string(log); got != want &&
+			utf8.Valid(output) && !splitsCharacter(output) {
 			t.Fatalf("got %.100q, want %.100q", got, want)
 		}
 		if utf8.Valid(output) && !splitsCharacter(output) && string(append(bytes.Clone(output[:at]), rest...)) != string(output) {

@@ -33,7 +33,8 @@ func Preview(ctx context.Context, e *Engine, c Config, steps []build.PlanStep) (
 			absent := errdefs.IsNotFound(err)
 			switch {
 			case absent && r.Pull == PullNever, err != nil && !absent:
-				problems.Add(fault.Problem{Position: step.At, Code: "image-missing", Scope: step.Path(), Text: fmt.Sprintf("image %s is not in the Docker Engine: %v", image, err)})
+				problems.Add(fault.Problem{Position: step.At, Code: "image-missing", Scope: step.Path(),
+					Text: fmt.Sprintf("image %s is not in the Docker Engine: %v", image, err)})
 			case absent:
 				remarks = append(remarks, fmt.Sprintf("image %s would be pulled", image))
 			case r.Pull == PullAlways:

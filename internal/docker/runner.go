@@ -77,7 +77,9 @@ func (r *Runner) Check(_ context.Context, steps []build.PlanStep) fault.Problems
 			add("os-unfit", "the step wants %s, and the containers of this Docker Engine are %s", step.Spec.OS, r.engine.OS)
 		}
 		if step.Spec.Token && step.Type == "container" {
-			add("cluster-only", "the step runs as an account of a cluster, which it does not have in a Docker Engine; leave serviceAccount out, or use --runner kubernetes")
+			add("cluster-only",
+				"the step runs as an account of a cluster, which it does not have in a Docker Engine; leave serviceAccount out, or "+
+					"use --runner kubernetes")
 		}
 		hasCluster := func(name string) bool { return r.Clusters[name] != nil }
 		attempt.CheckMounts(step.Spec, hasCluster, r.Certificates != "", add)

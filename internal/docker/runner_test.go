@@ -77,8 +77,9 @@ func TestHowAContainerEnds(t *testing.T) {
 		fails  string
 		ofStep bool
 	}{
-		"status":                         {code: 3, want: build.Exit{Code: 3}},
-		"memory":                         {code: 137, oom: true, limit: 64 << 20, want: build.Exit{Code: 137, Reason: "OOMKilled, the memory limit is 64 MiB"}},
+		"status": {code: 3, want: build.Exit{Code: 3}},
+		"memory": {code: 137, oom: true, limit: 64 << 20,
+			want: build.Exit{Code: 137, Reason: "OOMKilled, the memory limit is 64 MiB"}},
 		"not started: no such program":   {faults: map[string]int{"start": 400}, fails: "start test/unit…the Engine says no", ofStep: true},
 		"not started: no such container": {faults: map[string]int{"start": 404}, fails: "start test/unit…the Engine says no", ofStep: true},
 		"not started: a broken Engine":   {faults: map[string]int{"start": 500}, fails: "start test/unit…the Engine says no"},
@@ -86,7 +87,8 @@ func TestHowAContainerEnds(t *testing.T) {
 		"not attached":                   {faults: map[string]int{"attach": 500}, fails: "attach to test/unit…500"},
 		"not filled":                     {faults: map[string]int{"archive": 500}, fails: "fill the workspace of test/unit…the Engine says no"},
 		"not awaited":                    {code: 3, faults: map[string]int{"wait": 500}, fails: "run test/unit…the Engine says no"},
-		"not explained":                  {code: 3, faults: map[string]int{"json": 500}, fails: "run test/unit: its end is unknown…the Engine says no"},
+		"not explained": {code: 3, faults: map[string]int{"json": 500},
+			fails: "run test/unit: its end is unknown…the Engine says no"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -99,7 +101,8 @@ func TestHowAContainerEnds(t *testing.T) {
 				r := e.runner(t, Config{})
 				id := "waybill-" + r.worker.id + "-3-1-step"
 				for end, status := range test.faults {
-					for _, call := range []string{"POST /containers/" + id + "/", "POST /containers/", "PUT /containers/" + id + "/", "GET /containers/" + id + "/"} {
+					for _, call := range []string{"POST /containers/" + id + "/", "POST /containers/", "PUT /containers/" + id + "/",
+						"GET /containers/" + id + "/"} {
 						e.faults[call+end] = refused(status)
 					}
 				}

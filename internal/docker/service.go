@@ -125,13 +125,15 @@ func (s *step) awaitReady(ctx context.Context, svc *service) error {
 		}
 		if endedWithin(limited, svc.end.exited, readyPause) {
 			<-svc.done
-			return &build.StepError{Text: fmt.Sprintf("service %s ended with exit status %d before it was ready%s", svc.Name, svc.end.code, svc.printed.Tail())}
+			return &build.StepError{Text: fmt.Sprintf("service %s ended with exit status %d before it was ready%s", svc.Name,
+				svc.end.code, svc.printed.Tail())}
 		}
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case limited.Err() != nil:
-			return &build.StepError{Text: fmt.Sprintf("service %s did not listen at port %d within %s%s", svc.Name, missing, svc.Ready, svc.printed.Tail())}
+			return &build.StepError{Text: fmt.Sprintf("service %s did not listen at port %d within %s%s", svc.Name, missing,
+				svc.Ready, svc.printed.Tail())}
 		case err != nil && !broken(err) && !errdefs.IsConflict(err): // conflict: it has just ended
 			return fmt.Errorf("look at the ports of service %s: %w", svc.Name, err)
 		}

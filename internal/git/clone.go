@@ -70,7 +70,8 @@ func hasPassword(text string) bool {
 
 // isBranch reports whether a name follows the rules of git-check-ref-format.
 func isBranch(name string) bool {
-	if len(name) > longestName || hasControl(name) || strings.ContainsAny(name, " ~^:?*[\\") || strings.HasPrefix(name, "-") || name == "@" || name == "HEAD" {
+	if len(name) > longestName || hasControl(name) || strings.ContainsAny(name, " ~^:?*[\\") ||
+		strings.HasPrefix(name, "-") || name == "@" || name == "HEAD" {
 		return false
 	}
 	for part := range strings.SplitSeq(name, "/") {
@@ -172,5 +173,6 @@ func (c Clone) settings() ([]setting, error) {
 
 // environ returns the variables that let git reach other machines, without a prompt.
 func (c Clone) environ() []string {
-	return []string{"GIT_ALLOW_PROTOCOL=" + transports, "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS=", "GIT_SSH_COMMAND=ssh -oBatchMode=yes", "GIT_DIR=.git"}
+	return []string{"GIT_ALLOW_PROTOCOL=" + transports, "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS=",
+		"GIT_SSH_COMMAND=ssh -oBatchMode=yes", "GIT_DIR=.git"}
 }

@@ -146,10 +146,7 @@ func (c *comparison) addStandIns(ctx context.Context, at place) error {
 		if n := len(names) - 1; n > 0 {
 			more = fmt.Sprintf(" (and %d more)", n)
 		}
-		c.absent = append(
-			c.absent,
-			fmt.Sprintf("%s%s is %s and not its content: %s", at.prefix+names[0], more, standIns[i].is, standIns[i].get),
-		)
+		c.absent = append(c.absent, fmt.Sprintf("%s%s is %s and not its content: %s", at.prefix+names[0], more, standIns[i].is, standIns[i].get))
 	}
 	return nil
 }
@@ -173,13 +170,8 @@ func (c *comparison) addSubmodule(ctx context.Context, at place, commit string) 
 	}
 	if !top {
 		c.lacks = true
-		c.absent = append(
-			c.absent,
-			fmt.Sprintf(
-				"the submodule %s is not checked out, so its files are missing: git submodule update --init",
-				strings.TrimSuffix(at.prefix, "/"),
-			),
-		)
+		c.absent = append(c.absent, fmt.Sprintf(
+			"the submodule %s is not checked out, so its files are missing: git submodule update --init", strings.TrimSuffix(at.prefix, "/")))
 		return nil
 	}
 	if _, err := at.folder.git(ctx, "cat-file", "-e", commit+"^{tree}"); err != nil {

@@ -13,8 +13,9 @@ import (
 const fetchedRef = "refs/waybill/file"
 
 // File returns the content of one file of the clone, as it is at the commit, else at the tip of the branch, else of the repository's own
-// branch. Links inside of the repository are followed. It fetches one commit without history, and of its files none but this, where the server
-// allows it. ok is false if the file is missing or has more than most bytes. The path has slashes.
+// branch. Links inside of the repository are followed. It fetches one commit without history, and of its files none but
+// this, where the server allows it. ok is false if the file is missing or has more than most bytes. The path has
+// slashes.
 func (c Clone) File(ctx context.Context, path string, most int64) (content []byte, ok bool, err error) {
 	check := c.CheckPlace
 	if c.Commit != "" {
@@ -45,7 +46,8 @@ func (c Clone) File(ctx context.Context, path string, most int64) (content []byt
 	return content, ok, err
 }
 
-func (c Clone) file(git func(input string, arguments ...string) ([]byte, error), path string, most int64) (content []byte, ok bool, err error) {
+func (c Clone) file(git func(input string, arguments ...string) ([]byte, error), path string,
+	most int64) (content []byte, ok bool, err error) {
 	if hasControl(path) {
 		return nil, false, errors.New("want a path without control characters")
 	}

@@ -66,7 +66,8 @@ func (f *Folder) Last(ctx context.Context) (Commit, error) {
 		return Commit{}, fmt.Errorf("read the time of commit %s: %w", fields[1], err)
 	}
 	return Commit{
-		Hash: fields[0], Short: fields[1], At: at.UTC(), CommitterDate: fields[2], AuthorDate: fields[3], Subject: fields[5], first: fields[4] == "",
+		Hash: fields[0], Short: fields[1], At: at.UTC(), CommitterDate: fields[2], AuthorDate: fields[3], Subject: fields[5],
+		first: fields[4] == "",
 	}, nil
 }
 

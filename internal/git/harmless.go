@@ -67,7 +67,8 @@ const waitDelay = 5 * time.Second
 func runsProgram(name string) bool {
 	name = strings.ToLower(name)
 	return strings.HasPrefix(name, "filter.") &&
-		(strings.HasSuffix(name, ".clean") || strings.HasSuffix(name, ".smudge") || strings.HasSuffix(name, ".process") || strings.HasSuffix(name, ".required"))
+		(strings.HasSuffix(name, ".clean") || strings.HasSuffix(name, ".smudge") || strings.HasSuffix(name, ".process") ||
+			strings.HasSuffix(name, ".required"))
 }
 
 // command configures how git is run.

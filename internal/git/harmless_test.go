@@ -35,7 +35,8 @@ func TestLookingExecutesNothingOfTheRepository(t *testing.T) {
 	}
 	for _, place := range []string{f.root, filepath.Join(f.root, "service", "lib")} {
 		g := folder{t: t, root: place}
-		for _, name := range []string{"core.fsmonitor", "filter.evil.clean", "filter.evil.smudge", "filter.a=b.clean", "gpg.program", "core.pager", "core.editor",
+		for _, name := range []string{"core.fsmonitor", "filter.evil.clean", "filter.evil.smudge", "filter.a=b.clean",
+			"gpg.program", "core.pager", "core.editor",
 			"core.sshCommand", "diff.external", "credential.helper", "core.askPass", "core.alternateRefsCommand"} {
 			g.git("config", name, script)
 		}
@@ -46,7 +47,8 @@ func TestLookingExecutesNothingOfTheRepository(t *testing.T) {
 		g.git("config", "remote.origin.promisor", "true")
 		g.git("config", "extensions.partialClone", "origin")
 	}
-	if err := os.WriteFile(filepath.Join(f.root, ".git", "modules", "service", "lib", "info", "attributes"), []byte("*.bin filter=evil\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(f.root, ".git", "modules", "service", "lib", "info", "attributes"),
+		[]byte("*.bin filter=evil\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	// Times that differ from the index make git compare contents, through filters.
@@ -89,8 +91,9 @@ func TestWithoutItsConfigurationARepositoryIsRefused(t *testing.T) {
 	}
 	bin := t.TempDir()
 	for path, text := range map[string]string{
-		script:                    "#!/bin/sh\necho x > " + mark + "\ncat\n",
-		filepath.Join(bin, "git"): "#!/bin/sh\ncase \"$*\" in *' config --list '*) echo 'too long' >&2; exit 129 ;; esac\nexec " + real + " \"$@\"\n",
+		script: "#!/bin/sh\necho x > " + mark + "\ncat\n",
+		filepath.Join(bin, "git"): "#!/bin/sh\ncase \"$*\" in *' config --list '*) echo 'too long' >&2; exit 129 " +
+			";; esac\nexec " + real + " \"$@\"\n",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 			t.Fatal(err)

@@ -86,7 +86,8 @@ func (f *Folder) shallowNote(ctx context.Context, last Commit) ([]string, error)
 	if shallow != "true" || prefix == "" {
 		return nil, nil
 	}
-	return []string{"the history of this clone ends at " + last.Short + ", which may not be the commit that touched the folder last: git fetch --unshallow"}, nil
+	return []string{"the history of this clone ends at " + last.Short +
+		", which may not be the commit that touched the folder last: git fetch --unshallow"}, nil
 }
 
 // digest returns the SHA-256 over the names, kinds and contents of files, in hex digits.

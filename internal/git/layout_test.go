@@ -123,8 +123,9 @@ func (l layout) disturb(f folder) {
 	}
 }
 
-// TestOddRepositories makes random repositories, has them in every way, and disturbs them. Whatever git makes of it: the work ends, the same
-// files have the same label and the same snapshot, only those of HEAD have its plain label, and ignored files are never among them.
+// TestOddRepositories makes random repositories, has them in every way, and disturbs them. Whatever git makes of it:
+// the work ends, the same files have the same label and the same snapshot, only those of HEAD have its plain label, and
+// ignored files are never among them.
 func TestOddRepositories(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(*rounds) { //nolint:gosec // not negative

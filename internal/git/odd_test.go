@@ -108,9 +108,10 @@ func TestARepositoryThatGitRefusesIsNotAPlainFolder(t *testing.T) {
 		damage func(t *testing.T, f folder)
 		want   string
 	}{
-		"an empty HEAD":     {func(_ *testing.T, f folder) { f.write(".git/HEAD", "") }, "not a git repository"},
-		"an unknown format": {func(_ *testing.T, f folder) { f.git("config", "core.repositoryFormatVersion", "77") }, "Expected git repo version <= 1, found 77"},
-		"a damaged .git":    {func(t *testing.T, f folder) { replace(t, filepath.Join(f.root, ".git"), "nonsense") }, "invalid gitfile format"},
+		"an empty HEAD": {func(_ *testing.T, f folder) { f.write(".git/HEAD", "") }, "not a git repository"},
+		"an unknown format": {func(_ *testing.T, f folder) { f.git("config", "core.repositoryFormatVersion", "77") },
+			"Expected git repo version <= 1, found 77"},
+		"a damaged .git": {func(t *testing.T, f folder) { replace(t, filepath.Join(f.root, ".git"), "nonsense") }, "invalid gitfile format"},
 		"a bad ~/.gitconfig": {func(t *testing.T, _ folder) {
 			home := t.TempDir()
 			replace(t, filepath.Join(home, ".gitconfig"), "[user\n")
@@ -213,7 +214,8 @@ func TestWhatIsBehindALinkIsNoPart(t *testing.T) {
 	f.write("service/d/passwd", "own")
 	f.write("service/f", "a file")
 	f.commit("serve")
-	if err := errors.Join(os.RemoveAll(filepath.Join(f.dir, "d")), os.Symlink("/etc", filepath.Join(f.dir, "d")), os.Remove(filepath.Join(f.dir, "f"))); err != nil {
+	if err := errors.Join(os.RemoveAll(filepath.Join(f.dir, "d")), os.Symlink("/etc", filepath.Join(f.dir, "d")),
+		os.Remove(filepath.Join(f.dir, "f"))); err != nil {
 		t.Fatal(err)
 	}
 	f.write("service/f/inner", "its folder")
@@ -278,7 +280,8 @@ func TestARepositoryInAPlainFolderIsListedByItsRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"copied/a", "left", "shop/service/.gitignore", "shop/service/main.go", "waybill.yaml"}, got.Files); diff != "" {
+	if diff := cmp.Diff([]string{"copied/a", "left", "shop/service/.gitignore", "shop/service/main.go", "waybill.yaml"},
+		got.Files); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	for name, want := range map[string]bool{"shop/service/.env": true, "shop/service/main.go": false, "left": false} {

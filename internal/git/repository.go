@@ -90,7 +90,8 @@ func (f *Folder) isTop(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	_, err = command{dir: string(filepath.Separator), settings: fixed}.run(ctx, "rev-parse", "--resolve-git-dir", full) // in the folder it fails before it looks
+	// in the folder it fails before it looks
+	_, err = command{dir: string(filepath.Separator), settings: fixed}.run(ctx, "rev-parse", "--resolve-git-dir", full)
 	switch exit := (*exec.ExitError)(nil); {
 	case err == nil:
 		return f.inRepository(ctx)
@@ -104,7 +105,8 @@ func (f *Folder) isTop(ctx context.Context) (bool, error) {
 
 // leadsNowhere reports whether git has found no repository behind a .git, rather than refused one. LC_ALL is C.
 func leadsNowhere(err error) bool {
-	return slices.ContainsFunc([]string{"not a gitdir", "not a git repository", "in gitfile", "gitfile format", "to be a .git file"}, func(words string) bool {
+	return slices.ContainsFunc([]string{"not a gitdir", "not a git repository", "in gitfile", "gitfile format",
+		"to be a .git file"}, func(words string) bool {
 		return strings.Contains(err.Error(), words)
 	})
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write golden files, transcripts and stories as they are now, instead of comparing; review them with git diff")
+var rewrite = flag.Bool("rewrite", false,
+	"write golden files, transcripts and stories as they are now, instead of comparing; review them with git diff")
 
 // Rewrite reports whether the flag -rewrite is set.
 func Rewrite() bool { return *rewrite }

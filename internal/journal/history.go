@@ -20,17 +20,18 @@ type HistoryQuery struct {
 
 // Passage is one deployment's way through a target: the pipeline, a stage, a group or a host.
 type Passage struct {
-	Seq        int64            `json:"seq"` // number of the entry with which it started; of its last one if its archive cannot be read
-	Deployment int64            `json:"deployment"`
-	Kind       string           `json:"kind"` // kind of the deployment: forward | manual
-	Revision   int64            `json:"revision"`
-	Label      string           `json:"label"` // label of the revision
-	StartedAt  time.Time        `json:"startedAt"`
-	EndedAt    time.Time        `json:"endedAt,omitzero"`
-	Outcome    string           `json:"outcome,omitempty"`  // finished | failed | stopped | superseded | canceled; "" while it runs
-	Failures   int              `json:"failures,omitempty"` // how often it failed here; a retry may have followed
-	Error      string           `json:"error,omitempty"`    // text of the last failure; or the reason why the archive of the deployment cannot be read
-	Entries    []pipeline.Entry `json:"entries"`            // at this target, in order, without step-reported
+	Seq        int64     `json:"seq"` // number of the entry with which it started; of its last one if its archive cannot be read
+	Deployment int64     `json:"deployment"`
+	Kind       string    `json:"kind"` // kind of the deployment: forward | manual
+	Revision   int64     `json:"revision"`
+	Label      string    `json:"label"` // label of the revision
+	StartedAt  time.Time `json:"startedAt"`
+	EndedAt    time.Time `json:"endedAt,omitzero"`
+	Outcome    string    `json:"outcome,omitempty"`  // finished | failed | stopped | superseded | canceled; "" while it runs
+	Failures   int       `json:"failures,omitempty"` // how often it failed here; a retry may have followed
+	// text of the last failure; or the reason why the archive of the deployment cannot be read
+	Error   string           `json:"error,omitempty"`
+	Entries []pipeline.Entry `json:"entries"` // at this target, in order, without step-reported
 }
 
 // OutcomeStopped is the outcome of a passage whose deployment failed elsewhere.
@@ -181,7 +182,8 @@ func (j *Journal) NewestFinished(ctx context.Context, name string, before time.T
 
 // RevisionsBetween lists the revisions after one seq and before another, newest first, without their
 // artifacts; limit 0: all.
-func (j *Journal) RevisionsBetween(ctx context.Context, name string, after, before int64, limit int) (some []pipeline.RegisteredRevision, err error) {
+func (j *Journal) RevisionsBetween(ctx context.Context, name string, after, before int64,
+	limit int) (some []pipeline.RegisteredRevision, err error) {
 	err = j.list(ctx, "read revisions of "+name, func(tx *txn) error {
 		some, err = tx.RevisionsBetween(name, after, before, limit)
 		return err

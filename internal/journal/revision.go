@@ -187,7 +187,8 @@ func (t *txn) deploy(head *HeadRow, r pipeline.RegisteredRevision, want NewDeplo
 	case head.Version == 0:
 		return Deployment{}, fault.New(fault.NotFound, "pipeline %q has no definition yet", head.Pipeline)
 	case r.State == RevisionRejected:
-		return Deployment{}, fault.New(fault.Refused, "revision %s is rejected", r.Label).WithHint("waybill revision accept %s %s", head.Pipeline, r.Label)
+		return Deployment{}, fault.New(fault.Refused, "revision %s is rejected", r.Label).
+			WithHint("waybill revision accept %s %s", head.Pipeline, r.Label)
 	}
 	if err := t.checkUntil(head, want.Until); err != nil {
 		return Deployment{}, err

@@ -169,7 +169,8 @@ func treeSize(tree *syntax.Regexp) float64 {
 // leafOf reads the parts that an expression reads, from its text: the library shows neither operands nor arguments.
 func leafOf(text string) *leaf {
 	bare := texts.ReplaceAllLiteralString(text, `""`)
-	one := &leaf{fixed: 1, compares: comparing.MatchString(bare) && !calls.MatchString(bare), several: strings.ContainsAny(bare, "*?:") || strings.Contains(bare, "..") || lists.MatchString(bare)}
+	one := &leaf{fixed: 1, compares: comparing.MatchString(bare) && !calls.MatchString(bare),
+		several: strings.ContainsAny(bare, "*?:") || strings.Contains(bare, "..") || lists.MatchString(bare)}
 	one.commas = float64(strings.Count(bare, ","))
 	one.fixed += one.commas
 	if matching.MatchString(bare) {

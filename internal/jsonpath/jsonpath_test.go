@@ -121,7 +121,8 @@ func TestWorkIsBounded(t *testing.T) {
 		}
 		left := float64(limit)
 		nodes, err := path.Select(document, &left)
-		if c.want < 0 && (err == nil || !strings.Contains(err.Error(), "looks at too many nodes")) || c.want >= 0 && (err != nil || len(nodes) != c.want) {
+		if c.want < 0 && (err == nil || !strings.Contains(err.Error(), "looks at too many nodes")) ||
+			c.want >= 0 && (err != nil || len(nodes) != c.want) {
 			t.Errorf("%s: %d nodes, %v; want %d", c.path, len(nodes), err, c.want)
 		}
 	}
@@ -135,7 +136,8 @@ func TestWorkIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		left := float64(limit)
-		if _, err := path.Select(map[string]any{"a": tooDeep, "b": []any{1}}, &left); err == nil || !strings.Contains(err.Error(), "levels deep") {
+		if _, err := path.Select(map[string]any{"a": tooDeep, "b": []any{1}}, &left); err == nil ||
+			!strings.Contains(err.Error(), "levels deep") {
 			t.Errorf("%s in a document of 1,003 levels: %v", text, err)
 		}
 	}

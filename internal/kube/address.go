@@ -26,7 +26,8 @@ var validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
 // String returns pod://NAMESPACE/POD:PORT with UID and IP as a query.
 func (a PodAddress) String() string {
-	u := url.URL{Scheme: PodScheme, Host: a.Namespace, Path: "/" + a.Pod + ":" + strconv.Itoa(a.Port), RawQuery: url.Values{"uid": {a.UID}, "ip": {a.IP}}.Encode()}
+	u := url.URL{Scheme: PodScheme, Host: a.Namespace, Path: "/" + a.Pod + ":" + strconv.Itoa(a.Port),
+		RawQuery: url.Values{"uid": {a.UID}, "ip": {a.IP}}.Encode()}
 	return u.String()
 }
 

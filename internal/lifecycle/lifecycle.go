@@ -37,7 +37,9 @@ const repeated = time.Second
 // restores the default of signals.
 func Signals(ctx context.Context) (signaled context.Context, stop func()) {
 	return signals(ctx, func(status int) {
-		fmt.Fprintln(os.Stderr, "waybill: a second signal ended this process at once: the steps of a build are killed, and actions of a log are taken over by the next start, or another process")
+		fmt.Fprintln(os.Stderr,
+			"waybill: a second signal ended this process at once: the steps of a build are killed, and actions of a log are "+
+				"taken over by the next start, or another process")
 		os.Exit(status)
 	})
 }

@@ -106,7 +106,8 @@ func TestRequestsThatDoNotEndAreCut(t *testing.T) {
 		conn, began := enter(l, entered), time.Now()
 		end(errStop)
 		err := <-served
-		if err == nil || !errors.Is(err, listener.ErrSlow) || err.Error() != "end the test: requests took too long to end" || time.Since(began) != 5*time.Second {
+		if err == nil || !errors.Is(err, listener.ErrSlow) || err.Error() != "end the test: requests took too long to end" ||
+			time.Since(began) != 5*time.Second {
 			t.Errorf("%v after %s", err, time.Since(began))
 		}
 		_, _ = io.Copy(io.Discard, conn) // it may have been reset

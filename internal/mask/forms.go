@@ -47,7 +47,8 @@ func Forms(text string) []string {
 	for _, kept := range urlKeeps {
 		forms = append(forms, percent(text, kept, "%%%02X"), percent(text, kept, "%%%02x"))
 	}
-	forms = append(forms, spaced(percent(text, "-_.~ ", "%%%02X")), spaced(percent(text, "-_.~ ", "%%%02x")), spaced(percent(text, "-_.* ", "%%%02X")))
+	forms = append(forms, spaced(percent(text, "-_.~ ", "%%%02X")), spaced(percent(text, "-_.~ ", "%%%02x")),
+		spaced(percent(text, "-_.* ", "%%%02X")))
 	for _, escaped := range append(xmlForms(text), text) {
 		forms = append(forms, escaped, wide(escaped, binary.LittleEndian), wide(escaped, binary.BigEndian))
 	}

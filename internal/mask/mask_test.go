@@ -173,7 +173,8 @@ func TestSecretsAreMaskedInTheirForms(t *testing.T) {
 		"XML in UTF-16": wide(`p&amp;ss &quot;wörd&quot;/1`, binary.BigEndian),
 	} {
 		got := masked(set, "before "+text+" after", 9, 1, 4)
-		if !strings.Contains(got, mark) || !strings.HasPrefix(got, "before ") || !strings.HasSuffix(got, " after") || len(got) > len("before  after")+20 {
+		if !strings.Contains(got, mark) || !strings.HasPrefix(got, "before ") || !strings.HasSuffix(got, " after") ||
+			len(got) > len("before  after")+20 {
 			t.Errorf("%s: %q becomes %q", name, text, got)
 		}
 	}

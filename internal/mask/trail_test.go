@@ -127,10 +127,14 @@ func TestWhatViewersRemoveHidesNothing(t *testing.T) {
 	t.Parallel()
 	set := NewSet("hunter22 of\nus")
 	for _, text := range []string{
-		"\x1b[31mhunter\x1b[0m22 of\nus", "\x1b[01;31m\x1b[Khun\x1b[m\x1b[Kter22 of\nus", "h\x1b[1munter22 of\nus", "hunter2\x00\x002 of\nus", "hun\rter22 of\r\nus",
-		"hunter22\b of\nus", "h\x7funter22 of\nus", "hunter\x1b]8;;http://x\x1b\\22 of\nus", "hunter\x1b]0;title\a22 of\nus", "hunter\x1b(B22 of\nus", "hunter\u009b1m22 of\nus",
-		"hunter\u009dtitle\u009c22 of\nus", "hunter\u200e22 of\nus", "hunter\u202e22\u2066 of\nus", "hunter\u061c22 of\nus", "hunter\x1b[\nhunter22 of\nus", "hunter\x1bhunter22 of\nus",
-		"h\x00u\x00n\x00t\x00e\x00r\x002\x002\x00 \x00o\x00f\x00\n\x00u\x00s", "\x1b]8;;http://hunter22 of\nus", "hunter2\x1b[0m\x1b[31m2 \x00of\nu\x00s", "aHVudGVy\x1b[0m\nMjIgb2YK\x1b[1mdXM=",
+		"\x1b[31mhunter\x1b[0m22 of\nus", "\x1b[01;31m\x1b[Khun\x1b[m\x1b[Kter22 of\nus", "h\x1b[1munter22 of\nus",
+		"hunter2\x00\x002 of\nus", "hun\rter22 of\r\nus",
+		"hunter22\b of\nus", "h\x7funter22 of\nus", "hunter\x1b]8;;http://x\x1b\\22 of\nus", "hunter\x1b]0;title\a22 of\nus",
+		"hunter\x1b(B22 of\nus", "hunter\u009b1m22 of\nus",
+		"hunter\u009dtitle\u009c22 of\nus", "hunter\u200e22 of\nus", "hunter\u202e22\u2066 of\nus", "hunter\u061c22 of\nus",
+		"hunter\x1b[\nhunter22 of\nus", "hunter\x1bhunter22 of\nus",
+		"h\x00u\x00n\x00t\x00e\x00r\x002\x002\x00 \x00o\x00f\x00\n\x00u\x00s", "\x1b]8;;http://hunter22 of\nus",
+		"hunter2\x1b[0m\x1b[31m2 \x00of\nu\x00s", "aHVudGVy\x1b[0m\nMjIgb2YK\x1b[1mdXM=",
 	} {
 		got := masked(set, "a "+text+" b", 5, 1, 6)
 		if !strings.Contains(got, mark) || strings.Contains(visible(got), "unter22") || strings.Contains(got, "MjI") {
@@ -140,7 +144,8 @@ func TestWhatViewersRemoveHidesNothing(t *testing.T) {
 			t.Errorf("%q in pieces becomes %q, and whole %q", text, got, whole)
 		}
 	}
-	for _, text := range []string{"hunt\x1b[0mer\x1b[0m23 of", "hunter22§ of\nus", "huntér22 of\nus", "hunter\u20102", "a hunter22\x1b[0m\nof us", "hunter" + strings.Repeat("\x00", 2*mostHidden) + "22 of\nus"} {
+	for _, text := range []string{"hunt\x1b[0mer\x1b[0m23 of", "hunter22§ of\nus", "huntér22 of\nus", "hunter\u20102",
+		"a hunter22\x1b[0m\nof us", "hunter" + strings.Repeat("\x00", 2*mostHidden) + "22 of\nus"} {
 		if got := masked(set, text, 5, 1, 6); got != text {
 			t.Errorf("%d bytes, %.50q become %d, %.50q", len(text), text, len(got), got)
 		}
@@ -149,7 +154,8 @@ func TestWhatViewersRemoveHidesNothing(t *testing.T) {
 
 func TestPiecesDoNotMatterWithHiddenBytes(t *testing.T) {
 	t.Parallel()
-	pieces := []string{"a", "b", "ab", "c", "\n", " ", "\x00", "\r", "\x1b[1m", "\x1b", "[", "\u009b", "\xc2", "\u200e", "\xe2", "\x80", "\\n", "&#10;", "\x1b]x\a", "YWJ", "hYmFi", "61", "62", "  |ab|\n000010  "}
+	pieces := []string{"a", "b", "ab", "c", "\n", " ", "\x00", "\r", "\x1b[1m", "\x1b", "[", "\u009b", "\xc2", "\u200e",
+		"\xe2", "\x80", "\\n", "&#10;", "\x1b]x\a", "YWJ", "hYmFi", "61", "62", "  |ab|\n000010  "}
 	rapid.Check(t, func(t *rapid.T) {
 		secrets := rapid.SliceOfN(rapid.StringMatching(`[ab]{4,8}(\n[ab]{3})?`), 1, 3).Draw(t, "secrets")
 		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 50).Draw(t, "text"), "")
@@ -172,12 +178,15 @@ func TestQuotesOfHTMLAreMasked(t *testing.T) {
 	t.Parallel()
 	const secret = `it's "a/b" <c>=` + "`d`é"
 	set := NewSet(secret)
-	mustache := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#39;", "/", "&#x2F;", "`", "&#x60;", "=", "&#x3D;")
+	mustache := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#39;", "/", "&#x2F;",
+		"`", "&#x60;", "=", "&#x3D;")
 	handlebars := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#x27;", "`", "&#x60;", "=", "&#x3D;")
 	python := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#x27;")
 	php := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#039;")
-	for name, text := range map[string]string{"Go": html.EscapeString(secret), "Mustache": mustache.Replace(secret), "Handlebars": handlebars.Replace(secret), "Python": python.Replace(secret),
-		"PHP": php.Replace(secret), "Python in ASCII": strings.ReplaceAll(python.Replace(secret), "é", "&#233;"), "hexadecimal": strings.ReplaceAll(python.Replace(secret), "é", "&#xE9;")} {
+	for name, text := range map[string]string{"Go": html.EscapeString(secret), "Mustache": mustache.Replace(secret),
+		"Handlebars": handlebars.Replace(secret), "Python": python.Replace(secret),
+		"PHP": php.Replace(secret), "Python in ASCII": strings.ReplaceAll(python.Replace(secret), "é", "&#233;"),
+		"hexadecimal": strings.ReplaceAll(python.Replace(secret), "é", "&#xE9;")} {
 		if got := set.Text("<b>" + text + "</b>"); got != "<b>***</b>" {
 			t.Errorf("%s: %q becomes %q", name, text, got)
 		}
@@ -209,7 +218,8 @@ func BenchmarkColours(b *testing.B) {
 	for i := range 20 {
 		secrets = append(secrets, "ghp_"+strings.Repeat(string(rune('a'+i)), 30))
 	}
-	line := []byte(strings.Repeat("\x1b[32m2026-01-01\x1b[0m a line of some hundred bytes, as programs print them: \x1b[1m0123456789\x1b[0m ok pass fail \n", 700))
+	line := []byte(strings.Repeat(
+		"\x1b[32m2026-01-01\x1b[0m a line of some hundred bytes, as programs print them: \x1b[1m0123456789\x1b[0m ok pass fail \n", 700))
 	stream := Stream{Set: NewSet(secrets...)}
 	b.SetBytes(int64(len(line)))
 	for b.Loop() {

@@ -18,14 +18,18 @@ type Aggregator struct {
 func NewAggregator(to prometheus.Registerer) *Aggregator {
 	create, at := promauto.With(to), named("aggregator")
 	return &Aggregator{
-		entries:        create.NewCounter(at.counter("entries_total", "Entries of logs stored.")),
-		bytes:          create.NewCounter(at.counter("bytes_total", "Bytes of logs stored, before compression.")),
-		refused:        create.NewCounter(at.counter("refused_events_total", "Changes of status that were not allowed; they are stored as evidence.")),
-		gaps:           create.NewCounter(at.counter("gaps_total", "Batches that did not continue what is stored. They are read again; above 0, look for the cause.")),
+		entries: create.NewCounter(at.counter("entries_total", "Entries of logs stored.")),
+		bytes:   create.NewCounter(at.counter("bytes_total", "Bytes of logs stored, before compression.")),
+		refused: create.NewCounter(at.counter("refused_events_total",
+			"Changes of status that were not allowed; they are stored as evidence.")),
+		gaps: create.NewCounter(at.counter("gaps_total",
+			"Batches that did not continue what is stored. They are read again; above 0, look for the cause.")),
 		conflicts:      create.NewCounter(at.counter("conflicts_total", "Times a worker contradicted what is stored. Its results stay with it.")),
 		unacknowledged: create.NewGauge(at.gauge("unacknowledged_workers", "Workers that are listed, and whose results are not all stored.")),
-		lagBytes:       create.NewGauge(at.gauge("lag_bytes", "Bytes of logs that were received and are not stored yet. What is more stays with the workers.")),
-		lagSeconds:     create.NewHistogram(at.histogram("lag_seconds", "How old the newest entry of a transaction was when it was stored, by the workers' clocks.", long())),
+		lagBytes: create.NewGauge(at.gauge("lag_bytes",
+			"Bytes of logs that were received and are not stored yet. What is more stays with the workers.")),
+		lagSeconds: create.NewHistogram(at.histogram("lag_seconds",
+			"How old the newest entry of a transaction was when it was stored, by the workers' clocks.", long())),
 	}
 }
 

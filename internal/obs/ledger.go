@@ -19,9 +19,10 @@ type Ledger struct {
 func NewLedger() *Ledger {
 	create, at := promauto.With(nil), named("ledger")
 	return &Ledger{
-		NotifyLag:  create.NewHistogram(at.histogram("notify_lag_seconds", "From a notification's sending to its arrival.", short())),
-		ListenerUp: create.NewGauge(at.gauge("listener_up", "1 while notifications of other processes arrive; 0: every wake-up waits for a poll.")),
-		Sampled:    newSampled(),
+		NotifyLag: create.NewHistogram(at.histogram("notify_lag_seconds", "From a notification's sending to its arrival.", short())),
+		ListenerUp: create.NewGauge(at.gauge("listener_up",
+			"1 while notifications of other processes arrive; 0: every wake-up waits for a poll.")),
+		Sampled: newSampled(),
 	}
 }
 

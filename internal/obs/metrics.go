@@ -50,19 +50,23 @@ func NewConductor(to prometheus.Registerer) *Conductor {
 		to.MustRegister(lanes)
 	}
 	return &Conductor{
-		Lanes:           lanes,
-		Attempts:        create.NewCounterVec(at.counter("attempts_total", "Attempts that ended."), []string{"handler", "outcome"}),
-		AttemptSeconds:  create.NewHistogramVec(at.histogram("attempt_seconds", "How long attempts took.", long()), []string{"handler", "outcome"}),
-		StartLatency:    create.NewHistogramVec(at.histogram("start_latency_seconds", "From due to started.", short()), []string{"handler"}),
-		StopSeconds:     create.NewHistogramVec(at.histogram("stop_seconds", "How long stopping handed-off work took.", long()), []string{"handler", "outcome"}),
+		Lanes:    lanes,
+		Attempts: create.NewCounterVec(at.counter("attempts_total", "Attempts that ended."), []string{"handler", "outcome"}),
+		AttemptSeconds: create.NewHistogramVec(at.histogram("attempt_seconds", "How long attempts took.", long()),
+			[]string{"handler", "outcome"}),
+		StartLatency: create.NewHistogramVec(at.histogram("start_latency_seconds", "From due to started.", short()), []string{"handler"}),
+		StopSeconds: create.NewHistogramVec(at.histogram("stop_seconds", "How long stopping handed-off work took.",
+			long()), []string{"handler", "outcome"}),
 		LateCompletions: create.NewCounterVec(at.counter("late_completions_total", "Completions that the fence refused."), []string{"handler"}),
-		Rescues:         create.NewCounterVec(at.counter("rescues_total", "Claims taken back: their instance's lease ended, its lock was free, or the attempt was overdue."), []string{"reason"}),
-		LeasesLost:      create.NewCounter(at.counter("leases_lost_total", "Times this instance was declared dead.")),
-		TurnSeconds:     create.NewHistogram(at.histogram("turn_seconds", "How long a turn's transaction took.", short())),
-		TurnRows:        create.NewHistogramVec(at.histogram("turn_rows", "Rows of a turn.", prometheus.ExponentialBuckets(1, 4, 6)), []string{"edge"}),
-		Running:         create.NewGauge(at.gauge("running", "Attempts in progress.")),
-		Buffered:        create.NewGauge(at.gauge("buffered", "Claimed actions that wait for a worker.")),
-		Unflushed:       create.NewGauge(at.gauge("unflushed", "Ended attempts that are not recorded yet.")),
+		Rescues: create.NewCounterVec(at.counter("rescues_total",
+			"Claims taken back: their instance's lease ended, its lock was free, or the attempt was overdue."), []string{"reason"}),
+		LeasesLost:  create.NewCounter(at.counter("leases_lost_total", "Times this instance was declared dead.")),
+		TurnSeconds: create.NewHistogram(at.histogram("turn_seconds", "How long a turn's transaction took.", short())),
+		TurnRows: create.NewHistogramVec(at.histogram("turn_rows", "Rows of a turn.",
+			prometheus.ExponentialBuckets(1, 4, 6)), []string{"edge"}),
+		Running:   create.NewGauge(at.gauge("running", "Attempts in progress.")),
+		Buffered:  create.NewGauge(at.gauge("buffered", "Claimed actions that wait for a worker.")),
+		Unflushed: create.NewGauge(at.gauge("unflushed", "Ended attempts that are not recorded yet.")),
 	}
 }
 
@@ -115,7 +119,8 @@ type Deployer struct {
 func NewDeployer(to prometheus.Registerer, perPipeline bool) *Deployer {
 	create, at := promauto.With(to), named("deployer")
 	levels := func(name, help string, own ...string) *Levels {
-		return newLevels(perPipeline, func(labels []string) *prometheus.GaugeVec { return create.NewGaugeVec(at.gauge(name, help), labels) }, own...)
+		return newLevels(perPipeline,
+			func(labels []string) *prometheus.GaugeVec { return create.NewGaugeVec(at.gauge(name, help), labels) }, own...)
 	}
 	return &Deployer{
 		Pipelines:   create.NewGauge(at.gauge("pipelines", "Pipelines that this instance passes.")),
@@ -123,13 +128,16 @@ func NewDeployer(to prometheus.Registerer, perPipeline bool) *Deployer {
 		PassSeconds: create.NewHistogram(at.histogram("pass_seconds", "How long a pass' transaction took.", short())),
 		Rows:        create.NewCounterVec(at.counter("rows_appended_total", "Entries that passes appended."), []string{"class"}),
 		LagRows:     levels("lag_rows", "Entries of the pipelines held that no pass has looked at yet."),
-		Blocked:     levels("blocked_steps", "Steps whose turn it is and that something keeps waiting; of a group of hosts that wait for the same, one.", "reason"),
-		StepSeconds: create.NewHistogramVec(at.histogram("step_seconds", "From the creation of a step's action to its completion.", long()), []string{"event"}),
+		Blocked: levels("blocked_steps",
+			"Steps whose turn it is and that something keeps waiting; of a group of hosts that wait for the same, one.", "reason"),
+		StepSeconds: create.NewHistogramVec(at.histogram("step_seconds",
+			"From the creation of a step's action to its completion.", long()), []string{"event"}),
 		Superseded:  create.NewCounter(at.counter("superseded_total", "Deployments superseded by newer ones.")),
 		Rollbacks:   create.NewCounter(at.counter("rollbacks_total", "Rollbacks that were created.")),
 		Archived:    create.NewCounter(at.counter("archived_total", "Ended deployments whose entries were moved to the blob store.")),
 		Deployments: levels("deployments", "Deployments of the pipelines held.", "status"),
-		Violations:  create.NewCounterVec(at.counter("invariant_violations_total", "Broken invariants; that pipeline's decisions stop."), []string{"invariant"}),
+		Violations: create.NewCounterVec(at.counter("invariant_violations_total",
+			"Broken invariants; that pipeline's decisions stop."), []string{"invariant"}),
 		Refolds:     create.NewCounter(at.counter("refolds_total", "Engines thrown away and folded again.")),
 		FoldSeconds: create.NewHistogram(at.histogram("fold_seconds", "How long folding a pipeline's log took.", short())),
 		Stopped:     create.NewGauge(at.gauge("stopped_pipelines", "Pipelines stopped by a broken invariant.")),
@@ -148,9 +156,11 @@ type Observer struct {
 func NewObserver(to prometheus.Registerer, states ...string) *Observer {
 	create, at := promauto.With(to), named("deployer")
 	o := &Observer{
-		states:   states,
-		drifted:  create.NewGauge(at.gauge("drifted_hosts", "Hosts that do not run the current release of their stage, or another one than the log says, when last observed.")),
-		services: create.NewGaugeVec(at.gauge("services", "Services of hosts, by the state in which they were last observed."), []string{"state"}),
+		states: states,
+		drifted: create.NewGauge(at.gauge("drifted_hosts",
+			"Hosts that do not run the current release of their stage, or another one than the log says, when last observed.")),
+		services: create.NewGaugeVec(at.gauge("services",
+			"Services of hosts, by the state in which they were last observed."), []string{"state"}),
 	}
 	o.Set(0, nil)
 	return o

@@ -32,7 +32,8 @@ type BuildsInput struct {
 }
 
 func (in *BuildsInput) Query() buildview.Query {
-	return buildview.Query{Status: build.Status(in.Status), Pipeline: cmp.Or(in.Project, in.Pipeline), Deployment: in.Deployment, Action: in.Action,
+	return buildview.Query{Status: build.Status(in.Status), Pipeline: cmp.Or(in.Project, in.Pipeline),
+		Deployment: in.Deployment, Action: in.Action,
 		Branch: in.Branch, Commit: in.Commit, Environment: in.Environment, Stage: in.Stage, Since: in.Since, Until: in.Until, Input: in.Value,
 		Artifact: in.Artifact, Test: in.Test, Text: in.Search, After: in.After, Limit: in.Limit}
 }

@@ -86,7 +86,8 @@ var (
 		Summary: "Report a status of a build of another build engine, or of its step"}
 	ReportBuildLog = Operation[LogReportInput, LogReported]{ID: "report-build-log", Method: http.MethodPut,
 		Path: "/api/build/{build}/log", Scope: service.ScopeReport,
-		Summary: "Append entries of a build of another build engine: one or a list of {workerStepId, workerLogId, timestamp, message, lineEnding, stream}"}
+		Summary: "Append entries of a build of another build engine: one or a list of {workerStepId, workerLogId, timestamp, " +
+			"message, lineEnding, stream}"}
 	ReportBuildArtifact = Operation[FileReport, buildview.Artifact]{ID: "report-build-artifact", Method: http.MethodPost,
 		Path: "/api/build/{build}/artifact", Scope: service.ScopeReport,
 		Summary: "Store an artifact of a build of another build engine; the same content again is fine"}
@@ -118,8 +119,7 @@ func readLogList(body []byte) (list []LogReport, err error) {
 	}
 	for reader.More() {
 		if len(list) == mostLogReport {
-			return nil, fault.New(fault.TooLarge, "a report of a log has at most %d entries", mostLogReport).
-				WithHint("send fewer entries at a time")
+			return nil, fault.New(fault.TooLarge, "a report of a log has at most %d entries", mostLogReport).WithHint("send fewer entries at a time")
 		}
 		var one LogReport
 		if err := reader.Decode(&one); err != nil {

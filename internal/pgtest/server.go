@@ -260,7 +260,8 @@ func (s *Server) SetClock(ahead time.Duration) error {
 	if err := os.WriteFile(file+".new", fmt.Appendf(nil, "%+ds\n", int(ahead.Seconds())), 0o644); err != nil {
 		return err
 	}
-	s.extra = []string{"LD_PRELOAD=" + found[0], "FAKETIME_TIMESTAMP_FILE=" + file, "FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1", "DONT_FAKE_MONOTONIC=1"}
+	s.extra = []string{"LD_PRELOAD=" + found[0], "FAKETIME_TIMESTAMP_FILE=" + file, "FAKETIME_NO_CACHE=1",
+		"FAKETIME_DONT_FAKE_MONOTONIC=1", "DONT_FAKE_MONOTONIC=1"}
 	return os.Rename(file+".new", file)
 }
 

@@ -301,7 +301,8 @@ func (e *Engine) needGood(needed map[*deployment]bool, plan *Graph) {
 			}
 		}
 		names := plan.def.NamesOf(plan.stages[s].path)
-		good := slices.DeleteFunc(slices.Clone(byRevision), func(t *deployment) bool { return t.rejected != nil || !t.hasFactAs(names, StageFinished) })
+		good := slices.DeleteFunc(slices.Clone(byRevision),
+			func(t *deployment) bool { return t.rejected != nil || !t.hasFactAs(names, StageFinished) })
 		for revision, many := range below {
 			needNewest(needed, good, revision, many)
 		}
@@ -338,7 +339,8 @@ func (e *Engine) forget(d ArchivedDetail) {
 		}
 	}
 	isGone := func(t *deployment) bool { return gone[t] }
-	e.order, e.rollbacks, e.touched = slices.DeleteFunc(e.order, isGone), slices.DeleteFunc(e.rollbacks, isGone), slices.DeleteFunc(e.touched, isGone)
+	e.order, e.rollbacks, e.touched = slices.DeleteFunc(e.order, isGone), slices.DeleteFunc(e.rollbacks,
+		isGone), slices.DeleteFunc(e.touched, isGone)
 	if gone[e.latest] {
 		e.latest = nil
 	}

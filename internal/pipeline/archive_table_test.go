@@ -66,7 +66,8 @@ func TestWhatIsArchived(t *testing.T) {
 		}, []int64{1, 2, 3, 4}},
 		"not one that is too large": {func(w *world) {
 			w.ships(1, 1)
-			w.define(Definition{Pipeline: "shop", Service: Service{Name: "shop"}, Stages: []Stage{hostStage("prod", nil, group("all", "elm", "fir", "ash"))}})
+			w.define(Definition{Pipeline: "shop", Service: Service{Name: "shop"},
+				Stages: []Stage{hostStage("prod", nil, group("all", "elm", "fir", "ash"))}})
 			w.ships(2, 2)
 			w.shop(3)
 			w.ships(3, 8)
@@ -165,7 +166,8 @@ func (w *world) fail(deployment int64) {
 	w.t.Helper()
 	w.decide()
 	l := w.engine.deployments[deployment].live.sorted()[0]
-	w.fold(Entry{Deployment: deployment, Target: l.name.target, Event: StepFailed, Class: Note, Detail: raw(StepDetail{Event: l.name.event, Error: "exit 1"})})
+	w.fold(Entry{Deployment: deployment, Target: l.name.target, Event: StepFailed, Class: Note,
+		Detail: raw(StepDetail{Event: l.name.event, Error: "exit 1"})})
 	w.decide()
 	if got := w.engine.deployments[deployment].status; got != StatusFailed {
 		w.t.Fatalf("#%d is %s", deployment, got)

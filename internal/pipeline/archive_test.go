@@ -194,7 +194,8 @@ func (a *archiving) archive() int {
 }
 
 func (a *archiving) move() {
-	switch rapid.SampledFrom([]string{"run", "run", "run", "run", "create", "create", "fail", "edit", "rollback", "catch up", "command", "command", "command at", "judge", "freeze", "clock", "artifact"}).Draw(a.T, "move") {
+	switch rapid.SampledFrom([]string{"run", "run", "run", "run", "create", "create", "fail", "edit", "rollback",
+		"catch up", "command", "command", "command at", "judge", "freeze", "clock", "artifact"}).Draw(a.T, "move") {
 	case "run":
 		a.run(rapid.IntRange(1, 40).Draw(a.T, "ends"), 0)
 	case "fail":
@@ -213,9 +214,11 @@ func (a *archiving) move() {
 		target := a.target()
 		a.wish("catch-up", func(e *Engine) ([]Entry, error) { return e.CatchUp(CatchUp{Target: target, By: "ana"}) })
 	case "command":
-		a.command(Command{Kind: rapid.SampledFrom([]string{RetryRequested, HoldSet, HoldCleared, PipelineCanceled, PipelineCanceled}).Draw(a.T, "kind")})
+		a.command(
+			Command{Kind: rapid.SampledFrom([]string{RetryRequested, HoldSet, HoldCleared, PipelineCanceled, PipelineCanceled}).Draw(a.T, "kind")})
 	case "command at":
-		c := Command{Kind: rapid.SampledFrom([]string{RetryRequested, StepSkipped, HoldSet, HoldCleared, UntilSet, ApprovalRejected, AlarmRaised}).Draw(a.T, "kind"), Target: a.target()}
+		c := Command{Kind: rapid.SampledFrom([]string{RetryRequested, StepSkipped, HoldSet, HoldCleared, UntilSet,
+			ApprovalRejected, AlarmRaised}).Draw(a.T, "kind"), Target: a.target()}
 		if !strings.Contains(c.Kind, "step") && c.Kind != RetryRequested { // a command on a stage
 			c.Target = strings.Join(strings.SplitN(c.Target, "/", 3)[:min(2, strings.Count(c.Target, "/")+1)], "/")
 		}
@@ -231,7 +234,8 @@ func (a *archiving) move() {
 			return []Entry{row}, err
 		})
 	case "freeze":
-		f := admission.Freeze{By: "ana", Reason: "test", Until: a.now.Add(time.Duration(rapid.IntRange(1, 90).Draw(a.T, "minutes")) * time.Minute)}
+		f := admission.Freeze{By: "ana", Reason: "test",
+			Until: a.now.Add(time.Duration(rapid.IntRange(1, 90).Draw(a.T, "minutes")) * time.Minute)}
 		a.wish("freeze", func(e *Engine) ([]Entry, error) {
 			row, err := e.SetFreeze(f, a.now)
 			return []Entry{row}, err
@@ -240,7 +244,8 @@ func (a *archiving) move() {
 		a.now = a.now.Add(time.Duration(rapid.IntRange(-300, 600).Draw(a.T, "minutes")) * time.Minute)
 		a.decide()
 	case "artifact":
-		a.artifact(rapid.Int64Range(1, a.whole.newest).Draw(a.T, "revision"), rapid.SampledFrom([]string{"amd64", "arm64", "riscv"}).Draw(a.T, "label"))
+		a.artifact(rapid.Int64Range(1, a.whole.newest).Draw(a.T, "revision"),
+			rapid.SampledFrom([]string{"amd64", "arm64", "riscv"}).Draw(a.T, "label"))
 	}
 }
 
@@ -389,7 +394,8 @@ func (a *archiving) create() {
 			revision = a.whole.newest + 1
 		}
 	}
-	a.fold(Entry{Deployment: number, Target: "shop", Event: DeploymentCreated, Class: Note, Occurrence: 1, Revision: revision, Detail: raw(createdDetail{Label: fmt.Sprintf("r%d", revision), By: "ana"})})
+	a.fold(Entry{Deployment: number, Target: "shop", Event: DeploymentCreated, Class: Note, Occurrence: 1,
+		Revision: revision, Detail: raw(createdDetail{Label: fmt.Sprintf("r%d", revision), By: "ana"})})
 	for _, label := range []string{"amd64", "arm64", "riscv"} {
 		if rapid.IntRange(0, 5).Draw(a.T, "missing") > 0 {
 			a.artifact(revision, label)
@@ -406,7 +412,8 @@ func (a *archiving) approve() {
 		for _, pending := range s.Approvals {
 			for _, by := range people {
 				a.wish("approve", func(e *Engine) ([]Entry, error) {
-					return e.Command(Command{Kind: ApprovalGiven, Deployment: s.Deployment, Target: Path("shop", pending.Stage), By: by, Groups: []string{"ops"}})
+					return e.Command(Command{Kind: ApprovalGiven, Deployment: s.Deployment, Target: Path("shop", pending.Stage),
+						By: by, Groups: []string{"ops"}})
 				})
 			}
 		}

@@ -42,7 +42,8 @@ func (e *Engine) walkOn(t *deployment, next *Graph, more ...exclusion) carried {
 func (e *Engine) carry(t *deployment, next *Graph, more []exclusion) carried {
 	c := &carrying{e: e, t: t, next: next, m: e.movesTo(t.plan, next), again: make([]bool, len(next.stages)), more: more,
 		has: make([]bool, len(next.stages)), after: make([]bool, len(next.stages))}
-	c.w = &walk{g: &next.graph, step: make([]bits, len(next.nodes)), wait: make([]int32, len(next.graph.in)), done: t.done, elided: t.elided, passed: t.passed}
+	c.w = &walk{g: &next.graph, step: make([]bits, len(next.nodes)), wait: make([]int32, len(next.graph.in)),
+		done: t.done, elided: t.elided, passed: t.passed}
 	c.known()
 	c.ahead()
 	c.root()

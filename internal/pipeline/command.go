@@ -22,7 +22,8 @@ type Command struct {
 }
 
 // commands are the events of the notes that record commands.
-var commands = []string{RetryRequested, StepSkipped, HoldSet, HoldCleared, UntilSet, ApprovalGiven, ApprovalRejected, AlarmRaised, PipelineCanceled}
+var commands = []string{RetryRequested, StepSkipped, HoldSet, HoldCleared, UntilSet, ApprovalGiven, ApprovalRejected,
+	AlarmRaised, PipelineCanceled}
 
 // Command checks an intent and returns the notes that record it, or the error that refuses it. It
 // changes nothing: the caller appends the notes, and Apply makes them effective like any other row.
@@ -134,7 +135,8 @@ func (e *Engine) checkStatus(t *deployment, c Command) error {
 		return ended("%s was superseded by %s", e.label(t), e.number(t.by))
 	case StatusFailed:
 		if newer := e.outranks(t); newer != nil && c.Kind != PipelineCanceled {
-			return fault.New(fault.Refused, "%s has failed, and %s has started a host that %s has still to do", e.label(t), e.label(newer), e.label(t)).
+			return fault.New(fault.Refused, "%s has failed, and %s has started a host that %s has still to do", e.label(t),
+				e.label(newer), e.label(t)).
 				WithHint("an older revision does not go over a newer one; to bring it back, deploy it again: `waybill deployment create`")
 		}
 	}
@@ -208,7 +210,8 @@ func (e *Engine) checkSkip(t *deployment, c Command) error {
 	}
 	switch {
 	case len(steps) == 0:
-		return fault.New(fault.NotFound, "%s has no step %q", t.plan.short(c.Target), c.Event).WithHint("it has %s", strings.Join(t.plan.eventsOf(c.Target), ", "))
+		return fault.New(fault.NotFound, "%s has no step %q", t.plan.short(c.Target), c.Event).
+			WithHint("it has %s", strings.Join(t.plan.eventsOf(c.Target), ", "))
 	case left == 0:
 		return fault.New(fault.Refused, "nothing is left to skip in %s of %s", t.plan.short(c.Target), e.label(t))
 	}

@@ -95,7 +95,8 @@ func (j *judge) shape(i int) {
 		j.fault("stage-kind", stageScope(i), "stage %q needs either build or hosts", s.Name)
 	}
 	if s.Kind == BuildStage && (s.Bake != nil || len(s.Gates) > 0) {
-		j.fault("check-misplaced", stageScope(i), "stage %q builds: gates and bake belong to stages with hosts, or to a stage of their own", s.Name)
+		j.fault("check-misplaced", stageScope(i),
+			"stage %q builds: gates and bake belong to stages with hosts, or to a stage of their own", s.Name)
 	}
 	if n := len(s.Chain); n > MaxChain {
 		j.fault("chain-too-long", stageScope(i)+".steps", "chain has %d steps, at most %d", n, MaxChain)
@@ -133,7 +134,8 @@ func (j *judge) names() {
 		gates := map[string]bool{}
 		for g := range s.Gates {
 			if gates[s.Gates[g].Name] {
-				j.fault("name-twice", fmt.Sprintf("%s.gates[%d].name", stageScope(i), g), "gate %q is already defined in stage %q", s.Gates[g].Name, s.Name)
+				j.fault("name-twice", fmt.Sprintf("%s.gates[%d].name", stageScope(i), g), "gate %q is already defined in stage %q",
+					s.Gates[g].Name, s.Name)
 			}
 			gates[s.Gates[g].Name] = true
 		}
@@ -289,13 +291,15 @@ func (j *judge) hosts() {
 				case used && u.stage == i:
 					j.fault("resource-twice", scope+".url", "%s and %s both run %q at %s: set service.name", u.host, host.Name, r.Service, r.Address)
 				case used:
-					j.fault("resource-shared", scope+".url", "%s runs %q in %s and %s", r.Address, r.Service, j.d.Stages[u.stage].Name, s.Name).Warning = true
+					j.fault("resource-shared", scope+".url", "%s runs %q in %s and %s", r.Address, r.Service,
+						j.d.Stages[u.stage].Name, s.Name).Warning = true
 				}
 				users[r] = user{i, host.Name}
 				if unit := j.d.ServiceOf(s, &s.Groups[g], host).Unit; unit != "" {
 					at := Resource{Address: r.Address, Service: unit}
 					if other, used := units[at]; used && other != r.Service {
-						j.fault("unit-shared", scope+".url", "services %q and %q both have unit %s at %s: set service.unit", other, r.Service, unit, r.Address)
+						j.fault("unit-shared", scope+".url", "services %q and %q both have unit %s at %s: set service.unit", other,
+							r.Service, unit, r.Address)
 					}
 					units[at] = r.Service
 				}
@@ -315,7 +319,8 @@ func (j *judge) once() {
 		}
 		for g := range s.Groups {
 			if g != first && s.Groups[g].Waves != nil && len(s.Groups[g].Hosts) > 0 {
-				j.fault("once-waves", fmt.Sprintf("%s.groups[%d].waves", stageScope(i), g), "step %q runs once, on %s/%s, which is in no wave of group %q: name this group first",
+				j.fault("once-waves", fmt.Sprintf("%s.groups[%d].waves", stageScope(i), g),
+					"step %q runs once, on %s/%s, which is in no wave of group %q: name this group first",
 					s.Chain[step].Name, s.Groups[first].Name, s.Groups[first].Hosts[0].Name, s.Groups[g].Name)
 			}
 		}
@@ -360,7 +365,8 @@ func (j *judge) batches() {
 	for i := range regions {
 		for k := range regions[:i] {
 			if s := overlap(regions[k], regions[i]); s >= 0 {
-				j.fault("batches-overlap", fmt.Sprintf("batches[%d].stages", i), "batches %q and %q overlap in %q", j.d.Batches[k].Name, j.d.Batches[i].Name, j.d.Stages[s].Name)
+				j.fault("batches-overlap", fmt.Sprintf("batches[%d].stages", i), "batches %q and %q overlap in %q",
+					j.d.Batches[k].Name, j.d.Batches[i].Name, j.d.Stages[s].Name)
 			}
 		}
 	}
@@ -387,7 +393,8 @@ func (j *judge) region(i int, b Batch) []int32 {
 			j.fault("batch-apart", fmt.Sprintf("%s[%d]", scope, k), "batch %q: %q does not come after %q", b.Name, name, b.Stages[0])
 			return nil
 		case s != last && !before[s]:
-			j.fault("batch-apart", fmt.Sprintf("%s[%d]", scope, len(b.Stages)-1), "batch %q: %q does not come after %q", b.Name, b.Stages[len(b.Stages)-1], name)
+			j.fault("batch-apart", fmt.Sprintf("%s[%d]", scope, len(b.Stages)-1), "batch %q: %q does not come after %q", b.Name,
+				b.Stages[len(b.Stages)-1], name)
 			return nil
 		}
 	}

@@ -97,7 +97,8 @@ func (d *differ) stage(s *Stage) {
 		d.group(s, was, &s.Groups[i])
 	}
 	for i := range was.Groups {
-		if g := &was.Groups[i]; !slices.ContainsFunc(s.Groups, func(now Group) bool { before := groupWas(was, &now); return before != nil && before.Name == g.Name }) {
+		if g := &was.Groups[i]; !slices.ContainsFunc(s.Groups,
+			func(now Group) bool { before := groupWas(was, &now); return before != nil && before.Name == g.Name }) {
 			d.say("- group %s/%s", s.Name, g.Name)
 		}
 	}

@@ -69,8 +69,10 @@ type Engine struct {
 // nothing until a definition is in force and a deployment was created.
 func New(name string) *Engine {
 	return &Engine{
-		pipeline: name, plans: map[int]*Graph{}, deployments: map[int64]*deployment{}, artifacts: map[int64]map[string]json.RawMessage{}, uploaders: map[int64]map[string]bool{},
-		late: map[stepKind]introduction{}, born: map[int64]*Graph{}, notes: map[noteName]int{}, claimDetails: map[string]json.RawMessage{}, rejected: map[int64]*hold{}, numbers: newNumbers(), unknown: &Graph{},
+		pipeline: name, plans: map[int]*Graph{}, deployments: map[int64]*deployment{},
+		artifacts: map[int64]map[string]json.RawMessage{}, uploaders: map[int64]map[string]bool{},
+		late: map[stepKind]introduction{}, born: map[int64]*Graph{}, notes: map[noteName]int{},
+		claimDetails: map[string]json.RawMessage{}, rejected: map[int64]*hold{}, numbers: newNumbers(), unknown: &Graph{},
 		ended: map[*Graph][]bits{}, crowds: map[*Graph]*crowd{}, wakes: wakes{waiting: map[waitKey]*passOrder{}, limits: map[int32][]int{}},
 		taken: map[int32]bool{},
 	}

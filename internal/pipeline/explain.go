@@ -35,7 +35,8 @@ type explanation struct {
 }
 
 func (e *Engine) explanationOf(t *deployment, now time.Time) explanation {
-	return explanation{e: e, t: t, now: now, exclusions: slices.Concat(t.exclusions, t.impliedExclusions(t.plan)), once: map[stepKind]string{}, front: t.fronts(), retry: e.retryCommand(t)}
+	return explanation{e: e, t: t, now: now, exclusions: slices.Concat(t.exclusions, t.impliedExclusions(t.plan)),
+		once: map[stepKind]string{}, front: t.fronts(), retry: e.retryCommand(t)}
 }
 
 // step returns the state of one step. Excluded comes before elided, since it names a cause that
@@ -166,7 +167,8 @@ func (x *explanation) holdText(n int32) string {
 // whoHolds returns a text such as "batch prod is held by greeter#6 since 14:02 UTC (host-deployed
 // on fir)".
 func (e *Engine) whoHolds(p *Graph, b block) string {
-	text := fmt.Sprintf("batch %s is held by %s since %s", p.short(string(b.batch)), e.label(b.deployment), e.holderOf(b.batch).since.UTC().Format("15:04 UTC"))
+	text := fmt.Sprintf("batch %s is held by %s since %s", p.short(string(b.batch)), e.label(b.deployment),
+		e.holderOf(b.batch).since.UTC().Format("15:04 UTC"))
 	if at := b.deployment.atWork(b.batch); at != "" {
 		text += " (" + at + ")"
 	}

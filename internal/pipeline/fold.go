@@ -45,12 +45,7 @@ func (e *Engine) apply(row *Entry, step int32) error {
 	t := e.latest
 	if t == nil || t.number != row.Deployment {
 		if t = e.deployments[row.Deployment]; t == nil {
-			return fmt.Errorf(
-				"fold pipeline %s: entry %d is of deployment %d, which was never created",
-				e.pipeline,
-				row.Seq,
-				row.Deployment,
-			)
+			return fmt.Errorf("fold pipeline %s: entry %d is of deployment %d, which was never created", e.pipeline, row.Seq, row.Deployment)
 		}
 		e.latest = t
 	}
@@ -177,18 +172,14 @@ func (e *Engine) create(row *Entry) error {
 		return fmt.Errorf("fold pipeline %s: entry %d creates a deployment before a definition is in force", e.pipeline, row.Seq)
 	}
 	if n := len(e.order); n > 0 && e.order[n-1].number >= row.Deployment {
-		return fmt.Errorf(
-			"fold pipeline %s: entry %d creates deployment %d after %d",
-			e.pipeline,
-			row.Seq,
-			row.Deployment,
-			e.order[n-1].number,
-		)
+		return fmt.Errorf("fold pipeline %s: entry %d creates deployment %d after %d", e.pipeline, row.Seq, row.Deployment, e.order[n-1].number)
 	}
 	t := &deployment{
-		number: row.Deployment, revision: row.Revision, notes: map[noteName]int{{row.Target, row.Event}: 1}, status: StatusActive, created: row.At,
+		number: row.Deployment, revision: row.Revision, notes: map[noteName]int{{row.Target, row.Event}: 1},
+		status: StatusActive, created: row.At,
 		held: map[string]hold{}, away: map[stepName]int64{}, failures: map[stepName]failure{},
-		sizes: map[int32]int{}, tolerated: map[string]int{}, noted: map[string]bool{}, holds: map[int32]bool{}, resumed: map[string]bool{}, approvals: map[string]admission.Approvals{},
+		sizes: map[int32]int{}, tolerated: map[string]int{}, noted: map[string]bool{}, holds: map[int32]bool{},
+		resumed: map[string]bool{}, approvals: map[string]admission.Approvals{},
 		from: plan, left: map[string]identity{}, lacks: map[string]bool{},
 	}
 	e.newest = max(e.newest, row.Revision)
@@ -425,15 +416,8 @@ func (e *Engine) applyClaim(t *deployment, row *Entry, n int32) error {
 		l.host, l.resource = t.ids.hosts[place.host], t.ids.resources[place.host]
 		u := &e.resources[l.resource].busy
 		if u.deployment != nil {
-			return e.violation(
-				"I4",
-				"%s claims %s while %s is busy with %s %s",
-				e.label(t),
-				name,
-				t.plan.hosts[place.host].resource,
-				e.label(u.deployment),
-				u.step.name,
-			)
+			return e.violation("I4", "%s claims %s while %s is busy with %s %s", e.label(t), name,
+				t.plan.hosts[place.host].resource, e.label(u.deployment), u.step.name)
 		}
 		*u = occupant{t, l}
 	}

@@ -33,7 +33,8 @@ func TestR26AnEventKeepsItsVersion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, retested("/old", 1))
 	w.create(1, 1)
-	for _, k := range []StepKey{{1, "greeter/build", BuildCompleted}, {1, "greeter/beta/all/oak", HostReplicated}, {1, "greeter/beta/all/oak", HostDeployed}} {
+	for _, k := range []StepKey{{1, "greeter/build", BuildCompleted}, {1, "greeter/beta/all/oak", HostReplicated},
+		{1, "greeter/beta/all/oak", HostDeployed}} {
 		w.decide()
 		w.done(k)
 	}
@@ -55,7 +56,8 @@ func TestR26AnEventKeepsItsVersion(t *testing.T) {
 		t.Fatalf("no test in %+v", d.Work)
 	}
 	if x := d.Work[i]; x.Version != 1 || x.Stage.Test[0].HTTP != "/old" || x.Step.Policy.Retries != 7 {
-		t.Errorf("elm is tested under definition %d by %q with %d retries, want 1, /old and 7", x.Version, x.Stage.Test[0].HTTP, x.Step.Policy.Retries)
+		t.Errorf("elm is tested under definition %d by %q with %d retries, want 1, /old and 7", x.Version,
+			x.Stage.Test[0].HTTP, x.Step.Policy.Retries)
 	}
 }
 
@@ -64,7 +66,8 @@ func TestR26ARetryTakesTheNewVersion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, retested("/old", 1))
 	w.create(1, 1)
-	for _, k := range []StepKey{{1, "greeter/build", BuildCompleted}, {1, "greeter/beta/all/oak", HostReplicated}, {1, "greeter/beta/all/oak", HostDeployed}} {
+	for _, k := range []StepKey{{1, "greeter/build", BuildCompleted}, {1, "greeter/beta/all/oak", HostReplicated},
+		{1, "greeter/beta/all/oak", HostDeployed}} {
 		w.decide()
 		w.done(k)
 	}

@@ -281,7 +281,8 @@ func (l *layout) host(stage, group int32, d *Host, from, to int32) int32 {
 		l.edge(nodes[i-1], nodes[i])
 	}
 	l.edge(nodes[len(nodes)-1], to)
-	p.hosts = append(p.hosts, hostPlan{path: path, stage: stage, group: group, nodes: nodes, resource: p.def.ResourceOf(s, p.groups[group].spec, d), spec: d, arch: cmp.Or(d.Arch, l.only)})
+	p.hosts = append(p.hosts, hostPlan{path: path, stage: stage, group: group, nodes: nodes,
+		resource: p.def.ResourceOf(s, p.groups[group].spec, d), spec: d, arch: cmp.Or(d.Arch, l.only)})
 	return h
 }
 

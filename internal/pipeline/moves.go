@@ -39,7 +39,8 @@ func (e *Engine) movesTo(from, next *Graph) *moves {
 // newMoves compares two graphs. A stage with the same steps in both is moved as a whole, by the difference of its
 // first numbers; only the steps of other stages are searched for by name.
 func newMoves(from, next *Graph) *moves {
-	m := &moves{to: make([]int32, len(from.nodes)), back: make([]int32, len(next.nodes)), stage: make([]int32, len(next.stages)), equal: make([]bool, len(next.stages))}
+	m := &moves{to: make([]int32, len(from.nodes)), back: make([]int32, len(next.nodes)),
+		stage: make([]int32, len(next.stages)), equal: make([]bool, len(next.stages))}
 	for n := range m.back {
 		m.back[n] = -1
 	}
@@ -74,7 +75,8 @@ func newMoves(from, next *Graph) *moves {
 	from.sort(m.gone)
 	m.findHosts(from, next)
 	for i := range next.stages {
-		if _, was := from.targets[next.stages[i].path]; was && slices.ContainsFunc(next.stages[i].pairs, func(p stepKind) bool { return !from.pairs[p] }) {
+		if _, was := from.targets[next.stages[i].path]; was &&
+			slices.ContainsFunc(next.stages[i].pairs, func(p stepKind) bool { return !from.pairs[p] }) {
 			m.news = append(m.news, int32(i))
 		}
 	}

@@ -109,7 +109,8 @@ func TestARenameWaitsForDeployments(t *testing.T) {
 		for _, p := range w.engine.Edit(2, compiled(t, next), 1, time.Time{}).Refused {
 			got = append(got, p.Scope+": "+p.Text)
 		}
-		want := []string{"stages[0].was: stage prod cannot become live while shop#1 is inside", "stages[0].groups[0].was: group prod/web cannot become app while shop#1 is inside"}
+		want := []string{"stages[0].was: stage prod cannot become live while shop#1 is inside",
+			"stages[0].groups[0].was: group prod/web cannot become app while shop#1 is inside"}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("pin %v: (-want +got):\n%s", pin, diff)
 		}

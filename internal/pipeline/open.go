@@ -60,8 +60,9 @@ type openCount struct {
 
 func newOpenCount(plan *Graph, targets []string, most int) *openCount {
 	none := func(n int) []int32 { return slices.Repeat([]int32{-1}, n) }
-	c := &openCount{plan: plan, most: most, all: -1, stages: none(len(plan.stages)), groups: none(len(plan.groups)), waves: none(len(plan.waves)),
-		host: none(len(plan.hosts)), asked: make([]bool, len(plan.stages))}
+	c := &openCount{plan: plan, most: most, all: -1, stages: none(len(plan.stages)), groups: none(len(plan.groups)),
+		waves: none(len(plan.waves)),
+		host:  none(len(plan.hosts)), asked: make([]bool, len(plan.stages))}
 	for _, target := range targets {
 		at, known := plan.targets[target]
 		if !known {

@@ -47,7 +47,9 @@ func playProgram(t *rapid.T) {
 	}
 	p := newProgram(t, plan)
 	for range rapid.IntRange(1, 60).Draw(t, "moves") {
-		p.move("decide", "decide", "decide", "end", "end", "end", "end", "fail", "fail", "cancel", "create", "command", "command", "retry", "skip or hold", "alarm", "edit", "edit", "undo", "artifact", "crash", "clock", "approve", "approve", "freeze", "judge", "rollback", "rollback", "run", "set back", "catch up", "catch up")
+		p.move("decide", "decide", "decide", "end", "end", "end", "end", "fail", "fail", "cancel", "create", "command",
+			"command", "retry", "skip or hold", "alarm", "edit", "edit", "undo", "artifact", "crash", "clock", "approve",
+			"approve", "freeze", "judge", "rollback", "rollback", "run", "set back", "catch up", "catch up")
 	}
 	p.finish()
 }
@@ -78,7 +80,8 @@ func (p *program) move(moves ...string) {
 		p.randomCommand()
 	case "artifact":
 		p.fold(Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: max(1, p.newest), Detail: raw(artifactDetail{
-			Digest: rapid.SampledFrom([]string{"", "9b1e", "88d0"}).Draw(p.T, "digest"), Label: rapid.SampledFrom([]string{"amd64", "arm64"}).Draw(p.T, "label")})})
+			Digest: rapid.SampledFrom([]string{"", "9b1e", "88d0"}).Draw(p.T, "digest"),
+			Label:  rapid.SampledFrom([]string{"amd64", "arm64"}).Draw(p.T, "label")})})
 	case "crash": // a fresh fold of the log must equal the engine; the program continues with it
 		p.refold()
 	case "clock":
@@ -148,7 +151,8 @@ func (p *program) create() {
 		p.newest++
 		revision = p.newest
 	}
-	about := createdDetail{By: rapid.SampledFrom(people).Draw(p.T, "by"), RegisteredBy: rapid.SampledFrom([]string{"", "ana"}).Draw(p.T, "registeredBy")}
+	about := createdDetail{By: rapid.SampledFrom(people).Draw(p.T, "by"),
+		RegisteredBy: rapid.SampledFrom([]string{"", "ana"}).Draw(p.T, "registeredBy")}
 	if rapid.IntRange(0, 4).Draw(p.T, "bounded") == 0 {
 		_, plan := p.engine.Current()
 		about.Until = rapid.SampledFrom(plan.def.Stages).Draw(p.T, "until").Name
@@ -225,7 +229,8 @@ func (p *program) end(how string) {
 	k := lives[rapid.IntRange(0, len(lives)-1).Draw(p.T, "action")]
 	t := p.engine.deployments[k.Deployment]
 	if how != "" {
-		p.fold(Entry{Deployment: k.Deployment, Target: k.Target, Event: how, Class: Note, Revision: t.revision, Detail: raw(StepDetail{Event: k.Event, Error: "exit 1"})})
+		p.fold(Entry{Deployment: k.Deployment, Target: k.Target, Event: how, Class: Note, Revision: t.revision,
+			Detail: raw(StepDetail{Event: k.Event, Error: "exit 1"})})
 		return
 	}
 	if k.Event == BuildCompleted && rapid.IntRange(0, 9).Draw(p.T, "lost") == 0 {
@@ -240,7 +245,8 @@ func (p *program) succeed(k StepKey) {
 	t := p.engine.deployments[k.Deployment]
 	if stage, _, _, ok := t.plan.def.Find(k.Target); ok && k.Event == BuildCompleted && stage.Build != nil {
 		for _, a := range stage.Build.Artifacts {
-			p.fold(Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: t.revision, Detail: raw(artifactDetail{Label: a.Label})})
+			p.fold(Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: t.revision,
+				Detail: raw(artifactDetail{Label: a.Label})})
 		}
 	}
 	p.fold(Entry{Deployment: k.Deployment, Target: k.Target, Event: k.Event, Class: Fact, Revision: t.revision})
@@ -250,11 +256,13 @@ func (p *program) randomCommand() {
 	t := p.engine.order[rapid.IntRange(0, len(p.engine.order)-1).Draw(p.T, "deployment")]
 	targets := slices.Sorted(maps.Keys(t.plan.targets))
 	c := Command{Deployment: t.number, By: "ana", Reason: "test",
-		Kind:   rapid.SampledFrom([]string{RetryRequested, RetryRequested, StepSkipped, HoldSet, HoldCleared, HoldCleared, UntilSet, AlarmRaised, PipelineCanceled}).Draw(p.T, "kind"),
+		Kind: rapid.SampledFrom([]string{RetryRequested, RetryRequested, StepSkipped, HoldSet, HoldCleared, HoldCleared,
+			UntilSet, AlarmRaised, PipelineCanceled}).Draw(p.T, "kind"),
 		Target: rapid.SampledFrom(append(targets, "shop", "shop", "shop")).Draw(p.T, "target"),
 		Now:    rapid.Bool().Draw(p.T, "now")}
 	if c.Kind == StepSkipped && rapid.Bool().Draw(p.T, "one") {
-		c.Event = rapid.SampledFrom([]string{HostReplicated, HostDeployed, HostTested, "host-migrated", BuildCompleted, WaveBaked, StageBaked, GateEvent("x"), GateEvent("y")}).Draw(p.T, "event")
+		c.Event = rapid.SampledFrom([]string{HostReplicated, HostDeployed, HostTested, "host-migrated", BuildCompleted,
+			WaveBaked, StageBaked, GateEvent("x"), GateEvent("y")}).Draw(p.T, "event")
 	}
 	p.command(c)
 }
@@ -426,7 +434,8 @@ func (p *program) setBack() {
 			p.succeed(k)
 			continue
 		}
-		p.fold(Entry{Deployment: k.Deployment, Target: k.Target, Event: StepFailed, Class: Note, Revision: t.revision, Detail: raw(StepDetail{Event: k.Event, Error: "exit 1"})})
+		p.fold(Entry{Deployment: k.Deployment, Target: k.Target, Event: StepFailed, Class: Note, Revision: t.revision,
+			Detail: raw(StepDetail{Event: k.Event, Error: "exit 1"})})
 	}
 }
 
@@ -455,7 +464,8 @@ func (p *program) catchUp() {
 		return
 	}
 	about := detail[createdDetail](rows[0])
-	if got, want := describe(about.Completes, rows[0].Revision, about.Hosts), describe(completes.number, completes.revision, hosts); got != want || len(rows) != 1 {
+	if got, want := describe(about.Completes, rows[0].Revision, about.Hosts), describe(completes.number,
+		completes.revision, hosts); got != want || len(rows) != 1 {
 		p.fatal("catch-up of %s completes %s, want %s", target, got, want)
 	}
 	p.next = rows[0].Deployment

@@ -68,12 +68,14 @@ func randomWindows(t *rapid.T) []admission.Window {
 		return nil
 	}
 	for range rapid.IntRange(1, 2).Draw(t, "windows") {
-		w := admission.Window{Kind: cron.Allow, Duration: action.Duration(45 * time.Minute), Timezone: rapid.SampledFrom([]string{"", "Europe/Stockholm"}).Draw(t, "timezone")}
+		w := admission.Window{Kind: cron.Allow, Duration: action.Duration(45 * time.Minute),
+			Timezone: rapid.SampledFrom([]string{"", "Europe/Stockholm"}).Draw(t, "timezone")}
 		if w.Schedule = rapid.SampledFrom([]string{"0 9 * * 1-5", "30 14 * * *"}).Draw(t, "schedule"); rapid.Bool().Draw(t, "long") {
 			w.Duration = action.Duration(8 * time.Hour)
 		}
 		if rapid.Bool().Draw(t, "deny") {
-			w = admission.Window{Kind: cron.Deny, Schedule: rapid.SampledFrom([]string{"15 9,14 * * *", "0 */6 * * *"}).Draw(t, "schedule"), Duration: action.Duration(45 * time.Minute),
+			w = admission.Window{Kind: cron.Deny, Schedule: rapid.SampledFrom([]string{"15 9,14 * * *", "0 */6 * * *"}).
+				Draw(t, "schedule"), Duration: action.Duration(45 * time.Minute),
 				Timezone: w.Timezone}
 		}
 		list = append(list, w)
@@ -120,7 +122,8 @@ func randomWaves(t *rapid.T) *Waves {
 	if rapid.Bool().Draw(t, "flat") {
 		return nil
 	}
-	return &Waves{Sizes: rapid.SliceOfN(rapid.SampledFrom([]Limit{{N: 1}, {N: 2}, {N: 1, Percent: true}, {N: 50, Percent: true}}), 1, 2).Draw(t, "sizes"), Bake: randomBake(t)}
+	return &Waves{Sizes: rapid.SliceOfN(rapid.SampledFrom([]Limit{{N: 1}, {N: 2}, {N: 1, Percent: true},
+		{N: 50, Percent: true}}), 1, 2).Draw(t, "sizes"), Bake: randomBake(t)}
 }
 
 func randomGates(t *rapid.T) []Gate {
@@ -220,7 +223,9 @@ func mutated(t *rapid.T, was *Definition) Definition {
 	i := rapid.IntRange(0, len(d.Stages)-1).Draw(t, "stage")
 	s := &d.Stages[i]
 	edit := rapid.SampledFrom([]string{"host joins", "host joins", "host leaves", "group", "group leaves", "stage", "stage leaves", "after",
-		"step", "step", "step leaves", "once", "once", "arch", "arch leaves", "queue", "queue", "batch", "batch leaves", "order", "limits", "limits", "waves", "hosts move", "bake", "bake", "gates", "gates", "onFailure", "windows", "approval", "chain", "address", "service", "pin"}).Draw(t, "edit")
+		"step", "step", "step leaves", "once", "once", "arch", "arch leaves", "queue", "queue", "batch", "batch leaves",
+		"order", "limits", "limits", "waves", "hosts move", "bake", "bake", "gates", "gates", "onFailure", "windows",
+		"approval", "chain", "address", "service", "pin"}).Draw(t, "edit")
 	switch edit {
 	case "stage":
 		at := rapid.IntRange(0, len(d.Stages)).Draw(t, "at")
@@ -333,6 +338,7 @@ func mutateHosts(t *rapid.T, s *Stage, edit string) {
 	case "group leaves":
 		s.Groups = slices.Delete(s.Groups, g, g+1)
 	case "limits":
-		group.MaxParallel, group.MaxFailed = Limit{N: rapid.IntRange(1, 2).Draw(t, "maxParallel")}, Limit{N: rapid.IntRange(0, 1).Draw(t, "maxFailed")}
+		group.MaxParallel, group.MaxFailed = Limit{N: rapid.IntRange(1, 2).
+			Draw(t, "maxParallel")}, Limit{N: rapid.IntRange(0, 1).Draw(t, "maxFailed")}
 	}
 }

@@ -97,7 +97,8 @@ func (r *refusing) chain(t *deployment, stage int) {
 		return
 	}
 	if event := reordered(was.Chain, s.Chain); event != "" {
-		r.refuse("chain-reordered", stageScope(stage)+".steps", "chain of %s cannot be reordered while %s: %s would be skipped", s.Name, r.state(t), event)
+		r.refuse("chain-reordered", stageScope(stage)+".steps",
+			"chain of %s cannot be reordered while %s: %s would be skipped", s.Name, r.state(t), event)
 	}
 }
 

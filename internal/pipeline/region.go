@@ -102,7 +102,8 @@ func (p *Graph) hostBatch(h int32) batch {
 // checks.
 func (p *Graph) stageBatch(s int32) batch {
 	stage := &p.stages[s]
-	return batch{id: batchID(stage.path), open: stage.started, close: stage.finished, host: -1, stages: []int32{s}, queue: p.def.Stages[s].Queue}
+	return batch{id: batchID(stage.path), open: stage.started, close: stage.finished, host: -1, stages: []int32{s},
+		queue: p.def.Stages[s].Queue}
 }
 
 // rangeBatch returns a batch over several stages, by its number in ranges.

@@ -77,7 +77,8 @@ func (e *Engine) undo(c Rollback, hosts []int32) ([]Entry, error) {
 			return nil, refusal.WithHint("%s", hint)
 		}
 		if e.forgets {
-			return nil, refusal.WithHint("archived deployments do not count: waybill deployment create %s --revision REVISION deploys an older revision again", e.pipeline)
+			return nil, refusal.WithHint(
+				"archived deployments do not count: waybill deployment create %s --revision REVISION deploys an older revision again", e.pipeline)
 		}
 		return nil, refusal
 	}
@@ -104,7 +105,8 @@ func (e *Engine) rollbackRows(c Rollback, undone *deployment, revision int64, ho
 		rows = append(rows, row)
 	}
 	if undone.status == StatusActive {
-		canceled, err := e.intent(undone, Command{Kind: PipelineCanceled, Target: e.pipeline}, endDetail{Deployment: number, By: c.By, Reason: because})
+		canceled, err := e.intent(undone, Command{Kind: PipelineCanceled, Target: e.pipeline},
+			endDetail{Deployment: number, By: c.By, Reason: because})
 		if err != nil {
 			return nil, err
 		}
@@ -208,7 +210,8 @@ func (e *Engine) elsewhereHint(hosts []int32, before int64) string {
 	if len(labels) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("waybill deployment create %s --revision %s (stage %s of these hosts had %s); was: [%s] in stage %s of waybill.yaml makes that count",
+	return fmt.Sprintf(
+		"waybill deployment create %s --revision %s (stage %s of these hosts had %s); was: [%s] in stage %s of waybill.yaml makes that count",
 		e.pipeline, labels[0], was, strings.Join(labels, ", "), was, now)
 }
 

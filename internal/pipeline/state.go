@@ -161,7 +161,8 @@ func (e *Engine) state(t *deployment, undoneBy int64) DeploymentState {
 	s := DeploymentState{
 		Deployment: t.number, Revision: t.revision, Label: t.label, Version: t.version, Status: t.status, By: t.by, Reason: t.reason,
 		RolledBackBy: undoneBy,
-		Until:        t.until, Done: t.done, Total: len(t.plan.nodes) - t.elided, Live: len(t.live), Approvals: t.pendingApprovals(), CreatedAt: t.created, EndedAt: t.ended,
+		Until:        t.until, Done: t.done, Total: len(t.plan.nodes) - t.elided, Live: len(t.live),
+		Approvals: t.pendingApprovals(), CreatedAt: t.created, EndedAt: t.ended,
 	}
 	if h, ok := t.heldAt(-1); t.status != StatusActive && t.status != StatusFailed {
 		return s

@@ -96,7 +96,8 @@ func (p *player) command(block []string) {
 		if len(words) > 2 {
 			revision = number(words[2])
 		}
-		p.fold(Entry{Deployment: n, Target: "shop", Event: DeploymentCreated, Class: Note, Revision: revision, Detail: raw(createdDetail{By: "ana", Until: until})})
+		p.fold(Entry{Deployment: n, Target: "shop", Event: DeploymentCreated, Class: Note, Revision: revision,
+			Detail: raw(createdDetail{By: "ana", Until: until})})
 	case "pass":
 		limit := int64(1 << 20)
 		if len(words) > 1 {
@@ -200,7 +201,8 @@ func (p *player) stage(name string, words []string) Stage {
 			if err != nil {
 				p.t.Fatal(err)
 			}
-			s.Windows = append(s.Windows, admission.Window{Kind: cron.Kind(w[0]), Schedule: w[1], Duration: action.Duration(length), Timezone: w[3], Reason: strings.Join(w[4:], " ")})
+			s.Windows = append(s.Windows, admission.Window{Kind: cron.Kind(w[0]), Schedule: w[1],
+				Duration: action.Duration(length), Timezone: w[3], Reason: strings.Join(w[4:], " ")})
 		case "approval": // approval=2,bob,cyd
 			w := strings.Split(value, ",")
 			s.Approval = &admission.Approval{Count: int(number(w[0])), By: w[1:]}
@@ -365,7 +367,8 @@ func (p *player) live(words []string) []StepKey {
 		for _, l := range t.live.sorted() {
 			name, matches := l.name, true
 			for _, w := range words {
-				matches = matches && (w == "#"+strconv.FormatInt(t.number, 10) || w == name.event || w == lastPart(name.target) || covers("shop/"+w, "", name))
+				matches = matches && (w == "#"+strconv.FormatInt(t.number, 10) || w == name.event || w == lastPart(name.target) ||
+					covers("shop/"+w, "", name))
 			}
 			if matches {
 				list = append(list, StepKey{t.number, name.target, name.event})
@@ -387,7 +390,8 @@ func (p *player) end(words []string) {
 		case "lose":
 			p.fold(Entry{Deployment: k.Deployment, Target: k.Target, Event: k.Event, Class: Fact})
 		case "fail":
-			p.fold(Entry{Deployment: k.Deployment, Target: k.Target, Event: StepFailed, Class: Note, Detail: raw(StepDetail{Event: k.Event, Error: "exit 1"})})
+			p.fold(Entry{Deployment: k.Deployment, Target: k.Target, Event: StepFailed, Class: Note,
+				Detail: raw(StepDetail{Event: k.Event, Error: "exit 1"})})
 		case "end":
 			p.fold(Entry{Deployment: k.Deployment, Target: k.Target, Event: StepCanceled, Class: Note, Detail: raw(StepDetail{Event: k.Event})})
 		}

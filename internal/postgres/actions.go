@@ -139,8 +139,7 @@ func (t *tx) InsertEvents(events []action.Event) error {
 
 // UpdateThreads writes the present state of live actions. A row that is not live is an error.
 func (t *tx) UpdateThreads(rows []queue.ThreadRow) error {
-	done, err := t.count(
-		`UPDATE thread SET status = n.status, ready = n.ready, rank = n.rank, run_at = n.run_at, seq = n.seq, attempt = n.attempt,
+	done, err := t.count(`UPDATE thread SET status = n.status, ready = n.ready, rank = n.rank, run_at = n.run_at, seq = n.seq, attempt = n.attempt,
 			spent = n.spent, lost = n.lost, throttled = n.throttled, claimed_by = n.claimed_by, lease = n.lease, started_at = n.started_at,
 			cancel_at = n.cancel_at, draining = n.draining, progress = n.progress
 		FROM (SELECT * FROM unnest($1::uuid[], $2::smallint[], $3::boolean[], $4::timestamptz[], $5::timestamptz[], $6::int[], $7::int[],
@@ -163,8 +162,7 @@ func (t *tx) UpdateThreads(rows []queue.ThreadRow) error {
 		times(rows, func(r *queue.ThreadRow) time.Time { return r.Thread.StartedAt }),
 		times(rows, func(r *queue.ThreadRow) time.Time { return r.Thread.CancelAt }),
 		bools(rows, func(r *queue.ThreadRow) bool { return r.Thread.Draining }),
-		smallints(rows, func(r *queue.ThreadRow) int { return r.Thread.Progress }),
-	)
+		smallints(rows, func(r *queue.ThreadRow) int { return r.Thread.Progress }))
 	if err == nil && int(done) != len(rows) {
 		err = fmt.Errorf("update %d threads: %d are live", len(rows), done)
 	}
@@ -244,19 +242,9 @@ const actionColumns = `a.id, a.created_at, a.kind, a.name, a.handler, a.lane, a.
 
 // action reads actionColumns.
 func (r *reader) action() (action.Action, error) {
-	a := action.Action{
-		ID:         r.id(),
-		CreatedAt:  r.time(),
-		Kind:       r.text(),
-		Name:       r.text(),
-		Handler:    r.text(),
-		Lane:       r.text(),
-		Priority:   new(r.int()),
-		UniqueKey:  r.text(),
-		ParentID:   r.id(),
-		RetryOf:    r.id(),
-		Parameters: r.document(),
-	}
+	a := action.Action{ID: r.id(), CreatedAt: r.time(), Kind: r.text(), Name: r.text(), Handler: r.text(), Lane: r.text(),
+		Priority:  new(r.int()),
+		UniqueKey: r.text(), ParentID: r.id(), RetryOf: r.id(), Parameters: r.document()}
 	var err error
 	if a.Policy, err = r.policies(); err != nil {
 		return a, fmt.Errorf("decode the policy of action %s: %w", a.ID, err)
@@ -264,14 +252,8 @@ func (r *reader) action() (action.Action, error) {
 	a.Delivery, a.RunAt, a.CreatedBy = action.Delivery(r.text()), r.time(), r.text()
 	a.Trace, a.ParametersRef, a.Version, a.CacheKey = r.text(), r.text(), r.int(), r.id()
 	if isStep := !r.null(); isStep {
-		a.Step = &action.StepRef{
-			Pipeline:   r.text(),
-			Deployment: int64(r.int()),
-			Target:     r.text(),
-			Event:      r.text(),
-			Revision:   int64(r.int()),
-			Version:    r.int(),
-		}
+		a.Step = &action.StepRef{Pipeline: r.text(), Deployment: int64(r.int()), Target: r.text(), Event: r.text(),
+			Revision: int64(r.int()), Version: r.int()}
 	} else {
 		r.next += 6
 	}
@@ -305,18 +287,8 @@ func (t *tx) Events(id action.ID) ([]action.Event, error) {
 	return query(t, func(row pgx.Row) (e action.Event, err error) {
 		e.ActionID = id
 		var status int16
-		err = row.Scan(
-			&e.Seq,
-			&status,
-			&e.Attempt,
-			&e.Spent,
-			timeOf{&e.At},
-			&e.Source,
-			timeOf{&e.Until},
-			textOf{&e.Code},
-			textOf{&e.Error},
-			textOf{&e.Ref},
-		)
+		err = row.Scan(&e.Seq, &status, &e.Attempt, &e.Spent, timeOf{&e.At}, &e.Source, timeOf{&e.Until}, textOf{&e.Code},
+			textOf{&e.Error}, textOf{&e.Ref})
 		e.Status = action.Status(status)
 		return e, err
 	}, `SELECT seq, status, attempt, spent, at, source, until, code, error, ref FROM event

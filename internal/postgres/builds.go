@@ -22,34 +22,15 @@ func (t *tx) InsertBuild(b builds.Build) (builds.ID, error) {
 	if err != nil {
 		return 0, err
 	}
-	made, err := query(
-		t,
-		func(row pgx.Row) (id builds.ID, err error) {
-			err = row.Scan(&id)
-			return id, err
-		},
-		`INSERT INTO build (project, branch, "commit", revision, deployment, target, environment, stages, inputs, engine, worker_id, nonce,
+	made, err := query(t, func(row pgx.Row) (id builds.ID, err error) {
+		err = row.Scan(&id)
+		return id, err
+	}, `INSERT INTO build (project, branch, "commit", revision, deployment, target, environment, stages, inputs, engine, worker_id, nonce,
 		rerun_of, resume, action_id, status, created_by, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) RETURNING build_id`,
-		b.Project,
-		b.Branch,
-		b.Commit,
-		b.Revision,
-		b.Deployment,
-		b.Target,
-		b.Environment,
-		stages,
-		inputs,
-		b.Engine,
-		b.WorkerID,
-		b.Nonce,
-		int64(b.RerunOf),
-		b.Resume,
-		uuid(b.ActionID),
-		string(b.Status),
-		b.CreatedBy,
-		stamp(b.CreatedAt),
-	)
+		b.Project, b.Branch, b.Commit, b.Revision, b.Deployment, b.Target, b.Environment, stages, inputs, b.Engine,
+		b.WorkerID, b.Nonce, int64(b.RerunOf), b.Resume, uuid(b.ActionID),
+		string(b.Status), b.CreatedBy, stamp(b.CreatedAt))
 	if err != nil || len(made) == 0 {
 		return 0, err
 	}
@@ -75,47 +56,12 @@ const buildColumns = `build_id, project, branch, "commit", revision, deployment,
 func scanBuild(row pgx.Row) (b builds.Build, err error) {
 	var stages, inputs string
 	var steps, events, artifacts pgtype.Int8
-	err = row.Scan(
-		&b.ID,
-		&b.Project,
-		&b.Branch,
-		&b.Commit,
-		&b.Revision,
-		&b.Deployment,
-		&b.Target,
-		&b.Environment,
-		&stages,
-		&inputs,
-		&b.Engine,
-		&b.WorkerID,
-		&b.Nonce,
-		&b.RerunOf,
-		&b.Resume,
-		&b.Bundle,
-		idOf{&b.ActionID},
-		&b.Status,
-		&b.Reason,
-		&b.Message,
-		&b.CreatedBy,
-		timeOf{&b.CreatedAt},
-		timeOf{&b.StartedAt},
-		timeOf{&b.EndedAt},
-		timeOf{&b.CancelRequestedAt},
-		timeOf{&b.LeaseUntil},
-		timeOf{&b.LastProgressAt},
-		timeOf{&b.AcknowledgedAt},
-		timeOf{
-			&b.DeletedAt,
-		},
-		timeOf{&b.ExpiredAt},
-		&b.LastSeq,
-		&b.RefusedEvents,
-		&b.EventCursor,
-		&b.ArtifactCursor,
-		&steps,
-		&events,
-		&artifacts,
-	)
+	err = row.Scan(&b.ID, &b.Project, &b.Branch, &b.Commit, &b.Revision, &b.Deployment, &b.Target, &b.Environment,
+		&stages, &inputs, &b.Engine, &b.WorkerID, &b.Nonce,
+		&b.RerunOf, &b.Resume, &b.Bundle, idOf{&b.ActionID}, &b.Status, &b.Reason, &b.Message, &b.CreatedBy,
+		timeOf{&b.CreatedAt}, timeOf{&b.StartedAt},
+		timeOf{&b.EndedAt}, timeOf{&b.CancelRequestedAt}, timeOf{&b.LeaseUntil}, timeOf{&b.LastProgressAt}, timeOf{&b.AcknowledgedAt},
+		timeOf{&b.DeletedAt}, timeOf{&b.ExpiredAt}, &b.LastSeq, &b.RefusedEvents, &b.EventCursor, &b.ArtifactCursor, &steps, &events, &artifacts)
 	if err != nil {
 		return b, err
 	}
@@ -148,35 +94,13 @@ func (t *tx) UpdateBuild(b builds.Build) error {
 		steps, artifacts = pgtype.Int4{Int32: int32(f.Steps), Valid: true}, pgtype.Int4{Int32: int32(f.Artifacts), Valid: true}
 		events = pgtype.Int8{Int64: f.Events, Valid: true}
 	}
-	return t.do(
-		`UPDATE build SET worker_id = $2, nonce = $3, action_id = $4, status = $5, reason = $6, message = $7, started_at = $8, ended_at = $9,
+	return t.do(`UPDATE build SET worker_id = $2, nonce = $3, action_id = $4, status = $5, reason = $6, message = $7, started_at = $8, ended_at = $9,
 		cancel_requested_at = $10, lease_until = $11, last_progress_at = $12, acknowledged_at = $13, deleted_at = $14, last_seq = $15,
 		refused_events = $16, event_cursor = $17, artifact_cursor = $18, final_steps = $19, final_events = $20, final_artifacts = $21, expired_at = $22, bundle = $23
 		WHERE build_id = $1`,
-		int64(b.ID),
-		b.WorkerID,
-		b.Nonce,
-		uuid(b.ActionID),
-		string(b.Status),
-		b.Reason,
-		b.Message,
-		stamp(b.StartedAt),
-		stamp(b.EndedAt),
-		stamp(b.CancelRequestedAt),
-		stamp(b.LeaseUntil),
-		stamp(b.LastProgressAt),
-		stamp(b.AcknowledgedAt),
-		stamp(b.DeletedAt),
-		b.LastSeq,
-		b.RefusedEvents,
-		b.EventCursor,
-		b.ArtifactCursor,
-		steps,
-		events,
-		artifacts,
-		stamp(b.ExpiredAt),
-		b.Bundle,
-	)
+		int64(b.ID), b.WorkerID, b.Nonce, uuid(b.ActionID), string(b.Status), b.Reason, b.Message, stamp(b.StartedAt), stamp(b.EndedAt),
+		stamp(b.CancelRequestedAt), stamp(b.LeaseUntil), stamp(b.LastProgressAt), stamp(b.AcknowledgedAt), stamp(b.DeletedAt), b.LastSeq,
+		b.RefusedEvents, b.EventCursor, b.ArtifactCursor, steps, events, artifacts, stamp(b.ExpiredAt), b.Bundle)
 }
 
 // Builds reads by query, newest first.
@@ -259,11 +183,8 @@ func (t *tx) EndedResumes(after builds.ID, n int) ([]builds.ID, error) {
 func (t *tx) DeleteSome(id builds.ID, most int) (left bool, err error) {
 	for _, of := range [...]struct{ table, key string }{{"log_line", "step_id, log_id"}, {"test_result", "artifact_id, ordinal"},
 		{"build_event", "seq"}, {"test_report", "artifact_id"}, {"build_artifact", "artifact_id"}} {
-		deleted, err := t.count(
-			"DELETE FROM "+of.table+" WHERE build_id = $1 AND ("+of.key+") IN (SELECT "+of.key+" FROM "+of.table+" WHERE build_id = $1 LIMIT $2)",
-			int64(id),
-			most,
-		)
+		deleted, err := t.count("DELETE FROM "+of.table+" WHERE build_id = $1 AND ("+of.key+") IN (SELECT "+of.key+" FROM "+
+			of.table+" WHERE build_id = $1 LIMIT $2)", int64(id), most)
 		if err != nil {
 			return false, err
 		}
@@ -324,13 +245,8 @@ func (t *tx) Steps(id builds.ID, only []int) ([]builds.Step, error) {
 	if only == nil {
 		return query(t, scanStep, "SELECT "+stepColumns+" FROM build_step WHERE build_id = $1 ORDER BY step_id", int64(id))
 	}
-	return query(
-		t,
-		scanStep,
-		"SELECT "+stepColumns+" FROM build_step WHERE build_id = $1 AND step_id = ANY ($2) ORDER BY step_id",
-		int64(id),
-		only,
-	)
+	return query(t, scanStep, "SELECT "+stepColumns+
+		" FROM build_step WHERE build_id = $1 AND step_id = ANY ($2) ORDER BY step_id", int64(id), only)
 }
 
 // InsertBuildEvents stores events.
@@ -429,7 +345,8 @@ func (t *tx) InsertBuildArtifacts(id builds.ID, artifacts []builds.Artifact) err
 		a := &artifacts[i]
 		if err := t.do(`INSERT INTO build_artifact (build_id, artifact_id, step_id, name, size, sha256, kind, state, blob_key, stored_at, executable)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-			int64(id), a.ID, a.Step, a.Name, a.Size, build.DigestBytes(a.SHA256), a.Kind, string(a.State), a.Path, stamp(a.StoredAt), a.Executable); err != nil {
+			int64(id), a.ID, a.Step, a.Name, a.Size, build.DigestBytes(a.SHA256), a.Kind, string(a.State), a.Path,
+			stamp(a.StoredAt), a.Executable); err != nil {
 			return err
 		}
 	}

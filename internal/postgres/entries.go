@@ -193,16 +193,7 @@ const stageRunColumns = `s.deployment, s.stage, s.revision, s.started_at, s.ende
 
 // stageRunFields returns where a stage's run is scanned to.
 func stageRunFields(r *journal.StageRun) []any {
-	return []any{
-		&r.Deployment,
-		&r.Stage,
-		&r.Revision,
-		timeOf{&r.StartedAt},
-		timeOf{&r.EndedAt},
-		&r.Outcome,
-		timeOf{&r.FailedAt},
-		&r.Changed,
-	}
+	return []any{&r.Deployment, &r.Stage, &r.Revision, timeOf{&r.StartedAt}, timeOf{&r.EndedAt}, &r.Outcome, timeOf{&r.FailedAt}, &r.Changed}
 }
 
 // StageRuns lists a deployment's runs through its stages, in the order of their starts.
@@ -314,12 +305,8 @@ func (t *tx) Standings(name string, targets []string) ([]journal.Standing, error
 // planner would fetch all starts with a bitmap and sort them.
 func (t *tx) History(name, target string, below int64, limit int) ([]pipeline.Entry, error) {
 	var f filter
-	f.and(
-		"b.target_id = (SELECT id FROM target WHERE pipeline_id = (SELECT id FROM pipeline_head WHERE name = "+f.argument(
-			name,
-		)+") AND path = ?)",
-		target,
-	)
+	f.and("b.target_id = (SELECT id FROM target WHERE pipeline_id = (SELECT id FROM pipeline_head WHERE name = "+
+		f.argument(name)+") AND path = ?)", target)
 	f.and("b.event_name = ?", startOf(target))
 	f.when(below > 0, "b.seq < ?", below)
 	limited := f.limit(limit)

@@ -68,7 +68,9 @@ func codedAnswer(answer *pgconn.PgError, err error) error {
 		return fmt.Errorf("%w: %w", store.ErrNotText, err)
 	case answer.Code == "42501":
 		return fault.New(fault.Unavailable, "PostgreSQL refuses: %w", err).
-			WithHint("Waybill's role must own the tables of its log and may create new ones: GRANT CREATE ON SCHEMA public TO ROLE, or make it the owner of the database")
+			WithHint(
+				"Waybill's role must own the tables of its log and may create new ones: GRANT CREATE ON SCHEMA public TO ROLE, or " +
+					"make it the owner of the database")
 	case answer.Code == "22P05":
 		return fault.New(fault.Unavailable, "PostgreSQL cannot store a character: %w", err).WithHint(wantUTF8)
 	case answer.Code == "23505" && answer.TableName == "thread":

@@ -157,7 +157,8 @@ func awaitReplay(t *testing.T, primary, standby *pgtest.Server) {
 	}
 	follower := connect(t, standby.URL())
 	for reached := false; !reached; {
-		if err := follower.QueryRow(t.Context(), "SELECT pg_last_wal_replay_lsn() >= $1::text::pg_lsn FROM pg_sleep(0.02)", end).Scan(&reached); err != nil {
+		if err := follower.QueryRow(t.Context(), "SELECT pg_last_wal_replay_lsn() >= $1::text::pg_lsn FROM pg_sleep(0.02)",
+			end).Scan(&reached); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -189,7 +190,8 @@ func awaitReady(t *testing.T, db *store.DB, want string) {
 	t.Helper()
 	for {
 		err := db.Ready(t.Context())
-		if want == "" && err == nil || want != "" && err != nil && strings.Contains(err.Error(), want) && fault.CodeOf(err) == fault.LedgerUnavailable {
+		if want == "" && err == nil || want != "" && err != nil && strings.Contains(err.Error(), want) &&
+			fault.CodeOf(err) == fault.LedgerUnavailable {
 			return
 		}
 		if t.Context().Err() != nil {

@@ -24,7 +24,8 @@ func TestEveryDefaultIsolationWorks(t *testing.T) {
 			execute(t, url, `ALTER DATABASE "`+name+`" SET default_transaction_isolation = '`+level+`'`)
 			l := ledger.New(open(t, url), ledger.Options{})
 			other := ledger.New(open(t, url), ledger.Options{})
-			if _, err := l.Enqueue(t.Context(), action.Action{Kind: "action", Name: "a", Handler: "noop", Policy: action.DefaultPolicy()}); err != nil {
+			if _, err := l.Enqueue(t.Context(), action.Action{Kind: "action", Name: "a", Handler: "noop",
+				Policy: action.DefaultPolicy()}); err != nil {
 				t.Fatal(err)
 			}
 			for _, one := range []*ledger.Ledger{l, other} {

@@ -48,13 +48,10 @@ func (t *tx) ActionStates(ids []action.ID, q queue.ActionQuery) ([]queue.ActionS
 	for _, b := range q.Branches() {
 		branches = append(branches, "("+f.branch(b, q, conditions, order)+limit+")")
 	}
-	return read(
-		t,
-		scanState,
-		"SELECT "+stateColumns+" FROM (SELECT * FROM ("+strings.Join(branches, " UNION ")+") AS found ORDER BY id"+order+limit+`) AS page
+	return read(t, scanState, "SELECT "+stateColumns+" FROM (SELECT * FROM ("+strings.Join(branches, " UNION ")+
+		") AS found ORDER BY id"+order+limit+`) AS page
 		CROSS JOIN LATERAL (SELECT * FROM action WHERE id = page.id AND created_at = page.created_at OFFSET 0) AS a`+stateJoins+
-			" ORDER BY page.id"+order,
-		f.arguments...)
+		" ORDER BY page.id"+order, f.arguments...)
 }
 
 // branch returns the part of a statement that searches one table. It repeats conditions on the
@@ -76,15 +73,10 @@ func (f *filter) branch(b queue.Branch, q queue.ActionQuery, conditions []string
 			own.when(q.Longest > 0, "d.finished_at - d.started_at <= ?", interval(q.Longest))
 		}
 		if b.Status != 0 {
-			own.conditions = append(
-				own.conditions,
-				"d.status = "+strconv.Itoa(int(b.Status)),
-			) // a literal, for the partial index of failures
+			own.conditions = append(own.conditions, "d.status = "+strconv.Itoa(int(b.Status))) // a literal, for the partial index of failures
 		}
 	case queue.Dismissals:
-		walked, from = "x", "(SELECT id, uuid_v7_time(id) AS created_at FROM dismissal) AS x"+actionOf(
-			"x",
-		)+endJoin+" LEFT JOIN thread t ON false"
+		walked, from = "x", "(SELECT id, uuid_v7_time(id) AS created_at FROM dismissal) AS x"+actionOf("x")+endJoin+" LEFT JOIN thread t ON false"
 	default:
 		if len(q.Statuses)+len(q.Phases) > 0 || q.LiveOnly || q.Shortest+q.Longest > 0 {
 			from += threadJoin + endJoin

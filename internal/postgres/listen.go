@@ -111,9 +111,7 @@ func (l *listener) start(self string, changed func(store.Signal)) {
 func (l *listener) bar() {
 	l.log.Warn(
 		"a pooler keeps this process from being notified and from holding a lock: it polls, and its death is noticed by its lease alone",
-		obs.KeyHint,
-		"name a direct connection in ledger.listenUrl",
-	)
+		obs.KeyHint, "name a direct connection in ledger.listenUrl")
 	close(l.barred)
 }
 
@@ -402,13 +400,8 @@ func (l *load) add(now time.Time) {
 func (l *load) many() bool { return l.last > loadMany || l.count > loadMany }
 
 func newNotifier(pool *pgxpool.Pool, self string) *notifier {
-	n := &notifier{
-		pool:    pool,
-		self:    self,
-		pending: map[store.Topic]store.Signal{},
-		sent:    map[store.Topic]time.Time{},
-		poked:   make(chan struct{}, 1),
-	}
+	n := &notifier{pool: pool, self: self, pending: map[store.Topic]store.Signal{}, sent: map[store.Topic]time.Time{},
+		poked: make(chan struct{}, 1)}
 	ctx, stop := context.WithCancel(context.Background())
 	n.stop = stop
 	n.ended.Go(func() { n.run(ctx) })
@@ -491,7 +484,8 @@ func (n *notifier) send(ctx context.Context) (many bool) {
 }
 
 // notify sends payloads. It is a commit of its own, and does not outlive a crash of the server: it waits for no disk.
-const notify = "SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload WHERE set_config('synchronous_commit', 'off', true) = 'off'"
+const notify = "SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload WHERE set_config('synchronous_commit', " +
+	"'off', true) = 'off'"
 
 // maxPayload bounds the bytes of a notification; the server refuses 8,000.
 const maxPayload = 7900

@@ -131,8 +131,8 @@ func (m *migrator) takeTurn(ctx context.Context) error {
 			return err
 		}
 		var mine bool
-		if err := m.turn.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", pgx.QueryExecModeSimpleProtocol, int64(migrateLock)).Scan(&mine); err != nil ||
-			mine {
+		if err := m.turn.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", pgx.QueryExecModeSimpleProtocol,
+			int64(migrateLock)).Scan(&mine); err != nil || mine {
 			return err
 		}
 		if _, err := m.turn.Exec(ctx, "ROLLBACK"); err != nil {

@@ -183,11 +183,7 @@ func (d *Driver) Retain(ctx context.Context, before time.Time) error {
 		return coded(err)
 	}
 	err = retain(ctx, c, before, d.log)
-	last, stop := context.WithTimeoutCause(
-		context.WithoutCancel(ctx),
-		endWithin,
-		fmt.Errorf("PostgreSQL did not answer within %s", endWithin),
-	)
+	last, stop := context.WithTimeoutCause(context.WithoutCancel(ctx), endWithin, fmt.Errorf("PostgreSQL did not answer within %s", endWithin))
 	defer stop()
 	_, ended := d.writes.Exec(last, "UPDATE meta SET retaining_until = now()") // c may be closed
 	return coded(errors.Join(err, ended))
@@ -230,7 +226,8 @@ func drop(ctx context.Context, c *pgx.Conn, period []part) error {
 			return err
 		}
 		low, high := uuid(queue.LowestID(from)), uuid(queue.LowestID(to))
-		for _, statement := range []string{"DELETE FROM cache_entry WHERE action_id >= $1 AND action_id < $2", "DELETE FROM dismissal WHERE id >= $1 AND id < $2"} {
+		for _, statement := range []string{"DELETE FROM cache_entry WHERE action_id >= $1 AND action_id < $2",
+			"DELETE FROM dismissal WHERE id >= $1 AND id < $2"} {
 			if _, err := t.Exec(ctx, statement, low, high); err != nil {
 				return err
 			}

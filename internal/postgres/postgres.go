@@ -144,17 +144,9 @@ func Open(ctx context.Context, url string, o Options) (*Driver, error) {
 	if o.Partition == "" {
 		o.Partition = Week
 	}
-	d := &Driver{
-		pools:    pools,
-		config:   config.ConnConfig,
-		name:     name,
-		span:     o.Partition,
-		log:      log,
+	d := &Driver{pools: pools, config: config.ConnConfig, name: name, span: o.Partition, log: log,
 		listener: newListener(direct.ConnConfig, pools.notify, log),
-		notifier: newNotifier(pools.notify, self),
-		failover: moves,
-		floors:   &floors{quick: quickScan, lanes: map[string]*floor{}},
-	}
+		notifier: newNotifier(pools.notify, self), failover: moves, floors: &floors{quick: quickScan, lanes: map[string]*floor{}}}
 	moves.begin(func() {
 		d.pools.reset()
 		d.listener.poke()
@@ -284,7 +276,8 @@ func (d *Driver) Explain(ctx context.Context, fn func(store.Rows) error) ([]stri
 		if err := explained.send(); err != nil {
 			return err
 		}
-		if _, err := explained.conn.Exec(ctx, "RESET enable_seqscan; RESET enable_hashjoin; RESET enable_mergejoin; RESET plan_cache_mode"); err != nil {
+		if _, err := explained.conn.Exec(ctx,
+			"RESET enable_seqscan; RESET enable_hashjoin; RESET enable_mergejoin; RESET plan_cache_mode"); err != nil {
 			return err
 		}
 		explained.plans = &plans

@@ -30,7 +30,8 @@ const (
 // ended actions leave behind while another connection holds an old snapshot: ready lanes by their floors, overdue claims
 // by $9, before which there were none at the last look.
 var pulse = ` SELECT now(), (SELECT array_agg(id ORDER BY id) FROM instance), (SELECT array_agg(lease_until ORDER BY id) FROM instance),
-	` + anyReady + ` OR EXISTS (SELECT FROM thread WHERE NOT ready AND claimed_by IS NULL AND status IN (1, 4) AND run_at < now() + interval '10 seconds')
+	` +
+	anyReady + ` OR EXISTS (SELECT FROM thread WHERE NOT ready AND claimed_by IS NULL AND status IN (1, 4) AND run_at < now() + interval '10 seconds')
 	OR EXISTS (SELECT FROM thread WHERE deadline < now() + interval '10 seconds' AND ` + passable + `),
 	EXISTS (SELECT FROM thread WHERE claimed_by = $8 AND claimed_by IS NOT NULL AND cancel_at IS NOT NULL)
 	OR EXISTS (SELECT FROM thread WHERE cancel_at IS NOT NULL AND claimed_by IS NULL AND status IN (2, 3) AND run_at <= now()),

@@ -53,18 +53,8 @@ func (t *tx) Heads(pipelines []string) ([]journal.HeadRow, error) {
 
 // UpdateHead writes everything but the name.
 func (t *tx) UpdateHead(h journal.HeadRow) error {
-	return t.do(
-		"UPDATE pipeline_head SET version = $2, seq = $3, newest = $4, deployed = $5, owner = $6, epoch = $7, archived = $8, digest = $9 WHERE id = $1",
-		h.ID,
-		h.Version,
-		h.Seq,
-		h.Newest,
-		h.Deployed,
-		uuid(h.Owner),
-		h.Epoch,
-		h.Archived,
-		digestOf(&h.Digest),
-	)
+	return t.do("UPDATE pipeline_head SET version = $2, seq = $3, newest = $4, deployed = $5, owner = $6, epoch = $7, archived = $8, digest = $9 WHERE id = $1",
+		h.ID, h.Version, h.Seq, h.Newest, h.Deployed, uuid(h.Owner), h.Epoch, h.Archived, digestOf(&h.Digest))
 }
 
 // InsertVersion stores one definition version.
@@ -73,15 +63,8 @@ func (t *tx) InsertVersion(pipelineID int64, v journal.Version) error {
 	if err != nil {
 		return fmt.Errorf("encode definition %d of %s: %w", v.Version, v.Pipeline, err)
 	}
-	return t.do(
-		"INSERT INTO pipeline (pipeline_id, version, definition, source, created_by, created_at) VALUES ($1, $2, $3::json, $4, $5, $6)",
-		pipelineID,
-		v.Version,
-		string(definition),
-		v.Source,
-		v.By,
-		v.At,
-	)
+	return t.do("INSERT INTO pipeline (pipeline_id, version, definition, source, created_by, created_at) VALUES ($1, $2, $3::json, $4, $5, $6)",
+		pipelineID, v.Version, string(definition), v.Source, v.By, v.At)
 }
 
 // Versions reads one definition version, or all with version 0, oldest first.
@@ -105,21 +88,9 @@ func scanVersion(row pgx.Row) (v journal.Version, err error) {
 
 // InsertRevision stores a registered revision.
 func (t *tx) InsertRevision(pipelineID int64, r pipeline.RegisteredRevision) error {
-	return t.do(
-		`INSERT INTO revision (pipeline_id, seq, label, commit, subject, committed_at, snapshot, state, created_by, created_at, branch)
+	return t.do(`INSERT INTO revision (pipeline_id, seq, label, commit, subject, committed_at, snapshot, state, created_by, created_at, branch)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-		pipelineID,
-		r.Seq,
-		r.Label,
-		r.Commit,
-		r.Subject,
-		stamp(r.CommittedAt),
-		r.Snapshot,
-		r.State,
-		r.By,
-		r.CreatedAt,
-		r.Branch,
-	)
+		pipelineID, r.Seq, r.Label, r.Commit, r.Subject, stamp(r.CommittedAt), r.Snapshot, r.State, r.By, r.CreatedAt, r.Branch)
 }
 
 // SetRevisionState writes open, sealed or rejected.
@@ -134,12 +105,8 @@ func (t *tx) RevisionsBetween(pipeline string, after, before int64, limit int) (
 	f.and("r.seq > ?", after)
 	f.and("r.seq < ?", before)
 	limited := f.limit(limit)
-	return query(
-		t,
-		scanRevision,
-		`SELECT h.name, r.seq, r.label, r.commit, r.subject, r.committed_at, r.snapshot, r.state, r.created_by, r.created_at, r.branch, '[]'
-		FROM revision r JOIN pipeline_head h ON h.id = r.pipeline_id`+f.where()+" ORDER BY r.seq DESC"+limited,
-		f.arguments...)
+	return query(t, scanRevision, `SELECT h.name, r.seq, r.label, r.commit, r.subject, r.committed_at, r.snapshot, r.state, r.created_by, r.created_at, r.branch, '[]'
+		FROM revision r JOIN pipeline_head h ON h.id = r.pipeline_id`+f.where()+" ORDER BY r.seq DESC"+limited, f.arguments...)
 }
 
 // Revisions reads by label, or by seq, or the newest limit ones, each with its artifacts.
@@ -149,14 +116,10 @@ func (t *tx) Revisions(pipeline, label string, seq int64, limit int) ([]pipeline
 	f.when(label != "", "r.label = ?", label)
 	f.when(seq != 0, "r.seq = ?", seq)
 	limited := f.limit(limit)
-	return query(
-		t,
-		scanRevision,
-		`SELECT h.name, r.seq, r.label, r.commit, r.subject, r.committed_at, r.snapshot, r.state, r.created_by, r.created_at, r.branch,
+	return query(t, scanRevision, `SELECT h.name, r.seq, r.label, r.commit, r.subject, r.committed_at, r.snapshot, r.state, r.created_by, r.created_at, r.branch,
 		coalesce((SELECT json_agg(json_build_object('label', a.label, 'name', a.name, 'digest', a.digest, 'size', a.size, 'blob', a.blob, 'build', a.build) ORDER BY a.label)
 			FROM revision_artifact a WHERE a.pipeline_id = r.pipeline_id AND a.revision = r.seq), '[]')::text
-		FROM revision r JOIN pipeline_head h ON h.id = r.pipeline_id`+f.where()+" ORDER BY r.seq DESC"+limited,
-		f.arguments...)
+		FROM revision r JOIN pipeline_head h ON h.id = r.pipeline_id`+f.where()+" ORDER BY r.seq DESC"+limited, f.arguments...)
 }
 
 // scanRevision reads the columns of Revisions.
@@ -248,11 +211,7 @@ func (t *tx) Archives(q journal.ArchiveQuery) ([]journal.Deployment, error) {
 	f.pipeline("d", q.Pipeline)
 	f.conditions = append(f.conditions, "d.archive <> ''") // a literal, for the partial index
 	f.when(q.Before != 0, "d.archive_first < ?", q.Before)
-	f.when(
-		q.Stage != "",
-		"EXISTS (SELECT FROM stage_run s WHERE s.pipeline_id = d.pipeline_id AND s.deployment = d.number AND s.stage = ?)",
-		q.Stage,
-	)
+	f.when(q.Stage != "", "EXISTS (SELECT FROM stage_run s WHERE s.pipeline_id = d.pipeline_id AND s.deployment = d.number AND s.stage = ?)", q.Stage)
 	limited := f.limit(q.Limit)
 	return query(t, func(row pgx.Row) (d journal.Deployment, err error) {
 		err = row.Scan(append(deploymentFields(&d), &d.Last)...)

@@ -96,26 +96,13 @@ func (t *tx) Claim(owner queue.Instance, wants []queue.Want) (claimed []queue.Cl
 	}
 	began, alone := time.Now(), len(t.kept) <= t.begins
 	from := column(wants, func(w queue.Want) time.Time { return t.floors.of(w.Lane, began) })
-	rows, err := read(
-		t,
-		func(r *reader) (c ranked, err error) {
-			c.Thread, c.rank = r.thread(), r.time()
-			c.Action, err = r.action()
-			return c, err
-		},
-		claim,
-		uuid(owner.ID),
-		owner.Name,
-		column(wants, func(w queue.Want) string { return w.Lane }),
-		column(
-			wants,
-			func(w queue.Want) int32 { return int32(w.N) },
-		),
-		handOffs(wants),
-		times(from, func(at *time.Time) time.Time { return *at }),
-		queue.MaxClaimBytes,
-		column(wants, func(w queue.Want) bool { return w.Metered }),
-	)
+	rows, err := read(t, func(r *reader) (c ranked, err error) {
+		c.Thread, c.rank = r.thread(), r.time()
+		c.Action, err = r.action()
+		return c, err
+	}, claim, uuid(owner.ID), owner.Name, column(wants, func(w queue.Want) string { return w.Lane }),
+		column(wants, func(w queue.Want) int32 { return int32(w.N) }), handOffs(wants), times(from, func(at *time.Time) time.Time { return *at }),
+		queue.MaxClaimBytes, column(wants, func(w queue.Want) bool { return w.Metered }))
 	bytes := 0
 	highest := make(map[string]time.Time, len(wants))
 	for i := range rows {
@@ -177,7 +164,8 @@ const free = `(v.lane = v.handler OR starts_with(v.lane, v.handler || '/'))
 // $8.
 const page = `WITH visited AS MATERIALIZED (` + visited + `),
 	cut AS (SELECT min(last) AS lane FROM (SELECT max(lane) AS last FROM visited GROUP BY part HAVING max(n) = $7) AS parts)
-	SELECT cut.lane, ARRAY(SELECT v.lane FROM visited v WHERE (cut.lane IS NULL OR v.lane <= cut.lane) AND ` + free + ` ORDER BY v.lane LIMIT $8) FROM cut`
+	SELECT cut.lane, ARRAY(SELECT v.lane FROM visited v WHERE (cut.lane IS NULL OR v.lane <= cut.lane) AND ` + free +
+	` ORDER BY v.lane LIMIT $8) FROM cut`
 
 // anyReady reports whether a lane is free, or may be among those that were not visited.
 const anyReady = `EXISTS (WITH visited AS MATERIALIZED (` + visited + `) SELECT FROM visited v WHERE v.n = $7 OR ` + free + `)`
@@ -235,13 +223,8 @@ func (t *tx) Select(choice queue.Choice, owner action.ID, limit int) ([]action.I
 	if err != nil {
 		return nil, err
 	}
-	return query(
-		t,
-		scanID,
-		"SELECT id FROM (SELECT id FROM thread WHERE "+condition+" LIMIT $2) AS found ORDER BY id",
-		pgtype.UUID{Bytes: owner, Valid: true},
-		limit,
-	)
+	return query(t, scanID, "SELECT id FROM (SELECT id FROM thread WHERE "+condition+" LIMIT $2) AS found ORDER BY id",
+		pgtype.UUID{Bytes: owner, Valid: true}, limit)
 }
 
 // MakeReady lets those be claimed whose time has come, at most limit, and returns their lanes.
@@ -276,7 +259,8 @@ func (t *tx) PastDeadline(after queue.Deadline, limit int) ([]queue.Deadline, er
 	return query(t, func(row pgx.Row) (d queue.Deadline, err error) {
 		err = row.Scan(timeOf{&d.At}, idOf{&d.ID})
 		return d, err
-	}, `SELECT deadline, id FROM thread WHERE deadline <= now() AND (deadline, id) > (coalesce($1::timestamptz, '-infinity'), $2::uuid) AND `+passable+`
+	}, `SELECT deadline, id FROM thread WHERE deadline <= now() AND (deadline, id) > (coalesce($1::timestamptz, '-infinity'), $2::uuid) AND `+
+		passable+`
 		ORDER BY deadline, id LIMIT $3`, stamp(after.At), pgtype.UUID{Bytes: after.ID, Valid: true}, limit)
 }
 
@@ -286,15 +270,8 @@ func scanState(r *reader) (state queue.ActionState, err error) {
 		return state, err
 	}
 	ended := !r.null()
-	end := action.Thread{
-		Status:    action.Status(r.int()),
-		Seq:       r.int(),
-		Attempt:   r.int(),
-		Spent:     r.int(),
-		Lost:      r.int(),
-		StartedAt: r.time(),
-		RunAt:     state.RunAt,
-	}
+	end := action.Thread{Status: action.Status(r.int()), Seq: r.int(), Attempt: r.int(), Spent: r.int(), Lost: r.int(),
+		StartedAt: r.time(), RunAt: state.RunAt}
 	if ended {
 		state.Thread = end
 	}

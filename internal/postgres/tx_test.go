@@ -43,10 +43,12 @@ func TestDeadConnectionsThatCannotBeReplacedAreAnError(t *testing.T) {
 		if _, err := admin.Exec(t.Context(), `ALTER DATABASE "`+name+`" ALLOW_CONNECTIONS false`); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := admin.Exec(t.Context(), "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = $1", name); err != nil {
+		if _, err := admin.Exec(t.Context(),
+			"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = $1", name); err != nil {
 			t.Fatal(err)
 		}
-		if err := driver.Read(t.Context(), store.ForQueue, look); fault.CodeOf(err) != fault.LedgerUnavailable && fault.CodeOf(err) != fault.Unavailable {
+		if err := driver.Read(t.Context(), store.ForQueue, look); fault.CodeOf(err) != fault.LedgerUnavailable &&
+			fault.CodeOf(err) != fault.Unavailable {
 			t.Errorf("the answer is %v", err)
 		}
 		if _, err := admin.Exec(t.Context(), `ALTER DATABASE "`+name+`" ALLOW_CONNECTIONS true`); err != nil {
@@ -146,7 +148,8 @@ func TestAKeptStatementThatFailsFailsTheCommit(t *testing.T) {
 	if n := written(t, address); n != 0 {
 		t.Errorf("%d rows are written, want none", n)
 	}
-	if err := driver.Write(t.Context(), store.ForQueue, func(tx store.Rows) error { return postgres.Do(tx, "INSERT INTO written VALUES (2)") }); err != nil {
+	if err := driver.Write(t.Context(), store.ForQueue,
+		func(tx store.Rows) error { return postgres.Do(tx, "INSERT INTO written VALUES (2)") }); err != nil {
 		t.Error(err)
 	}
 }
@@ -285,7 +288,9 @@ func TestTheSameKeysInAnyOrderDoNotDeadlock(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := db.QueryRow(t.Context(), "SELECT deadlocks, (SELECT count(*) FROM thread) FROM pg_stat_database WHERE datname = current_database()").Scan(&deadlocks, &live); err != nil {
+	if err := db.QueryRow(t.Context(),
+		"SELECT deadlocks, (SELECT count(*) FROM thread) FROM pg_stat_database WHERE datname = current_database()").
+		Scan(&deadlocks, &live); err != nil {
 		t.Fatal(err)
 	}
 	if deadlocks > 0 || live != 400 {
@@ -323,7 +328,9 @@ func TestACommitWithoutAnAnswerIsAnnounced(t *testing.T) {
 	}()
 	db := connect(t, address)
 	for committing := 0; committing == 0; {
-		if err := db.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'COMMIT' AND state = 'active'").Scan(&committing); err != nil {
+		if err := db.QueryRow(t.Context(),
+			"SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'COMMIT' AND "+
+				"state = 'active'").Scan(&committing); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -76,7 +76,8 @@ func (t *txn) answers(jobs []action.Action) (map[action.ID]action.ID, error) {
 		retry := !a.RetryOf.IsZero()
 		if e := (entry{a.CacheKey, retry}); !seen[e] {
 			seen[e] = true
-			asked[retry] = append(asked[retry], CacheEntry{Key: a.CacheKey, Scope: PayloadScope, Name: a.Name, Version: a.Version, ActionID: a.ID, CreatedAt: t.Now()})
+			asked[retry] = append(asked[retry], CacheEntry{Key: a.CacheKey, Scope: PayloadScope, Name: a.Name,
+				Version: a.Version, ActionID: a.ID, CreatedAt: t.Now()})
 		}
 	}
 	by := map[action.ID]action.ID{}
@@ -159,7 +160,8 @@ func (t *txn) answerRequest(i Idempotency, id action.ID) error {
 
 // requestEntry returns the entry of a request that makes the action.
 func (t *txn) requestEntry(i Idempotency, id action.ID) CacheEntry {
-	return CacheEntry{Key: i.entryKey(), Scope: IdempotencyScope, Name: i.Principal, Version: 1, Body: i.Body[:], ActionID: id, CreatedAt: t.Now()}
+	return CacheEntry{Key: i.entryKey(), Scope: IdempotencyScope, Name: i.Principal, Version: 1, Body: i.Body[:],
+		ActionID: id, CreatedAt: t.Now()}
 }
 
 // CacheEntries lists payloads' entries by query.

@@ -10,8 +10,10 @@ import (
 
 // Enqueued is the result of one action of Enqueue.
 type Enqueued struct {
-	ID      action.ID
-	Created bool // false: a live action with the same unique key, a job that answers for the same payload, or this very action is there; ID is its
+	ID action.ID
+	// false: a live action with the same unique key, a job that answers for the same payload, or this very action is
+	// there; ID is its
+	Created bool
 }
 
 // Enqueue stores actions, each PENDING, in one transaction, and returns the outcome of each, in their order. It

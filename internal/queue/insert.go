@@ -107,7 +107,8 @@ func refuseTexts(a action.Action) error {
 		case !store.IsText(text.is):
 			return fault.New(fault.Invalid, "the %s of action %q has a NUL character or is not valid UTF-8", text.called, store.CleanText(a.Name))
 		case len(text.is) > maxText:
-			return fault.New(fault.Invalid, "the %s of action %.40q has %d bytes: want at most %d", text.called, store.CleanText(a.Name), len(text.is), maxText)
+			return fault.New(fault.Invalid, "the %s of action %.40q has %d bytes: want at most %d", text.called,
+				store.CleanText(a.Name), len(text.is), maxText)
 		}
 	}
 	return nil

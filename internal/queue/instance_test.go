@@ -18,13 +18,15 @@ func TestSilenceIsWatched(t *testing.T) {
 		renews time.Duration   // interval of the lease's renewals
 		want   bool
 	}{
-		"watched for a lease":           {looks: []time.Duration{0, 5 * second, 10 * second, 15 * second}, want: true},
-		"watched for less":              {looks: []time.Duration{0, 5 * second, 10 * second, 14 * second}},
-		"renewed meanwhile":             {looks: []time.Duration{0, 5 * second, 10 * second, 15 * second, 20 * second}, renews: 9 * second},
-		"renewed and then silent":       {looks: []time.Duration{0, 5 * second, 10 * second, 15 * second, 20 * second, 25 * second}, renews: 9 * second, want: true},
-		"looked at twice":               {looks: []time.Duration{0, time.Hour}},
-		"no look for a while":           {looks: []time.Duration{0, 5 * second, 10 * second, 25 * second, 30 * second, 35 * second}},
-		"and then looks again":          {looks: []time.Duration{0, 5 * second, 10 * second, 25 * second, 30 * second, 35 * second, 40 * second}, want: true},
+		"watched for a lease": {looks: []time.Duration{0, 5 * second, 10 * second, 15 * second}, want: true},
+		"watched for less":    {looks: []time.Duration{0, 5 * second, 10 * second, 14 * second}},
+		"renewed meanwhile":   {looks: []time.Duration{0, 5 * second, 10 * second, 15 * second, 20 * second}, renews: 9 * second},
+		"renewed and then silent": {looks: []time.Duration{0, 5 * second, 10 * second, 15 * second, 20 * second,
+			25 * second}, renews: 9 * second, want: true},
+		"looked at twice":     {looks: []time.Duration{0, time.Hour}},
+		"no look for a while": {looks: []time.Duration{0, 5 * second, 10 * second, 25 * second, 30 * second, 35 * second}},
+		"and then looks again": {looks: []time.Duration{0, 5 * second, 10 * second, 25 * second, 30 * second,
+			35 * second, 40 * second}, want: true},
 		"a late look counts for a beat": {looks: []time.Duration{0, 9 * second, 18 * second}},
 		"late looks that are enough":    {looks: []time.Duration{0, 9 * second, 18 * second, 27 * second}, want: true},
 		"never looked at":               {looks: nil},

@@ -85,7 +85,8 @@ func only(moves []*move, ids []action.ID) []*move {
 // ending returns the row of an end. An output that has a blob key is not repeated in the row, and other output is cleaned of
 // what not every database stores. The move must have an event, as every end does.
 func (t *txn) ending(m *move) Ending {
-	e := Ending{Lane: m.action.Lane, Job: m.action.Kind == action.KindJob, Thread: m.Thread, Event: *m.Event, At: m.endedAt, OutputRef: m.OutputRef}
+	e := Ending{Lane: m.action.Lane, Job: m.action.Kind == action.KindJob, Thread: m.Thread, Event: *m.Event,
+		At: m.endedAt, OutputRef: m.OutputRef}
 	if e.At.IsZero() {
 		e.At = t.Now()
 	}

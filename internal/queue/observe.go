@@ -125,7 +125,8 @@ func (s *move) see(o Observation, now time.Time) error {
 func (o Observation) inputs() []action.Input {
 	var inputs []action.Input
 	if o.Began {
-		inputs = append(inputs, action.Input{Kind: action.Began, Source: o.Source, At: o.BeganAt, Progress: o.Progress, Outcome: action.Outcome{Ref: o.Ref}})
+		inputs = append(inputs, action.Input{Kind: action.Began, Source: o.Source, At: o.BeganAt, Progress: o.Progress,
+			Outcome: action.Outcome{Ref: o.Ref}})
 	}
 	if o.Outcome.Kind != 0 {
 		inputs = append(inputs, action.Input{Kind: action.Ended, Source: o.Source, At: o.EndedAt, Outcome: o.Outcome})

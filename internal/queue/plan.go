@@ -239,7 +239,8 @@ func (t *txn) planned(ends []move) (kept []move, deferred Deferred, err error) {
 // need not fetch what is at hand.
 func (t *txn) endOf(m move) End {
 	e := t.ending(&m)
-	end := End{Action: *m.action, Thread: m.Thread, At: e.At, Code: e.Event.Code, Error: e.Event.Error, Output: e.Output, OutputRef: e.OutputRef,
+	end := End{Action: *m.action, Thread: m.Thread, At: e.At, Code: e.Event.Code, Error: e.Event.Error, Output: e.Output,
+		OutputRef:   e.OutputRef,
 		Subscribers: m.subscribers}
 	if len(m.Output) > 0 && m.OutputRef != "" {
 		end.Output = store.CleanJSON(m.Output)

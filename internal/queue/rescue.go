@@ -83,7 +83,8 @@ func (t *txn) rescue(self action.ID, found []live, began func(action.ID) bool) (
 		if kind == action.LoseLease {
 			reason = t.core.lossOfInstance(f.thread.ClaimedBy)
 		}
-		rescued = append(rescued, Rescued{ID: f.action.ID, Handler: f.action.Handler, Lane: f.action.Lane, Attempt: f.thread.Attempt, Reason: reason, Who: who})
+		rescued = append(rescued, Rescued{ID: f.action.ID, Handler: f.action.Handler, Lane: f.action.Lane,
+			Attempt: f.thread.Attempt, Reason: reason, Who: who})
 	}
 	return rescued, moves, nil
 }

@@ -50,8 +50,8 @@ func (t *txn) snooze(f live, until time.Time, by string) error {
 	return t.settle([]move{{action: &f.action, Transition: next}})
 }
 
-// Hasten has actions that a handler postponed with a code, because they wait for something that is there soon, wait for a time from now and no
-// longer. Every other action stays as it is.
+// Hasten has actions that a handler postponed with a code, because they wait for something that is there soon, wait for
+// a time from now and no longer. Every other action stays as it is.
 func (q *Queue) Hasten(ctx context.Context, code, by string, wait time.Duration, ids ...action.ID) error {
 	if len(ids) == 0 {
 		return nil

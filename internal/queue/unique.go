@@ -193,7 +193,8 @@ func (t *txn) giveWay(id action.ID, a action.Action, way OnConflict) (bool, erro
 		return false, store.ErrRace // it has just ended
 	}
 	if by := found[0].action.CreatedBy; way == ReplaceOwn && by != a.CreatedBy {
-		return false, fault.New(fault.Forbidden, "the key %q is that of action %s, which %q created: replacing it needs the scope operate", a.UniqueKey, id, by)
+		return false, fault.New(fault.Forbidden,
+			"the key %q is that of action %s, which %q created: replacing it needs the scope operate", a.UniqueKey, id, by)
 	}
 	moves, err := replaced(t, found)
 	if err != nil || len(moves) == 0 {

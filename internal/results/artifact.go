@@ -19,7 +19,8 @@ import (
 const mostArtifacts = 10_000
 
 // ErrArtifactLimit reports that a build keeps no more artifacts.
-var ErrArtifactLimit = fmt.Errorf("ArtifactLimit: the build has %d artifacts, which are as many as may be; archive: true packs files into one", mostArtifacts)
+var ErrArtifactLimit = fmt.Errorf(
+	"ArtifactLimit: the build has %d artifacts, which are as many as may be; archive: true packs files into one", mostArtifacts)
 
 // artifactsDocument is artifacts.json.
 type artifactsDocument struct {

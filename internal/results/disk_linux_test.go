@@ -50,7 +50,8 @@ func TestFullDiskLeavesRoomForTheEnd(t *testing.T) {
 	if err := other.Append(line("x")); !errors.Is(err, results.ErrDiskFull) {
 		t.Errorf("another log: %v", err)
 	}
-	if _, err := store.AddArtifact(1, "a", build.KindFile, false, strings.NewReader(strings.Repeat("x", 200<<10))); !errors.Is(err, results.ErrDiskFull) {
+	if _, err := store.AddArtifact(1, "a", build.KindFile, false,
+		strings.NewReader(strings.Repeat("x", 200<<10))); !errors.Is(err, results.ErrDiskFull) {
 		t.Errorf("an artifact: %v", err)
 	}
 	if u := update(t, store, 1, build.Failed); u.Trailer.Entries != int64(written) {

@@ -306,8 +306,8 @@ func (r *Reader) verifyLog(step int, want build.Trailer) error {
 	return nil
 }
 
-// VerifyStep proves that the log of a step that has ended, and its artifacts, are what they were, and that its test results can be read; fault.Corrupt when
-// they are not.
+// VerifyStep proves that the log of a step that has ended, and its artifacts, are what they were, and that its test
+// results can be read; fault.Corrupt when they are not.
 func (r *Reader) VerifyStep(step int) error {
 	last, err := r.Last(step)
 	if err != nil {

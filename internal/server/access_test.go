@@ -35,7 +35,8 @@ func TestFollowersEndWithTheirAccess(t *testing.T) {
 	}
 	follow("Authorization", "Bearer a-reading-token-1")
 	follow("Cookie", cookie)
-	expires := token.Token{Hash: sha256Of("a-reading-token-3"), Name: "expires", Scopes: []string{"read"}, ExpiresAt: time.Now().Add(20 * time.Second)}
+	expires := token.Token{Hash: sha256Of("a-reading-token-3"), Name: "expires", Scopes: []string{"read"},
+		ExpiresAt: time.Now().Add(20 * time.Second)}
 	if err := s.Ledger.CreateToken(t.Context(), expires); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,8 @@ func (s *testServer) builds(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	if err := store.Describe(results.Build{ID: "7.1", Plan: &build.Plan{File: ".wharf-ci.yml", Steps: []build.PlanStep{{ID: 1, Stage: "s", Name: "a"}}}}); err != nil {
+	if err := store.Describe(results.Build{ID: "7.1",
+		Plan: &build.Plan{File: ".wharf-ci.yml", Steps: []build.PlanStep{{ID: 1, Stage: "s", Name: "a"}}}}); err != nil {
 		t.Fatal(err)
 	}
 	log, err := store.Log(1)

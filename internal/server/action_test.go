@@ -77,19 +77,23 @@ func (s *testServer) wantError(t *testing.T, path, body string, status int, text
 func TestActionsAreAddedOverHTTP(t *testing.T) {
 	t.Parallel()
 	s := serveWork(t)
-	status, made, location := s.postAction(t, "", `{"handler": "work", "parameters": {"n": 12345678901234567890}, "priority": 7, "uniqueKey": "k", "deadline": "2d"}`)
+	status, made, location := s.postAction(t, "",
+		`{"handler": "work", "parameters": {"n": 12345678901234567890}, "priority": 7, "uniqueKey": "k", "deadline": "2d"}`)
 	if status != 201 || !made.Created || location != actionsPath+"/"+made.ID.String() || made.CreatedBy == "" || *made.Priority != 7 ||
 		!strings.Contains(string(made.Parameters), "12345678901234567890") || made.Policy.Deadline != action.Duration(48*time.Hour) {
 		t.Errorf("%d %+v %s", status, made, location)
 	}
-	if status, again, _ := s.postAction(t, "", `{"handler": "work", "uniqueKey": "k"}`); status != 200 || again.Created || again.ID != made.ID {
+	if status, again, _ := s.postAction(t, "", `{"handler": "work", "uniqueKey": "k"}`); status != 200 || again.Created ||
+		again.ID != made.ID {
 		t.Errorf("%d %+v", status, again)
 	}
 	s.wantError(t, "", `{"handler": "work", "uniqueKey": "k", "onConflict": "reject"}`, 409, "waybill:duplicate_key")
-	if status, urgent, _ := s.postAction(t, "", `{"handler": "work", "uniqueKey": "u", "priority": 0}`); status != 201 || *urgent.Priority != 0 {
+	if status, urgent, _ := s.postAction(t, "", `{"handler": "work", "uniqueKey": "u", "priority": 0}`); status != 201 ||
+		*urgent.Priority != 0 {
 		t.Errorf("priority 0: %d %+v", status, urgent)
 	}
-	if status, replaced, _ := s.postAction(t, "", `{"handler": "work", "uniqueKey": "u", "onConflict": "replace"}`); status != 201 || *replaced.Priority != action.DefaultPriority {
+	if status, replaced, _ := s.postAction(t, "",
+		`{"handler": "work", "uniqueKey": "u", "onConflict": "replace"}`); status != 201 || *replaced.Priority != action.DefaultPriority {
 		t.Errorf("replaced: %d %+v", status, replaced)
 	}
 }
@@ -117,10 +121,12 @@ func TestARepeatedRequestReturnsItsAction(t *testing.T) {
 	t.Parallel()
 	s := serveWork(t)
 	_, _, first := s.postAction(t, "", `{"handler": "work", "parameters": {"n": 1}}`, "Idempotency-Key", "i")
-	if status, _, again := s.postAction(t, "", `{"parameters": {"n": 1}, "handler": "work"}`, "Idempotency-Key", "i"); status != 201 || again != first {
+	if status, _, again := s.postAction(t, "", `{"parameters": {"n": 1}, "handler": "work"}`, "Idempotency-Key",
+		"i"); status != 201 || again != first {
 		t.Errorf("the same request again: %d, %s after %s", status, again, first)
 	}
-	if status, _, answer := s.postAction(t, "", `{"handler": "work", "parameters": {"n": 2}}`, "Idempotency-Key", "i"); status != 422 || !strings.Contains(answer, "waybill:idempotency_key_reused") {
+	if status, _, answer := s.postAction(t, "", `{"handler": "work", "parameters": {"n": 2}}`, "Idempotency-Key",
+		"i"); status != 422 || !strings.Contains(answer, "waybill:idempotency_key_reused") {
 		t.Errorf("another request with the key: %d %s", status, answer)
 	}
 }
@@ -130,7 +136,8 @@ func TestActionsAreSnoozedCanceledAndRetried(t *testing.T) {
 	s := serveWork(t)
 	_, made, _ := s.postAction(t, "", `{"handler": "work", "parameters": {"n": 1}, "priority": 7, "uniqueKey": "k"}`)
 	at := "/" + made.ID.String()
-	if status, later, answer := s.postAction(t, at+"/snooze", `{"until": "`+time.Now().Add(time.Hour).Format(time.RFC3339)+`"}`); status != 202 || later.Thread.Status != action.Backoff {
+	if status, later, answer := s.postAction(t, at+"/snooze",
+		`{"until": "`+time.Now().Add(time.Hour).Format(time.RFC3339)+`"}`); status != 202 || later.Thread.Status != action.Backoff {
 		t.Errorf("snooze: %d %+v %s", status, later, answer)
 	}
 	s.wantError(t, at+"/retry", "", 409, "waybill:not_ready")
@@ -141,7 +148,8 @@ func TestActionsAreSnoozedCanceledAndRetried(t *testing.T) {
 	}
 	s.wantError(t, at+"/snooze", `{"until": "2030-01-01T00:00:00Z"}`, 409, "waybill:terminal")
 	status, retried, _ := s.postAction(t, at+"/retry", "")
-	if status != 202 || retried.RetryOf != made.ID || retried.UniqueKey != "k" || *retried.Priority != 7 || string(retried.Parameters) != string(made.Parameters) {
+	if status != 202 || retried.RetryOf != made.ID || retried.UniqueKey != "k" || *retried.Priority != 7 ||
+		string(retried.Parameters) != string(made.Parameters) {
 		t.Errorf("retry: %d %+v", status, retried)
 	}
 }
@@ -153,8 +161,10 @@ func TestReplaysAndListsTakeRepeatedStatuses(t *testing.T) {
 		_, made, _ := s.postAction(t, "", `{"handler": "work"}`)
 		s.postAction(t, "/"+made.ID.String()+"/cancel", "")
 	}
-	for _, body := range []string{`{"status": ["canceled"], "dryRun": true}`, `{"dryRun": true, "status": [` + strings.Repeat(`"canceled",`, 1000) + `"canceled"]}`} {
-		if status, answer, _ := s.ask(t, "POST", actionsPath+"/replay", body, "Authorization", bearer, "Content-Type", "application/json"); status != 202 || !strings.Contains(answer, `"found":2,"created":0`) {
+	for _, body := range []string{`{"status": ["canceled"], "dryRun": true}`,
+		`{"dryRun": true, "status": [` + strings.Repeat(`"canceled",`, 1000) + `"canceled"]}`} {
+		if status, answer, _ := s.ask(t, "POST", actionsPath+"/replay", body, "Authorization", bearer, "Content-Type",
+			"application/json"); status != 202 || !strings.Contains(answer, `"found":2,"created":0`) {
 			t.Errorf("%.60s: %d %s", body, status, answer)
 		}
 	}
@@ -168,18 +178,21 @@ func TestServicesAreNotEndedByOldActions(t *testing.T) {
 	t.Parallel()
 	s, ctx := serveWork(t), t.Context()
 	for _, handler := range []string{step.StopHandler, step.RestartHandler} {
-		old, err := s.Ledger.Enqueue(ctx, action.Action{Kind: "stop", Name: "stop greeter/beta/all/oak", Handler: handler, Lane: handler, Parameters: json.RawMessage("{}"), Policy: action.DefaultPolicy(), CreatedBy: "ana"})
+		old, err := s.Ledger.Enqueue(ctx, action.Action{Kind: "stop", Name: "stop greeter/beta/all/oak", Handler: handler,
+			Lane: handler, Parameters: json.RawMessage("{}"), Policy: action.DefaultPolicy(), CreatedBy: "ana"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := operation.CancelAction.Call(ctx, s.client(), operation.ActionPath{ID: old[0].ID.String()}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := operation.RetryAction.Call(ctx, s.client(), operation.ActionPath{ID: old[0].ID.String()}); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "its service may have changed since") {
+		if _, err := operation.RetryAction.Call(ctx, s.client(), operation.ActionPath{ID: old[0].ID.String()}); !fault.Is(
+			err, fault.Refused) || !strings.Contains(err.Error(), "its service may have changed since") {
 			t.Errorf("retry of %s: %v", handler, err)
 		}
 		for _, only := range []string{"", handler} {
-			if done, err := operation.ReplayActions.Call(ctx, s.client(), operation.ReplayInput{Body: service.ReplayOrder{Handler: only, Status: []string{"canceled"}}}); !fault.Is(err, fault.Refused) {
+			if done, err := operation.ReplayActions.Call(ctx, s.client(),
+				operation.ReplayInput{Body: service.ReplayOrder{Handler: only, Status: []string{"canceled"}}}); !fault.Is(err, fault.Refused) {
 				t.Errorf("replay of %s: %+v, %v", handler, done, err)
 			}
 		}
@@ -192,7 +205,8 @@ func TestServicesAreNotEndedByOldActions(t *testing.T) {
 func TestFaultyReplaysAreRefusedInFewWords(t *testing.T) {
 	t.Parallel()
 	s := serveWork(t)
-	for _, body := range []string{`{"handler": ` + strings.Repeat("9", 100_000) + `}`, `{"handler": {"x": "` + strings.Repeat("x", 100_000) + `"}}`, `{"status": [` + strings.Repeat("1,", 20_000) + `1]}`} {
+	for _, body := range []string{`{"handler": ` + strings.Repeat("9", 100_000) + `}`,
+		`{"handler": {"x": "` + strings.Repeat("x", 100_000) + `"}}`, `{"status": [` + strings.Repeat("1,", 20_000) + `1]}`} {
 		if status, _, answer := s.postAction(t, "/replay", body); status != 400 || len(answer) > 4_000 {
 			t.Errorf("a bad body of %d bytes: %d with %d bytes: %.300s", len(body), status, len(answer), answer)
 		}
@@ -206,24 +220,30 @@ func TestClientAddsCancelsAndReplaysLikeAService(t *testing.T) {
 	t.Parallel()
 	s := serveWork(t)
 	c := s.client()
-	made, err := operation.AddAction.Call(t.Context(), c, operation.AddActionInput{Body: operation.AddActionBody{Handler: "work", Parameters: operation.Parameters{RawMessage: json.RawMessage(`{"a": 1}`)}}})
+	made, err := operation.AddAction.Call(t.Context(), c, operation.AddActionInput{
+		Body: operation.AddActionBody{Handler: "work", Parameters: operation.Parameters{RawMessage: json.RawMessage(`{"a": 1}`)}}})
 	if err != nil || made.CreatedBy != "ana" {
 		t.Fatalf("%+v %v", made, err)
 	}
-	_, err = operation.AddAction.Call(t.Context(), c, operation.AddActionInput{Body: operation.AddActionBody{Handler: "work", Parameters: operation.Parameters{RawMessage: json.RawMessage(`{"bad": 1}`)}}})
+	_, err = operation.AddAction.Call(t.Context(), c, operation.AddActionInput{
+		Body: operation.AddActionBody{Handler: "work", Parameters: operation.Parameters{RawMessage: json.RawMessage(`{"bad": 1}`)}}})
 	if problems, ok := errors.AsType[fault.Problems](err); !ok || problems[0].Scope != "n" || !fault.Is(err, fault.InvalidParameters) {
 		t.Error(err)
 	}
 	for range 2 { // canceling is idempotent
-		if state, err := operation.CancelAction.Call(t.Context(), c, operation.ActionPath{ID: made.ID.String()}); err != nil || state.Thread.Status != action.Canceled || state.Thread.Seq != 1 {
+		if state, err := operation.CancelAction.Call(t.Context(), c,
+			operation.ActionPath{ID: made.ID.String()}); err != nil || state.Thread.Status != action.Canceled || state.Thread.Seq != 1 {
 			t.Errorf("%+v %v", state, err)
 		}
 	}
 	since := made.CreatedAt
-	if done, err := operation.ReplayActions.Call(t.Context(), c, operation.ReplayInput{Body: service.ReplayOrder{Status: []string{"canceled"}, Since: since}}); err != nil || done.Created != 1 || !done.Next.IsZero() {
+	if done, err := operation.ReplayActions.Call(t.Context(), c, operation.ReplayInput{
+		Body: service.ReplayOrder{Status: []string{"canceled"}, Since: since}}); err != nil || done.Created != 1 || !done.Next.IsZero() {
 		t.Errorf("replay: %+v %v", done, err)
 	}
-	if _, err := operation.SnoozeAction.Call(t.Context(), c, operation.SnoozeInput{ActionPath: operation.ActionPath{ID: made.ID.String()}, Body: operation.SnoozeBody{Until: time.Now().Add(time.Hour)}}); !fault.Is(err, fault.Terminal) {
+	if _, err := operation.SnoozeAction.Call(t.Context(), c,
+		operation.SnoozeInput{ActionPath: operation.ActionPath{ID: made.ID.String()},
+			Body: operation.SnoozeBody{Until: time.Now().Add(time.Hour)}}); !fault.Is(err, fault.Terminal) {
 		t.Errorf("snooze: %v", err)
 	}
 }
@@ -239,7 +259,8 @@ func TestClientFollowsAnActionToItsEnd(t *testing.T) {
 	seen := make(chan action.Status, 8)
 	followed := make(chan error, 1)
 	go func() {
-		followed <- c.FollowAction(t.Context(), made.ID, -1, func(e action.Event) error { seen <- e.Status; return nil }, func() error { return nil })
+		followed <- c.FollowAction(t.Context(), made.ID, -1, func(e action.Event) error { seen <- e.Status; return nil },
+			func() error { return nil })
 	}()
 	if got := <-seen; got != action.Pending {
 		t.Errorf("first %s", got)
@@ -277,8 +298,10 @@ func TestStepsAreNotRetriedOrCanceledAlone(t *testing.T) {
 		}
 		_, err = operation.RetryAction.Call(t.Context(), s.client(), operation.ActionPath{ID: actions[0].ID.String()})
 		_, canceled := operation.CancelAction.Call(t.Context(), s.client(), operation.ActionPath{ID: actions[0].ID.String()})
-		_, snoozed := operation.SnoozeAction.Call(t.Context(), s.client(), operation.SnoozeInput{ActionPath: operation.ActionPath{ID: actions[0].ID.String()}, Body: operation.SnoozeBody{Until: time.Now().Add(time.Hour)}})
-		if !fault.Is(err, fault.OwnedByDeployment) || !fault.Is(canceled, fault.OwnedByDeployment) || !fault.Is(snoozed, fault.OwnedByDeployment) {
+		_, snoozed := operation.SnoozeAction.Call(t.Context(), s.client(), operation.SnoozeInput{
+			ActionPath: operation.ActionPath{ID: actions[0].ID.String()}, Body: operation.SnoozeBody{Until: time.Now().Add(time.Hour)}})
+		if !fault.Is(err, fault.OwnedByDeployment) || !fault.Is(canceled, fault.OwnedByDeployment) ||
+			!fault.Is(snoozed, fault.OwnedByDeployment) {
 			t.Errorf("retry: %v; cancel: %v; snooze: %v", err, canceled, snoozed)
 		}
 		return

@@ -64,7 +64,8 @@ func TestEveryQuestionIsAnsweredAlike(t *testing.T) {
 	same(a, operation.GetPipeline, of)
 	same(a, operation.ListVersions, of)
 	same(a, operation.GetVersion, operation.VersionPath{PipelinePath: of})
-	same(a, operation.PlanDeployment, operation.PlanInput{PipelinePath: of, Simulate: true, Revision: "3f2c9a1", From: "1h", Fail: []string{"prod/east/elm:test", "beta"}})
+	same(a, operation.PlanDeployment, operation.PlanInput{PipelinePath: of, Simulate: true, Revision: "3f2c9a1",
+		From: "1h", Fail: []string{"prod/east/elm:test", "beta"}})
 	same(a, operation.ListRevisions, operation.RevisionsInput{PipelinePath: of, Limit: 5})
 	same(a, operation.GetRevision, label)
 	same(a, operation.GetSnapshot, label)
@@ -82,8 +83,10 @@ func TestEveryQuestionIsAnsweredAlike(t *testing.T) {
 	same(a, operation.GetDifference, operation.DifferenceInput{PipelinePath: of, From: "beta", To: "prod"})
 	same(a, operation.ReadLog, operation.LogInput{PipelinePath: of, Target: "prod", Class: "fact", After: 3, Limit: 4})
 	same(a, operation.ListServices, of)
-	same(a, operation.GetServiceStatus, operation.ServiceStatusInput{ServiceHost: operation.ServiceHost{PipelinePath: of, Target: "greeter/beta/all/oak"}})
-	same(a, operation.ReadServiceLog, operation.ServiceLogInput{ServiceHost: operation.ServiceHost{PipelinePath: of, Target: "greeter/beta/all/oak"}})
+	same(a, operation.GetServiceStatus,
+		operation.ServiceStatusInput{ServiceHost: operation.ServiceHost{PipelinePath: of, Target: "greeter/beta/all/oak"}})
+	same(a, operation.ReadServiceLog,
+		operation.ServiceLogInput{ServiceHost: operation.ServiceHost{PipelinePath: of, Target: "greeter/beta/all/oak"}})
 	same(a, operation.GetStatus, operation.Nothing{})
 	same(a, operation.ListInstances, operation.Nothing{})
 	same(a, operation.ListLimits, operation.Nothing{})
@@ -133,7 +136,8 @@ func (a alike) wantAll(s *testServer) {
 	a.Helper()
 	for path, operations := range description(a.T, s).Paths {
 		for method, o := range operations {
-			if strings.ToUpper(method) == http.MethodGet && slices.Contains(server.ServedOperations(s.Service), o.OperationID) && !a.compared[o.OperationID] {
+			if strings.ToUpper(method) == http.MethodGet &&
+				slices.Contains(server.ServedOperations(s.Service), o.OperationID) && !a.compared[o.OperationID] {
 				a.Errorf("GET %s: the answer of %s is not compared", path, o.OperationID)
 			}
 		}

@@ -36,7 +36,8 @@ func failed(t *testing.T, builds, id string) *servertest.Build {
 		build.Entry{Text: []byte("a line "), Marks: build.Marks{Partial: true}}, build.Entry{Text: []byte("in two parts")},
 		build.Entry{Text: []byte("retried"), Marks: build.Marks{Waybill: true}})
 	b.Artifact(2, "../out/<b>report</b>\u202e.html", "<script>alert(1)</script>")
-	b.Tests(2, testresult.Result{Suite: "cart", Name: "Sum", Outcome: testresult.Failed, Message: "got 12, want 15\u202e", File: "cart_test.go", Line: 41},
+	b.Tests(2, testresult.Result{Suite: "cart", Name: "Sum", Outcome: testresult.Failed, Message: "got 12, want 15\u202e",
+		File: "cart_test.go", Line: 41},
 		testresult.Result{Suite: "cart", Name: "Add", Outcome: testresult.Passed})
 	b.Status(2, build.Failed, "exit status 1")
 	b.Status(3, build.Skipped, "test/unit failed")
@@ -71,7 +72,8 @@ func TestABuildIsServedWithItsStepsAndTests(t *testing.T) {
 	}
 	steps := get[[]buildview.StepView](t, s, "/api/build/7/step")
 	unit := steps[1]
-	if unit.Path() != "test/unit" || *unit.ExitCode != 1 || unit.LogEntries != 5 || unit.Tests.Failed != 1 || unit.FinishedOn.Sub(unit.StartedOn) != 12*time.Second {
+	if unit.Path() != "test/unit" || *unit.ExitCode != 1 || unit.LogEntries != 5 || unit.Tests.Failed != 1 ||
+		unit.FinishedOn.Sub(unit.StartedOn) != 12*time.Second {
 		t.Errorf("%+v", unit)
 	}
 	tests := get[[]buildview.Test](t, s, "/api/build/7/test-result/detail?outcome=failed")
@@ -81,7 +83,8 @@ func TestABuildIsServedWithItsStepsAndTests(t *testing.T) {
 	if counts := get[testresult.Counts](t, s, "/api/build/7/test-result/list-summary"); counts.Tests != 2 || counts.Failed != 1 {
 		t.Errorf("%+v", counts)
 	}
-	if files := get[[]buildview.TestSummary](t, s, "/api/build/7/test-result/summary"); len(files) != 1 || files[0].Name != "out/unit.xml" || files[0].Failed != 1 {
+	if files := get[[]buildview.TestSummary](t, s, "/api/build/7/test-result/summary"); len(files) != 1 ||
+		files[0].Name != "out/unit.xml" || files[0].Failed != 1 {
 		t.Errorf("%+v", files)
 	}
 	if artifacts := get[[]buildview.Artifact](t, s, "/api/build/7/artifact?step=test/unit"); len(artifacts) != 1 || artifacts[0].StepID != 2 {
@@ -131,7 +134,8 @@ func TestBuildsAreListedInPagesAndFiltered(t *testing.T) {
 	if len(seen) != 7 {
 		t.Errorf("pages have %v", seen)
 	}
-	for query, want := range map[string]int{"status=Running": 1, "status=running": 1, "q=RUNNING": 1, "commit=3f9c": 8, "commit=9": 0, "stage=image": 7, "q=debug": 8, "q=***": 0, "pipeline=none": 0} {
+	for query, want := range map[string]int{"status=Running": 1, "status=running": 1, "q=RUNNING": 1, "commit=3f9c": 8,
+		"commit=9": 0, "stage=image": 7, "q=debug": 8, "q=***": 0, "pipeline=none": 0} {
 		if page := get[buildview.List](t, s, "/api/build?"+query); len(page.Builds) != want {
 			t.Errorf("%s: %d builds, want %d", query, len(page.Builds), want)
 		}
@@ -228,17 +232,20 @@ func TestForeignTextNeverControls(t *testing.T) {
 		t.Errorf("JSON has what a terminal obeys: %q", text)
 	}
 	var entries []buildview.LogEntry
-	if err := json.Unmarshal([]byte(text), &entries); err != nil || entries[1].Message != strings.ToValidUTF8(hostile, "\ufffd") || entries[2].LineEnding != "" || entries[4].Stream != "waybill" {
+	if err := json.Unmarshal([]byte(text), &entries); err != nil ||
+		entries[1].Message != strings.ToValidUTF8(hostile, "\ufffd") || entries[2].LineEnding != "" || entries[4].Stream != "waybill" {
 		t.Errorf("%v: %+v", err, entries)
 	}
 	for path, want := range map[string]int{"artifact": 200, "test-result": 200, "log?step=%C2%9B31m%E2%80%AE": 404} {
-		if status, text, _ := s.ask(t, http.MethodGet, "/api/build/7/"+path, "", "Authorization", bearer); status != want || strings.ContainsAny(text, "\x1b\u009b\u202e\x07") || !strings.Contains(text, `\u202e`) {
+		if status, text, _ := s.ask(t, http.MethodGet, "/api/build/7/"+path, "", "Authorization", bearer); status != want ||
+			strings.ContainsAny(text, "\x1b\u009b\u202e\x07") || !strings.Contains(text, `\u202e`) {
 			t.Errorf("%s: %d, and JSON has what a terminal obeys: %q", path, status, text)
 		}
 	}
 	status, text, header := s.ask(t, http.MethodGet, "/api/build/7/artifact/1", "", "Authorization", bearer, "Range", "bytes=0-6")
 	if status != http.StatusPartialContent || text != "<script" || header.Get("Content-Type") != "application/octet-stream" ||
-		header.Get("Content-Disposition") != "attachment; filename=b____.html" && !strings.HasPrefix(header.Get("Content-Disposition"), "attachment; filename=") ||
+		header.Get("Content-Disposition") != "attachment; filename=b____.html" &&
+			!strings.HasPrefix(header.Get("Content-Disposition"), "attachment; filename=") ||
 		header.Get("X-Content-Type-Options") != "nosniff" || header.Get("ETag") == "" {
 		t.Errorf("%d %q %v", status, text, header)
 	}
@@ -265,13 +272,15 @@ func TestRawIsTheFile(t *testing.T) {
 		t.Errorf("%v: %q, want %q; %v", err, whole, want, header)
 	}
 	for _, from := range []int{0, 1, 40, len(want) - 1} {
-		_, part, _ := s.ask(t, http.MethodGet, "/api/build/7/log?step=2&raw", "", "Authorization", bearer, "Range", fmt.Sprintf("bytes=%d-", from))
+		_, part, _ := s.ask(t, http.MethodGet, "/api/build/7/log?step=2&raw", "", "Authorization", bearer, "Range",
+			fmt.Sprintf("bytes=%d-", from))
 		if part != want[from:] {
 			t.Errorf("from byte %d: %q", from, part)
 		}
 	}
 	for _, path := range []string{"log?step=2&raw", "artifact/1"} { // each range would be a read of its own
-		if status, _, header := s.ask(t, http.MethodGet, "/api/build/7/"+path, "", "Authorization", bearer, "Range", "bytes=0-0,1-1"); status != 200 || header.Get("Content-Type") != "application/octet-stream" {
+		if status, _, header := s.ask(t, http.MethodGet, "/api/build/7/"+path, "", "Authorization", bearer, "Range",
+			"bytes=0-0,1-1"); status != 200 || header.Get("Content-Type") != "application/octet-stream" {
 			t.Errorf("several ranges of %s: %d %v", path, status, header)
 		}
 	}
@@ -320,8 +329,10 @@ func TestBoundsOfBuildRequests(t *testing.T) {
 	s := serve(t, "127.0.0.1:7070")
 	failed(t, s.Builds, "7")
 	for path, want := range map[string]int{
-		"/api/build/8": 404, "/api/build/..%2f7": 404, "/api/build/" + strings.Repeat("9", 200): 400, "/api/build/7/artifact/2": 404, "/api/build/7/artifact/x": 404,
-		"/api/build/7/log?limit=10001": 400, "/api/build/7/log?tail=-1": 400, "/api/build/7/log?step=none": 404, "/api/build/7/log?after=3": 400, "/api/build/7/log?step=1&after=x": 400,
+		"/api/build/8": 404, "/api/build/..%2f7": 404, "/api/build/" + strings.Repeat("9", 200): 400,
+		"/api/build/7/artifact/2": 404, "/api/build/7/artifact/x": 404,
+		"/api/build/7/log?limit=10001": 400, "/api/build/7/log?tail=-1": 400, "/api/build/7/log?step=none": 404,
+		"/api/build/7/log?after=3": 400, "/api/build/7/log?step=1&after=x": 400,
 		"/api/build/7/log?since=now": 400, "/api/build/7/log?stp=1": 400, "/api/build/7/log?raw": 400, "/api/build/7/log/search": 400,
 		"/api/build/7/log/search?q=" + strings.Repeat("x", 201): 400, "/api/build?limit=501": 400, "/api/build?after=x": 400,
 	} {
@@ -330,7 +341,8 @@ func TestBoundsOfBuildRequests(t *testing.T) {
 			t.Errorf("GET %.80s: %d, want %d: %s", path, status, want, text)
 		}
 	}
-	for _, id := range []string{"x", "1/2/3", "1/2/3/4/5", "1/1/0-99999999/", "1/1//99:1", "1/1//1:-1", "1/1/1-2,2/", "1/1/0-1,0-1/", strings.Repeat("1", 70_000)} {
+	for _, id := range []string{"x", "1/2/3", "1/2/3/4/5", "1/1/0-99999999/", "1/1//99:1", "1/1//1:-1", "1/1/1-2,2/",
+		"1/1/0-1,0-1/", strings.Repeat("1", 70_000)} {
 		if status, text, _ := s.ask(t, http.MethodGet, "/api/build/7/stream", "", "Authorization", bearer, "Last-Event-ID", id); status != 400 {
 			t.Errorf("Last-Event-ID %.40s: %d %s", id, status, text)
 		}
@@ -342,10 +354,14 @@ func TestBuildsNeedATokenBeyondLoopback(t *testing.T) {
 	s := serve(t, "0.0.0.0:7070")
 	failed(t, s.Builds, "7")
 	storeToken(t, s.Ledger, "reader", "a-reading-token-1", "read")
-	for _, path := range []string{"/api/build", "/api/build/7", "/api/build/7/step", "/api/build/7/log", "/api/build/7/log?step=2&raw", "/api/build/7/log/search?q=x",
-		"/api/build/7/stream", "/api/build/7/artifact", "/api/build/7/artifact/1", "/api/build/7/test-result", "/api/build/7/test-result/detail"} {
-		for credentials, want := range map[string]int{"": http.StatusUnauthorized, "Bearer another": http.StatusUnauthorized, "Bearer a-reading-token-1": http.StatusOK} {
-			if status, text, _ := s.ask(t, http.MethodGet, path, "", "Authorization", credentials); status != want || want != http.StatusOK && strings.Contains(text, "unit") {
+	for _, path := range []string{"/api/build", "/api/build/7", "/api/build/7/step", "/api/build/7/log",
+		"/api/build/7/log?step=2&raw", "/api/build/7/log/search?q=x",
+		"/api/build/7/stream", "/api/build/7/artifact", "/api/build/7/artifact/1", "/api/build/7/test-result",
+		"/api/build/7/test-result/detail"} {
+		for credentials, want := range map[string]int{"": http.StatusUnauthorized, "Bearer another": http.StatusUnauthorized,
+			"Bearer a-reading-token-1": http.StatusOK} {
+			if status, text, _ := s.ask(t, http.MethodGet, path, "", "Authorization", credentials); status != want ||
+				want != http.StatusOK && strings.Contains(text, "unit") {
 				t.Errorf("%s with %q: %d, want %d: %s", path, credentials, status, want, text)
 			}
 		}
@@ -391,10 +407,12 @@ func TestLogsOfManyBuildsAreSearched(t *testing.T) {
 		t.Errorf("after a build that was removed: %+v", found)
 	}
 	_, text, header := s.ask(t, http.MethodGet, all, "", "Authorization", bearer, "Accept", "text/event-stream")
-	if strings.Count(text, "event: match\n") != 8 || !strings.Contains(text, "event: end\n") || strings.Contains(text, "\u202e") || header.Get("Content-Type") != "text/event-stream" {
+	if strings.Count(text, "event: match\n") != 8 || !strings.Contains(text, "event: end\n") ||
+		strings.Contains(text, "\u202e") || header.Get("Content-Type") != "text/event-stream" {
 		t.Errorf("the stream is %v\n%s", header, text)
 	}
-	for _, query := range []string{"", "?q=x", "?q=x&until=2026-01-02T00:00:00Z", "?since=2020-01-01T00:00:00Z", "?q=x&since=now", "?q=x&project=a&after=x", "?q=x&project=a&limit=0", "?q=x&project=a&stp=1"} {
+	for _, query := range []string{"", "?q=x", "?q=x&until=2026-01-02T00:00:00Z", "?since=2020-01-01T00:00:00Z",
+		"?q=x&since=now", "?q=x&project=a&after=x", "?q=x&project=a&limit=0", "?q=x&project=a&stp=1"} {
 		if status, text, _ := s.ask(t, http.MethodGet, "/api/log/search"+query, "", "Authorization", bearer); status != 400 {
 			t.Errorf("%s: %d %s", query, status, text)
 		}
@@ -402,12 +420,14 @@ func TestLogsOfManyBuildsAreSearched(t *testing.T) {
 	client := client.New(s.URL, homeToken, "ana")
 	for limit, n := range map[int]int{0: 8, 3: 3} {
 		count := 0
-		err := client.SearchLogs(t.Context(), "", "needle", buildview.Query{Since: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)}, limit, func(buildview.LogEntry) error { count++; return nil })
+		err := client.SearchLogs(t.Context(), "", "needle",
+			buildview.Query{Since: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)}, limit, func(buildview.LogEntry) error { count++; return nil })
 		if err != nil || count != n {
 			t.Errorf("limit %d: %d matches, %v", limit, count, err)
 		}
 	}
-	list, err := client.AllBuilds(t.Context(), buildview.Query{Limit: 3, Input: "level=debug", Since: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)})
+	list, err := client.AllBuilds(t.Context(), buildview.Query{Limit: 3, Input: "level=debug",
+		Since: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)})
 	if err != nil || len(list) != 3 {
 		t.Errorf("%d builds, %v", len(list), err)
 	}

@@ -116,7 +116,8 @@ func TestAccessIsFreeForReadingOnLoopbackOnly(t *testing.T) {
 		{"any name elsewhere", open, "GET", read, []string{"Host", "waybill.example", "Authorization", bearer}, 200},
 		{"planning reads", local, "POST", "/api/v1/pipelines/greeter/plan", []string{"Authorization", "Bearer a-reading-token-1"}, 200},
 		{"defining needs define", local, "PUT", "/api/v1/pipelines/greeter", []string{"Authorization", "Bearer an-operating-token"}, 403},
-		{"registering needs execute", local, "POST", "/api/v1/pipelines/greeter/revisions", []string{"Authorization", "Bearer an-operating-token"}, 403},
+		{"registering needs execute", local, "POST", "/api/v1/pipelines/greeter/revisions",
+			[]string{"Authorization", "Bearer an-operating-token"}, 403},
 		{"health is free", open, "GET", "/healthz", nil, 200},
 		{"readiness is free", open, "GET", "/readyz", nil, 200},
 		{"nothing there", local, "GET", "/api/v1/nothing", nil, 404},
@@ -148,12 +149,16 @@ func TestErrorsAreProblems(t *testing.T) {
 		status                   int
 		kind, detail, hint       string
 	}{
-		{"unknown pipeline", "GET", "/api/v1/pipelines/greetr", "", 404, "waybill:not_found", `pipeline "greetr" not found`, `did you mean "greeter"?`},
-		{"unknown parameter", "GET", "/api/v1/actions?stauts=failed", "", 400, "waybill:invalid", `unknown query parameter "stauts"`, `did you mean "status"?`},
-		{"bad value", "GET", "/api/v1/deployments?limit=many", "", 400, "waybill:invalid", "validation failed; invalid integer (query.limit: many)", ""},
+		{"unknown pipeline", "GET", "/api/v1/pipelines/greetr", "", 404, "waybill:not_found", `pipeline "greetr" not found`,
+			`did you mean "greeter"?`},
+		{"unknown parameter", "GET", "/api/v1/actions?stauts=failed", "", 400, "waybill:invalid",
+			`unknown query parameter "stauts"`, `did you mean "status"?`},
+		{"bad value", "GET", "/api/v1/deployments?limit=many", "", 400, "waybill:invalid",
+			"validation failed; invalid integer (query.limit: many)", ""},
 		{"bad id", "GET", "/api/v1/actions/7", "", 400, "waybill:invalid", `"7" is not an id such as 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77`, ""},
 		{"bad body", "POST", "/api/v1/pipelines/greeter/revisions", "{", 400, "waybill:invalid", "unexpected end of JSON input", ""},
-		{"bad if-match", "PUT", "/api/v1/pipelines/greeter", servertest.Definition, 400, "waybill:invalid", `If-Match: want a definition version, found "new"`, ""},
+		{"bad if-match", "PUT", "/api/v1/pipelines/greeter", servertest.Definition, 400, "waybill:invalid",
+			`If-Match: want a definition version, found "new"`, ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -274,7 +279,8 @@ func TestCommandsOverHTTP(t *testing.T) {
 	if view, err := operation.GetDeployment.Call(ctx, c, operation.PathOf(ref)); err != nil || !strings.Contains(view.State.Held, "ana") {
 		t.Errorf("held %q, %v; want by ana", view.State.Held, err)
 	}
-	if err := command(ctx, c, ref, service.Command{Kind: "alarm", Target: "beta"}); err == nil || !strings.Contains(err.Error(), "nothing bakes in beta") {
+	if err := command(ctx, c, ref, service.Command{Kind: "alarm", Target: "beta"}); err == nil ||
+		!strings.Contains(err.Error(), "nothing bakes in beta") {
 		t.Errorf("an alarm where nothing bakes: %v", err)
 	}
 	for _, kind := range []string{"resume", "cancel"} {
@@ -378,7 +384,8 @@ func TestActionEventsStreamToTheirEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, body, _ := s.ask(t, "GET", "/api/v1/actions/"+actions[0].ID.String()+"/events", "", "Accept", "text/event-stream", "Last-Event-ID", "0")
-	if strings.Contains(body, "id: 0\n") || !strings.Contains(body, "id: 1\nevent: event\n") || !strings.HasSuffix(body, "event: end\ndata: {}\n\n") {
+	if strings.Contains(body, "id: 0\n") || !strings.Contains(body, "id: 1\nevent: event\n") ||
+		!strings.HasSuffix(body, "event: end\ndata: {}\n\n") {
 		t.Errorf("want events after 0 and an end, got:\n%s", body)
 	}
 }
@@ -398,7 +405,8 @@ func TestDescriptionIsOpenAPI(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &description); err != nil || status != 200 {
 		t.Fatalf("%d, %v", status, err)
 	}
-	for _, name := range strings.Fields("ActionState Artifact Deployment Limiter OpenWriter Partitions Pinned Registered Reload Replayed Resource Revision Strain Version") {
+	for _, name := range strings.Fields(
+		"ActionState Artifact Deployment Limiter OpenWriter Partitions Pinned Registered Reload Replayed Resource Revision Strain Version") {
 		if description.Components.Schemas["Ledger"+name] == nil { // the types of generated clients have these names
 			t.Errorf("the schema Ledger%s is missing", name)
 		}
@@ -418,7 +426,8 @@ func TestAddressesAreText(t *testing.T) {
 			t.Errorf("%s: %d %s", path, status, answer)
 		}
 	}
-	status, answer, _ := s.ask(t, "POST", "/api/v1/actions", `{"handler": "work", "uniqueKey": "a\u0000b"}`, "Authorization", bearer, "Content-Type", "application/json")
+	status, answer, _ := s.ask(t, "POST", "/api/v1/actions", `{"handler": "work", "uniqueKey": "a\u0000b"}`,
+		"Authorization", bearer, "Content-Type", "application/json")
 	if status != http.StatusBadRequest || !strings.Contains(answer, "unique key") {
 		t.Errorf("a unique key with NUL: %d %s", status, answer)
 	}
@@ -440,7 +449,8 @@ func TestAnswersSayWhenToAskAgain(t *testing.T) {
 	if _, answer, _ := s.ask(t, "GET", "/readyz", ""); !strings.Contains(answer, `"detail":"the ledger does not answer"`) {
 		t.Errorf("/readyz reveals too much to a client without credentials: %s", answer)
 	}
-	status, answer, header := s.ask(t, "POST", "/api/v1/actions", `{"handler": "work"}`, "Authorization", bearer, "Content-Type", "application/json")
+	status, answer, header := s.ask(t, "POST", "/api/v1/actions", `{"handler": "work"}`, "Authorization", bearer,
+		"Content-Type", "application/json")
 	if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
 		t.Errorf("add: %d %s, Retry-After %q", status, answer, header.Get("Retry-After"))
 	}

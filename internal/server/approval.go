@@ -15,8 +15,9 @@ func (a *api) registerApprovals() {
 			if d := in.Body.Decision; d != "approve" && d != "reject" { // nothing has validated the input of a caller in this process
 				return service.ApprovalView{}, fault.New(fault.Invalid, "decision %q: want approve or reject", d)
 			}
-			return a.service.Approve(ctx, service.Approval{Pipeline: in.Pipeline, Stage: in.Stage, Revision: in.Body.Revision, Deployment: in.Body.Deployment,
-				Reject: in.Body.Decision == "reject", Reason: in.Body.Reason, By: service.IdentityOf(ctx).Name})
+			return a.service.Approve(ctx, service.Approval{Pipeline: in.Pipeline, Stage: in.Stage, Revision: in.Body.Revision,
+				Deployment: in.Body.Deployment,
+				Reject:     in.Body.Decision == "reject", Reason: in.Body.Reason, By: service.IdentityOf(ctx).Name})
 		})
 	handle(a, operation.FreezePipeline,
 		func(ctx context.Context, in *operation.FreezeInput) (service.FreezeView, error) {

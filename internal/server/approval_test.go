@@ -41,8 +41,9 @@ func TestApprovalsOfGroups(t *testing.T) {
 		return onlyError(applyDefinition(t.Context(), s.client(), proposal))
 	}
 	for key, want := range map[string]string{
-		`approval: {by: ["group:opps"]}`:                    `waybill.yaml:12:19: stages[2].approval.by[0]: group "opps" not found: groups of people are described in server.yaml (did you mean "ops"?)`,
-		`approval: {count: 4, by: ["group:ops", bob, dan]}`: "waybill.yaml:12:21: stages[2].approval.count: 4 approvals wanted, 3 people may give them",
+		`approval: {by: ["group:opps"]}`: `waybill.yaml:12:19: stages[2].approval.by[0]: group "opps" not found: groups of people are described in server.yaml (did you mean "ops"?)`,
+		`approval: {count: 4, by: ["group:ops", bob, dan]}`: "waybill.yaml:12:21: stages[2].approval.count: 4 approvals " +
+			"wanted, 3 people may give them",
 	} {
 		if err := apply(key); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %q", key, err, want)
@@ -57,7 +58,8 @@ func TestApprovalsOfGroups(t *testing.T) {
 	ref := s.Ship(t, "greeter", "3f2c9a1")
 	s.Until(t, ref, "waits", waitsAt("prod"))
 	approve := func(by string) (service.ApprovalView, error) {
-		return operation.ApproveStage.Call(t.Context(), client.New(s.URL, homeToken, by), operation.ApprovalInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Stage: "prod", Body: operation.ApprovalBody{Decision: "approve"}})
+		return operation.ApproveStage.Call(t.Context(), client.New(s.URL, homeToken, by), operation.ApprovalInput{
+			PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Stage: "prod", Body: operation.ApprovalBody{Decision: "approve"}})
 	}
 	if _, err := approve("dan"); !fault.Is(err, fault.Forbidden) || fault.HintOf(err) != "one of these may: group:ops" {
 		t.Errorf("approved by dan: %v, hint %q", err, fault.HintOf(err))
@@ -81,10 +83,12 @@ func TestApprovalsOverHTTP(t *testing.T) {
 		if reject {
 			decision = "reject"
 		}
-		return operation.ApproveStage.Call(ctx, c, operation.ApprovalInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Stage: "prod",
+		return operation.ApproveStage.Call(ctx, c, operation.ApprovalInput{
+			PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Stage: "prod",
 			Body: operation.ApprovalBody{Decision: decision, Revision: revision, Reason: "looks good"}})
 	}
-	if _, err := approve(bob, "", false); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "nothing waits for approval of prod in greeter") {
+	if _, err := approve(bob, "", false); !fault.Is(err, fault.Refused) ||
+		!strings.Contains(err.Error(), "nothing waits for approval of prod in greeter") {
 		t.Errorf("before anything waits: %v", err)
 	}
 	ref := s.Ship(t, "greeter", "3f2c9a1")
@@ -92,7 +96,8 @@ func TestApprovalsOverHTTP(t *testing.T) {
 	if _, err := approve(ana, "", false); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("by the one who registered it: %v, want forbidden", err)
 	}
-	if _, err := approve(bob, "unknown", false); !fault.Is(err, fault.Refused) || !strings.Contains(fault.HintOf(err), "greeter#1 (3f2c9a1) at prod") {
+	if _, err := approve(bob, "unknown", false); !fault.Is(err, fault.Refused) ||
+		!strings.Contains(fault.HintOf(err), "greeter#1 (3f2c9a1) at prod") {
 		t.Errorf("an unknown revision: %v (%s), want what waits", err, fault.HintOf(err))
 	}
 	for range 2 { // once more is the same
@@ -107,7 +112,8 @@ func TestApprovalsOverHTTP(t *testing.T) {
 	}
 	given := 0
 	for _, row := range rows {
-		if row.Event == pipeline.ApprovalGiven && row.Target == "greeter/prod" && strings.Contains(string(row.Detail), `"bob"`) && !row.At.IsZero() && row.Revision == 1 {
+		if row.Event == pipeline.ApprovalGiven && row.Target == "greeter/prod" &&
+			strings.Contains(string(row.Detail), `"bob"`) && !row.At.IsZero() && row.Revision == 1 {
 			given++
 		}
 	}
@@ -147,11 +153,15 @@ func TestApprovalNamesTheRevisionWhenSeveralWait(t *testing.T) {
 	s.Until(t, first, "waits", waitsAt("prod")) // or the second may start beta before it
 	second := s.Ship(t, "greeter", "88d0e17")
 	s.Until(t, second, "waits", waitsAt("prod"))
-	_, err := operation.ApproveStage.Call(ctx, s.client(), operation.ApprovalInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Stage: "prod", Body: operation.ApprovalBody{Decision: "approve"}})
-	if want := "name the revision: greeter#1 (3f2c9a1) at prod; greeter#2 (88d0e17) at prod"; !fault.Is(err, fault.Refused) || fault.HintOf(err) != want {
+	_, err := operation.ApproveStage.Call(ctx, s.client(), operation.ApprovalInput{
+		PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Stage: "prod", Body: operation.ApprovalBody{Decision: "approve"}})
+	if want := "name the revision: greeter#1 (3f2c9a1) at prod; greeter#2 (88d0e17) at prod"; !fault.Is(err,
+		fault.Refused) || fault.HintOf(err) != want {
 		t.Errorf("got %v (%s), want %s", err, fault.HintOf(err), want)
 	}
-	if _, err := operation.ApproveStage.Call(ctx, s.client(), operation.ApprovalInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Stage: "prod", Body: operation.ApprovalBody{Decision: "approve", Revision: "88d0e17"}}); err != nil {
+	if _, err := operation.ApproveStage.Call(ctx, s.client(),
+		operation.ApprovalInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Stage: "prod",
+			Body: operation.ApprovalBody{Decision: "approve", Revision: "88d0e17"}}); err != nil {
 		t.Fatal(err)
 	}
 	// R19: what waits for people keeps no other deployment out.
@@ -196,14 +206,17 @@ func TestApprovalByTheOneWhoUploads(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, a := range v.Definition.ExternalArtifacts() {
-		if _, err := s.Service.PutArtifact(ctx, "greeter", "v1", pipeline.RevisionArtifact{Label: a.Label, By: "bob"}, strings.NewReader("abc")); err != nil {
+		if _, err := s.Service.PutArtifact(ctx, "greeter", "v1", pipeline.RevisionArtifact{Label: a.Label, By: "bob"},
+			strings.NewReader("abc")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	ref := service.Ref{Pipeline: "greeter", Number: registered.Deployment.Number}
 	s.Until(t, ref, "waits", waitsAt("prod"))
-	for by, want := range map[string]string{"ana": "ana registered revision v1 and may not approve it", "bob": "bob uploaded an artifact of revision v1 and may not approve it"} {
-		if _, err := s.Service.Approve(ctx, service.Approval{Pipeline: "greeter", Stage: "prod", By: by}); !fault.Is(err, fault.Forbidden) || !strings.Contains(err.Error(), want) {
+	for by, want := range map[string]string{"ana": "ana registered revision v1 and may not approve it",
+		"bob": "bob uploaded an artifact of revision v1 and may not approve it"} {
+		if _, err := s.Service.Approve(ctx, service.Approval{Pipeline: "greeter", Stage: "prod", By: by}); !fault.Is(err,
+			fault.Forbidden) || !strings.Contains(err.Error(), want) {
 			t.Errorf("approved by %s: %v", by, err)
 		}
 	}
@@ -220,18 +233,23 @@ func TestFreezeOverHTTP(t *testing.T) {
 	s, ctx := serve(t, ""), t.Context()
 	c := s.client()
 	s.Apply(t, servertest.Definition)
-	if _, err := operation.ThawPipeline.Call(ctx, c, operation.ThawInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: &operation.ThawBody{Reason: ""}}); !fault.Is(err, fault.Refused) {
+	if _, err := operation.ThawPipeline.Call(ctx, c, operation.ThawInput{
+		PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: &operation.ThawBody{Reason: ""}}); !fault.Is(err, fault.Refused) {
 		t.Errorf("thaw of what is not frozen: %v, want a refusal", err)
 	}
-	if _, err := operation.FreezePipeline.Call(ctx, c, operation.FreezeInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: &operation.FreezeBody{Until: time.Now().Add(-time.Hour)}}); !fault.Is(err, fault.Invalid) {
+	if _, err := operation.FreezePipeline.Call(ctx, c,
+		operation.FreezeInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"},
+			Body: &operation.FreezeBody{Until: time.Now().Add(-time.Hour)}}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a freeze that has ended: %v, want invalid", err)
 	}
-	view, err := operation.FreezePipeline.Call(ctx, c, operation.FreezeInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: &operation.FreezeBody{Reason: "holidays"}})
+	view, err := operation.FreezePipeline.Call(ctx, c,
+		operation.FreezeInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: &operation.FreezeBody{Reason: "holidays"}})
 	if err != nil || view.Freeze == nil || view.Freeze.By != "ana" || view.Freeze.Reason != "holidays" {
 		t.Fatalf("frozen: %+v, %v", view, err)
 	}
 	storeToken(t, s.Ledger, "approver", "an-approving-token", "approve", "execute")
-	if _, err := operation.ThawPipeline.Call(ctx, client.New(s.URL, "an-approving-token", ""), operation.ThawInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: &operation.ThawBody{Reason: ""}}); !fault.Is(err, fault.Forbidden) {
+	if _, err := operation.ThawPipeline.Call(ctx, client.New(s.URL, "an-approving-token", ""), operation.ThawInput{
+		PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: &operation.ThawBody{Reason: ""}}); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("thaw without the scope operate: %v, want forbidden", err)
 	}
 	ref := s.Ship(t, "greeter", "3f2c9a1")
@@ -239,10 +257,13 @@ func TestFreezeOverHTTP(t *testing.T) {
 	if stage := v.Stages[0]; stage.Reason != `frozen by ana: "holidays"` || stage.Who != "waybill pipeline thaw greeter" {
 		t.Errorf("the reason is %q, %q", stage.Reason, stage.Who)
 	}
-	if p, err := operation.GetPipeline.Call(ctx, c, operation.PipelinePath{Pipeline: "greeter"}); err != nil || p.Freeze == nil || p.Freeze.By != "ana" {
+	if p, err := operation.GetPipeline.Call(ctx, c, operation.PipelinePath{Pipeline: "greeter"}); err != nil ||
+		p.Freeze == nil || p.Freeze.By != "ana" {
 		t.Errorf("the pipeline shows the freeze %+v, %v", p.Freeze, err)
 	}
-	if view, err := operation.ThawPipeline.Call(ctx, c, operation.ThawInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: &operation.ThawBody{Reason: "back"}}); err != nil || view.Freeze != nil {
+	if view, err := operation.ThawPipeline.Call(ctx, c,
+		operation.ThawInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"},
+			Body: &operation.ThawBody{Reason: "back"}}); err != nil || view.Freeze != nil {
 		t.Errorf("thawed: %+v, %v", view, err)
 	}
 	s.Until(t, ref, "ends", func(v service.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
@@ -254,7 +275,8 @@ func TestFreezeEndsByItself(t *testing.T) {
 	s := serve(t, "")
 	s.Apply(t, servertest.Definition)
 	until := time.Now().Add(10 * time.Second) // on a busy machine the request takes a while
-	if _, err := operation.FreezePipeline.Call(t.Context(), s.client(), operation.FreezeInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: &operation.FreezeBody{Until: until}}); err != nil {
+	if _, err := operation.FreezePipeline.Call(t.Context(), s.client(), operation.FreezeInput{
+		PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: &operation.FreezeBody{Until: until}}); err != nil {
 		t.Fatal(err)
 	}
 	ref := s.Ship(t, "greeter", "3f2c9a1")

@@ -30,7 +30,8 @@ func TestArchivedDeploymentsCanStillBeRead(t *testing.T) {
 		w.Grow(t, "r2", "r3", "r4", "r5", "r6", "r7")
 
 		view, err := w.Service.Deployment(ctx, first)
-		if err != nil || view.Status != pipeline.StatusFinished || view.Label != "r1" || view.EndedAt.IsZero() || view.State.Status != view.Status {
+		if err != nil || view.Status != pipeline.StatusFinished || view.Label != "r1" || view.EndedAt.IsZero() ||
+			view.State.Status != view.Status {
 			t.Fatalf("%+v, %v", view, err)
 		}
 		var stages []string
@@ -99,7 +100,8 @@ func TestNothingIsDoneToArchivedDeployments(t *testing.T) {
 				t.Errorf("preview of %s: %v", kind, preview)
 			}
 		}
-		if _, err := w.Service.Approve(ctx, service.Approval{Pipeline: "greeter", Deployment: 1, Stage: "prod", By: "ana"}); !fault.Is(err, fault.Refused) ||
+		if _, err := w.Service.Approve(ctx, service.Approval{Pipeline: "greeter", Deployment: 1, Stage: "prod",
+			By: "ana"}); !fault.Is(err, fault.Refused) ||
 			!strings.HasPrefix(err.Error(), "greeter#1 is archived") {
 			t.Errorf("approve: %v", err)
 		}
@@ -139,7 +141,8 @@ func TestADamagedArchiveIsNamed(t *testing.T) {
 			_, read := w.Service.Entries(ctx, q)
 			followed := w.Service.Follow(ctx, q, func(pipeline.Entry) error { return nil })
 			for what, err := range map[string]error{"log": read, "follow": followed} {
-				if !fault.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), "the archive "+d.Archive+" "+want) || !strings.Contains(err.Error(), "greeter#1") {
+				if !fault.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), "the archive "+d.Archive+" "+want) ||
+					!strings.Contains(err.Error(), "greeter#1") {
 					t.Errorf("%s %s: %v", what, want, err)
 				}
 			}

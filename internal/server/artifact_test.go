@@ -59,7 +59,8 @@ func TestArtifactsFromOutsideAreCheckedAndRepeatable(t *testing.T) {
 		{"no right", "amd64", "a", "Bearer the-token-of-ben-1", 403, ""},
 		{"not expected", "amd65", "a", bearer, 404, `"hint":"expected: amd64, arm64"`},
 		{"too large", "amd64", strings.Repeat("x", 1001), bearer, 413, ""},
-		{"another digest", "amd64?digest=" + digestOf("b"), "a", bearer, 400, "has arrived with SHA-256 " + digestOf("a") + ", not " + digestOf("b")},
+		{"another digest", "amd64?digest=" + digestOf("b"), "a", bearer, 400,
+			"has arrived with SHA-256 " + digestOf("a") + ", not " + digestOf("b")},
 		{"no digest", "amd64?digest=abc", "a", bearer, 400, "query.digest"},
 		{"no file name", "amd64?name=..", "a", bearer, 400, "want the name of a file"},
 		{"an archive that is not unpacked", "amd64?name=a.tar.xz", "a", bearer, 400, "archives of the kind .tar.xz are not unpacked"},
@@ -68,7 +69,8 @@ func TestArtifactsFromOutsideAreCheckedAndRepeatable(t *testing.T) {
 		{"again", "amd64?digest=" + digestOf("a"), "a", bearer, 200, `"digest":"` + digestOf("a")},
 		{"again without a digest", "amd64", "a", bearer, 200, `"digest":"` + digestOf("a")},
 		{"other content", "amd64", "b", bearer, 409, "SHA-256 " + digestOf("a") + ", now " + digestOf("b")},
-		{"another digest than is registered", "amd64?digest=" + digestOf("b"), "b", bearer, 409, "SHA-256 " + digestOf("a") + ", now " + digestOf("b")},
+		{"another digest than is registered", "amd64?digest=" + digestOf("b"), "b", bearer, 409,
+			"SHA-256 " + digestOf("a") + ", now " + digestOf("b")},
 		{"the last one", "arm64?name=greeter.zip", "c", bearer, 200, `"name":"greeter.zip"`},
 		{"again once sealed", "arm64", "c", bearer, 200, `"name":"greeter.zip"`},
 	} {
@@ -145,7 +147,8 @@ func (unreadable) Read([]byte) (int, error) { return 0, errors.New("the disk is 
 func TestAnArtifactOfAnOlderDefinitionIsStillExpected(t *testing.T) {
 	t.Parallel()
 	s := external(t)
-	s.Apply(t, strings.Replace(strings.Replace(builtElsewhere, `, arm64: "dist/*-arm64.tar.gz"`, "", 1), `, {url: "local://elm", arch: arm64}`, "", 1))
+	s.Apply(t, strings.Replace(strings.Replace(builtElsewhere, `, arm64: "dist/*-arm64.tar.gz"`, "", 1),
+		`, {url: "local://elm", arch: arm64}`, "", 1))
 	if _, err := s.Service.Register(t.Context(), pipeline.RegisteredRevision{Pipeline: "greeter", Label: "v2"}, true, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -194,13 +197,15 @@ func TestARegistrationIsRepeatableWithTheSameContent(t *testing.T) {
 		{`{"label": "v4", "snapshot": "upload/20990101T00/x"}`, "is not the key of an upload", 400},
 		{`{"label": "` + strings.Repeat("é", 150) + `"}`, "has 300 bytes, at most 200", 400},
 	} {
-		status, answer, _ := s.ask(t, http.MethodPost, "/api/v1/pipelines/greeter/revisions", c.body, "Authorization", bearer, "Content-Type", "application/json")
+		status, answer, _ := s.ask(t, http.MethodPost, "/api/v1/pipelines/greeter/revisions", c.body, "Authorization",
+			bearer, "Content-Type", "application/json")
 		if status != c.status || !strings.Contains(strings.ReplaceAll(answer, `": `, `":`), c.want) {
 			t.Errorf("%s: %d, want %d with %s: %s", c.body, status, c.status, c.want, answer)
 		}
 	}
 	var all []service.DeploymentView
-	if _, answer, _ := s.ask(t, http.MethodGet, "/api/v1/deployments?pipeline=greeter", "", "Authorization", bearer); json.Unmarshal([]byte(answer), &all) != nil || len(all) != 2 {
+	if _, answer, _ := s.ask(t, http.MethodGet, "/api/v1/deployments?pipeline=greeter", "", "Authorization",
+		bearer); json.Unmarshal([]byte(answer), &all) != nil || len(all) != 2 {
 		t.Errorf("want a deployment of v1 and one of v2: %s", answer)
 	}
 }

@@ -81,7 +81,8 @@ func TestNoCookieIsGoodForTheWholeMachine(t *testing.T) {
 	s := serve(t, "127.0.0.1:7070")
 	own, cookie := s.loginOnLoopback(t)
 	const hold = "/api/v1/deployments/greeter%239/hold"
-	for host, want := range map[string]int{own: 404, own + ":7070": 404, "127.0.0.1:7070": 401, "localhost": 401, "waybill-0123456789abcdef.localhost": 403, "evil." + own: 403} {
+	for host, want := range map[string]int{own: 404, own + ":7070": 404, "127.0.0.1:7070": 401, "localhost": 401,
+		"waybill-0123456789abcdef.localhost": 403, "evil." + own: 403} {
 		if status, body, _ := s.ask(t, "POST", hold, "", "Cookie", cookie, "Host", host); status != want {
 			t.Errorf("a change by the cookie at %s: %d, want %d: %s", host, status, want, body)
 		}
@@ -90,7 +91,8 @@ func TestNoCookieIsGoodForTheWholeMachine(t *testing.T) {
 		t.Errorf("a change by a token at 127.0.0.1: %d, want 404", status)
 	}
 	for path, asked := range map[string]string{"/healthz": "", "/login": "", "/": "text/html", "/api/v1/status": ""} {
-		if _, body, header := s.ask(t, "GET", path, "", "Accept", asked); strings.Contains(body, own) || strings.Contains(header.Get("Location"), own) {
+		if _, body, header := s.ask(t, "GET", path, "", "Accept", asked); strings.Contains(body, own) ||
+			strings.Contains(header.Get("Location"), own) {
 			t.Errorf("%s shows the home's own name to a client without a token", path)
 		}
 	}
@@ -159,7 +161,8 @@ func TestForwardedRequestsAreNotThisMachines(t *testing.T) {
 	s := serve(t, "127.0.0.1:7070")
 	for _, header := range [][2]string{
 		{"Forwarded", "for=unknown"}, {"Via", "1.1 edge"}, {"CDN-Loop", "cdn"}, {"X-Forwarded-Proto", "https"}, {"X-Forwarded-Host", "a.example"},
-		{"X-Original-Forwarded-For", "unknown"}, {"X-Real-IP", "unknown"}, {"X-Forwarded-For", "203.0.113.9"}, {"CF-Connecting-IP", "203.0.113.9"},
+		{"X-Original-Forwarded-For", "unknown"}, {"X-Real-IP", "unknown"}, {"X-Forwarded-For", "203.0.113.9"},
+		{"CF-Connecting-IP", "203.0.113.9"},
 		{"CF-Connecting-IPv6", "2001:db8::9"}, {"True-Client-IP", "203.0.113.9"}, {"Fly-Client-IP", "203.0.113.9"},
 		{"X-Cluster-Client", "203.0.113.9, 10.0.0.1"}, {"X-Envoy-External-Address", "203.0.113.9"}, {"X-Azure-SocketAddress", "203.0.113.9:4711"},
 		{"X-Whatever-Comes-Next", "[2001:db8::9]:4711"}, {"Client", "[2001:db8::9]"},
@@ -178,7 +181,8 @@ func TestRequestsOfHTTP10AreNotThisMachines(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
 	for version, want := range map[string]int{"1.0": 401, "1.1": 200} {
-		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET /api/v1/pipelines HTTP/" + version + "\r\nHost: 127.0.0.1:7070\r\n\r\n")))
+		r, err := http.ReadRequest(bufio.NewReader(
+			strings.NewReader("GET /api/v1/pipelines HTTP/" + version + "\r\nHost: 127.0.0.1:7070\r\n\r\n")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -195,8 +199,11 @@ func TestBrowsersOfThisMachineRead(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
 	for _, header := range [][2]string{
-		{"User-Agent", "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/120.0.0.0 Safari/537.36"}, {"Referer", "http://127.0.0.1:7070/"},
-		{"Sec-CH-UA-Full-Version", `"120.0.0.0"`}, {"Accept-Language", "de,en;q=0.5"}, {"Upgrade-Insecure-Requests", "1"}, {"DNT", "1"}, {"Cookie", "a=127.0.0.1"},
+		{"User-Agent",
+			"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/120.0.0.0 Safari/537.36"},
+		{"Referer", "http://127.0.0.1:7070/"},
+		{"Sec-CH-UA-Full-Version", `"120.0.0.0"`}, {"Accept-Language", "de,en;q=0.5"}, {"Upgrade-Insecure-Requests", "1"},
+		{"DNT", "1"}, {"Cookie", "a=127.0.0.1"},
 		{"Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}, {"Last-Event-ID", "7"},
 	} {
 		if status, answer, _ := s.ask(t, "GET", "/api/v1/pipelines", "", header[:]...); status != 200 {
@@ -253,7 +260,8 @@ func TestBehindAProxy(t *testing.T) {
 	if status, _, _ := good.ask(t, "GET", "/api/v1/pipelines", "", append(host, "Cookie", cookie)...); status != 200 {
 		t.Errorf("reading with the cookie: %d, want 200", status)
 	}
-	if status, _, _ := good.ask(t, "POST", "/api/v1/deployments/greeter%239/hold", "", append(host, "Cookie", cookie, "Origin", "https://waybill.example.org")...); status != 404 {
+	if status, _, _ := good.ask(t, "POST", "/api/v1/deployments/greeter%239/hold", "",
+		append(host, "Cookie", cookie, "Origin", "https://waybill.example.org")...); status != 404 {
 		t.Errorf("a button behind the proxy: %d, want 404", status)
 	}
 }
@@ -292,11 +300,13 @@ func TestReplacingTheActionOfAnotherNeedsOperate(t *testing.T) {
 	storeToken(t, s.Ledger, "ann", "the-token-of-ann-1", "execute")
 	storeToken(t, s.Ledger, "ben", "the-token-of-ben-1", "execute")
 	storeToken(t, s.Ledger, "ops", "the-token-of-ops-1", "execute", "operate")
-	body := `{"handler": "work", "uniqueKey": "k", "onConflict": "replace", "at": "` + time.Now().Add(time.Hour).UTC().Format(time.RFC3339) + `"}`
+	body := `{"handler": "work", "uniqueKey": "k", "onConflict": "replace", "at": "` + time.Now().Add(time.Hour).UTC().
+		Format(time.RFC3339) + `"}`
 	for _, step := range []struct {
 		token string
 		want  int
-	}{{"the-token-of-ann-1", 201}, {"the-token-of-ben-1", 403}, {"the-token-of-ann-1", 201}, {"the-token-of-ops-1", 201}, {"the-token-of-ann-1", 403}} {
+	}{{"the-token-of-ann-1", 201}, {"the-token-of-ben-1", 403}, {"the-token-of-ann-1", 201}, {"the-token-of-ops-1", 201},
+		{"the-token-of-ann-1", 403}} {
 		status, answer, _ := s.ask(t, "POST", "/api/v1/actions", body, "Authorization", "Bearer "+step.token, "Content-Type", "application/json")
 		if status != step.want {
 			t.Errorf("%s: %d, want %d: %s", step.token, status, step.want, answer)
@@ -341,7 +351,8 @@ func TestAnUploadOfARegisteredRevisionStoresWhatIsLost(t *testing.T) {
 		return status, answer.Key
 	}
 	_, key := ask("files")
-	if _, err := s.Service.Register(t.Context(), pipeline.RegisteredRevision{Pipeline: "greeter", Label: "x", Snapshot: key}, false, ""); err != nil {
+	if _, err := s.Service.Register(t.Context(),
+		pipeline.RegisteredRevision{Pipeline: "greeter", Label: "x", Snapshot: key}, false, ""); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Blobs.Clear(t.Context(), "upload"); err != nil {

@@ -47,11 +47,14 @@ func TestABodyThatNeverComesEndsItsConnection(t *testing.T) {
 		request string
 		within  time.Duration
 	}{
-		"without a token":        {"POST /api/v1/actions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer no\r\nContent-Length: 200000\r\n\r\nx", time.Second},
-		"health":                 {"POST /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 200000\r\n\r\nx", bodyPatience + time.Minute},
-		"a handler that reads":   {"POST /x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 200000\r\n\r\nx", bodyPatience + time.Minute},
-		"chunks that never come": {"POST /x HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n", bodyPatience + time.Minute},
-		"login":                  {"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 20000\r\n\r\nx", bodyPatience + time.Minute},
+		"without a token": {
+			"POST /api/v1/actions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer no\r\nContent-Length: 200000\r\n\r\nx", time.Second},
+		"health":               {"POST /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 200000\r\n\r\nx", bodyPatience + time.Minute},
+		"a handler that reads": {"POST /x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 200000\r\n\r\nx", bodyPatience + time.Minute},
+		"chunks that never come": {"POST /x HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n",
+			bodyPatience + time.Minute},
+		"login": {"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\n" +
+			"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 20000\r\n\r\nx", bodyPatience + time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubbletest.Test(t, func(t *testing.T) {
@@ -145,7 +148,8 @@ func TestASearchThatIsNotReadGivesItsPlaceBack(t *testing.T) {
 		})
 		ask := func(path string) net.Conn {
 			conn := dial()
-			if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\nConnection: close\r\n\r\n"); err != nil {
+			if _, err := io.WriteString(conn, "GET "+path+
+				" HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\nConnection: close\r\n\r\n"); err != nil {
 				t.Fatal(err)
 			}
 			return conn

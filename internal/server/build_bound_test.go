@@ -66,8 +66,10 @@ func TestSearchesAreFew(t *testing.T) {
 func TestNoPasswordIsRepeated(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
-	for _, body := range []string{`{"passwords": "swordfish"}`, `{"passwords": ["swordfish"]}`, `{"passwords": {"key": ["swordfish"]}}`, `{"passwords": {"key": {"a": "swordfish"}}}`,
-		`{"password": {"key": "swordfish"}}`, `{"password": "swordfish"}`, `{"inputs": ["swordfish"]}`, `["swordfish"]`, `"swordfish"`, `{"passwords": {"key": "swordfish"`, `swordfish`} {
+	for _, body := range []string{`{"passwords": "swordfish"}`, `{"passwords": ["swordfish"]}`,
+		`{"passwords": {"key": ["swordfish"]}}`, `{"passwords": {"key": {"a": "swordfish"}}}`,
+		`{"password": {"key": "swordfish"}}`, `{"password": "swordfish"}`, `{"inputs": ["swordfish"]}`, `["swordfish"]`,
+		`"swordfish"`, `{"passwords": {"key": "swordfish"`, `swordfish`} {
 		for _, path := range []string{"/api/project/shop/build", "/api/build/1/rerun"} {
 			status, text, _ := s.ask(t, http.MethodPost, path, body, "Authorization", bearer, "Content-Type", "application/json")
 			if status != http.StatusBadRequest || strings.Contains(text, "swordfish") {

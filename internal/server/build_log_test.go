@@ -82,7 +82,8 @@ func TestACutLogIsResumed(t *testing.T) {
 	if n := connections.Load(); n < 10 {
 		t.Errorf("%d connections: the stream was not cut", n)
 	}
-	if err := reader.BuildLines(t.Context(), "7.1", client.BuildLogRange{Step: "s/c"}, nil); err == nil || !strings.Contains(err.Error(), `has no step "s/c"`) {
+	if err := reader.BuildLines(t.Context(), "7.1", client.BuildLogRange{Step: "s/c"}, nil); err == nil ||
+		!strings.Contains(err.Error(), `has no step "s/c"`) {
 		t.Errorf("an unknown step: %v", err)
 	}
 }

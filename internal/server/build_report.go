@@ -14,20 +14,9 @@ import (
 func (a *api) registerBuildReports() {
 	handle(a, operation.ReportBuildStatus, func(ctx context.Context, in *operation.StatusReport) (builds.Event, error) {
 		b := in.Body
-		return a.service.ReportBuildStatus(
-			ctx,
-			in.ID,
-			builds.ReportedStep{ID: b.StepID, Stage: b.Stage, Name: b.Step},
-			builds.Event{
-				EventID:  b.EventID,
-				Status:   b.Status,
-				Attempt:  b.Attempt,
-				Reason:   b.Reason,
-				Message:  b.Message,
-				ExitCode: b.ExitCode,
-				At:       b.At,
-			},
-		)
+		return a.service.ReportBuildStatus(ctx, in.ID, builds.ReportedStep{ID: b.StepID, Stage: b.Stage, Name: b.Step},
+			builds.Event{EventID: b.EventID, Status: b.Status, Attempt: b.Attempt, Reason: b.Reason, Message: b.Message,
+				ExitCode: b.ExitCode, At: b.At})
 	})
 	handle(a, operation.ReportBuildLog, func(ctx context.Context, in *operation.LogReportInput) (operation.LogReported, error) {
 		body, err := io.ReadAll(io.LimitReader(in.Content, operation.LargestLogReport+1))

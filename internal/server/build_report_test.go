@@ -41,8 +41,10 @@ func TestAnotherEngineReportsABuild(t *testing.T) {
 		}
 	}
 	for credentials, want := range map[string]int{"": 401, "Bearer a-reading-token-1": 403} {
-		for _, at := range [][2]string{{"PUT", "/status"}, {"PUT", "/log"}, {"POST", "/artifact?step=1&name=a"}, {"POST", "/test-result?step=1&name=a"}} {
-			if status, text, _ := s.ask(t, at[0], path+at[1], `{"status":"Running"}`, "Authorization", credentials, "Content-Type", "application/json"); status != want {
+		for _, at := range [][2]string{{"PUT", "/status"}, {"PUT", "/log"}, {"POST", "/artifact?step=1&name=a"},
+			{"POST", "/test-result?step=1&name=a"}} {
+			if status, text, _ := s.ask(t, at[0], path+at[1], `{"status":"Running"}`, "Authorization", credentials,
+				"Content-Type", "application/json"); status != want {
 				t.Errorf("%s with %q: %d %s", at[1], credentials, status, text)
 			}
 		}
@@ -52,7 +54,8 @@ func TestAnotherEngineReportsABuild(t *testing.T) {
 	report("PUT", "/status", `{"status":"Initializing"}`, 409, "allowed: Running, Completed")
 	report("PUT", "/status", `{"status":"Running","stepId":-1}`, 400, "stepId")
 	report("PUT", "/log", `{"workerStepId":1,"workerLogId":1,"timestamp":"2026-03-01T08:00:00Z","message":"one"}`, 200, `"added":1`)
-	report("PUT", "/log", `[{"workerStepId":1,"workerLogId":1,"message":"one"},{"workerStepId":1,"workerLogId":2,"message":"two","lineEnding":"\r\n","stream":"stderr"}]`, 200, `"added":1`)
+	report("PUT", "/log",
+		`[{"workerStepId":1,"workerLogId":1,"message":"one"},{"workerStepId":1,"workerLogId":2,"message":"two","lineEnding":"\r\n","stream":"stderr"}]`, 200, `"added":1`)
 	report("PUT", "/log", `{"workerStepId":1,"workerLogId":2,"message":"other"}`, 409, "another text")
 	report("PUT", "/log", `{"workerStepId":1,"workerLogId":9,"message":"x"}`, 409, "entry 3 is expected")
 	report("PUT", "/log", `{"workerStepId":1,"workerLogId":3,"message":"x","lineEnding":"\t"}`, 400, "lineEnding")
@@ -64,13 +67,15 @@ func TestAnotherEngineReportsABuild(t *testing.T) {
 	report("PUT", "/status", `{"status":"Running","stepId":2,"attempt":2147483648}`, 400, "attempt")
 	report("PUT", "/status", `{"status":"Running","stepId":2,"exitCode":-2147483649}`, 400, "exitCode")
 	report("PUT", "/status", `{"status":"Lost"}`, 409, "not a status that another build engine reports")
-	for at, want := range map[string]int{"9999-12-31T23:59:59-12:00": 400, "9998-01-01T00:00:00Z": 400, "0000-01-01T00:00:00+12:00": 200} { // the last is before all years
+	// the last is before all years
+	for at, want := range map[string]int{"9999-12-31T23:59:59-12:00": 400, "9998-01-01T00:00:00Z": 400, "0000-01-01T00:00:00+12:00": 200} {
 		part := map[int]string{200: "", 400: "is in the future"}[want]
 		report("PUT", "/log", fmt.Sprintf(`{"workerStepId":2,"workerLogId":1,"timestamp":%q,"message":"x"}`, at), want, part)
 		report("PUT", "/status", fmt.Sprintf(`{"status":"Running","stepId":2,"timestamp":%q,"eventId":%q}`, at, at), want, part)
 	}
 	report("POST", "/artifact?step=1&name=shop.tar", "the shop", 200, `"artifactId":1`)
-	report("POST", "/artifact?step=1&name=shop.tar", "the shop", 200, fmt.Sprintf(`"sha256":"%x","kind":"file"}`, sha256.Sum256([]byte("the shop"))))
+	report("POST", "/artifact?step=1&name=shop.tar", "the shop", 200,
+		fmt.Sprintf(`"sha256":"%x","kind":"file"}`, sha256.Sum256([]byte("the shop"))))
 	report("POST", "/artifact?step=1&name=shop.tar", "another", 409, "another content")
 	report("POST", "/artifact?step=100001&name=shop.tar", "of no step", 400, "not the id of a step")
 	if kept, err := s.Blobs.Folders(t.Context(), builds.Folder(b.ID)); err != nil || len(kept) != 1 {
@@ -78,7 +83,8 @@ func TestAnotherEngineReportsABuild(t *testing.T) {
 	}
 	report("POST", "/artifact?step=3&name=%1B%5B31ma%0D%0Ab%E2%80%AE", "x", 200, `"name":"a b"`)
 	report("PUT", "/status", `{"status":"Running","stepId":3,"stage":"a\u001b[31m\u202eb","step":"c\u0007\n"}`, 200, "")
-	report("POST", "/test-result?step=1&name=unit.xml", `<testsuite><testcase name="Sum"><failure message="got 12"/></testcase><testcase name="Add"/></testsuite>`, 200, `"artifactId":3`)
+	report("POST", "/test-result?step=1&name=unit.xml",
+		`<testsuite><testcase name="Sum"><failure message="got 12"/></testcase><testcase name="Add"/></testsuite>`, 200, `"artifactId":3`)
 	report("POST", "/test-result?step=1&name=broken.xml&format=trx", `<testsuite`, 200, `"artifactId":4`)
 	report("PUT", "/status", `{"status":"Failed","reason":"tests"}`, 200, "")
 	report("PUT", "/log", `{"workerStepId":1,"workerLogId":3,"message":"late"}`, 409, "takes no more reports")
@@ -112,10 +118,12 @@ func TestAnotherEngineReportsABuild(t *testing.T) {
 		t.Errorf("a name has control characters: %+v", artifacts)
 	}
 	view, err := client.Build(t.Context(), fmt.Sprint(b.ID))
-	if err != nil || view.Status != build.Failed || view.Engine != "jenkins" || view.Tests.Failed != 1 || view.Tests.Tests != 2 || view.Steps[0].Status != build.Failed {
+	if err != nil || view.Status != build.Failed || view.Engine != "jenkins" || view.Tests.Failed != 1 ||
+		view.Tests.Tests != 2 || view.Steps[0].Status != build.Failed {
 		t.Errorf("%+v, %v", view, err)
 	}
-	if status, text, _ := s.ask(t, "PUT", "/api/build/x/status", `{"status":"Running"}`, "Authorization", bearer, "Content-Type", "application/json"); status != 404 {
+	if status, text, _ := s.ask(t, "PUT", "/api/build/x/status", `{"status":"Running"}`, "Authorization", bearer,
+		"Content-Type", "application/json"); status != 404 {
 		t.Errorf("%d %s", status, text)
 	}
 	if err == nil && strings.ContainsAny(view.Steps[2].Path(), "\x1b\x07\n\u202e") {
@@ -125,7 +133,8 @@ func TestAnotherEngineReportsABuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, text, _ := s.ask(t, "PUT", fmt.Sprintf("/api/build/%d/status", own.ID), `{"status":"Running"}`, "Authorization", bearer, "Content-Type", "application/json"); status != 409 {
+	if status, text, _ := s.ask(t, "PUT", fmt.Sprintf("/api/build/%d/status", own.ID), `{"status":"Running"}`,
+		"Authorization", bearer, "Content-Type", "application/json"); status != 409 {
 		t.Errorf("a build of a worker: %d %s", status, text)
 	}
 }
@@ -135,22 +144,26 @@ func TestATokenReportsOnlyForItsEngine(t *testing.T) {
 	t.Parallel()
 	c := config.Builds{Reporters: map[string][]string{"gitlab": {"gitlab-2"}}}
 	s := serveProjects(t, servertest.Start(t), service.Projects{MayReport: c.MayReport})
-	for _, token := range [][2]string{{"jenkins", "report"}, {"gitlab", "report"}, {"gitlab-2", "worker"}, {"reader", "read,execute,operate,define,approve"}} {
+	for _, token := range [][2]string{{"jenkins", "report"}, {"gitlab", "report"}, {"gitlab-2", "worker"},
+		{"reader", "read,execute,operate,define,approve"}} {
 		storeToken(t, s.Ledger, token[0], "the-secret-of-"+token[0], strings.Split(token[1], ",")...)
 	}
 	for id, engine := range []string{"jenkins", "gitlab", ""} {
 		if _, err := s.Ledger.Builds.Create(t.Context(), builds.Build{Project: "shop", Engine: engine}); err != nil {
 			t.Fatal(err)
 		}
-		for sender, want := range map[string][]int{"jenkins": {200, 403, 409}, "gitlab": {403, 403, 409}, "gitlab-2": {403, 200, 409}, "reader": {403, 403, 403}, "": {200, 200, 409}} {
+		for sender, want := range map[string][]int{"jenkins": {200, 403, 409}, "gitlab": {403, 403, 409},
+			"gitlab-2": {403, 200, 409}, "reader": {403, 403, 403}, "": {200, 200, 409}} {
 			credentials := "Bearer the-secret-of-" + sender
 			if sender == "" {
 				credentials = bearer
 			}
-			for _, r := range [][3]string{{"PUT", "/status", `{"status":"Running"}`}, {"PUT", "/log", `{"workerStepId":1,"workerLogId":1,"message":"one"}`},
+			for _, r := range [][3]string{{"PUT", "/status", `{"status":"Running"}`},
+				{"PUT", "/log", `{"workerStepId":1,"workerLogId":1,"message":"one"}`},
 				{"POST", "/artifact?step=1&name=a", "a"}, {"POST", "/test-result?step=1&name=t.xml", "<testsuite/>"}} {
 				kind := map[string]string{"PUT": "application/json", "POST": "application/octet-stream"}[r[0]]
-				status, text, _ := s.ask(t, r[0], fmt.Sprintf("/api/build/%d%s", id+1, r[1]), r[2], "Authorization", credentials, "Content-Type", kind, "Waybill-User", "gitlab-2")
+				status, text, _ := s.ask(t, r[0], fmt.Sprintf("/api/build/%d%s", id+1, r[1]), r[2], "Authorization", credentials,
+					"Content-Type", kind, "Waybill-User", "gitlab-2")
 				if status != want[id] || status == 403 && sender == "jenkins" && !strings.Contains(text, "tokens: [jenkins]") {
 					t.Errorf("%s about a build of %q with the token of %q: %d %s", r[1], engine, sender, status, text)
 				}

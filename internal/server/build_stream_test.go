@@ -100,8 +100,10 @@ func TestAStreamIsCutAndResumed(t *testing.T) {
 	for _, e := range got {
 		count[e]++
 	}
-	want := []string{"log 1 one 1", "log 1 one 2", "log 1 one 3", "log 2 two 1", "log 2 two 2", "log 2 two 3", "log 3 three 1", "artifact a.txt",
-		"status 0 Running", "status 1 Running", "status 2 Running", "status 2 Completed", "status 1 Completed", "status 3 Running", "status 3 Failed", "status 0 Failed", "end Failed"}
+	want := []string{"log 1 one 1", "log 1 one 2", "log 1 one 3", "log 2 two 1", "log 2 two 2", "log 2 two 3",
+		"log 3 three 1", "artifact a.txt",
+		"status 0 Running", "status 1 Running", "status 2 Running", "status 2 Completed", "status 1 Completed",
+		"status 3 Running", "status 3 Failed", "status 0 Failed", "end Failed"}
 	for _, e := range want {
 		if count[e] != 1 {
 			t.Errorf("%s came %d times", e, count[e])

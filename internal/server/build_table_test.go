@@ -49,7 +49,8 @@ func fromWorkers(t *testing.T) *buildview.Tables {
 			return func(ctx context.Context, until time.Time) error { return waiter.Wait(ctx, store.TopicBuild, until) }
 		}}
 	for range 2 {
-		if _, err := tables.Rows.Create(t.Context(), builds.Build{Project: "shop", Commit: "3f9c2ab", Deployment: 7, Target: "shop/build", ActionID: action.DerivedID(time.Unix(1, 0), "a")}); err != nil {
+		if _, err := tables.Rows.Create(t.Context(), builds.Build{Project: "shop", Commit: "3f9c2ab", Deployment: 7,
+			Target: "shop/build", ActionID: action.DerivedID(time.Unix(1, 0), "a")}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -70,14 +71,18 @@ func ingestFailure(t *testing.T, tables *buildview.Tables) {
 		return builds.Event{Source: builds.Worker, EventID: id, Step: step, Status: s, At: time.Unix(1000, 0)}
 	}
 	batch := builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "test", Name: "unit"}},
-		Logs:      []*builds.LogBatch{{Step: 1, Entries: 2, Data: []byte(workerLog)}},
-		Artifacts: []builds.Artifact{{Artifact: build.Artifact{ID: 1, Step: 1, Name: "a.xml", Size: size, SHA256: hex.EncodeToString(sum[:]), Kind: "junit", Path: key}, State: builds.Stored}},
-		Tests: []build.TestFile{{Artifact: 1, Step: 1, Name: "a.xml", Format: testresult.JUnit, Report: testresult.Report{Counts: testresult.Counts{Tests: 2, Failed: 1},
+		Logs: []*builds.LogBatch{{Step: 1, Entries: 2, Data: []byte(workerLog)}},
+		Artifacts: []builds.Artifact{{Artifact: build.Artifact{ID: 1, Step: 1, Name: "a.xml", Size: size,
+			SHA256: hex.EncodeToString(sum[:]), Kind: "junit", Path: key}, State: builds.Stored}},
+		Tests: []build.TestFile{{Artifact: 1, Step: 1, Name: "a.xml", Format: testresult.JUnit, Report: testresult.Report{
+			Counts:  testresult.Counts{Tests: 2, Failed: 1},
 			Results: []testresult.Result{{Name: "Sum", Outcome: testresult.Failed}, {Name: "Add", Outcome: testresult.Passed}}}}},
 		Events: []builds.Event{of("1", 0, build.Running), of("2", 1, build.Scheduling), of("3", 1, build.Initializing), of("4", 1, build.Running),
 			of("5", 1, build.Failed), of("6", 0, build.Failed)}}
-	batch.Events[4].Trailer, batch.Events[4].Reason, batch.Events[4].ExitCode = &build.Trailer{Entries: 2, Bytes: int64(len(workerLog)), SHA256: hex.EncodeToString(logSum[:])}, "exit status 3", &three
-	batch.Events[5].Trailer, batch.Events[5].Final = &build.Trailer{SHA256: hex.EncodeToString(none[:])}, &build.Final{Steps: 1, Events: 6, Artifacts: 1}
+	batch.Events[4].Trailer, batch.Events[4].Reason, batch.Events[4].ExitCode = &build.Trailer{Entries: 2,
+		Bytes: int64(len(workerLog)), SHA256: hex.EncodeToString(logSum[:])}, "exit status 3", &three
+	batch.Events[5].Trailer, batch.Events[5].Final = &build.Trailer{SHA256: hex.EncodeToString(none[:])}, &build.Final{
+		Steps: 1, Events: 6, Artifacts: 1}
 	if _, err := tables.Rows.Ingest(t.Context(), 1, batch); err != nil {
 		t.Fatal(err)
 	}
@@ -129,8 +134,10 @@ func TestABuildOfAWorkerIsReadFromTheDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	steps := state.StepViews()
-	if len(steps) != 1 || steps[0].Path() != "test/unit" || steps[0].Status != build.Failed || steps[0].Reason != "exit status 3" || *steps[0].ExitCode != 3 ||
-		steps[0].LogEntries != 2 || steps[0].Tests.Failed != 1 || state.Status != build.Failed || state.Deployment != 7 || len(state.Stages) != 1 ||
+	if len(steps) != 1 || steps[0].Path() != "test/unit" || steps[0].Status != build.Failed ||
+		steps[0].Reason != "exit status 3" || *steps[0].ExitCode != 3 ||
+		steps[0].LogEntries != 2 || steps[0].Tests.Failed != 1 || state.Status != build.Failed || state.Deployment != 7 ||
+		len(state.Stages) != 1 ||
 		state.Commit != "3f9c2ab" || state.Subject != "Sell more" {
 		t.Errorf("%+v\n%+v", steps, state)
 	}
@@ -174,7 +181,8 @@ func TestPlacesInTheLogOfAWorkersBuild(t *testing.T) {
 	half, whole := int64(len(workerLog)/2), int64(len(workerLog))
 	at := time.Date(2026, 11, 26, 5, 0, 2, 0, time.UTC)
 	for place, want := range map[buildview.LogPlace]build.Position{
-		{}: {}, {After: 1}: {ID: 1, Offset: half}, {After: 9}: {ID: 2, Offset: whole}, {Since: at}: {ID: 1, Offset: half}, {Since: at.Add(time.Hour)}: {ID: 2, Offset: whole},
+		{}: {}, {After: 1}: {ID: 1, Offset: half}, {After: 9}: {ID: 2, Offset: whole}, {Since: at}: {ID: 1, Offset: half},
+		{Since: at.Add(time.Hour)}: {ID: 2, Offset: whole},
 	} {
 		got, err := b.Locate(t.Context(), 1, place)
 		if err != nil || got != want {
@@ -230,8 +238,10 @@ func TestStatusesOfAWorkerComeInOrderAndAfterTheLog(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	ingest(builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "test", Name: "unit"}}, Events: []builds.Event{of("1", build.Scheduling), of("2", build.Initializing)}})
-	if _, err := tables.Rows.Record(t.Context(), 2, builds.Event{Source: builds.Watchdog, EventID: "unreachable", Message: "not heard from"}); err != nil {
+	ingest(builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "test", Name: "unit"}},
+		Events: []builds.Event{of("1", build.Scheduling), of("2", build.Initializing)}})
+	if _, err := tables.Rows.Record(t.Context(), 2,
+		builds.Event{Source: builds.Watchdog, EventID: "unreachable", Message: "not heard from"}); err != nil {
 		t.Fatal(err)
 	}
 	end := of("4", build.Completed)
@@ -303,7 +313,8 @@ func TestTheBuildsOfAnActionAreFoundAmongMany(t *testing.T) {
 func TestBuildsAreSearched(t *testing.T) {
 	t.Parallel()
 	tables := fromWorkers(t)
-	if _, err := tables.Rows.Create(t.Context(), builds.Build{Project: "blog", Branch: "next", Commit: "abcd", Inputs: map[string]string{"level": "debug"}}); err != nil {
+	if _, err := tables.Rows.Create(t.Context(),
+		builds.Build{Project: "blog", Branch: "next", Commit: "abcd", Inputs: map[string]string{"level": "debug"}}); err != nil {
 		t.Fatal(err)
 	}
 	soon := time.Now().Add(time.Hour)

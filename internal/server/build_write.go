@@ -49,7 +49,8 @@ func (a *api) runBuild(ctx context.Context, in *operation.RunBuildInput) (operat
 	made, created, err := a.service.RunBuild(
 		ctx,
 		service.NewBuild{Project: in.Project, Branch: in.Branch, Commit: in.Body.Commit, Environment: in.Environment,
-			Engine: in.Engine, Stages: in.Stages, Inputs: in.Body.Inputs, Passwords: in.Body.Passwords, By: service.IdentityOf(ctx).Name, IdempotencyKey: in.IdempotencyKey, DryRun: in.DryRun},
+			Engine: in.Engine, Stages: in.Stages, Inputs: in.Body.Inputs, Passwords: in.Body.Passwords,
+			By: service.IdentityOf(ctx).Name, IdempotencyKey: in.IdempotencyKey, DryRun: in.DryRun},
 	)
 	return operation.MadeBuild{Summary: made, Created: created}, err
 }
@@ -60,7 +61,8 @@ func (a *api) rerunBuild(ctx context.Context, in *operation.RerunBuildInput) (op
 	}
 	made, created, err := a.service.RerunBuild(
 		ctx,
-		service.BuildRerun{ID: in.ID, Passwords: in.Body.Passwords, Resume: in.Resume, By: service.IdentityOf(ctx).Name, IdempotencyKey: in.IdempotencyKey},
+		service.BuildRerun{ID: in.ID, Passwords: in.Body.Passwords, Resume: in.Resume, By: service.IdentityOf(ctx).Name,
+			IdempotencyKey: in.IdempotencyKey},
 	)
 	return operation.MadeBuild{Summary: made, Created: created}, err
 }

@@ -82,17 +82,20 @@ const commit = "3f9c2ab0123456789012345678901234567890ab"
 
 func TestABuildOfAProjectIsStoredWithItsAction(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *testServer) {
-		made := s.start(t, "?stage=test&stage=image&branch=topic/a&environment=stage", `{"inputs": {"level": "debug"}, "passwords": {"key": "swordfish"}}`)
+		made := s.start(t, "?stage=test&stage=image&branch=topic/a&environment=stage",
+			`{"inputs": {"level": "debug"}, "passwords": {"key": "swordfish"}}`)
 		row, err := s.Ledger.Builds.Build(t.Context(), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := builds.Build{ID: 1, Project: "shop", Branch: "topic/a", Environment: "stage", Stages: []string{"test", "image"}, Inputs: map[string]string{"level": "debug"},
+		want := builds.Build{ID: 1, Project: "shop", Branch: "topic/a", Environment: "stage",
+			Stages: []string{"test", "image"}, Inputs: map[string]string{"level": "debug"},
 			Status: build.Scheduling, CreatedBy: row.CreatedBy, CreatedAt: row.CreatedAt, ActionID: row.ActionID, Nonce: row.Nonce}
 		if diff := cmp.Diff(want, row); diff != "" || row.Nonce == "" {
 			t.Error(diff)
 		}
-		if diff := cmp.Diff([]buildview.Param{{Name: "key", Value: "***"}, {Name: "level", Value: "debug"}}, made.Params); diff != "" || made.Reason != "queued, 1st of 1" || made.Branch != "topic/a" {
+		if diff := cmp.Diff([]buildview.Param{{Name: "key", Value: "***"}, {Name: "level", Value: "debug"}},
+			made.Params); diff != "" || made.Reason != "queued, 1st of 1" || made.Branch != "topic/a" {
 			t.Errorf("%+v: %s", made, diff)
 		}
 		a, err := s.Ledger.Action(t.Context(), row.ActionID)
@@ -191,22 +194,26 @@ func TestWhatABuildCannotBeIsRefused(t *testing.T) {
 		{"/api/project/shop/build?engine=x", `{}`, http.StatusBadRequest, "engine"},
 		{"/api/project/shop/build", `{"inputs": {"a=b": ""}}`, http.StatusBadRequest, "want names of 1 to 100 bytes"},
 		{"/api/project/shop/build?branch=a..b", `{"inputs": {"a=b": ""}}`, http.StatusBadRequest, "want a name that git accepts"}, // both faults
-		{"/api/project/shop/build", `{"inputs": {"a": "` + strings.Repeat("x", 40<<10) + `"}, "passwords": {"b": "` + strings.Repeat("x", 30<<10) + `"}}`, http.StatusBadRequest, "65536 are allowed"},
+		{"/api/project/shop/build", `{"inputs": {"a": "` + strings.Repeat("x", 40<<10) + `"}, "passwords": {"b": "` +
+			strings.Repeat("x", 30<<10) + `"}}`, http.StatusBadRequest, "65536 are allowed"},
 		{"/api/project/shop/build", `{"inputs": {"a": "1"}, "passwords": {"a": "2"}}`, http.StatusBadRequest, `\"a\" is an input already`},
 		{"/api/project/shop/build", `{"passwords": {"a": "swordfish"}}`, http.StatusConflict, "needs a builder key"},
 		{"/api/build/7/cancel", ``, http.StatusNotFound, "build 7 not found"},
 		{"/api/build/7/rerun", ``, http.StatusNotFound, "build 7 not found"},
 		{"/api/build/x/rerun", ``, http.StatusNotFound, "build x not found"},
 	} {
-		if status, answer := s.post(t, c.path, c.body); status != c.status || !strings.Contains(answer, c.want) || strings.Contains(answer, "swordfish") {
+		if status, answer := s.post(t, c.path, c.body); status != c.status || !strings.Contains(answer, c.want) ||
+			strings.Contains(answer, "swordfish") {
 			t.Errorf("%s %s: %d %s", c.path, c.body, status, answer)
 		}
 	}
-	if status, _, _ := s.ask(t, "POST", "/api/project/shop/build", "{}", "Content-Type", "application/json"); status != http.StatusUnauthorized {
+	if status, _, _ := s.ask(t, "POST", "/api/project/shop/build", "{}", "Content-Type",
+		"application/json"); status != http.StatusUnauthorized {
 		t.Errorf("without a token: %d", status)
 	}
 	ready = fault.New(fault.Refused, "no provisioner")
-	if status, answer := s.post(t, "/api/project/shop/build", "{}"); status != http.StatusConflict || !strings.Contains(answer, "no provisioner") {
+	if status, answer := s.post(t, "/api/project/shop/build", "{}"); status != http.StatusConflict ||
+		!strings.Contains(answer, "no provisioner") {
 		t.Errorf("%d %s", status, answer)
 	}
 	if all, err := s.Ledger.Builds.List(t.Context(), builds.Query{}); err != nil || len(all) != 0 {
@@ -236,13 +243,15 @@ sign: {all: {container: {image: golang, cmds: ['sign ${key}']}}}
 	})
 	const path = "/api/project/shop/build?branch=topic"
 	status, answer := s.post(t, path, `{"inputs": {"level": "debug", "key": "swordfish"}}`)
-	if status != http.StatusBadRequest || !strings.Contains(answer, `the input \"key\" is a password`) || !strings.Contains(answer, "-p key") || strings.Contains(answer, "swordfish") {
+	if status != http.StatusBadRequest || !strings.Contains(answer, `the input \"key\" is a password`) ||
+		!strings.Contains(answer, "-p key") || strings.Contains(answer, "swordfish") {
 		t.Errorf("%d %s", status, answer)
 	}
 	if all, err := s.Ledger.Builds.List(t.Context(), builds.Query{}); err != nil || len(all) != 0 {
 		t.Errorf("%+v, %v", all, err)
 	}
-	if status, answer := s.post(t, path, ""); status != http.StatusBadRequest || !strings.Contains(answer, `the password \"key\" is not given, and has no default; give it by -p key`) {
+	if status, answer := s.post(t, path, ""); status != http.StatusBadRequest ||
+		!strings.Contains(answer, `the password \"key\" is not given, and has no default; give it by -p key`) {
 		t.Errorf("%d %s", status, answer)
 	}
 	s.start(t, "?branch=topic&stage=test", "") // the file does not use it
@@ -261,33 +270,40 @@ sign: {all: {container: {image: golang, cmds: ['sign ${key}']}}}
 	away = nil
 	dry(`{"inputs": {"key": "swordfish"}}`, http.StatusBadRequest, "is a password")
 	dry(`{"inputs": {"level": "debug", "Key": "swordfish"}}`, http.StatusBadRequest, `input \"Key\" not found`)
-	dry(`{"inputs": {"level": "debug"}, "passwords": {"key": "swordfish"}}`, http.StatusOK, `"params":[{"name":"key","value":"***"},{"name":"level","value":"debug"}]`)
+	dry(`{"inputs": {"level": "debug"}, "passwords": {"key": "swordfish"}}`, http.StatusOK,
+		`"params":[{"name":"key","value":"***"},{"name":"level","value":"debug"}]`)
 	if all, err := s.Ledger.Builds.List(t.Context(), builds.Query{}); err != nil || len(all) != 4 {
 		t.Errorf("%+v, %v", all, err)
 	}
 	dry(`{"inputs": {"count": "many"}}`, http.StatusBadRequest, `\"many\" is not a number`)
-	if status, answer := s.post(t, path+"&stage=tset&environment=prod", ""); status != http.StatusBadRequest || !strings.Contains(answer, `stage \"tset\" not found`) || !strings.Contains(answer, `environment \"prod\" not found`) {
+	if status, answer := s.post(t, path+"&stage=tset&environment=prod", ""); status != http.StatusBadRequest ||
+		!strings.Contains(answer, `stage \"tset\" not found`) || !strings.Contains(answer, `environment \"prod\" not found`) {
 		t.Errorf("%d %s", status, answer)
 	}
 	topic := "shop topic "
-	if diff := cmp.Diff([]string{topic, topic, topic, topic + commit, topic, topic, topic, topic, topic, topic, topic, topic}, asked); diff != "" {
+	if diff := cmp.Diff([]string{topic, topic, topic, topic + commit, topic, topic, topic, topic, topic, topic, topic,
+		topic}, asked); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestABuildIsCanceledRepeatedAndDeleted(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *testServer) {
-		s.start(t, "?stage=test&environment=stage&branch=main", `{"commit": "`+commit+`", "inputs": {"level": "debug"}, "passwords": {"key": "swordfish"}}`)
+		s.start(t, "?stage=test&environment=stage&branch=main",
+			`{"commit": "`+commit+`", "inputs": {"level": "debug"}, "passwords": {"key": "swordfish"}}`)
 		if status, answer := s.post(t, "/api/build/1/rerun", ""); status != http.StatusConflict || !strings.Contains(answer, "cancel it first") {
 			t.Errorf("%d %s", status, answer)
 		}
-		if status, answer, _ := s.ask(t, "DELETE", "/api/build/1", "", "Authorization", bearer); status != http.StatusConflict || !strings.Contains(answer, "cancel it first") {
+		if status, answer, _ := s.ask(t, "DELETE", "/api/build/1", "", "Authorization",
+			bearer); status != http.StatusConflict || !strings.Contains(answer, "cancel it first") {
 			t.Errorf("%d %s", status, answer)
 		}
-		if status, answer := s.post(t, "/api/build/1/cancel", ""); status != http.StatusAccepted || !strings.Contains(answer, `"status":"Canceled"`) {
+		if status, answer := s.post(t, "/api/build/1/cancel", ""); status != http.StatusAccepted ||
+			!strings.Contains(answer, `"status":"Canceled"`) {
 			t.Errorf("%d %s", status, answer)
 		}
-		if status, answer := s.post(t, "/api/build/1/cancel", ""); status != http.StatusConflict || !strings.Contains(answer, "it can be run again, or deleted") {
+		if status, answer := s.post(t, "/api/build/1/cancel", ""); status != http.StatusConflict ||
+			!strings.Contains(answer, "it can be run again, or deleted") {
 			t.Errorf("%d %s", status, answer)
 		}
 		if left, err := s.Ledger.Builds.Passwords(t.Context(), 1); err != nil || left[1].Sealed != nil {
@@ -298,11 +314,13 @@ func TestABuildIsCanceledRepeatedAndDeleted(t *testing.T) {
 				t.Errorf("%d %s", status, answer)
 			}
 		}
-		if status, answer := s.post(t, "/api/build/1/rerun", `{"passwords": {"key": "again"}}`); status != http.StatusCreated || !strings.Contains(answer, `"rerunOf":"1"`) {
+		if status, answer := s.post(t, "/api/build/1/rerun",
+			`{"passwords": {"key": "again"}}`); status != http.StatusCreated || !strings.Contains(answer, `"rerunOf":"1"`) {
 			t.Errorf("%d %s", status, answer)
 		}
 		again, err := s.Ledger.Builds.Build(t.Context(), 2)
-		if err != nil || again.Commit != commit || again.Branch != "main" || again.Environment != "stage" || again.RerunOf != 1 || again.Inputs["level"] != "debug" {
+		if err != nil || again.Commit != commit || again.Branch != "main" || again.Environment != "stage" ||
+			again.RerunOf != 1 || again.Inputs["level"] != "debug" {
 			t.Errorf("%+v, %v", again, err)
 		}
 		key, _, _, err := s.Blobs.Put(t.Context(), builds.Folder(1)+"/1", strings.NewReader("artifact"))
@@ -320,7 +338,8 @@ func TestABuildIsCanceledRepeatedAndDeleted(t *testing.T) {
 		if status, _, _ := s.ask(t, "GET", "/api/build/1", ""); status != http.StatusNotFound {
 			t.Errorf("%d", status)
 		}
-		if status, answer, _ := s.ask(t, "GET", "/api/build/77", ""); status != http.StatusNotFound || !strings.Contains(answer, "waybill build list shows those that are") {
+		if status, answer, _ := s.ask(t, "GET", "/api/build/77", ""); status != http.StatusNotFound ||
+			!strings.Contains(answer, "waybill build list shows those that are") {
 			t.Errorf("%d %s", status, answer)
 		}
 	})
@@ -343,7 +362,8 @@ func TestTheEndOfAnActionEndsItsBuild(t *testing.T) {
 				t.Fatal(err)
 			}
 			waiter := s.Ledger.NewWaiter()
-			for state, err := s.Ledger.Action(t.Context(), row.ActionID); !state.Thread.Status.Ended(); state, err = s.Ledger.Action(t.Context(), row.ActionID) {
+			for state, err := s.Ledger.Action(t.Context(),
+				row.ActionID); !state.Thread.Status.Ended(); state, err = s.Ledger.Action(t.Context(), row.ActionID) {
 				if err != nil || waiter.Wait(t.Context(), "action", time.Now().Add(time.Second)) != nil {
 					t.Fatal(err)
 				}
@@ -369,7 +389,8 @@ func TestABuildOfADeploymentIsNotRepeatedHere(t *testing.T) {
 	if status, answer := s.post(t, "/api/build/1/cancel", ""); status != http.StatusAccepted {
 		t.Errorf("%d %s", status, answer)
 	}
-	if status, answer := s.post(t, "/api/build/1/rerun", ""); status != http.StatusConflict || !strings.Contains(answer, "waybill deployment retry") {
+	if status, answer := s.post(t, "/api/build/1/rerun", ""); status != http.StatusConflict ||
+		!strings.Contains(answer, "waybill deployment retry") {
 		t.Errorf("%d %s", status, answer)
 	}
 }
@@ -406,10 +427,12 @@ func TestPasswordsAreSealedForOneAction(t *testing.T) {
 // atEngines serves the project shop without a provisioner, and with the build engine jenkins.
 func atEngines(t *testing.T) *testServer {
 	t.Helper()
-	c := config.Builds{Engine: "jenkins", Engines: map[string]config.Handler{"jenkins": {}}, Projects: map[string]config.Project{"shop": {Repository: "https://git.example.org/shop.git"}}}
+	c := config.Builds{Engine: "jenkins", Engines: map[string]config.Handler{"jenkins": {}},
+		Projects: map[string]config.Project{"shop": {Repository: "https://git.example.org/shop.git"}}}
 	return serveProjects(t, servertest.Start(t), service.Projects{
 		All: func() map[string]config.Project { return c.Projects }, Engine: c.EngineOf, MayReport: c.MayReport,
-		Ready: func() error { return fault.New(fault.Refused, "no provisioner") }, Keys: func() (build.BuilderKeys, error) { return builderKeys, nil },
+		Ready: func() error { return fault.New(fault.Refused, "no provisioner") },
+		Keys:  func() (build.BuilderKeys, error) { return builderKeys, nil },
 	})
 }
 
@@ -429,7 +452,8 @@ func TestABuildIsOfTheEngineThatItNames(t *testing.T) {
 		}
 	}
 	status, answer := s.post(t, "/api/project/shop/build", `{"passwords": {"key": "swordfish"}}`)
-	if status != http.StatusConflict && status != http.StatusUnprocessableEntity || !strings.Contains(answer, "jenkins is given no passwords") || strings.Contains(answer, "swordfish") {
+	if status != http.StatusConflict && status != http.StatusUnprocessableEntity ||
+		!strings.Contains(answer, "jenkins is given no passwords") || strings.Contains(answer, "swordfish") {
 		t.Errorf("%d %s", status, answer)
 	}
 	if all, err := s.Ledger.Builds.List(t.Context(), builds.Query{}); err != nil || len(all) != 2 {
@@ -451,10 +475,12 @@ func TestACancelEndsTheActionOfABuildOfAnotherEngine(t *testing.T) {
 	if a, err := s.Ledger.Action(t.Context(), row.ActionID); err != nil || a.Thread.Status != action.Canceled && a.Thread.CancelAt.IsZero() {
 		t.Errorf("%+v, %v", a, err)
 	}
-	if status, answer, _ := s.ask(t, "PUT", "/api/build/1/status", `{"status": "Running"}`, "Authorization", bearer, "Content-Type", "application/json"); status != http.StatusConflict {
+	if status, answer, _ := s.ask(t, "PUT", "/api/build/1/status", `{"status": "Running"}`, "Authorization", bearer,
+		"Content-Type", "application/json"); status != http.StatusConflict {
 		t.Errorf("%d %s", status, answer)
 	}
-	if status, answer := s.post(t, "/api/build/1/rerun?resume=true", ""); status != http.StatusConflict || !strings.Contains(answer, "was run by the build engine jenkins, whose steps Waybill cannot reuse") {
+	if status, answer := s.post(t, "/api/build/1/rerun?resume=true", ""); status != http.StatusConflict ||
+		!strings.Contains(answer, "was run by the build engine jenkins, whose steps Waybill cannot reuse") {
 		t.Errorf("%d %s", status, answer)
 	}
 	if status, answer := s.post(t, "/api/build/1/rerun", ""); status != http.StatusCreated || !strings.Contains(answer, `"engine":"jenkins"`) {
@@ -465,13 +491,15 @@ func TestACancelEndsTheActionOfABuildOfAnotherEngine(t *testing.T) {
 func TestABuildIsResumed(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *testServer) {
 		s.start(t, "?stage=test&branch=main", `{"commit": "`+commit+`"}`)
-		if status, answer := s.post(t, "/api/build/1/rerun?resume=true", ""); status != http.StatusConflict || !strings.Contains(answer, "cancel it first") {
+		if status, answer := s.post(t, "/api/build/1/rerun?resume=true", ""); status != http.StatusConflict ||
+			!strings.Contains(answer, "cancel it first") {
 			t.Errorf("%d %s", status, answer)
 		}
 		if status, _ := s.post(t, "/api/build/1/cancel", ""); status != http.StatusAccepted {
 			t.Fatal(status)
 		}
-		if status, answer := s.post(t, "/api/build/1/rerun?resume=yes", ""); status != http.StatusUnprocessableEntity && status != http.StatusBadRequest || !strings.Contains(answer, "resume") {
+		if status, answer := s.post(t, "/api/build/1/rerun?resume=yes", ""); status != http.StatusUnprocessableEntity &&
+			status != http.StatusBadRequest || !strings.Contains(answer, "resume") {
 			t.Errorf("%d %s", status, answer)
 		}
 		for i, want := range []int{http.StatusCreated, http.StatusOK} {
@@ -480,7 +508,8 @@ func TestABuildIsResumed(t *testing.T) {
 				t.Errorf("request %d: %d %s", i, status, answer)
 			}
 		}
-		if status, answer := s.post(t, "/api/build/1/rerun", "", "Idempotency-Key", "once"); status == http.StatusOK || status == http.StatusCreated {
+		if status, answer := s.post(t, "/api/build/1/rerun", "", "Idempotency-Key", "once"); status == http.StatusOK ||
+			status == http.StatusCreated {
 			t.Errorf("without resume it is another request: %d %s", status, answer)
 		}
 		made, err := s.Ledger.Builds.Build(t.Context(), 2)
@@ -489,11 +518,13 @@ func TestABuildIsResumed(t *testing.T) {
 		}
 		none := sha256.Sum256(nil)
 		reused := builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "test", Name: "unit"}}, Events: []builds.Event{
-			{Source: builds.Worker, EventID: "1", Status: build.Running}, {Source: builds.Worker, EventID: "2", Step: 1, Status: build.Reused, Reason: "reused from build 1", Trailer: &build.Trailer{SHA256: hex.EncodeToString(none[:])}}}}
+			{Source: builds.Worker, EventID: "1", Status: build.Running}, {Source: builds.Worker, EventID: "2", Step: 1,
+				Status: build.Reused, Reason: "reused from build 1", Trailer: &build.Trailer{SHA256: hex.EncodeToString(none[:])}}}}
 		if _, err := s.Ledger.Builds.Ingest(t.Context(), 2, reused); err != nil {
 			t.Fatal(err)
 		}
-		if _, answer, _ := s.ask(t, "GET", "/api/build/2/step", "", "Authorization", bearer); !strings.Contains(answer, `"status":"Reused","reason":"reused from build 1","reusedFrom":"1"`) {
+		if _, answer, _ := s.ask(t, "GET", "/api/build/2/step", "", "Authorization", bearer); !strings.Contains(answer,
+			`"status":"Reused","reason":"reused from build 1","reusedFrom":"1"`) {
 			t.Error(answer)
 		}
 	})

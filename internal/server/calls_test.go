@@ -24,13 +24,17 @@ func putSnapshot(ctx context.Context, to operation.Caller, name, label string, r
 	return stored.Key, err
 }
 
-func putArtifact(ctx context.Context, to operation.Caller, name, label string, a pipeline.RevisionArtifact, r io.Reader) (pipeline.RevisionArtifact, error) {
-	return operation.PutArtifact.Call(ctx, to, operation.ArtifactUpload{LabelPath: operation.LabelPath{PipelinePath: pathOf(name), Label: label},
-		Artifact: a.Label, Name: a.Name, Digest: a.Digest, Content: operation.Content{Reader: r, Size: a.Size}})
+func putArtifact(ctx context.Context, to operation.Caller, name, label string, a pipeline.RevisionArtifact,
+	r io.Reader) (pipeline.RevisionArtifact, error) {
+	return operation.PutArtifact.Call(ctx, to, operation.ArtifactUpload{
+		LabelPath: operation.LabelPath{PipelinePath: pathOf(name), Label: label},
+		Artifact:  a.Label, Name: a.Name, Digest: a.Digest, Content: operation.Content{Reader: r, Size: a.Size}})
 }
 
-func register(ctx context.Context, to operation.Caller, r pipeline.RegisteredRevision, deploy bool, until string) (journal.Registered, error) {
-	return operation.RegisterRevision.Call(ctx, to, operation.RevisionInput{PipelinePath: pathOf(r.Pipeline), Body: operation.RevisionBody{Label: r.Label,
+func register(ctx context.Context, to operation.Caller, r pipeline.RegisteredRevision, deploy bool,
+	until string) (journal.Registered, error) {
+	return operation.RegisterRevision.Call(ctx, to, operation.RevisionInput{PipelinePath: pathOf(
+		r.Pipeline), Body: operation.RevisionBody{Label: r.Label,
 		Commit: r.Commit, Subject: r.Subject, CommittedAt: r.CommittedAt, Branch: r.Branch, Snapshot: r.Snapshot, Deploy: &deploy, Until: until}})
 }
 
@@ -55,7 +59,8 @@ func previewDeploy(ctx context.Context, to operation.Caller, want service.NewDep
 }
 
 func commandInput(ref service.Ref, c service.Command) operation.CommandInput {
-	return operation.CommandInput{DeploymentPath: operation.PathOf(ref), Body: &operation.CommandBody{Target: c.Target, Event: c.Event, Reason: c.Reason, Now: c.Now}}
+	return operation.CommandInput{DeploymentPath: operation.PathOf(ref),
+		Body: &operation.CommandBody{Target: c.Target, Event: c.Event, Reason: c.Reason, Now: c.Now}}
 }
 
 func command(ctx context.Context, to operation.Caller, ref service.Ref, c service.Command) error {
@@ -63,7 +68,8 @@ func command(ctx context.Context, to operation.Caller, ref service.Ref, c servic
 	return err
 }
 
-func previewCommand(ctx context.Context, to operation.Caller, ref service.Ref, c service.Command) (found service.CommandPreview, err error) {
+func previewCommand(ctx context.Context, to operation.Caller, ref service.Ref,
+	c service.Command) (found service.CommandPreview, err error) {
 	in := commandInput(ref, c)
 	in.DryRun = true
 	answer, err := operation.CommandDeployment(c.Kind).Call(ctx, to, in)

@@ -107,7 +107,8 @@ func TestATokenIsNotSentToATakenPort(t *testing.T) {
 	program := &httptest.Server{Listener: taken, Config: &http.Server{Handler: &fake}}
 	program.Start()
 	defer program.Close()
-	if _, err := operation.ListPipelines.Call(t.Context(), c, operation.Nothing{}); !fault.Is(err, fault.Unavailable) || !errors.Is(err, client.ErrUnproven) {
+	if _, err := operation.ListPipelines.Call(t.Context(), c, operation.Nothing{}); !fault.Is(err, fault.Unavailable) ||
+		!errors.Is(err, client.ErrUnproven) {
 		t.Errorf("got %v", err)
 	}
 	if got := strings.Trim(fake.got(), ","); got != "" {
@@ -136,7 +137,8 @@ func TestRedirectsStayAtTheServer(t *testing.T) {
 	if _, err := operation.ListPipelines.Call(t.Context(), c, operation.Nothing{}); err != nil {
 		t.Errorf("a redirect to the same place: %v", err)
 	}
-	if _, err := operation.GetStatus.Call(t.Context(), c, operation.Nothing{}); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "it redirects to http://127.0.0.1:") {
+	if _, err := operation.GetStatus.Call(t.Context(), c, operation.Nothing{}); !fault.Is(err, fault.Unavailable) ||
+		!strings.Contains(err.Error(), "it redirects to http://127.0.0.1:") {
 		t.Errorf("a redirect to another port: %v", err)
 	}
 	if got := fake.got(); got != "" {

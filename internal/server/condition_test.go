@@ -60,12 +60,14 @@ func TestStageViewHasItsConditions(t *testing.T) {
 		}
 	}
 	w.Apply(t, conditioned)
-	want("before any deployment", "window opens: closed", "approval of 1: waiting", "gate calm: waiting", "gate smoke: waiting", "bake 10m: waiting")
+	want("before any deployment", "window opens: closed", "approval of 1: waiting", "gate calm: waiting",
+		"gate smoke: waiting", "bake 10m: waiting")
 	ref := w.Ship(t, "greeter", "3f2c9a1")
 	w.Until(t, ref, "is built", func(v service.DeploymentView) bool { return v.Stages[0].State == service.RunFinished })
 	w.Apply(t, strings.Replace(conditioned, "kind: Allow", "kind: Deny", 1))
 	w.Until(t, ref, "waits for approval", func(v service.DeploymentView) bool { return len(v.State.Approvals) == 1 })
-	want("waiting for people", "window open: open", "approval 0 of 1: waiting", "gate calm: waiting", "gate smoke: waiting", "bake 10m: waiting")
+	want("waiting for people", "window open: open", "approval 0 of 1: waiting", "gate calm: waiting",
+		"gate smoke: waiting", "bake 10m: waiting")
 
 	w.Script.End("prod gate-passed/smoke", action.Outcome{Kind: action.Fatal, Error: "no"})
 	w.Script.Hold("prod gate-passed/calm")
@@ -82,7 +84,8 @@ func TestStageViewHasItsConditions(t *testing.T) {
 	if err := w.Service.Command(t.Context(), ref, service.Command{Kind: "skip", Target: "prod", By: "ana"}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a skip without a reason: %v, want it refused as invalid", err)
 	}
-	if err := w.Service.Command(t.Context(), ref, service.Command{Kind: "skip", Target: "prod", Event: "gate-passed/smoke", By: "ana", Reason: "known"}); err != nil {
+	if err := w.Service.Command(t.Context(), ref,
+		service.Command{Kind: "skip", Target: "prod", Event: "gate-passed/smoke", By: "ana", Reason: "known"}); err != nil {
 		t.Fatal(err)
 	}
 	want("skipped", "window open: open", "approved: passed", "gate calm passed: passed", "gate smoke skipped: skipped", "bake 10m: waiting")
@@ -90,7 +93,8 @@ func TestStageViewHasItsConditions(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Until(t, ref, "finishes", servertest.Ended)
-	want("finished", "window open: open", "approved: passed", "gate calm passed: passed", "gate smoke skipped: skipped", "bake 10m passed: passed")
+	want("finished", "window open: open", "approved: passed", "gate calm passed: passed", "gate smoke skipped: skipped",
+		"bake 10m passed: passed")
 }
 
 // A stage is shown as approved only if a person approved it, not if the approval was added to the
@@ -106,7 +110,8 @@ func TestApprovalThatNobodyGaveIsNotShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	conditions := view.Stages[len(view.Stages)-1].Conditions
-	if len(conditions) != 1 || conditions[0].Text != "approval not needed" || conditions[0].State != service.ConditionPassed || conditions[0].Deployment != 1 {
+	if len(conditions) != 1 || conditions[0].Text != "approval not needed" ||
+		conditions[0].State != service.ConditionPassed || conditions[0].Deployment != 1 {
 		t.Errorf("conditions %+v", conditions)
 	}
 }

@@ -105,7 +105,8 @@ func TestAllEventsAreStreamed(t *testing.T) {
 			break
 		}
 	}
-	if status, answer, _ := s.ask(t, "GET", "/api/v1/events", "", "Last-Event-ID", "yesterday"); status != 400 || !strings.Contains(answer, "Last-Event-ID") {
+	if status, answer, _ := s.ask(t, "GET", "/api/v1/events", "", "Last-Event-ID", "yesterday"); status != 400 ||
+		!strings.Contains(answer, "Last-Event-ID") {
 		t.Errorf("%d %s", status, answer)
 	}
 }
@@ -118,7 +119,8 @@ func TestListsRefuseFiltersWithoutIndex(t *testing.T) {
 		"lane=work/b": "add live", "lane=work/b&status=failed": "add live", "lane=work/b&status=failed&status=pending": "add live",
 		"target=greeter/beta": "add pipeline", "deployment=3": "add pipeline",
 	} {
-		if status, answer, _ := s.ask(t, "GET", "/api/v1/actions?"+query, ""); status != http.StatusBadRequest || !strings.Contains(answer, want) {
+		if status, answer, _ := s.ask(t, "GET", "/api/v1/actions?"+query, ""); status != http.StatusBadRequest ||
+			!strings.Contains(answer, want) {
 			t.Errorf("%s: %d %s", query, status, answer)
 		}
 	}
@@ -136,7 +138,8 @@ func TestActionsAreSelectedOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	for query, want := range map[string][]action.ID{
-		"kind=job": {retry, parent}, "name=publish": {child}, "lane=work/b&since=2020-01-01T00:00:00Z": {child}, "lane=work/a&live=true": {parent}, "parent=" + parent.String(): {child},
+		"kind=job": {retry, parent}, "name=publish": {child}, "lane=work/b&since=2020-01-01T00:00:00Z": {child},
+		"lane=work/a&live=true": {parent}, "parent=" + parent.String(): {child},
 		"retryOf=" + parent.String(): {retry}, "status=canceled": {child}, "status=canceled&status=pending": {retry, child, parent},
 		"since=2126-01-01T00:00:00Z": {}, "until=2020-01-01T00:00:00Z": {}, "since=2020-01-01T00:00:00Z&limit=1": {retry},
 		"after=" + child.String(): {parent}, "live=true": {retry, parent},
@@ -164,7 +167,8 @@ func TestActionsAreSelectedOverHTTP(t *testing.T) {
 	if err != nil || len(view.Children) != 1 || view.Children[0].ID != child || view.Children[0].Status != action.Canceled {
 		t.Errorf("children %+v, %v", view.Children, err)
 	}
-	byClient, err := operation.ListActions.Call(t.Context(), client, operation.ActionsInput{Parent: parent.String(), Status: []string{"canceled"}, Kind: "callback"})
+	byClient, err := operation.ListActions.Call(t.Context(), client,
+		operation.ActionsInput{Parent: parent.String(), Status: []string{"canceled"}, Kind: "callback"})
 	if err != nil || len(byClient) != 1 {
 		t.Errorf("the client found %d, %v", len(byClient), err)
 	}
@@ -186,7 +190,8 @@ func TestExchangesAreLinkedAndRead(t *testing.T) {
 	if err != nil || len(turned.Claimed) != 1 {
 		t.Fatal(turned, err)
 	}
-	if _, err := s.Ledger.CompleteAndClaim(t.Context(), host, []queue.Completion{{ID: id, Attempt: 1, Outcome: action.Outcome{Kind: action.Done, Ref: key}}}, nil); err != nil {
+	if _, err := s.Ledger.CompleteAndClaim(t.Context(), host,
+		[]queue.Completion{{ID: id, Attempt: 1, Outcome: action.Outcome{Kind: action.Done, Ref: key}}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	_, answer, _ := s.ask(t, "GET", "/api/v1/actions/"+id.String(), "")
@@ -194,10 +199,12 @@ func TestExchangesAreLinkedAndRead(t *testing.T) {
 	if err := json.Unmarshal([]byte(answer), &view); err != nil || len(view.Exchanges) != 1 {
 		t.Fatalf("%s: %v", answer, err)
 	}
-	if status, answer, _ := s.ask(t, "GET", view.Exchanges[0], ""); status != 200 || strings.ReplaceAll(strings.TrimSpace(answer), " ", "") != `{"attempt":1}` {
+	if status, answer, _ := s.ask(t, "GET", view.Exchanges[0], ""); status != 200 ||
+		strings.ReplaceAll(strings.TrimSpace(answer), " ", "") != `{"attempt":1}` {
 		t.Errorf("%s: %d %s", view.Exchanges[0], status, answer)
 	}
-	if status, answer, _ := s.ask(t, "GET", "/api/v1/actions/"+id.String()+"/exchanges/7", ""); status != 404 || !strings.Contains(answer, "waybill:not_found") {
+	if status, answer, _ := s.ask(t, "GET", "/api/v1/actions/"+id.String()+"/exchanges/7", ""); status != 404 ||
+		!strings.Contains(answer, "waybill:not_found") {
 		t.Errorf("an attempt that was not: %d %s", status, answer)
 	}
 }

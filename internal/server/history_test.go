@@ -18,7 +18,8 @@ func TestQuestionsAreAnsweredOverHTTP(t *testing.T) {
 	s, ctx := serve(t, ""), t.Context()
 	s.Apply(t, servertest.Definition)
 	ana := s.client()
-	if _, err := operation.GetDifference.Call(ctx, ana, operation.DifferenceInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, From: "beta", To: "prod"}); !fault.Is(err, fault.Refused) {
+	if _, err := operation.GetDifference.Call(ctx, ana, operation.DifferenceInput{
+		PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, From: "beta", To: "prod"}); !fault.Is(err, fault.Refused) {
 		t.Errorf("difference before anything was deployed: %v", err)
 	}
 	finished := func(v service.DeploymentView) bool { return v.Status == pipeline.StatusFinished }
@@ -26,34 +27,46 @@ func TestQuestionsAreAnsweredOverHTTP(t *testing.T) {
 	second := s.Ship(t, "greeter", "88d0e17")
 	s.Until(t, second, "ends", finished)
 
-	passages, err := operation.ListHistory.Call(ctx, ana, operation.HistoryInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Target: "beta/all/oak"})
-	if err != nil || len(passages) != 2 || passages[0].Label != "88d0e17" || passages[1].Outcome != "finished" || len(passages[1].Entries) == 0 {
+	passages, err := operation.ListHistory.Call(ctx, ana,
+		operation.HistoryInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Target: "beta/all/oak"})
+	if err != nil || len(passages) != 2 || passages[0].Label != "88d0e17" || passages[1].Outcome != "finished" ||
+		len(passages[1].Entries) == 0 {
 		t.Errorf("history of oak: %+v, %v", passages, err)
 	}
-	older, err := operation.ListHistory.Call(ctx, ana, operation.HistoryInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Target: "greeter/beta/all/oak", Before: passages[0].Seq, Limit: 5})
+	older, err := operation.ListHistory.Call(ctx, ana, operation.HistoryInput{
+		PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Target: "greeter/beta/all/oak", Before: passages[0].Seq, Limit: 5})
 	if err != nil || len(older) != 1 || older[0].Label != "3f2c9a1" {
 		t.Errorf("the page after it: %+v, %v", older, err)
 	}
-	if all, err := operation.ListHistory.Call(ctx, ana, operation.HistoryInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}}); err != nil || len(all) != 2 {
+	if all, err := operation.ListHistory.Call(ctx, ana,
+		operation.HistoryInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}}); err != nil || len(all) != 2 {
 		t.Errorf("history of the pipeline: %+v, %v", all, err)
 	}
-	view, err := operation.GetTarget.Call(ctx, ana, operation.TargetInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Target: "prod"})
-	if err != nil || view.Current == nil || view.Current.Label != "88d0e17" || view.Current.At.IsZero() || view.Failed != nil || len(view.Open) != 0 {
+	view, err := operation.GetTarget.Call(ctx, ana,
+		operation.TargetInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Target: "prod"})
+	if err != nil || view.Current == nil || view.Current.Label != "88d0e17" || view.Current.At.IsZero() ||
+		view.Failed != nil || len(view.Open) != 0 {
 		t.Errorf("prod: %+v, %v", view, err)
 	}
-	between, err := operation.GetDifference.Call(ctx, ana, operation.DifferenceInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, From: "3f2c9a1", To: "prod"})
-	if err != nil || between.Newer != "prod" || len(between.Revisions) != 1 || between.Revisions[0].Label != "88d0e17" || between.To.Deployment != second.Number {
+	between, err := operation.GetDifference.Call(ctx, ana,
+		operation.DifferenceInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, From: "3f2c9a1", To: "prod"})
+	if err != nil || between.Newer != "prod" || len(between.Revisions) != 1 || between.Revisions[0].Label != "88d0e17" ||
+		between.To.Deployment != second.Number {
 		t.Errorf("difference: %+v, %v", between, err)
 	}
 	for _, point := range []string{"prod/east", "prod/east/elm"} { // neither a stage nor a label
-		if wrong, err := operation.GetDifference.Call(ctx, ana, operation.DifferenceInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, From: "beta", To: point}); !fault.Is(err, fault.NotFound) {
+		if wrong, err := operation.GetDifference.Call(ctx, ana, operation.DifferenceInput{
+			PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, From: "beta", To: point}); !fault.Is(err, fault.NotFound) {
 			t.Errorf("difference to %s: %+v, %v", point, wrong, err)
 		}
 	}
-	if same, err := operation.GetDifference.Call(ctx, ana, operation.DifferenceInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, From: "beta", To: "prod"}); err != nil || same.Newer != "" || len(same.Revisions) != 0 {
+	if same, err := operation.GetDifference.Call(ctx, ana,
+		operation.DifferenceInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, From: "beta",
+			To: "prod"}); err != nil || same.Newer != "" || len(same.Revisions) != 0 {
 		t.Errorf("difference of two equal stages: %+v, %v", same, err)
 	}
-	stages, err := operation.GetMetrics.Call(ctx, ana, operation.MetricsInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Weeks: 2})
+	stages, err := operation.GetMetrics.Call(ctx, ana,
+		operation.MetricsInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Weeks: 2})
 	if err != nil || len(stages) != 3 || stages[2].Stage != "prod" || stages[2].All.Deployments != 2 || len(stages[2].Weeks) != 2 {
 		t.Errorf("metrics: %+v, %v", stages, err)
 	}
@@ -66,7 +79,8 @@ func TestQuestionsAboutWhatIsNotThereAreRefused(t *testing.T) {
 	ana := s.client()
 	ask := map[string]func(pipeline, target string) error{
 		"history": func(name, target string) error {
-			_, err := operation.ListHistory.Call(ctx, ana, operation.HistoryInput{PipelinePath: operation.PipelinePath{Pipeline: name}, Target: target})
+			_, err := operation.ListHistory.Call(ctx, ana,
+				operation.HistoryInput{PipelinePath: operation.PipelinePath{Pipeline: name}, Target: target})
 			return err
 		},
 		"target": func(name, target string) error {
@@ -74,11 +88,13 @@ func TestQuestionsAboutWhatIsNotThereAreRefused(t *testing.T) {
 			return err
 		},
 		"difference": func(name, target string) error {
-			_, err := operation.GetDifference.Call(ctx, ana, operation.DifferenceInput{PipelinePath: operation.PipelinePath{Pipeline: name}, From: target, To: target})
+			_, err := operation.GetDifference.Call(ctx, ana,
+				operation.DifferenceInput{PipelinePath: operation.PipelinePath{Pipeline: name}, From: target, To: target})
 			return err
 		},
 		"metrics": func(name, target string) error {
-			_, err := operation.GetMetrics.Call(ctx, ana, operation.MetricsInput{PipelinePath: operation.PipelinePath{Pipeline: name}, Stage: target})
+			_, err := operation.GetMetrics.Call(ctx, ana,
+				operation.MetricsInput{PipelinePath: operation.PipelinePath{Pipeline: name}, Stage: target})
 			return err
 		},
 	}
@@ -89,7 +105,8 @@ func TestQuestionsAboutWhatIsNotThereAreRefused(t *testing.T) {
 			}
 		}
 	}
-	if _, err := operation.GetMetrics.Call(ctx, ana, operation.MetricsInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Weeks: 261}); !fault.Is(err, fault.Invalid) {
+	if _, err := operation.GetMetrics.Call(ctx, ana,
+		operation.MetricsInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Weeks: 261}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("261 weeks: %v", err)
 	}
 	if _, err := s.Service.Metrics(ctx, service.MetricsQuery{Pipeline: "greeter", Weeks: -1}); !fault.Is(err, fault.Invalid) {
@@ -139,7 +156,8 @@ func TestTargetShowsTheHighestRank(t *testing.T) {
 	command(third, "resume", "")
 	command(third, "resume", "prod")
 	s.Until(t, third, "ends", servertest.Ended)
-	view, err := operation.GetTarget.Call(ctx, ana, operation.TargetInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Target: "prod/east"})
+	view, err := operation.GetTarget.Call(ctx, ana,
+		operation.TargetInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Target: "prod/east"})
 	if err != nil || view.Current == nil || view.Current.Deployment != third.Number || view.Current.Label != "r3" || view.Current.At.IsZero() {
 		t.Errorf("current is %+v, %v; want greeter#3 of r3", view.Current, err)
 	}
@@ -187,7 +205,8 @@ func TestTargetsAreReadInPages(t *testing.T) {
 			if diff := cmp.Diff(want, paths); diff != "" {
 				t.Errorf("targets (-want +got):\n%s", diff)
 			}
-			if oak := all[3]; oak.Current == nil || oak.Current.Label != "3f2c9a1" || len(oak.Open) != 1 || oak.Open[0].Deployment != second.Number || oak.Open[0].Steps[0].State != pipeline.StateClaimed {
+			if oak := all[3]; oak.Current == nil || oak.Current.Label != "3f2c9a1" || len(oak.Open) != 1 ||
+				oak.Open[0].Deployment != second.Number || oak.Open[0].Steps[0].State != pipeline.StateClaimed {
 				t.Errorf("oak: %+v", oak)
 			}
 			below, err := w.Service.Targets(ctx, service.TargetQuery{Pipeline: "greeter", Target: "prod/east", After: "prod/east/elm"})
@@ -242,7 +261,8 @@ func TestResourcesAreReadInPages(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	for _, wrong := range []string{"/api/v1/resources?after=elm", "/api/v1/resources?limit=1001", "/api/v1/pipelines/greeter/targets?limit=1001"} {
+	for _, wrong := range []string{"/api/v1/resources?after=elm", "/api/v1/resources?limit=1001",
+		"/api/v1/pipelines/greeter/targets?limit=1001"} {
 		if status, answer, _ := s.ask(t, "GET", wrong, ""); status/100 != 4 {
 			t.Errorf("%s: %d %s", wrong, status, answer)
 		}

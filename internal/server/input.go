@@ -55,7 +55,8 @@ func problemOfModel(model *huma.ErrorModel, unreadable bool) *operation.Problem 
 	if more := len(model.Errors) - mostFaults; more > 0 {
 		details = append(details, fmt.Sprintf("and %d more", more))
 	}
-	p := &operation.Problem{Type: operation.ProblemType + string(code), Title: http.StatusText(status), Status: status, Detail: strings.Join(details, "; ")}
+	p := &operation.Problem{Type: operation.ProblemType + string(code), Title: http.StatusText(status), Status: status,
+		Detail: strings.Join(details, "; ")}
 	if code == fault.BadMediaType {
 		p.Hint = "send Content-Type: application/json" // curl -d says another on its own
 	}

@@ -17,6 +17,7 @@ func (a *api) registerLimits() {
 		})
 	handle(a, operation.ChangeLimit,
 		func(ctx context.Context, in *operation.LaneInput) (queue.Limiter, error) {
-			return a.service.Limit(ctx, in.Lane, queue.LimitCommand{Kind: in.Body.Command, By: service.IdentityOf(ctx).Name, Reason: in.Body.Reason, For: time.Duration(in.Body.For)})
+			return a.service.Limit(ctx, in.Lane, queue.LimitCommand{Kind: in.Body.Command, By: service.IdentityOf(ctx).Name,
+				Reason: in.Body.Reason, For: time.Duration(in.Body.For)})
 		})
 }

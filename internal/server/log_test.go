@@ -26,7 +26,8 @@ func TestALongLogIsAnsweredWhole(t *testing.T) {
 	const want = service.EntriesPage + 1 // with the definition
 	status, body, header := s.ask(t, "GET", "/api/v1/pipelines/greeter/log", "")
 	var entries []pipeline.Entry
-	if err := json.Unmarshal([]byte(body), &entries); status != 200 || header.Get("Content-Type") != "application/json" || err != nil || len(entries) != want || entries[want-1].Seq != want {
+	if err := json.Unmarshal([]byte(body), &entries); status != 200 || header.Get("Content-Type") != "application/json" ||
+		err != nil || len(entries) != want || entries[want-1].Seq != want {
 		t.Errorf("%d %s with %d entries, %v, want %d", status, header.Get("Content-Type"), len(entries), err, want)
 	}
 	if ids := s.stream(t, "/api/v1/pipelines/greeter/log", "", want); len(ids) != want {

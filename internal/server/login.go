@@ -76,7 +76,8 @@ func (a *access) serveLogin(w http.ResponseWriter, r *http.Request) {
 	default:
 		v, ok := a.redeemCode(r.FormValue("code"))
 		if !ok {
-			a.writeLoginForm(w, http.StatusUnauthorized, loginPage{next, "This address was used before, has expired, or is of an earlier start of the server."})
+			a.writeLoginForm(w, http.StatusUnauthorized,
+				loginPage{next, "This address was used before, has expired, or is of an earlier start of the server."})
 			return
 		}
 		a.startBrowserSession(w, r, v, next)

@@ -89,10 +89,14 @@ func TestEveryRouteOfTheAPIIsDescribed(t *testing.T) {
 			seen[o.OperationID] = true
 		}
 	}
-	for _, route := range []string{"GET /api/project", "POST /api/project/{project}/build", "GET /api/build", "GET /api/build/{build}", "GET /api/build/{build}/step",
-		"GET /api/build/{build}/log", "PUT /api/build/{build}/log", "GET /api/build/{build}/log/search", "GET /api/log/search", "GET /api/build/{build}/stream",
-		"GET /api/build/{build}/artifact", "GET /api/build/{build}/artifact/{artifact}", "POST /api/build/{build}/artifact", "PUT /api/build/{build}/status",
-		"GET /api/build/{build}/test-result", "POST /api/build/{build}/test-result", "POST /api/build/{build}/cancel", "POST /api/build/{build}/rerun", "DELETE /api/build/{build}"} {
+	for _, route := range []string{"GET /api/project", "POST /api/project/{project}/build", "GET /api/build",
+		"GET /api/build/{build}", "GET /api/build/{build}/step",
+		"GET /api/build/{build}/log", "PUT /api/build/{build}/log", "GET /api/build/{build}/log/search",
+		"GET /api/log/search", "GET /api/build/{build}/stream",
+		"GET /api/build/{build}/artifact", "GET /api/build/{build}/artifact/{artifact}", "POST /api/build/{build}/artifact",
+		"PUT /api/build/{build}/status",
+		"GET /api/build/{build}/test-result", "POST /api/build/{build}/test-result", "POST /api/build/{build}/cancel",
+		"POST /api/build/{build}/rerun", "DELETE /api/build/{build}"} {
 		method, path, _ := strings.Cut(route, " ")
 		if _, ok := d.Paths[path][strings.ToLower(method)]; !ok {
 			t.Errorf("%s is not described", route)
@@ -132,7 +136,8 @@ func TestALocalActsAsItsUser(t *testing.T) {
 	t.Parallel()
 	s := serveWork(t)
 	local := server.NewLocal(s.Service, "bob")
-	paused, err := operation.ChangeLimit.Call(t.Context(), local, operation.LaneInput{Lane: "work/a", Body: operation.LimitBody{Command: "pause"}})
+	paused, err := operation.ChangeLimit.Call(t.Context(), local,
+		operation.LaneInput{Lane: "work/a", Body: operation.LimitBody{Command: "pause"}})
 	if err != nil || paused.PausedBy != "bob" {
 		t.Errorf("paused by %q, %v", paused.PausedBy, err)
 	}
@@ -141,7 +146,8 @@ func TestALocalActsAsItsUser(t *testing.T) {
 // TestAnOperationThatIsNotServed: a caller that lacks an operation refuses it.
 func TestAnOperationThatIsNotServed(t *testing.T) {
 	t.Parallel()
-	if _, err := operation.GetStatus.Call(t.Context(), operation.Calls{}, operation.Nothing{}); err == nil || !strings.Contains(err.Error(), "status is not served") {
+	if _, err := operation.GetStatus.Call(t.Context(), operation.Calls{}, operation.Nothing{}); err == nil ||
+		!strings.Contains(err.Error(), "status is not served") {
 		t.Errorf("got %v", err)
 	}
 }

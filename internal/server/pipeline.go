@@ -40,7 +40,8 @@ func (a *api) registerPipelines() {
 		func(ctx context.Context, in *operation.VersionPath) (journal.Version, error) {
 			return a.service.Version(ctx, in.Pipeline, in.Version)
 		})
-	handleAs(a, operation.ApplyDefinition, a.applyDefinition, inBody[service.EditView], func(o *huma.Operation) { o.MaxBodyBytes = operation.MaxDefinition })
+	handleAs(a, operation.ApplyDefinition, a.applyDefinition, inBody[service.EditView],
+		func(o *huma.Operation) { o.MaxBodyBytes = operation.MaxDefinition })
 	handleAs(a, operation.PlanDeployment, a.plan, inBody[service.PlanView], func(o *huma.Operation) {
 		o.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{operation.YAMLType: {Schema: &huma.Schema{Type: huma.TypeString}}}}
 	})

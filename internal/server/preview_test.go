@@ -45,7 +45,8 @@ func twoRevisions(t *testing.T) *servertest.World {
 func TestPreviewOfARollbackSaysWhatItDoes(t *testing.T) {
 	t.Parallel()
 	w, ctx := twoRevisions(t), t.Context()
-	if _, err := w.Service.PreviewRollback(ctx, service.TargetRequest{Pipeline: "greeter", Target: "nowhere"}); !fault.Is(err, fault.NotFound) {
+	if _, err := w.Service.PreviewRollback(ctx,
+		service.TargetRequest{Pipeline: "greeter", Target: "nowhere"}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("an unknown target: %v, want it not found", err)
 	}
 	want := service.TargetRequest{Pipeline: "greeter", Target: "prod", By: "ana"}
@@ -64,7 +65,8 @@ func TestPreviewOfARollbackSaysWhatItDoes(t *testing.T) {
 		t.Errorf("yew runs %+v, want 88d0e17", runs)
 	}
 	got.Hosts = nil
-	if diff := cmp.Diff(service.RollbackPreview{Target: "greeter/prod", Revision: "3f2c9a1", Undoes: 2, Undone: "88d0e17", Rejects: true, Cancels: true, Holds: []int64{3}}, got); diff != "" {
+	if diff := cmp.Diff(service.RollbackPreview{Target: "greeter/prod", Revision: "3f2c9a1", Undoes: 2, Undone: "88d0e17",
+		Rejects: true, Cancels: true, Holds: []int64{3}}, got); diff != "" {
 		t.Error(diff)
 	}
 	made, err := w.Service.Rollback(ctx, want)
@@ -92,7 +94,8 @@ func TestPreviewOfADeploymentSaysWhatItReplaces(t *testing.T) {
 	if err != nil || got.Version != 1 || len(got.Stages) != 2 {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if beta, prod := got.Stages[0], got.Stages[1]; !beta.Newer || beta.Current.Label != "88d0e17" || prod.Newer || prod.Current.Label != "3f2c9a1" {
+	if beta, prod := got.Stages[0], got.Stages[1]; !beta.Newer || beta.Current.Label != "88d0e17" || prod.Newer ||
+		prod.Current.Label != "3f2c9a1" {
 		t.Errorf("beta %+v, prod %+v; want a newer revision in beta only", beta, prod)
 	}
 	again.Target = "prod/east"
@@ -198,7 +201,8 @@ func TestARollbackDoesWhatWasShown(t *testing.T) {
 		{Pipeline: "greeter", Target: "prod", Undoes: 1, Revision: "3f2c9a1"},
 		{Pipeline: "greeter", Target: "prod", Undoes: 2, Revision: "88d0e17"},
 	} {
-		if _, err := w.Service.Rollback(ctx, want); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "would now undo greeter#2 and bring back 3f2c9a1") {
+		if _, err := w.Service.Rollback(ctx, want); !fault.Is(err, fault.Refused) ||
+			!strings.Contains(err.Error(), "would now undo greeter#2 and bring back 3f2c9a1") {
 			t.Errorf("%+v: %v, want it refused", want, err)
 		}
 	}

@@ -17,7 +17,8 @@ func problemOf(err error) *operation.Problem {
 		return &same
 	}
 	code := fault.CodeOf(err)
-	p := &operation.Problem{Type: operation.ProblemType + string(code), Status: code.HTTP(), Title: http.StatusText(code.HTTP()), Detail: err.Error(), Hint: fault.HintOf(err)}
+	p := &operation.Problem{Type: operation.ProblemType + string(code), Status: code.HTTP(),
+		Title: http.StatusText(code.HTTP()), Detail: err.Error(), Hint: fault.HintOf(err)}
 	if problems, ok := errors.AsType[fault.Problems](err); ok {
 		problems = problems.Few()
 		pointers := pointersOf(err, problems)

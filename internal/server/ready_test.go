@@ -34,7 +34,8 @@ func TestReadyIsWhenAllBeforeItWasDone(t *testing.T) {
 		}
 		for _, group := range stage.Groups {
 			if group.ReadyAt != stage.StartedAt || group.Hosts[0].ReadyAt != group.StartedAt {
-				t.Errorf("%s is ready at %s and its host at %s, want %s and %s", group.Target, group.ReadyAt, group.Hosts[0].ReadyAt, stage.StartedAt, group.StartedAt)
+				t.Errorf("%s is ready at %s and its host at %s, want %s and %s", group.Target, group.ReadyAt,
+					group.Hosts[0].ReadyAt, stage.StartedAt, group.StartedAt)
 			}
 		}
 	}
@@ -89,7 +90,8 @@ func TestStepHasTheActionsBeforeItsRetry(t *testing.T) {
 		t.Fatalf("%d earlier actions before the retry and %d after it, want 0 and 1", len(failed.Earlier), len(step.Earlier))
 	}
 	try := step.Earlier[0]
-	if try.Action != failed.Action || step.Action == failed.Action || try.Error != "disk full" || try.EndedAt != failed.EndedAt || try.EndedAt.IsZero() {
+	if try.Action != failed.Action || step.Action == failed.Action || try.Error != "disk full" ||
+		try.EndedAt != failed.EndedAt || try.EndedAt.IsZero() {
 		t.Errorf("%+v, want the action %s that failed", try, failed.Action)
 	}
 }

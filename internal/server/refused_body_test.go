@@ -18,7 +18,8 @@ import (
 func TestProblemsOfBodiesHaveTheStatusOfTheirAnswer(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "")
-	if status, answer, _ := s.ask(t, "PUT", "/api/v1/pipelines/greeter", servertest.Definition, "Authorization", bearer, "If-Match", "0"); status != 200 {
+	if status, answer, _ := s.ask(t, "PUT", "/api/v1/pipelines/greeter", servertest.Definition, "Authorization", bearer,
+		"If-Match", "0"); status != 200 {
 		t.Fatal(status, answer)
 	}
 	for _, test := range []struct {
@@ -26,10 +27,13 @@ func TestProblemsOfBodiesHaveTheStatusOfTheirAnswer(t *testing.T) {
 		status                                  int
 		problem                                 string
 	}{
-		{"too large", "POST", "/api/v1/actions", "application/json", "Content-Length: 2000000", `{"handler":"` + strings.Repeat("x", 2_000_000-12), 413, "waybill:too_large"},
-		{"far too large", "POST", "/api/v1/actions", "application/json", "Content-Length: 20000000", `{"handler":"` + strings.Repeat("x", 20_000_000-12), 413, "waybill:too_large"},
+		{"too large", "POST", "/api/v1/actions", "application/json", "Content-Length: 2000000",
+			`{"handler":"` + strings.Repeat("x", 2_000_000-12), 413, "waybill:too_large"},
+		{"far too large", "POST", "/api/v1/actions", "application/json", "Content-Length: 20000000",
+			`{"handler":"` + strings.Repeat("x", 20_000_000-12), 413, "waybill:too_large"},
 		{"unknown type", "POST", "/api/v1/actions", "text/csv", "Content-Length: 3", "a,b", 415, "waybill:unsupported_media_type"},
-		{"malformed chunk", "POST", "/api/v1/actions", "application/json", "Transfer-Encoding: chunked", "zz\r\n{}\r\n0\r\n\r\n", 400, "waybill:invalid"},
+		{"malformed chunk", "POST", "/api/v1/actions", "application/json", "Transfer-Encoding: chunked",
+			"zz\r\n{}\r\n0\r\n\r\n", 400, "waybill:invalid"},
 		{"malformed chunk of an upload", "PUT", "/api/v1/pipelines/greeter/revisions/a/snapshot", "application/octet-stream",
 			"Transfer-Encoding: chunked", "zz\r\n{}\r\n0\r\n\r\n", 400, "waybill:invalid"},
 	} {
@@ -69,7 +73,8 @@ func TestProblemsOfBodiesHaveTheStatusOfTheirAnswer(t *testing.T) {
 	}
 }
 
-// TestARefusedBodyLeavesItsConnectionInOrder sends the body after the header, when the answer may have begun, and uses the connection again.
+// TestARefusedBodyLeavesItsConnectionInOrder sends the body after the header, when the answer may have begun, and uses
+// the connection again.
 func TestARefusedBodyLeavesItsConnectionInOrder(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "")
@@ -96,7 +101,8 @@ func TestARefusedBodyLeavesItsConnectionInOrder(t *testing.T) {
 		return response.StatusCode, response.Close
 	}
 	for range 500 { // it is a race of the connection with its own reader
-		status, closed := ask("POST /api/v1/actions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer wrong\r\nContent-Length: 5\r\n\r\n", "he", "llo")
+		status, closed := ask(
+			"POST /api/v1/actions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer wrong\r\nContent-Length: 5\r\n\r\n", "he", "llo")
 		if status != 401 || closed {
 			t.Fatal(status, closed)
 		}

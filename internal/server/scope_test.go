@@ -10,7 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestScopesOfBuildRoutes: each operation about builds is allowed to exactly the scopes that its row names. An operation without a row is an error.
+// TestScopesOfBuildRoutes: each operation about builds is allowed to exactly the scopes that its row names. An
+// operation without a row is an error.
 func TestScopesOfBuildRoutes(t *testing.T) {
 	t.Parallel()
 	every := []string{"read", "execute", "operate", "define", "approve", "report", "worker"}

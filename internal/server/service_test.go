@@ -64,7 +64,8 @@ func tellsWhatItDid(t *testing.T, w *servertest.World) {
 	}
 	for _, step := range steps {
 		if step.State == pipeline.StateComplete && (step.At.Before(view.State.CreatedAt) || step.At.After(view.State.EndedAt)) {
-			t.Errorf("%s %s was done at %v, want a time between %v and %v", step.Target, step.Event, step.At, view.State.CreatedAt, view.State.EndedAt)
+			t.Errorf("%s %s was done at %v, want a time between %v and %v", step.Target, step.Event, step.At,
+				view.State.CreatedAt, view.State.EndedAt)
 		}
 	}
 	var got []string
@@ -201,7 +202,8 @@ func TestPlanChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(plan.Steps) != 36 || plan.Total != 0 || unmeasured(plan) != 13 {
-		t.Errorf("got %d steps, %d unmeasured, in %s; want 36, 13 and no expectation", len(plan.Steps), unmeasured(plan), service.Took(time.Duration(plan.Total)))
+		t.Errorf("got %d steps, %d unmeasured, in %s; want 36, 13 and no expectation", len(plan.Steps), unmeasured(plan),
+			service.Took(time.Duration(plan.Total)))
 	}
 	if _, err := w.Service.Pipeline(t.Context(), "greeter"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("after a plan the pipeline answers %v, want not found", err)
@@ -234,7 +236,8 @@ func TestUnknownNamesSayWhatIsNear(t *testing.T) {
 	if _, err := w.Service.Deployment(t.Context(), service.Ref{Pipeline: "greeter", Number: 9}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("got %v, want not found", err)
 	}
-	if err := w.Service.Command(t.Context(), service.Ref{Pipeline: "greeter", Number: 9}, service.Command{Kind: "explode"}); !fault.Is(err, fault.Invalid) {
+	if err := w.Service.Command(t.Context(), service.Ref{Pipeline: "greeter", Number: 9},
+		service.Command{Kind: "explode"}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("got %v, want invalid", err)
 	}
 }
@@ -276,7 +279,8 @@ func TestDeploymentIsCreatedWithItsLastStage(t *testing.T) {
 			w, client := start(t)
 			w.Apply(t, servertest.Definition)
 			revision := pipeline.RegisteredRevision{Pipeline: "greeter", Label: "3f2c9a1", By: "ana"}
-			if _, err := register(t.Context(), client, revision, true, "bata"); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), `stage "bata" not found`) {
+			if _, err := register(t.Context(), client, revision, true, "bata"); !fault.Is(err, fault.Invalid) ||
+				!strings.Contains(err.Error(), `stage "bata" not found`) {
 				t.Errorf("register until an unknown stage: %v", err)
 			}
 			made, err := register(t.Context(), client, revision, true, "beta")
@@ -290,7 +294,8 @@ func TestDeploymentIsCreatedWithItsLastStage(t *testing.T) {
 			for number, want := range map[int64]string{made.Deployment.Number: "beta", again.Number: "build"} {
 				ref := service.Ref{Pipeline: "greeter", Number: number}
 				view := w.Until(t, ref, "stops", func(v service.DeploymentView) bool {
-					return v.State.Live == 0 && slices.ContainsFunc(v.Stages, func(s service.StageRun) bool { return s.Name == want && s.State == service.RunFinished })
+					return v.State.Live == 0 && slices.ContainsFunc(v.Stages,
+						func(s service.StageRun) bool { return s.Name == want && s.State == service.RunFinished })
 				})
 				prod := view.Stages[2]
 				if view.State.Until != want || prod.State != service.RunWaiting || prod.Reason != ref.String()+" goes no further than "+want {
@@ -314,7 +319,8 @@ func TestServicesOfHosts(t *testing.T) {
 	w.Service.Inspect = func(_ context.Context, at pipeline.Place, service string) (step.State, bool, error) {
 		switch at.Host.Name {
 		case "elm":
-			return step.State{Supervisor: 7, Service: 8, Restarts: 12, Exit: "3", Started: began, Release: "r1", Running: service, Unfinished: true}, true, nil
+			return step.State{Supervisor: 7, Service: 8, Restarts: 12, Exit: "3", Started: began, Release: "r1",
+				Running: service, Unfinished: true}, true, nil
 		case "fir":
 			return step.State{}, false, nil
 		}
@@ -322,11 +328,13 @@ func TestServicesOfHosts(t *testing.T) {
 	}
 	w.Apply(t, servertest.Definition)
 	client := w.client()
-	if err := onlyError(operation.ListServices.Call(t.Context(), client, operation.PipelinePath{Pipeline: "unknown"})); !fault.Is(err, fault.NotFound) {
+	if err := onlyError(operation.ListServices.Call(t.Context(), client,
+		operation.PipelinePath{Pipeline: "unknown"})); !fault.Is(err, fault.NotFound) {
 		t.Errorf("an unknown pipeline: %v", err)
 	}
 	before, err := operation.ListServices.Call(t.Context(), client, operation.PipelinePath{Pipeline: "greeter"})
-	if err != nil || len(before) != 4 || before[0].State.State != service.ServiceUnknown || before[1].Found.Release != "r1" || before[2].State != nil || before[0].Runs != nil {
+	if err != nil || len(before) != 4 || before[0].State.State != service.ServiceUnknown ||
+		before[1].Found.Release != "r1" || before[2].State != nil || before[0].Runs != nil {
 		t.Errorf("before the first deployment: %+v, %v", before, err)
 	}
 	w.Until(t, w.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
@@ -338,30 +346,38 @@ func TestServicesOfHosts(t *testing.T) {
 	for _, v := range all {
 		got = append(got, fmt.Sprintf("%s %s %s %s %s", v.Target, v.Name, v.Manager, v.Runs.Label, v.State))
 	}
-	want := []string{"greeter/beta/all/oak greeter process 3f2c9a1 unknown: no route to oak", "greeter/prod/east/elm greeter process 3f2c9a1 up, 12 restarts, last exit status 3",
-		"greeter/prod/east/fir greeter process 3f2c9a1 unknown: its folder is not on this machine any more", "greeter/prod/west/yew greeter process 3f2c9a1 unknown: no route to yew"}
+	want := []string{"greeter/beta/all/oak greeter process 3f2c9a1 unknown: no route to oak",
+		"greeter/prod/east/elm greeter process 3f2c9a1 up, 12 restarts, last exit status 3",
+		"greeter/prod/east/fir greeter process 3f2c9a1 unknown: its folder is not on this machine any more",
+		"greeter/prod/west/yew greeter process 3f2c9a1 unknown: no route to yew"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("services (-want +got):\n%s", diff)
 	}
-	full, err := operation.GetServiceStatus.Call(t.Context(), client, operation.ServiceStatusInput{ServiceHost: serviceOn("greeter/prod/east/elm")})
+	full, err := operation.GetServiceStatus.Call(t.Context(), client,
+		operation.ServiceStatusInput{ServiceHost: serviceOn("greeter/prod/east/elm")})
 	if err != nil || full.Host == nil || !full.Host.Unfinished || full.Host.Release != "r1" || !full.State.Since.Equal(began) {
 		t.Errorf("status of elm: %+v, %v", full, err)
 	}
-	if err := onlyError(operation.GetServiceStatus.Call(t.Context(), client, operation.ServiceStatusInput{ServiceHost: serviceOn("greeter/prod/east/elm"), Verify: true})); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "reaches no hosts") {
+	if err := onlyError(operation.GetServiceStatus.Call(t.Context(), client,
+		operation.ServiceStatusInput{ServiceHost: serviceOn("greeter/prod/east/elm"), Verify: true})); !fault.Is(err,
+		fault.Unavailable) || !strings.Contains(err.Error(), "reaches no hosts") {
 		t.Errorf("the files, where no host is reached: %v", err)
 	}
 	w.Service.Verify = func(_ context.Context, at pipeline.Place, service string) ([]string, error) {
 		return []string{at.Host.Name + "/" + service}, nil
 	}
-	verified, err := operation.GetServiceStatus.Call(t.Context(), client, operation.ServiceStatusInput{ServiceHost: serviceOn("greeter/prod/east/elm"), Verify: true})
+	verified, err := operation.GetServiceStatus.Call(t.Context(), client,
+		operation.ServiceStatusInput{ServiceHost: serviceOn("greeter/prod/east/elm"), Verify: true})
 	if err != nil || full.Verified || !verified.Verified || !slices.Equal(verified.Changed, []string{"elm/greeter"}) {
 		t.Errorf("the files: %+v, %v", verified, err)
 	}
-	away, err := operation.GetServiceStatus.Call(t.Context(), client, operation.ServiceStatusInput{ServiceHost: serviceOn("greeter/prod/west/yew")})
+	away, err := operation.GetServiceStatus.Call(t.Context(), client,
+		operation.ServiceStatusInput{ServiceHost: serviceOn("greeter/prod/west/yew")})
 	if err != nil || away.Host != nil || away.State == nil || away.State.Error != "no route to yew" {
 		t.Errorf("status of yew: %+v, %v", away, err)
 	}
-	if err := onlyError(operation.GetServiceStatus.Call(t.Context(), client, operation.ServiceStatusInput{ServiceHost: serviceOn("greeter/prod/east")})); !fault.Is(err, fault.NotFound) {
+	if err := onlyError(operation.GetServiceStatus.Call(t.Context(), client,
+		operation.ServiceStatusInput{ServiceHost: serviceOn("greeter/prod/east")})); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a group: %v", err)
 	}
 }
@@ -371,11 +387,13 @@ func TestServiceLogIsContinued(t *testing.T) {
 	t.Parallel()
 	w := serve(t, "127.0.0.1:0")
 	w.Service.ReadLog = func(_ context.Context, _ pipeline.Place, _ *pipeline.Service, q step.LogQuery) (step.ServiceLog, bool, error) {
-		return step.ServiceLog{Text: fmt.Appendf(nil, "after %s, whole %v\xff", q.After, q.Whole), Next: step.LogPlace{File: 7, Offset: q.After.Offset + 4}}, true, nil
+		return step.ServiceLog{Text: fmt.Appendf(nil, "after %s, whole %v\xff", q.After, q.Whole),
+			Next: step.LogPlace{File: 7, Offset: q.After.Offset + 4}}, true, nil
 	}
 	w.Apply(t, servertest.Definition)
 	q := operation.ServiceLogInput{ServiceHost: serviceOn("greeter/beta/all/oak"), Follow: true}
-	for _, want := range []service.ServiceLogView{{Text: "after 0.0, whole true\ufffd", Next: "7.4"}, {Text: "after 7.4, whole true\ufffd", Next: "7.8"}} {
+	for _, want := range []service.ServiceLogView{{Text: "after 0.0, whole true\ufffd", Next: "7.4"},
+		{Text: "after 7.4, whole true\ufffd", Next: "7.8"}} {
 		got, err := operation.ReadServiceLog.Call(t.Context(), w.client(), q)
 		if err != nil || got.Text != want.Text || got.Next != want.Next {
 			t.Errorf("%+v: %+v, %v; want %+v", q, got, err, want)
@@ -383,10 +401,12 @@ func TestServiceLogIsContinued(t *testing.T) {
 		q.After = got.Next
 	}
 	q.After = "7"
-	if err := onlyError(operation.ReadServiceLog.Call(t.Context(), w.client(), q)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), `after: want a place in a log such as 4711.80, found "7"`) {
+	if err := onlyError(operation.ReadServiceLog.Call(t.Context(), w.client(), q)); !fault.Is(err, fault.Invalid) ||
+		!strings.Contains(err.Error(), `after: want a place in a log such as 4711.80, found "7"`) {
 		t.Errorf("a place that is none: %v", err)
 	}
-	if err := onlyError(operation.ReadServiceLog.Call(t.Context(), client.New(w.URL, "", "ana"), q)); !fault.Is(err, fault.Forbidden) && !fault.Is(err, fault.Unauthorized) {
+	if err := onlyError(operation.ReadServiceLog.Call(t.Context(), client.New(w.URL, "", "ana"), q)); !fault.Is(err,
+		fault.Forbidden) && !fault.Is(err, fault.Unauthorized) {
 		t.Errorf("without a token: %v", err)
 	}
 }
@@ -399,9 +419,12 @@ func TestServiceLogOfAUnitIsInTheJournal(t *testing.T) {
 		t.Error("a host was asked")
 		return step.ServiceLog{}, false, nil
 	}
-	w.Apply(t, strings.Replace(servertest.Definition, `{url: "local://yew", vars: {port: 7104}}`, `{url: "local://yew", vars: {port: 7104}, service: {manager: systemd, unit: greeter.service}}`, 1))
-	err := onlyError(operation.ReadServiceLog.Call(t.Context(), w.client(), operation.ServiceLogInput{ServiceHost: serviceOn("greeter/prod/west/yew")}))
-	if !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "is in the journal of its host") || fault.HintOf(err) != "on the host: journalctl --unit=greeter.service" {
+	w.Apply(t, strings.Replace(servertest.Definition, `{url: "local://yew", vars: {port: 7104}}`,
+		`{url: "local://yew", vars: {port: 7104}, service: {manager: systemd, unit: greeter.service}}`, 1))
+	err := onlyError(operation.ReadServiceLog.Call(t.Context(), w.client(),
+		operation.ServiceLogInput{ServiceHost: serviceOn("greeter/prod/west/yew")}))
+	if !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "is in the journal of its host") ||
+		fault.HintOf(err) != "on the host: journalctl --unit=greeter.service" {
 		t.Errorf("%v, hint %q", err, fault.HintOf(err))
 	}
 }
@@ -410,9 +433,12 @@ func TestServiceLogOfAUnitIsInTheJournal(t *testing.T) {
 func TestRestartService(t *testing.T) {
 	t.Parallel()
 	w := serve(t, "127.0.0.1:0")
-	w.Apply(t, strings.Replace(servertest.Definition, `{url: "local://yew", vars: {port: 7104}}`, `{url: "local://yew", vars: {port: 7104}, service: {manager: none}}`, 1))
+	w.Apply(t, strings.Replace(servertest.Definition, `{url: "local://yew", vars: {port: 7104}}`,
+		`{url: "local://yew", vars: {port: 7104}, service: {manager: none}}`, 1))
 	restart := func(host, reason string) error {
-		return onlyError(operation.RestartService.Call(t.Context(), w.client(), operation.ServiceRestartInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: operation.ServiceRestartBody{Target: "greeter/" + host, Reason: reason}}))
+		return onlyError(operation.RestartService.Call(t.Context(), w.client(),
+			operation.ServiceRestartInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"},
+				Body: operation.ServiceRestartBody{Target: "greeter/" + host, Reason: reason}}))
 	}
 	refuse := func(err error, code fault.Code, text string) {
 		t.Helper()
@@ -426,8 +452,11 @@ func TestRestartService(t *testing.T) {
 	w.Until(t, w.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
 
 	storeToken(t, w.Ledger, "ci", "an-executing-token", "execute")
-	refuse(onlyError(operation.RestartService.Call(t.Context(), client.New(w.URL, "an-executing-token", ""), operation.ServiceRestartInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: operation.ServiceRestartBody{Target: "greeter/beta/all/oak"}})), fault.Forbidden, "")
-	if err := onlyError(w.Service.RestartService(t.Context(), service.ServiceRestart{Pipeline: "greeter", Target: "greeter/beta/all/oak", Reason: strings.Repeat("a", 1001)})); !fault.Is(err, fault.Invalid) {
+	refuse(onlyError(operation.RestartService.Call(t.Context(), client.New(w.URL, "an-executing-token", ""),
+		operation.ServiceRestartInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"},
+			Body: operation.ServiceRestartBody{Target: "greeter/beta/all/oak"}})), fault.Forbidden, "")
+	if err := onlyError(w.Service.RestartService(t.Context(), service.ServiceRestart{Pipeline: "greeter",
+		Target: "greeter/beta/all/oak", Reason: strings.Repeat("a", 1001)})); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a long reason: %v", err)
 	}
 
@@ -444,11 +473,16 @@ func TestRestartService(t *testing.T) {
 	}
 	w.Script.Release("beta/all/oak host-deployed")
 	w.Until(t, second, "ends", servertest.Ended)
-	added, err := operation.RestartService.Call(t.Context(), w.client(), operation.ServiceRestartInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: operation.ServiceRestartBody{Target: "greeter/prod/east/elm", Reason: "again"}})
-	if err != nil || added.Created || added.CreatedBy != "ana" || added.Handler != step.RestartHandler || !strings.Contains(string(added.Parameters), `"deployment":1,"revision":1,"reason":"slow"`) {
+	added, err := operation.RestartService.Call(t.Context(), w.client(),
+		operation.ServiceRestartInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"},
+			Body: operation.ServiceRestartBody{Target: "greeter/prod/east/elm", Reason: "again"}})
+	if err != nil || added.Created || added.CreatedBy != "ana" || added.Handler != step.RestartHandler ||
+		!strings.Contains(string(added.Parameters), `"deployment":1,"revision":1,"reason":"slow"`) {
 		t.Errorf("while a restart is live: %+v, %s, %v; want that one", added, added.Parameters, err)
 	}
-	added, err = operation.RestartService.Call(t.Context(), w.client(), operation.ServiceRestartInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: operation.ServiceRestartBody{Target: "greeter/beta/all/oak", Verify: true}})
+	added, err = operation.RestartService.Call(t.Context(), w.client(),
+		operation.ServiceRestartInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"},
+			Body: operation.ServiceRestartBody{Target: "greeter/beta/all/oak", Verify: true}})
 	if err != nil || !added.Created || !strings.Contains(string(added.Parameters), `"verify":true`) {
 		t.Errorf("a restart that verifies: %s, %v", added.Parameters, err)
 	}
@@ -487,7 +521,8 @@ func TestPipelineShowsReleasesAndServicesOfHosts(t *testing.T) {
 		}
 		got = append(got, line)
 	}
-	want := []string{"greeter/beta/all/oak 88d0e17 ; unknown: its folder is not on this machine any more", "greeter/prod/east/elm 88d0e17 test failed; restarting, 12 restarts, last exit status 3",
+	want := []string{"greeter/beta/all/oak 88d0e17 ; unknown: its folder is not on this machine any more",
+		"greeter/prod/east/elm 88d0e17 test failed; restarting, 12 restarts, last exit status 3",
 		"greeter/prod/east/fir 3f2c9a1 ; up, 1 restart, last exit status 1", "greeter/prod/west/yew 88d0e17 ; down"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("hosts (-want +got):\n%s", diff)
@@ -505,7 +540,8 @@ func TestPipelineShowsReleasesAndServicesOfHosts(t *testing.T) {
 			troubles = append(troubles, trouble.Text)
 		}
 	}
-	want = []string{"the service on greeter/prod/east/elm is restarting, 12 restarts, last exit status 3", "the service on greeter/prod/west/yew is down"}
+	want = []string{"the service on greeter/prod/east/elm is restarting, 12 restarts, last exit status 3",
+		"the service on greeter/prod/west/yew is down"}
 	if diff := cmp.Diff(want, troubles); diff != "" || !status.KeepsUp {
 		t.Errorf("troubles (-want +got):\n%s", diff)
 	}

@@ -55,7 +55,8 @@ func TestStatusSaysWhatIsSlow(t *testing.T) {
 	s := serve(t, "127.0.0.1:7070")
 	c, ctx := s.client(), t.Context()
 	v, err := operation.GetStatus.Call(ctx, c, operation.Nothing{})
-	for view := s.Ledger.NewWaiter(); err == nil && len(v.Processes) == 0; v, err = operation.GetStatus.Call(ctx, c, operation.Nothing{}) { // wait until the deployer has joined
+	// wait until the deployer has joined
+	for view := s.Ledger.NewWaiter(); err == nil && len(v.Processes) == 0; v, err = operation.GetStatus.Call(ctx, c, operation.Nothing{}) {
 		if err := view.Wait(ctx, store.TopicAction, time.Now().Add(20*time.Millisecond)); err != nil {
 			t.Fatal(err)
 		}
@@ -64,10 +65,12 @@ func TestStatusSaysWhatIsSlow(t *testing.T) {
 		t.Fatalf("at first: %+v, %v", v, err)
 	}
 	// An action without a conductor, one that waits for long, a lane that a person paused, and the reports of processes.
-	if _, err := s.Ledger.Enqueue(ctx, action.Action{Kind: "action", Name: "mail", Handler: "mail", Delivery: action.AtLeastOnce}); err != nil {
+	if _, err := s.Ledger.Enqueue(ctx, action.Action{Kind: "action", Name: "mail", Handler: "mail",
+		Delivery: action.AtLeastOnce}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := operation.ChangeLimit.Call(ctx, c, operation.LaneInput{Lane: "notify/hooks.example.org", Body: operation.LimitBody{Command: "pause", Reason: "maintenance"}}); err != nil {
+	if _, err := operation.ChangeLimit.Call(ctx, c,
+		operation.LaneInput{Lane: "notify/hooks.example.org", Body: operation.LimitBody{Command: "pause", Reason: "maintenance"}}); err != nil {
 		t.Fatal(err)
 	}
 	s.Ledger.UpdateReport(func(r *queue.Report) {
@@ -76,7 +79,8 @@ func TestStatusSaysWhatIsSlow(t *testing.T) {
 		r.Reload = &queue.Reload{File: "server.yaml", Since: time.Now().UTC(), TriedAt: time.Now().UTC(),
 			Faults: []string{"server.yaml:3:5: unknown key"}, Restart: []string{"ledger"}}
 	})
-	want := []string{"stopped greeter", "unserved mail", "lane notify/hooks.example.org", "undeletable flows/x", "reload server.yaml", "restart server.yaml"}
+	want := []string{"stopped greeter", "unserved mail", "lane notify/hooks.example.org", "undeletable flows/x",
+		"reload server.yaml", "restart server.yaml"}
 	v = s.awaitTroubles(t, want)
 	if v.KeepsUp {
 		t.Error("it keeps up, it says")
@@ -96,7 +100,8 @@ func TestStatusKeepsUpBesideATargetThatRefusesWork(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
 	ctx := t.Context()
-	if _, err := s.Service.Limit(ctx, "hook/broken", queue.LimitCommand{Kind: "pause", By: "target", Reason: "503: target refuses work"}); err != nil {
+	if _, err := s.Service.Limit(ctx, "hook/broken",
+		queue.LimitCommand{Kind: "pause", By: "target", Reason: "503: target refuses work"}); err != nil {
 		t.Fatal(err)
 	}
 	v, err := s.Service.Status(ctx)
@@ -139,11 +144,13 @@ func TestStatusKnowsThatNoProcessRuns(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
 	service := service.New(s.Ledger, s.Blobs, service.Options{Holder: func() *service.Holder { return nil }})
-	if _, err := s.Ledger.Enqueue(t.Context(), action.Action{Kind: "action", Name: "mail", Handler: "step2", Delivery: action.AtLeastOnce}); err != nil {
+	if _, err := s.Ledger.Enqueue(t.Context(), action.Action{Kind: "action", Name: "mail", Handler: "step2",
+		Delivery: action.AtLeastOnce}); err != nil {
 		t.Fatal(err)
 	}
 	v, err := service.Status(t.Context())
-	if err != nil || len(v.Processes) != 0 || len(v.Troubles) != 1 || v.Troubles[0].Hint != "start a conductor: waybill up, or waybill serve conductor" {
+	if err != nil || len(v.Processes) != 0 || len(v.Troubles) != 1 ||
+		v.Troubles[0].Hint != "start a conductor: waybill up, or waybill serve conductor" {
 		t.Errorf("%+v, %v", v, err)
 	}
 }
@@ -154,11 +161,13 @@ func TestStatusKnowsAttemptsOfEndedProcesses(t *testing.T) {
 	driver := sqlitetest.Open(t, filepath.Join(t.TempDir(), "waybill.db"))
 	l := ledger.New(driver, ledger.Options{}) // without a conductor, which would take the attempt over
 	defer func() { _ = l.Close() }()
-	host := queue.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-a", Roles: []string{"conductor"}, Handlers: []string{"mail"}}
+	host := queue.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-a", Roles: []string{"conductor"},
+		Handlers: []string{"mail"}}
 	if err := l.Join(t.Context(), host); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Enqueue(t.Context(), action.Action{Kind: "action", Name: "mail", Handler: "mail", Policy: action.DefaultPolicy()}); err != nil {
+	if _, err := l.Enqueue(t.Context(), action.Action{Kind: "action", Name: "mail", Handler: "mail",
+		Policy: action.DefaultPolicy()}); err != nil {
 		t.Fatal(err)
 	}
 	turned, err := l.CompleteAndClaim(t.Context(), host, nil, []queue.Want{{Lane: "mail", N: 1}})
@@ -168,7 +177,8 @@ func TestStatusKnowsAttemptsOfEndedProcesses(t *testing.T) {
 	service := service.New(l, nil, service.Options{Holder: func() *service.Holder { return nil }})
 	v, err := service.Status(t.Context())
 	if err != nil || len(v.Troubles) != 1 || v.Troubles[0].Text != "no process serves handler mail, which has 1 live action" ||
-		v.Troubles[0].Hint != "start a conductor: waybill up, or waybill serve conductor; it also takes over the attempts of processes that have ended" {
+		v.Troubles[0].Hint != "start a conductor: waybill up, or waybill serve conductor; it also takes over the attempts of "+
+			"processes that have ended" {
 		t.Errorf("%+v, %v", v.Troubles, err)
 	}
 }
@@ -186,7 +196,8 @@ func TestInstancesAreReadAlone(t *testing.T) {
 	defer cancel()
 	c := s.client()
 	got, err := operation.ListInstances.Call(ctx, c, operation.Nothing{})
-	for view := s.Ledger.NewWaiter(); err == nil && len(got) == 0; got, err = operation.ListInstances.Call(ctx, c, operation.Nothing{}) { // wait until the deployer has joined
+	// wait until the deployer has joined
+	for view := s.Ledger.NewWaiter(); err == nil && len(got) == 0; got, err = operation.ListInstances.Call(ctx, c, operation.Nothing{}) {
 		if err := view.Wait(ctx, store.TopicAction, time.Now().Add(20*time.Millisecond)); err != nil {
 			t.Fatal(err)
 		}

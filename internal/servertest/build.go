@@ -141,7 +141,8 @@ func (b *Build) Tests(step int, tests ...testresult.Result) {
 			report.Skipped++
 		}
 	}
-	if err := b.SetTests(step, []build.TestFile{{Artifact: 1, Step: step, Name: "out/unit.xml", Format: testresult.JUnit, Report: report}}); err != nil {
+	if err := b.SetTests(step,
+		[]build.TestFile{{Artifact: 1, Step: step, Name: "out/unit.xml", Format: testresult.JUnit, Report: report}}); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -133,7 +133,8 @@ func refuseRepeat(a action.Action) error {
 	if !is {
 		return nil
 	}
-	return fault.New(fault.Refused, "action %s (%s) is not done again: its service may have changed since", a.ID, a.Name).WithHint("%s", command)
+	return fault.New(fault.Refused, "action %s (%s) is not done again: its service may have changed since", a.ID, a.Name).
+		WithHint("%s", command)
 }
 
 // RetryAction creates a new action with the parameters, key and priority of an ended one. Errors are fault.NotReady while the

@@ -54,7 +54,8 @@ func (s *Service) Approve(ctx context.Context, a Approval) (view ApprovalView, e
 			return nil, err
 		}
 		view = ApprovalView{Pipeline: a.Pipeline, Deployment: d.Deployment, Revision: d.Label, Stage: a.Stage, Rejected: a.Reject}
-		intent := pipeline.Command{Kind: pipeline.ApprovalGiven, Deployment: d.Deployment, Target: pipeline.Path(a.Pipeline, a.Stage), By: a.By, Groups: s.groupsOf(a.By), Reason: a.Reason}
+		intent := pipeline.Command{Kind: pipeline.ApprovalGiven, Deployment: d.Deployment,
+			Target: pipeline.Path(a.Pipeline, a.Stage), By: a.By, Groups: s.groupsOf(a.By), Reason: a.Reason}
 		if a.Reject {
 			intent.Kind = pipeline.ApprovalRejected
 		}
@@ -103,7 +104,8 @@ func (s *Service) unknownGroups(d pipeline.Definition) (problems fault.Problems)
 			members, known := groups[group]
 			if is && !known {
 				problems = append(problems, fault.Problem{Scope: fmt.Sprintf("stages[%d].approval.by[%d]", i, k), Code: "value-unknown",
-					Suggestion: fault.Nearest(group, slices.Sorted(maps.Keys(groups))), Text: fmt.Sprintf("group %q not found: groups of people are described in server.yaml", group)})
+					Suggestion: fault.Nearest(group, slices.Sorted(maps.Keys(groups))),
+					Text:       fmt.Sprintf("group %q not found: groups of people are described in server.yaml", group)})
 			}
 			if !is {
 				members = []string{name}
@@ -192,16 +194,19 @@ type FreezeView struct {
 
 // Freeze records that nothing starts in a pipeline from now on. The error is fault.Refused if it is frozen already.
 func (s *Service) Freeze(ctx context.Context, name string, freeze admission.Freeze) (FreezeView, error) {
-	return s.changeFreeze(ctx, name, freeze.By, freeze.Reason, func(e *pipeline.Engine, now time.Time) (pipeline.Entry, error) { return e.SetFreeze(freeze, now) })
+	return s.changeFreeze(ctx, name, freeze.By, freeze.Reason,
+		func(e *pipeline.Engine, now time.Time) (pipeline.Entry, error) { return e.SetFreeze(freeze, now) })
 }
 
 // Thaw ends a freeze. The error is fault.Refused if there is none.
 func (s *Service) Thaw(ctx context.Context, name, by, reason string) (FreezeView, error) {
-	return s.changeFreeze(ctx, name, by, reason, func(e *pipeline.Engine, now time.Time) (pipeline.Entry, error) { return e.ClearFreeze(by, reason, now) })
+	return s.changeFreeze(ctx, name, by, reason,
+		func(e *pipeline.Engine, now time.Time) (pipeline.Entry, error) { return e.ClearFreeze(by, reason, now) })
 }
 
 // changeFreeze appends a change that the engine has checked, and returns the state after it.
-func (s *Service) changeFreeze(ctx context.Context, name, by, reason string, change func(*pipeline.Engine, time.Time) (pipeline.Entry, error)) (FreezeView, error) {
+func (s *Service) changeFreeze(ctx context.Context, name, by, reason string, change func(*pipeline.Engine,
+	time.Time) (pipeline.Entry, error)) (FreezeView, error) {
 	view := FreezeView{Pipeline: name}
 	if err := checkReason(reason); err != nil {
 		return view, err

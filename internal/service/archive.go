@@ -60,7 +60,8 @@ func (s *Service) archivedEntries(ctx context.Context, d journal.Deployment, q j
 // eachArchived calls each for what a query without Limit selects of an archived deployment.
 func (s *Service) eachArchived(ctx context.Context, d journal.Deployment, q journal.EntryQuery, each func(pipeline.Entry) error) error {
 	err := deployer.ReadArchive(ctx, s.blobs, d.Archive, func(e pipeline.Entry) error {
-		if e.Seq <= q.After || q.UpTo != 0 && e.Seq > q.UpTo || q.Class != 0 && e.Class != q.Class || q.Target != "" && !isWithin(e.Target, q.Target) {
+		if e.Seq <= q.After || q.UpTo != 0 && e.Seq > q.UpTo || q.Class != 0 && e.Class != q.Class ||
+			q.Target != "" && !isWithin(e.Target, q.Target) {
 			return nil
 		}
 		e.Digest = pipeline.Digest{} // as in entries that come from the log
@@ -105,7 +106,8 @@ func (s *Service) fillArchived(ctx context.Context, view *DeploymentView) error 
 	runs, err := s.ledger.StageRuns(ctx, d.Pipeline, d.Number)
 	for _, r := range runs {
 		view.Stages = append(view.Stages, StageRun{Name: r.Stage, Kind: cmp.Or(kinds[r.Stage], pipeline.GateStage), Run: Run{
-			Target: pipeline.Path(d.Pipeline, r.Stage), State: endedState(r.Outcome), ReadyAt: r.StartedAt, StartedAt: r.StartedAt, EndedAt: r.EndedAt}})
+			Target: pipeline.Path(d.Pipeline, r.Stage), State: endedState(r.Outcome), ReadyAt: r.StartedAt,
+			StartedAt: r.StartedAt, EndedAt: r.EndedAt}})
 	}
 	return err
 }

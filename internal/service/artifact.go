@@ -22,7 +22,8 @@ const longestName = 255
 // it takes the label, the name ("": as the definition has it), the digest ("": not known) and who uploads it. It is idempotent: what is
 // registered with the digest is returned without a read of r. Errors: fault.NotFound if no such stage expects the label,
 // fault.Conflict for other content or a sealed revision, fault.Invalid if r does not have the digest, fault.TooLarge.
-func (s *Service) PutArtifact(ctx context.Context, name, label string, a pipeline.RevisionArtifact, r io.Reader) (pipeline.RevisionArtifact, error) {
+func (s *Service) PutArtifact(ctx context.Context, name, label string, a pipeline.RevisionArtifact,
+	r io.Reader) (pipeline.RevisionArtifact, error) {
 	revision, err := s.Revision(ctx, name, label)
 	if err != nil {
 		return a, err
@@ -45,7 +46,8 @@ func (s *Service) PutArtifact(ctx context.Context, name, label string, a pipelin
 
 // receiveArtifact stores the content of an artifact and registers it. A content that is registered, but that the blob store has
 // lost, is stored again.
-func (s *Service) receiveArtifact(ctx context.Context, revision pipeline.RegisteredRevision, a pipeline.RevisionArtifact, r io.Reader) (pipeline.RevisionArtifact, error) {
+func (s *Service) receiveArtifact(ctx context.Context, revision pipeline.RegisteredRevision,
+	a pipeline.RevisionArtifact, r io.Reader) (pipeline.RevisionArtifact, error) {
 	key, digest, size, err := s.storeUpload(ctx, r)
 	if err != nil {
 		return a, fmt.Errorf("store artifact %s of %s %s: %w", a.Label, revision.Pipeline, revision.Label, err)
@@ -79,7 +81,8 @@ func artifactOf(revision pipeline.RegisteredRevision, label string) (pipeline.Re
 }
 
 func otherContent(revision pipeline.RegisteredRevision, known pipeline.RevisionArtifact, digest string) error {
-	return fault.New(fault.Conflict, "artifact %s of revision %s is registered with SHA-256 %s, now %s", known.Label, revision.Label, known.Digest, digest).
+	return fault.New(fault.Conflict, "artifact %s of revision %s is registered with SHA-256 %s, now %s", known.Label,
+		revision.Label, known.Digest, digest).
 		WithHint("what is registered does not change: register another revision")
 }
 
@@ -103,7 +106,8 @@ func (s *Service) artifactName(ctx context.Context, revision pipeline.Registered
 	}
 	if base := path.Base(name); len(name) > longestName || strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name) ||
 		base == "." || base == ".." || base == "/" {
-		return "", fault.New(fault.Invalid, "artifact name %q: want the name of a file, at most %d bytes", name[:min(len(name), longestName)], longestName)
+		return "", fault.New(fault.Invalid, "artifact name %q: want the name of a file, at most %d bytes",
+			name[:min(len(name), longestName)], longestName)
 	}
 	if err := pipeline.CheckArtifactName(name); err != nil {
 		return "", fault.New(fault.Invalid, "%w", err)

@@ -26,7 +26,8 @@ func TestAttemptsAreTheTimesAtWork(t *testing.T) {
 	if tries[0].Status != action.Backoff || tries[1].Status != action.RetriesExhausted || tries[0].Error != "not healthy" {
 		t.Errorf("the attempts ended as %s and %s, want BACKOFF and RETRIES_EXHAUSTED", tries[0].Status, tries[1].Status)
 	}
-	if tries[0].EndedAt.Before(tries[0].StartedAt) || tries[1].StartedAt.Before(tries[0].EndedAt) || tries[1].EndedAt.Before(tries[1].StartedAt) {
+	if tries[0].EndedAt.Before(tries[0].StartedAt) || tries[1].StartedAt.Before(tries[0].EndedAt) ||
+		tries[1].EndedAt.Before(tries[1].StartedAt) {
 		t.Errorf("%+v overlap", tries)
 	}
 	live, err := w.Service.Attempts(t.Context(), yew.Action)

@@ -20,7 +20,8 @@ func TestStatusNamesAPipelineWithABrokenLog(t *testing.T) {
 	w.Until(t, w.Ship(t, "other", "3f2c9a1"), "ends", servertest.Ended)
 	_, err := w.Ledger.Append(t.Context(), "other", 0, func(journal.Locked) (journal.Change, error) {
 		return journal.Change{Entries: []pipeline.Entry{{Pipeline: "other", Deployment: 2, Target: "other", Event: pipeline.DeploymentCreated,
-			Class: pipeline.Note, Occurrence: 1, Revision: 1, Version: 1, Detail: []byte(`{"kind": "rollback", "label": "3f2c9a1", "undoes": 7}`)}}}, nil
+			Class: pipeline.Note, Occurrence: 1, Revision: 1, Version: 1,
+			Detail: []byte(`{"kind": "rollback", "label": "3f2c9a1", "undoes": 7}`)}}}, nil
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -58,7 +58,8 @@ func (s *Service) ReportBuildLog(ctx context.Context, id string, entries []build
 
 // ReportBuildArtifact stores an artifact that another build engine reports, and of one of the kinds junit and trx its
 // report about tests.
-func (s *Service) ReportBuildArtifact(ctx context.Context, id string, a builds.Artifact, content io.Reader) (reported buildview.Artifact, err error) {
+func (s *Service) ReportBuildArtifact(ctx context.Context, id string, a builds.Artifact,
+	content io.Reader) (reported buildview.Artifact, err error) {
 	row, err := s.reportedBuild(ctx, id)
 	if err != nil {
 		return reported, err
@@ -78,7 +79,8 @@ func (s *Service) ReportBuildArtifact(ctx context.Context, id string, a builds.A
 }
 
 // reportArtifact stores the content below a folder of the blob store, unless the artifact is known: then it returns the known one.
-func (s *Service) reportArtifact(ctx context.Context, id builds.ID, folder string, a builds.Artifact, content io.Reader) (builds.Artifact, error) {
+func (s *Service) reportArtifact(ctx context.Context, id builds.ID, folder string, a builds.Artifact,
+	content io.Reader) (builds.Artifact, error) {
 	key, digest, size, err := s.blobs.Put(ctx, folder, s.limitUpload(content))
 	if err != nil {
 		return a, fmt.Errorf("store artifact %s of build %d: %w", a.Name, id, err)

@@ -31,13 +31,15 @@ type Projects struct {
 	All   func() map[string]config.Project // projects of the configuration in force
 	Ready func() error                     // why no build can be started; nil: one can
 	Keys  func() (build.BuilderKeys, error)
-	// Engine returns the other build engine that starts a build, by the project and what was named; "": a worker of Waybill does. nil: every name is unknown.
+	// Engine returns the other build engine that starts a build, by the project and what was named; "": a worker of
+	// Waybill does. nil: every name is unknown.
 	Engine func(project, asked string) (string, error)
 	// MayReport reports whether a token may report about builds of another build engine. nil: only the token with the engine's name may.
 	MayReport func(engine, token string) bool
 	// Engines lists the other build engines, sorted; nil: none.
 	Engines func() []string
-	// File reads the file that a build of a project would get; nil if it is missing or cannot be understood. A nil function: it cannot be read.
+	// File reads the file that a build of a project would get; nil if it is missing or cannot be understood. A nil
+	// function: it cannot be read.
 	File func(ctx context.Context, project, branch, commit string) (*build.File, error)
 }
 
@@ -67,7 +69,8 @@ type NewBuild struct {
 	DryRun         bool   `json:"-"` // check it, and store nothing
 }
 
-// mostInputs is the most bytes of the names and values of a build's inputs, passwords included. Lists have the inputs of hundreds of builds.
+// mostInputs is the most bytes of the names and values of a build's inputs, passwords included. Lists have the inputs
+// of hundreds of builds.
 const mostInputs = 64 << 10
 
 // allStages is the name that selects every stage.
@@ -93,8 +96,8 @@ func (s *Service) Projects() []ProjectView {
 	return views
 }
 
-// Engines lists what a build can name as its engine: the other build engines, with the workers of Waybill in front if there are any. It returns
-// nil without another engine, when nothing can be chosen.
+// Engines lists what a build can name as its engine: the other build engines, with the workers of Waybill in front if
+// there are any. It returns nil without another engine, when nothing can be chosen.
 func (s *Service) Engines() []string {
 	if s.projects.Engines == nil {
 		return nil
@@ -116,7 +119,8 @@ func (s *Service) RunBuild(ctx context.Context, o NewBuild) (made buildview.Summ
 		return made, false, err
 	}
 	if o.DryRun {
-		row := builds.Build{Project: o.Project, Branch: o.Branch, Commit: o.Commit, Environment: o.Environment, Stages: o.Stages, Inputs: o.Inputs, Engine: engine}
+		row := builds.Build{Project: o.Project, Branch: o.Branch, Commit: o.Commit, Environment: o.Environment,
+			Stages: o.Stages, Inputs: o.Inputs, Engine: engine}
 		return summaryOfDryRun(row, o.Passwords), false, nil
 	}
 	a, err := s.buildAction(ctx, o)
@@ -147,8 +151,9 @@ func (s *Service) RunBuild(ctx context.Context, o NewBuild) (made buildview.Summ
 	return state.Summary, created, err
 }
 
-// onceBuilt returns what identifies a repeated request for a build; nil without an Idempotency-Key. The digest of inputs is made with the older
-// builder key, which a rotation leaves: a password among them that is erased could be guessed by another digest.
+// onceBuilt returns what identifies a repeated request for a build; nil without an Idempotency-Key. The digest of
+// inputs is made with the older builder key, which a rotation leaves: a password among them that is erased could be
+// guessed by another digest.
 func (s *Service) onceBuilt(o NewBuild, passwords []string) (*queue.Idempotency, error) {
 	text, err := json.Marshal(struct {
 		NewBuild
@@ -171,8 +176,9 @@ func (s *Service) onceBuilt(o NewBuild, passwords []string) (*queue.Idempotency,
 
 // summaryOfDryRun returns a build as it would be stored.
 func summaryOfDryRun(row builds.Build, passwords map[string]string) buildview.Summary {
-	made := buildview.Summary{Status: build.Scheduling, Pipeline: row.Project, Branch: row.Branch, Commit: row.Commit, Environment: row.Environment,
-		Engine: row.Engine, Stages: append([]string{}, row.Stages...), Params: []buildview.Param{}}
+	made := buildview.Summary{Status: build.Scheduling, Pipeline: row.Project, Branch: row.Branch, Commit: row.Commit,
+		Environment: row.Environment,
+		Engine:      row.Engine, Stages: append([]string{}, row.Stages...), Params: []buildview.Param{}}
 	for name, value := range row.Inputs {
 		made.Params = append(made.Params, buildview.Param{Name: name, Value: value})
 	}
@@ -227,7 +233,8 @@ func (s *Service) buildAction(ctx context.Context, o NewBuild) (action.Action, e
 	}
 	policy := action.DefaultPolicy()
 	policy.AttemptTimeout, policy.Retries = action.Duration(buildTimeout), buildRetries
-	return action.Action{ID: action.RandomID(now), Kind: builds.ActionKind, Handler: builds.ActionKind, Lane: builds.ActionKind + "/" + o.Project,
+	return action.Action{ID: action.RandomID(now), Kind: builds.ActionKind, Handler: builds.ActionKind,
+		Lane:   builds.ActionKind + "/" + o.Project,
 		Policy: policy, Delivery: action.AtLeastOnce, CreatedBy: o.By, Trace: obs.Traceparent(ctx)}, nil
 }
 
@@ -278,9 +285,11 @@ func noProject(name string, known []string) error {
 	missing := fault.New(fault.NotFound, "project %q not found", fault.Clip(name))
 	switch {
 	case len(known) == 0:
-		return missing.WithHint("projects are described in server.yaml: builds: {projects: {shop: {repository: \"https://git.example.org/shop.git\"}}}")
+		return missing.WithHint(
+			"projects are described in server.yaml: builds: {projects: {shop: {repository: \"https://git.example.org/shop.git\"}}}")
 	case len(known) > listedProjects:
-		missing = missing.WithHint("the projects of server.yaml are %s and %d more", strings.Join(known[:listedProjects], ", "), len(known)-listedProjects)
+		missing = missing.WithHint("the projects of server.yaml are %s and %d more",
+			strings.Join(known[:listedProjects], ", "), len(known)-listedProjects)
 	default:
 		missing = missing.WithHint("the projects of server.yaml are %s", strings.Join(known, ", "))
 	}
@@ -414,7 +423,8 @@ func (s *Service) RerunBuild(ctx context.Context, o BuildRerun) (made buildview.
 	case !row.Status.Ended():
 		return made, false, fault.New(fault.Refused, "build %d is %s; cancel it first, or wait for its end", row.ID, row.Status)
 	case o.Resume && row.Engine != "":
-		return made, false, fault.New(fault.Refused, "build %d was run by the build engine %s, whose steps Waybill cannot reuse", row.ID, row.Engine).
+		return made, false, fault.New(fault.Refused,
+			"build %d was run by the build engine %s, whose steps Waybill cannot reuse", row.ID, row.Engine).
 			WithHint("leave resume out: the engine runs every step again")
 	}
 	had, err := s.ledger.Builds.Passwords(ctx, row.ID)
@@ -424,8 +434,10 @@ func (s *Service) RerunBuild(ctx context.Context, o BuildRerun) (made buildview.
 	if err := samePasswords(row.ID, had[row.ID].Names, o.Passwords); err != nil {
 		return made, false, err
 	}
-	return s.RunBuild(ctx, NewBuild{Project: row.Project, Branch: row.Branch, Commit: row.Commit, Environment: row.Environment, Stages: row.Stages,
-		Inputs: row.Inputs, Passwords: o.Passwords, Engine: cmp.Or(row.Engine, config.OwnEngine), RerunOf: row.ID, Resume: o.Resume, By: o.By, IdempotencyKey: o.IdempotencyKey})
+	return s.RunBuild(ctx, NewBuild{Project: row.Project, Branch: row.Branch, Commit: row.Commit,
+		Environment: row.Environment, Stages: row.Stages,
+		Inputs: row.Inputs, Passwords: o.Passwords, Engine: cmp.Or(row.Engine, config.OwnEngine), RerunOf: row.ID,
+		Resume: o.Resume, By: o.By, IdempotencyKey: o.IdempotencyKey})
 }
 
 // samePasswords returns an error unless the passwords are given that a build had. Further ones may be why it failed: it lacked them.
@@ -433,7 +445,8 @@ func samePasswords(id builds.ID, had []string, given map[string]string) error {
 	var faults fault.Problems
 	for _, name := range had {
 		if _, ok := given[name]; !ok {
-			faults.Add(fault.Problem{Code: "password-missing", Scope: "passwords." + name, Text: fmt.Sprintf("build %d had it, and passwords are not kept: give it again (waybill build rerun %d -p %s)", id, id, name)})
+			faults.Add(fault.Problem{Code: "password-missing", Scope: "passwords." + name,
+				Text: fmt.Sprintf("build %d had it, and passwords are not kept: give it again (waybill build rerun %d -p %s)", id, id, name)})
 		}
 	}
 	faults.Sort()

@@ -38,7 +38,8 @@ func TestAHostThatLostItsReleaseIsCaughtUp(t *testing.T) {
 	}
 	w.Service.ForgetLooks()
 	has, away = step.State{}, errors.New("no route to yew")
-	if _, err := w.Service.CatchUp(ctx, want); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "; prod/west/yew does not answer") {
+	if _, err := w.Service.CatchUp(ctx, want); !fault.Is(err, fault.Refused) ||
+		!strings.Contains(err.Error(), "; prod/west/yew does not answer") {
 		t.Errorf("where it does not answer: %v", err)
 	}
 	w.Service.ForgetLooks()

@@ -66,7 +66,8 @@ func (s *Service) Command(ctx context.Context, ref Ref, c Command) error {
 	if err := s.checkLive(ctx, ref); err != nil {
 		return err
 	}
-	return s.appendDecided(ctx, ref.Pipeline, c.By, func(e *pipeline.Engine, _ time.Time) ([]pipeline.Entry, error) { return e.Command(intent) })
+	return s.appendDecided(ctx, ref.Pipeline, c.By,
+		func(e *pipeline.Engine, _ time.Time) ([]pipeline.Entry, error) { return e.Command(intent) })
 }
 
 // intent returns the command in the terms of the engine. The error is fault.Invalid for an unknown kind.

@@ -60,12 +60,14 @@ func (f *fold) conditionsOf(at int, view StageView, now time.Time) []Condition {
 	for _, side := range []pipeline.GateWhen{pipeline.Before, pipeline.After} {
 		for _, gate := range stage.Gates {
 			if isBefore := gate.When == pipeline.Before && stage.Kind == pipeline.HostStage; isBefore == (side == pipeline.Before) {
-				list = append(list, f.checkCondition(Condition{Kind: GateCondition, Name: gate.Name, Text: "gate " + gate.Name}, view, pipeline.GateEvent(gate.Name)))
+				list = append(list, f.checkCondition(Condition{Kind: GateCondition, Name: gate.Name, Text: "gate " + gate.Name},
+					view, pipeline.GateEvent(gate.Name)))
 			}
 		}
 	}
 	if stage.Bake != nil {
-		list = append(list, f.checkCondition(Condition{Kind: BakeCondition, Text: "bake " + ShortDuration(time.Duration(stage.Bake.For))}, view, pipeline.StageBaked))
+		list = append(list, f.checkCondition(Condition{Kind: BakeCondition,
+			Text: "bake " + ShortDuration(time.Duration(stage.Bake.For))}, view, pipeline.StageBaked))
 	}
 	return list
 }

@@ -243,8 +243,9 @@ func (s *Service) explain(ctx context.Context, f *fold, number int64, now time.T
 	return steps, nil
 }
 
-// Why returns the open steps of a deployment, each with its reason, and when it is expected to begin where that is known. A target selects those at it and below it.
-// The error is fault.NotFound for a target that the deployment does not have.
+// Why returns the open steps of a deployment, each with its reason, and when it is expected to begin where that is
+// known. A target selects those at it and below it. The error is fault.NotFound for a target that the deployment does
+// not have.
 func (s *Service) Why(ctx context.Context, ref Ref, target string) ([]pipeline.StepState, error) {
 	steps, err := s.Steps(ctx, ref)
 	if err != nil {

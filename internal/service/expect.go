@@ -68,7 +68,8 @@ func (s *Service) forecast(ctx context.Context, name string) (map[pipeline.StepK
 	if err != nil {
 		return nil, err
 	}
-	found, err := scratch.engine.Simulate(pipeline.Scenario{Now: now, Duration: times.durationOf, Stop: func() error { return context.Cause(ctx) }})
+	found, err := scratch.engine.Simulate(pipeline.Scenario{Now: now, Duration: times.durationOf,
+		Stop: func() error { return context.Cause(ctx) }})
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,8 @@ import (
 )
 
 // EachPage reads a log in pages.
-func EachPage(q journal.EntryQuery, read func(journal.EntryQuery) ([]pipeline.Entry, error), each func(pipeline.Entry) error) (int64, error) {
+func EachPage(q journal.EntryQuery, read func(journal.EntryQuery) ([]pipeline.Entry, error),
+	each func(pipeline.Entry) error) (int64, error) {
 	return eachPage(q, read, each)
 }
 

@@ -199,7 +199,8 @@ func (s *Service) decideOnFold(ctx context.Context, f *fold, write func() error)
 
 // appendDecided appends the entries that the engine decides on when it has all rows, at the time of the database. decide may
 // be called again when the transaction is repeated.
-func (s *Service) appendDecided(ctx context.Context, name, by string, decide func(e *pipeline.Engine, now time.Time) ([]pipeline.Entry, error)) error {
+func (s *Service) appendDecided(ctx context.Context, name, by string, decide func(e *pipeline.Engine,
+	now time.Time) ([]pipeline.Entry, error)) error {
 	f := s.folds.foldOf(name)
 	return s.decideOnFold(ctx, f, func() error {
 		_, err := s.ledger.Append(ctx, name, f.engine.Seq(), func(locked journal.Locked) (journal.Change, error) {

@@ -18,7 +18,8 @@ import (
 // definedMeanwhile returns what a decider gets if a definition was applied between the last look at the log and the lock.
 func definedMeanwhile(service string) (locked journal.Locked, reads *int) {
 	reads = new(int)
-	locked.Newer = []pipeline.Entry{{Pipeline: "greeter", Target: "greeter", Seq: 1, Event: pipeline.PipelineDefined, Class: pipeline.Change, Version: 1}}
+	locked.Newer = []pipeline.Entry{{Pipeline: "greeter", Target: "greeter", Seq: 1, Event: pipeline.PipelineDefined,
+		Class: pipeline.Change, Version: 1}}
 	locked.Definition = func(version int) (journal.Version, error) {
 		*reads++
 		return journal.Version{Pipeline: "greeter", Version: version, Definition: pipeline.Definition{
@@ -76,7 +77,8 @@ func TestEditIsComputedOncePerState(t *testing.T) {
 	}
 	for what, change := range map[string]func(){
 		"another row": func() {
-			row := pipeline.Entry{Pipeline: "greeter", Target: "greeter", Seq: f.engine.Seq() + 1, Event: pipeline.HostJoined, Class: pipeline.Change}
+			row := pipeline.Entry{Pipeline: "greeter", Target: "greeter", Seq: f.engine.Seq() + 1, Event: pipeline.HostJoined,
+				Class: pipeline.Change}
 			if err := f.engine.Apply(row); err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +99,8 @@ func TestEditIsComputedOncePerState(t *testing.T) {
 func TestRowsThatWereArchivedBeforeTheLockAreNotFolded(t *testing.T) {
 	t.Parallel()
 	locked, _ := definedMeanwhile("web")
-	locked.Newer = append(locked.Newer, pipeline.Entry{Pipeline: "greeter", Target: "greeter", Seq: 9, Event: pipeline.DeploymentsArchived, Class: pipeline.Change})
+	locked.Newer = append(locked.Newer, pipeline.Entry{Pipeline: "greeter", Target: "greeter", Seq: 9,
+		Event: pipeline.DeploymentsArchived, Class: pipeline.Change})
 	locked.Archived = 9
 	f := newFold("greeter")
 	if err := f.applyLocked(t.Context(), locked); err != nil || f.engine.Seq() != 9 {

@@ -13,15 +13,17 @@ func TestNothingIsExpectedBehindWorkOfUnknownLength(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
 	step := func(event string, start, end time.Duration) pipeline.PlanStep {
-		return pipeline.PlanStep{StepKey: pipeline.StepKey{Deployment: 1, Target: "greeter/prod/all/elm", Event: event}, Start: start, End: end, Work: true}
+		return pipeline.PlanStep{StepKey: pipeline.StepKey{Deployment: 1, Target: "greeter/prod/all/elm", Event: event},
+			Start: start, End: end, Work: true}
 	}
 	times := &durations{byEvent: map[string]time.Duration{"a": time.Minute, "b": time.Minute, "d": time.Minute}}
 	for name, c := range map[string]struct {
 		steps []pipeline.PlanStep
 		want  []string
 	}{
-		"never measured": {[]pipeline.PlanStep{step("a", -time.Second, time.Minute), step("b", time.Minute, 2*time.Minute), step("c", 2*time.Minute, 2*time.Minute), step("d", 2*time.Minute, 3*time.Minute)}, []string{"b", "c"}},
-		"overdue":        {[]pipeline.PlanStep{step("a", -2*time.Minute, 0), step("b", time.Minute, 2*time.Minute)}, nil},
+		"never measured": {[]pipeline.PlanStep{step("a", -time.Second, time.Minute), step("b", time.Minute, 2*time.Minute),
+			step("c", 2*time.Minute, 2*time.Minute), step("d", 2*time.Minute, 3*time.Minute)}, []string{"b", "c"}},
+		"overdue": {[]pipeline.PlanStep{step("a", -2*time.Minute, 0), step("b", time.Minute, 2*time.Minute)}, nil},
 	} {
 		var got []string
 		for key, at := range knownBegins(pipeline.Schedule{Steps: c.steps}, now, times) {

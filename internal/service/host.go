@@ -156,7 +156,8 @@ func (s *Service) hostView(ctx context.Context, f *fold, d *pipeline.Definition,
 // runningOn returns the release that a host runs, and whether it can be trusted.
 func (s *Service) runningOn(ctx context.Context, f *fold, mark hostMark, host pipeline.Place) *Running {
 	state := s.stateOf(ctx, f, mark.deployment)
-	r := &Running{Deployment: mark.deployment, Revision: state.Revision, Label: s.revisionLabel(ctx, f, state.Revision), At: mark.at, Status: string(state.Status)}
+	r := &Running{Deployment: mark.deployment, Revision: state.Revision, Label: s.revisionLabel(ctx, f, state.Revision),
+		At: mark.at, Status: string(state.Status)}
 	if mark.target != host.Target {
 		r.Target = mark.target
 	}
@@ -414,7 +415,8 @@ func (s *Service) serviceTroubles(ctx context.Context) ([]Trouble, error) {
 	}
 	var all []Trouble
 	for _, u := range bad {
-		all = append(all, Trouble{Kind: TroubleService, Subject: u.pipeline, Warning: true, Text: "the hosts of " + u.pipeline + " are not looked at: " + u.err.Error(),
+		all = append(all, Trouble{Kind: TroubleService, Subject: u.pipeline, Warning: true,
+			Text: "the hosts of " + u.pipeline + " are not looked at: " + u.err.Error(),
 			Hint: "waybill log " + u.pipeline + " --verify"})
 	}
 	for i := range views {
@@ -449,7 +451,8 @@ func (s *Service) troublesOf(ctx context.Context, view *PipelineView) (all []Tro
 		case v.Service.Error != "": // it cannot be asked for its output either
 			hint = cmp.Or(fault.HintOf(v.seen.err), "waybill service status "+name+" "+host+" asks it again")
 		}
-		all = append(all, Trouble{Kind: TroubleService, Subject: v.Target, Warning: true, Text: "the service on " + v.Target + " is " + v.Service.String(), Hint: hint})
+		all = append(all, Trouble{Kind: TroubleService, Subject: v.Target, Warning: true,
+			Text: "the service on " + v.Target + " is " + v.Service.String(), Hint: hint})
 	}
 	return all, nil
 }

@@ -39,7 +39,8 @@ func (i Identity) Known() bool { return len(i.Scopes) > 0 }
 // Has reports whether the identity has the scope. Every scope includes reading, so that a token never allows less than
 // sending none, and ScopeWorker includes ScopeReport.
 func (i Identity) Has(scope Scope) bool {
-	return slices.Contains(i.Scopes, scope) || scope == ScopeRead && i.Known() || scope == ScopeReport && slices.Contains(i.Scopes, ScopeWorker)
+	return slices.Contains(i.Scopes, scope) || scope == ScopeRead && i.Known() ||
+		scope == ScopeReport && slices.Contains(i.Scopes, ScopeWorker)
 }
 
 type identityKey struct{}

@@ -94,7 +94,8 @@ func (s *Service) leftHost(ctx context.Context, f *fold, row journal.Resource) H
 
 // searchPlaces fills in where resources were, from the newest definition older than version that had each, and returns the
 // services there.
-func (s *Service) searchPlaces(ctx context.Context, name string, version int, missing map[pipeline.Resource]pipeline.Place) (map[pipeline.Resource]pipeline.Service, error) {
+func (s *Service) searchPlaces(ctx context.Context, name string, version int,
+	missing map[pipeline.Resource]pipeline.Place) (map[pipeline.Resource]pipeline.Service, error) {
 	services := map[pipeline.Resource]pipeline.Service{}
 	for v := version - 1; v > max(0, version-1-mostSearched) && len(services) < len(missing); v-- {
 		old, err := s.ledger.Version(ctx, name, v)

@@ -71,7 +71,8 @@ const (
 // EachEntry calls each for the entries that a query selects, in order. It returns the seq of the last one, 0 if there was none, and
 // whether they are of an archived deployment. Without Limit they are read in pages, so that few are in memory at a time, or as a
 // stream from the archive.
-func (s *Service) EachEntry(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) (last int64, isArchived bool, err error) {
+func (s *Service) EachEntry(ctx context.Context, q journal.EntryQuery,
+	each func(pipeline.Entry) error) (last int64, isArchived bool, err error) {
 	if q.Limit > 0 {
 		last, err = eachPage(q, func(q journal.EntryQuery) ([]pipeline.Entry, error) { return s.entries(ctx, q) }, each)
 		return last, false, err
@@ -93,7 +94,8 @@ func (s *Service) EachEntry(ctx context.Context, q journal.EntryQuery, each func
 
 // eachPage calls each for the entries that a query selects, in order, and returns the seq of the last one; 0: there was none.
 // Without Limit they are read in pages.
-func eachPage(q journal.EntryQuery, read func(journal.EntryQuery) ([]pipeline.Entry, error), each func(pipeline.Entry) error) (last int64, err error) {
+func eachPage(q journal.EntryQuery, read func(journal.EntryQuery) ([]pipeline.Entry, error),
+	each func(pipeline.Entry) error) (last int64, err error) {
 	whole := q.Limit == 0
 	if whole {
 		q.Limit, q.Newest = EntriesPage, false

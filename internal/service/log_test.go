@@ -20,8 +20,11 @@ func TestALogIsReadInPages(t *testing.T) {
 		asks []journal.EntryQuery // each with an After and a Limit
 		want int
 	}{
-		{journal.EntryQuery{}, []journal.EntryQuery{{Limit: service.EntriesPage}, {After: service.EntriesPage, Limit: service.EntriesPage}, {After: 2 * service.EntriesPage, Limit: service.EntriesPage}}, size},
-		{journal.EntryQuery{After: 5, Newest: true}, []journal.EntryQuery{{After: 5, Limit: service.EntriesPage}, {After: 5 + service.EntriesPage, Limit: service.EntriesPage}, {After: 5 + 2*service.EntriesPage, Limit: service.EntriesPage}}, size - 5},
+		{journal.EntryQuery{}, []journal.EntryQuery{{Limit: service.EntriesPage},
+			{After: service.EntriesPage, Limit: service.EntriesPage}, {After: 2 * service.EntriesPage, Limit: service.EntriesPage}}, size},
+		{journal.EntryQuery{After: 5, Newest: true},
+			[]journal.EntryQuery{{After: 5, Limit: service.EntriesPage}, {After: 5 + service.EntriesPage,
+				Limit: service.EntriesPage}, {After: 5 + 2*service.EntriesPage, Limit: service.EntriesPage}}, size - 5},
 		{journal.EntryQuery{Limit: 1200, Newest: true}, []journal.EntryQuery{{Limit: 1200, Newest: true}}, 1200},
 	} {
 		var asks []journal.EntryQuery

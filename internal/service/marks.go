@@ -39,8 +39,10 @@ type targetMark struct {
 }
 
 func newMarks() marks {
-	return marks{stages: map[string]map[int64]*stageMark{}, targets: map[int64]map[string]targetMark{}, reports: map[int64]map[stepName]string{},
-		hosts: map[pipeline.Resource]hostMark{}, through: map[pipeline.Resource]hostMark{}, places: map[string]pipeline.Resource{}, commands: map[int64][]RecordedCommand{}}
+	return marks{stages: map[string]map[int64]*stageMark{}, targets: map[int64]map[string]targetMark{},
+		reports: map[int64]map[stepName]string{},
+		hosts:   map[pipeline.Resource]hostMark{}, through: map[pipeline.Resource]hostMark{},
+		places: map[string]pipeline.Resource{}, commands: map[int64][]RecordedCommand{}}
 }
 
 // applyEntry updates the marks by one row of the log, which the engine has applied.
@@ -264,7 +266,8 @@ func (m *marks) applyToHost(e *pipeline.Engine, row pipeline.Entry) {
 		var output step.Output
 		_ = json.Unmarshal(row.Detail, &output) // another worker's detail need not have it
 		if r, ok := m.resourceOf(e, row); ok {
-			m.hosts[r] = hostMark{seq: row.Seq, changed: row.Seq, deployment: row.Deployment, target: row.Target, at: row.At, release: output.Release}
+			m.hosts[r] = hostMark{seq: row.Seq, changed: row.Seq, deployment: row.Deployment, target: row.Target, at: row.At,
+				release: output.Release}
 		}
 	case pipeline.HostTested, pipeline.StepFailed, pipeline.StepClaimed:
 		m.applyTest(e, row)

@@ -18,7 +18,8 @@ func at(hour int) time.Time {
 // run returns a run of prod that was committed and started at 0 and ended at an hour.
 func run(revision int64, outcome string, ended int) journal.EndedRun {
 	return journal.EndedRun{
-		StageRun:    journal.StageRun{Deployment: revision, Stage: "prod", Revision: revision, StartedAt: at(0), EndedAt: at(ended), Outcome: outcome, Changed: true},
+		StageRun: journal.StageRun{Deployment: revision, Stage: "prod", Revision: revision, StartedAt: at(0),
+			EndedAt: at(ended), Outcome: outcome, Changed: true},
 		CommittedAt: at(0),
 	}
 }
@@ -42,12 +43,17 @@ func TestStagesAreMeasured(t *testing.T) {
 		runs []journal.EndedRun
 		want Measures
 	}{
-		"nothing":              {nil, Measures{}},
-		"three deployments":    {[]journal.EndedRun{run(1, "finished", 1), run(2, "finished", 5), run(3, "finished", 20)}, Measures{Deployments: 3, PerWeek: 1.5, Changes: 3, LeadTime: hours(5, 20)}},
-		"restored by another":  {[]journal.EndedRun{failed, run(3, "finished", 30)}, Measures{Deployments: 1, PerWeek: 0.5, Changes: 2, Failures: 1, FailureRate: 0.5, LeadTime: hours(30, 30), Restore: hours(22, 22)}},
-		"restored by a retry":  {[]journal.EndedRun{retried}, Measures{Deployments: 1, PerWeek: 0.5, Changes: 1, Failures: 1, FailureRate: 1, LeadTime: hours(10, 10), Restore: hours(6, 6)}},
-		"rolled back":          {[]journal.EndedRun{run(2, "finished", 10), run(1, "finished", 14)}, Measures{Deployments: 2, PerWeek: 1, Changes: 2, Failures: 1, FailureRate: 0.5, LeadTime: hours(10, 10), Restore: hours(4, 4)}},
-		"deployed again":       {[]journal.EndedRun{run(2, "finished", 10), run(2, "finished", 14)}, Measures{Deployments: 2, PerWeek: 1, Changes: 2, LeadTime: hours(10, 10)}},
+		"nothing": {nil, Measures{}},
+		"three deployments": {[]journal.EndedRun{run(1, "finished", 1), run(2, "finished", 5), run(3, "finished", 20)},
+			Measures{Deployments: 3, PerWeek: 1.5, Changes: 3, LeadTime: hours(5, 20)}},
+		"restored by another": {[]journal.EndedRun{failed, run(3, "finished", 30)},
+			Measures{Deployments: 1, PerWeek: 0.5, Changes: 2, Failures: 1, FailureRate: 0.5, LeadTime: hours(30, 30), Restore: hours(22, 22)}},
+		"restored by a retry": {[]journal.EndedRun{retried},
+			Measures{Deployments: 1, PerWeek: 0.5, Changes: 1, Failures: 1, FailureRate: 1, LeadTime: hours(10, 10), Restore: hours(6, 6)}},
+		"rolled back": {[]journal.EndedRun{run(2, "finished", 10), run(1, "finished", 14)},
+			Measures{Deployments: 2, PerWeek: 1, Changes: 2, Failures: 1, FailureRate: 0.5, LeadTime: hours(10, 10), Restore: hours(4, 4)}},
+		"deployed again": {[]journal.EndedRun{run(2, "finished", 10), run(2, "finished", 14)},
+			Measures{Deployments: 2, PerWeek: 1, Changes: 2, LeadTime: hours(10, 10)}},
 		"canceled inside":      {[]journal.EndedRun{canceled}, Measures{Changes: 1, Failures: 1, FailureRate: 1}},
 		"canceled before":      {[]journal.EndedRun{waiting}, Measures{}},
 		"superseded":           {[]journal.EndedRun{run(2, "superseded", 10)}, Measures{}},

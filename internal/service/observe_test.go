@@ -112,7 +112,8 @@ func TestAnSSHHostDriftsByItsAnswer(t *testing.T) {
 				t.Parallel()
 				stage := &pipeline.Stage{Name: "prod"}
 				host := HostView{Target: "greeter/prod/all/elm", Runs: &Running{Deployment: 2, Label: "88d0e17"}, release: "r2",
-					place: pipeline.Place{Stage: stage, Host: &pipeline.Host{Name: "elm", URL: "ssh://elm"}}, service: pipeline.Service{Name: "web", Manager: manager}}
+					place:   pipeline.Place{Stage: stage, Host: &pipeline.Host{Name: "elm", URL: "ssh://elm"}},
+					service: pipeline.Service{Name: "web", Manager: manager}}
 				host.see(c.seen)
 				s := New(nil, nil, Options{})
 				var got []string

@@ -25,7 +25,8 @@ func TestServicesAndDriftAreObserved(t *testing.T) {
 	for _, host := range []string{"prod/west/yew", "prod/east/fir"} {
 		w.Script.End(host+" host-deployed", action.Outcome{Kind: action.Done, Output: []byte(`{"release":"3f2c9a1-aaaaaaaaaaaa"}`)})
 	}
-	source := strings.Replace(servertest.Definition, `{url: "local://yew", vars: {port: 7104}}`, `{url: "ssh://deploy@yew", vars: {port: 7104}, service: {manager: none}}`, 1)
+	source := strings.Replace(servertest.Definition, `{url: "local://yew", vars: {port: 7104}}`,
+		`{url: "ssh://deploy@yew", vars: {port: 7104}, service: {manager: none}}`, 1)
 	source = strings.Replace(source, `{url: "local://fir"`, `{url: "local://ash", vars: {port: 7105}}, {url: "ssh://deploy@fir"`, 1)
 	w.Apply(t, source) // ash is in the home of another machine
 	w.Until(t, w.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)

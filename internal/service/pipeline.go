@@ -131,7 +131,8 @@ func (s *Service) Version(ctx context.Context, name string, version int) (journa
 
 // pipelineView returns the view of a pipeline with at most recent deployments, the newest.
 func (s *Service) pipelineView(ctx context.Context, name string, recent int) (PipelineView, error) {
-	view := PipelineView{Name: name, Stages: []StageView{}, Active: []pipeline.DeploymentState{}, Hosts: []HostView{}, Drift: []Drift{}, Left: []LeftService{}}
+	view := PipelineView{Name: name, Stages: []StageView{}, Active: []pipeline.DeploymentState{}, Hosts: []HostView{},
+		Drift: []Drift{}, Left: []LeftService{}}
 	var err error
 	if view.Deployments, err = s.ledger.Deployments(ctx, journal.DeploymentQuery{Pipeline: name, Limit: recent}); err != nil {
 		return view, fmt.Errorf("list deployments of %s: %w", name, err)

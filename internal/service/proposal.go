@@ -106,7 +106,8 @@ func (s *Service) Apply(ctx context.Context, p Proposal) (EditView, error) {
 func (s *Service) decideApply(f *fold, plan *pipeline.Graph, p Proposal, locked journal.Locked, view *EditView) (journal.Change, error) {
 	if _, same := f.isInForce(plan); !same && p.IfVersion != nil && *p.IfVersion != locked.Version {
 		return journal.Change{}, fault.New(fault.Conflict, "definition %d of %s is in force, not %d",
-			locked.Version, view.Pipeline, *p.IfVersion).WithHint("look at the definition that was applied meanwhile: waybill pipeline show %s", view.Pipeline)
+			locked.Version, view.Pipeline, *p.IfVersion).
+			WithHint("look at the definition that was applied meanwhile: waybill pipeline show %s", view.Pipeline)
 	}
 	edit, err := s.planEdit(f, plan, p, locked.Head, view, locked.Owners)
 	if err != nil {
@@ -124,7 +125,8 @@ func (s *Service) decideApply(f *fold, plan *pipeline.Graph, p Proposal, locked 
 
 // planEdit asks the engine for the effects of a definition and fills the view. It also refuses an edit that takes a
 // resource of another pipeline, of which the engine knows nothing.
-func (s *Service) planEdit(f *fold, plan *pipeline.Graph, p Proposal, head journal.Head, view *EditView, others owners) (pipeline.Edit, error) {
+func (s *Service) planEdit(f *fold, plan *pipeline.Graph, p Proposal, head journal.Head, view *EditView,
+	others owners) (pipeline.Edit, error) {
 	if version, same := f.isInForce(plan); same {
 		view.Version, view.Unchanged = version, true
 		return pipeline.Edit{}, nil
@@ -201,7 +203,8 @@ func (s *Service) unknownHandlers(d pipeline.Definition) (problems fault.Problem
 			}
 			if handlers[h.Name] == nil {
 				problems = append(problems, fault.Problem{Scope: fmt.Sprintf("stages[%d].gates[%d].handler.name", i, g), Code: "value-unknown",
-					Suggestion: fault.Nearest(h.Name, slices.Sorted(maps.Keys(handlers))), Text: fmt.Sprintf("handler %q not found: handlers are described in server.yaml", h.Name)})
+					Suggestion: fault.Nearest(h.Name, slices.Sorted(maps.Keys(handlers))),
+					Text:       fmt.Sprintf("handler %q not found: handlers are described in server.yaml", h.Name)})
 			}
 		}
 	}

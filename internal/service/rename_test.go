@@ -38,7 +38,8 @@ func TestARenamedHostRunsWhatItRan(t *testing.T) {
 			t.Errorf("%s: observed %v, %v", renamed.to, services, err)
 		}
 		view, err := w.Service.ServiceStatus(t.Context(), "greeter", renamed.target, false)
-		if err != nil || view.Runs == nil || view.Runs.Label != "3f2c9a1" || view.Runs.Deployment != 1 || view.Runs.Target != renamed.was || view.State.State != service.ServiceUp {
+		if err != nil || view.Runs == nil || view.Runs.Label != "3f2c9a1" || view.Runs.Deployment != 1 ||
+			view.Runs.Target != renamed.was || view.State.State != service.ServiceUp {
 			t.Errorf("%s: %+v, %v", renamed.target, view, err)
 		}
 		at, err := w.Service.Target(t.Context(), "greeter", renamed.target)
@@ -65,7 +66,8 @@ func TestAHostThatWasTakenOverRunsWhatItReports(t *testing.T) {
 	t.Parallel()
 	w := servertest.Start(t)
 	w.Apply(t, strings.ReplaceAll(servertest.Definition, "local://", "ssh://deploy@"))
-	seen := step.State{Release: "3f2c9a1-aaaaaaaaaaaa", Running: "3f2c9a1-aaaaaaaaaaaa", Supervisor: 7, Service: 8, Deployment: "taken over by ana"}
+	seen := step.State{Release: "3f2c9a1-aaaaaaaaaaaa", Running: "3f2c9a1-aaaaaaaaaaaa", Supervisor: 7, Service: 8,
+		Deployment: "taken over by ana"}
 	var unreachable error
 	w.Service.Inspect = func(_ context.Context, at pipeline.Place, _ string) (step.State, bool, error) {
 		if at.Host.Name != "oak" {
@@ -85,7 +87,8 @@ func TestAHostThatWasTakenOverRunsWhatItReports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(&service.Found{Release: "3f2c9a1-aaaaaaaaaaaa", Deployment: "greeter#9"}, all[0].Found); diff != "" || all[0].State.State != service.ServiceUp || all[1].State != nil {
+	if diff := cmp.Diff(&service.Found{Release: "3f2c9a1-aaaaaaaaaaaa", Deployment: "greeter#9"},
+		all[0].Found); diff != "" || all[0].State.State != service.ServiceUp || all[1].State != nil {
 		t.Errorf("%+v (-want +got):\n%s", all, diff)
 	}
 	if _, services, err := w.Service.ObserveOnce(t.Context()); err != nil || services[service.ServiceUp] != 1 {
@@ -126,7 +129,8 @@ func TestTheHintOfAnUnknownServiceIsThatOfItsError(t *testing.T) {
 			hints[trouble.Subject] = trouble.Hint
 		}
 	}
-	want := map[string]string{"greeter/beta/all/oak": "find out why", "greeter/prod/east/elm": "waybill service status greeter prod/east/elm asks it again"}
+	want := map[string]string{"greeter/beta/all/oak": "find out why",
+		"greeter/prod/east/elm": "waybill service status greeter prod/east/elm asks it again"}
 	if diff := cmp.Diff(want, hints); diff != "" {
 		t.Errorf("hints (-want +got):\n%s", diff)
 	}

@@ -23,7 +23,8 @@ type ReplayOrder struct {
 
 // ReplayActions makes one step of a replay, at most 500 actions. The next step begins after Next.
 func (s *Service) ReplayActions(ctx context.Context, o ReplayOrder) (queue.Replayed, error) {
-	r := queue.Replay{ID: o.ID, Handler: o.Handler, Since: o.Since, Until: o.Until, After: o.After, DryRun: o.DryRun, By: o.By, Refuse: refuseRepeat}
+	r := queue.Replay{ID: o.ID, Handler: o.Handler, Since: o.Since, Until: o.Until, After: o.After, DryRun: o.DryRun,
+		By: o.By, Refuse: refuseRepeat}
 	for _, name := range o.Status {
 		status, err := action.ParseStatus(name)
 		if err != nil {

@@ -25,7 +25,8 @@ type limitedReader struct {
 func (u *limitedReader) Read(p []byte) (int, error) {
 	n, err := u.Reader.Read(p[:min(int64(len(p)), u.left+1)])
 	if u.left -= int64(n); u.left < 0 {
-		return 0, fault.New(fault.TooLarge, "the upload has more than %d bytes", u.most).WithHint("server.largestUpload in server.yaml is the limit")
+		return 0, fault.New(fault.TooLarge, "the upload has more than %d bytes", u.most).
+			WithHint("server.largestUpload in server.yaml is the limit")
 	}
 	return n, err
 }
@@ -108,7 +109,8 @@ var commitHash = regexp.MustCompile(`^[0-9A-Fa-f]{0,64}$`)
 // idempotent. The same label with another snapshot or commit is fault.Conflict.
 func (s *Service) Register(ctx context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (journal.Registered, error) {
 	if !commitHash.MatchString(r.Commit) {
-		return journal.Registered{}, fault.New(fault.Invalid, "commit %q: want its hash, at most 64 hex digits", r.Commit[:min(len(r.Commit), longestName)])
+		return journal.Registered{}, fault.New(fault.Invalid, "commit %q: want its hash, at most 64 hex digits",
+			r.Commit[:min(len(r.Commit), longestName)])
 	}
 	if _, err := s.ReadHead(ctx, r.Pipeline); err != nil {
 		return journal.Registered{}, err
@@ -176,7 +178,8 @@ func (s *Service) AcceptRevision(ctx context.Context, name, label, by, reason st
 }
 
 // judgeRevision appends a change of a revision that the engine has checked.
-func (s *Service) judgeRevision(ctx context.Context, name, label, by, reason string, judge func(*pipeline.Engine, pipeline.RegisteredRevision) (pipeline.Entry, error)) (pipeline.RegisteredRevision, error) {
+func (s *Service) judgeRevision(ctx context.Context, name, label, by, reason string, judge func(*pipeline.Engine,
+	pipeline.RegisteredRevision) (pipeline.Entry, error)) (pipeline.RegisteredRevision, error) {
 	if err := checkReason(reason); err != nil {
 		return pipeline.RegisteredRevision{}, err
 	}
@@ -215,7 +218,8 @@ func (s *Service) Deploy(ctx context.Context, want NewDeployment) (journal.Deplo
 	if err != nil {
 		return journal.Deployment{}, err
 	}
-	made := journal.NewDeployment{Pipeline: want.Pipeline, Revision: revision.Seq, Kind: journal.Manual, Until: want.Until, By: want.By, Key: want.Key}
+	made := journal.NewDeployment{Pipeline: want.Pipeline, Revision: revision.Seq, Kind: journal.Manual,
+		Until: want.Until, By: want.By, Key: want.Key}
 	if target := targetOrAll(want.Pipeline, want.Target); target != want.Pipeline {
 		made.Kind, made.Target = journal.Part, target
 	}

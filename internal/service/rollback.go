@@ -66,7 +66,8 @@ func (s *Service) Rollback(ctx context.Context, want TargetRequest) (journal.Dep
 }
 
 // createDecided appends rows that the engine decides on. The last row creates the deployment.
-func (s *Service) createDecided(ctx context.Context, want TargetRequest, decide func(e *pipeline.Engine, target string) ([]pipeline.Entry, error)) (d journal.Deployment, err error) {
+func (s *Service) createDecided(ctx context.Context, want TargetRequest, decide func(e *pipeline.Engine,
+	target string) ([]pipeline.Entry, error)) (d journal.Deployment, err error) {
 	if err := checkReason(want.Reason); err != nil {
 		return d, err
 	}

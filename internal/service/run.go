@@ -240,7 +240,8 @@ func (b *runBuilder) workOf(steps []pipeline.StepState) []StepRun {
 
 // stepRun returns a step with its action. A failed one is added to the failures of the view.
 func (b *runBuilder) stepRun(step pipeline.StepState) StepRun {
-	run := StepRun{StepState: step, Name: StepName(step.Event), Artifact: b.artifact(step.Event), Before: b.before[stepName{step.Target, step.Event}]}
+	run := StepRun{StepState: step, Name: StepName(step.Event), Artifact: b.artifact(step.Event),
+		Before: b.before[stepName{step.Target, step.Event}]}
 	a, known := b.actions[stepName{step.Target, step.Event}]
 	if known {
 		run.Action, run.Status = a.ID, a.Thread.Status
@@ -260,7 +261,8 @@ func (b *runBuilder) stepRun(step pipeline.StepState) StepRun {
 	} else if report != "" && step.State == pipeline.StateClaimed {
 		run.Error = report
 	}
-	if step.State == pipeline.StateFailed && (run.Error == "" || run.Status == action.Canceled) { // an alarm canceled it, which its action does not know
+	// an alarm canceled it, which its action does not know
+	if step.State == pipeline.StateFailed && (run.Error == "" || run.Status == action.Canceled) {
 		run.Error = strings.TrimPrefix(step.Reason, "failed: ")
 	}
 	run.Word = stepWord(run)
@@ -286,7 +288,9 @@ func (b *runBuilder) addFailure(run StepRun) {
 		failure.Todo = fmt.Sprintf("fix the revision and ship it; if the cause was elsewhere and is fixed: waybill revision accept %s %s, "+
 			"then waybill deployment create %s --revision %s", ref.Pipeline, b.view.State.Label, ref.Pipeline, b.view.State.Label)
 	case b.view.OvertakenBy != 0: // so is this one
-		failure.Todo = fmt.Sprintf("nothing: %s has deployed to hosts since that this one has still to do; to bring %s there all the same: waybill deployment create %s --revision %s",
+		failure.Todo = fmt.Sprintf(
+			"nothing: %s has deployed to hosts since that this one has still to do; to bring %s there all the same: waybill "+
+				"deployment create %s --revision %s",
 			Ref{ref.Pipeline, b.view.OvertakenBy}, state.Label, ref.Pipeline, state.Label)
 	default:
 		failure.Todo = remedyOf(run.Event, ref)
@@ -317,7 +321,8 @@ func isStart(event string) bool {
 }
 
 func isFinish(event string) bool {
-	return event == pipeline.StageFinished || event == pipeline.GroupFinished || event == pipeline.WaveFinished || event == pipeline.HostFinished
+	return event == pipeline.StageFinished || event == pipeline.GroupFinished || event == pipeline.WaveFinished ||
+		event == pipeline.HostFinished
 }
 
 // lastPart returns the name at the end of a target.

@@ -46,7 +46,8 @@ type Service struct {
 	// machine. nil: it reaches none.
 	Current func(host pipeline.Host, service string) (release string, known bool, err error)
 	// ReadLog returns a part of the output of a service on a host; known and nil as for Inspect.
-	ReadLog   func(ctx context.Context, at pipeline.Place, service *pipeline.Service, q step.LogQuery) (log step.ServiceLog, known bool, err error)
+	ReadLog func(ctx context.Context, at pipeline.Place, service *pipeline.Service,
+		q step.LogQuery) (log step.ServiceLog, known bool, err error)
 	fileReads *semaphore.Semaphore // bounds how many build files are read at a time
 	plans     *semaphore.Semaphore // bounds how many plans are made at a time: each folds a whole log
 }
@@ -70,9 +71,10 @@ type Options struct {
 	Inspect       func(ctx context.Context, at pipeline.Place, service string) (state step.State, known bool, err error)
 	Verify        func(ctx context.Context, at pipeline.Place, service string) (changed []string, err error)
 	Current       func(host pipeline.Host, service string) (release string, known bool, err error)
-	ReadLog       func(ctx context.Context, at pipeline.Place, service *pipeline.Service, q step.LogQuery) (log step.ServiceLog, known bool, err error)
-	Builds        buildview.Source // nil: none
-	Projects      Projects         // what can be built without a deployment
+	ReadLog       func(ctx context.Context, at pipeline.Place, service *pipeline.Service,
+		q step.LogQuery) (log step.ServiceLog, known bool, err error)
+	Builds   buildview.Source // nil: none
+	Projects Projects         // what can be built without a deployment
 	// Holder returns the one process that may run roles on this log, or nil if none does, even if rows of killed processes
 	// remain; nil: trust the rows.
 	Holder func() *Holder
@@ -91,7 +93,8 @@ func New(l *ledger.Ledger, blobs blob.Store, o Options) *Service {
 		offers.Schedules = func() map[string]config.Schedule { return nil }
 	}
 	return &Service{ledger: l, blobs: blobs, offers: offers, retention: o.Retention, holder: o.Holder, builds: o.Builds, projects: o.Projects,
-		LargestUpload: o.LargestUpload, Inspect: o.Inspect, Verify: o.Verify, Current: o.Current, ReadLog: o.ReadLog, folds: folds{byPipeline: map[string]*fold{}},
+		LargestUpload: o.LargestUpload, Inspect: o.Inspect, Verify: o.Verify, Current: o.Current, ReadLog: o.ReadLog,
+		folds:     folds{byPipeline: map[string]*fold{}},
 		observed:  observations{all: map[string]observation{}},
 		looks:     looks{all: map[string]*look{}, slots: make(chan struct{}, looksAtOnce)},
 		decoding:  semaphore.New(decodesAtOnce, decodePatience, "too many large inputs are being read"),

@@ -63,7 +63,8 @@ func (s *Service) ServiceLog(ctx context.Context, q ServiceLogQuery) (ServiceLog
 			return view, fmt.Errorf("after: %w", err)
 		}
 	}
-	elsewhere := fault.New(fault.Unavailable, "the output of the service on %s is not within reach of this machine, or does not exist yet", q.Target).
+	elsewhere := fault.New(fault.Unavailable,
+		"the output of the service on %s is not within reach of this machine, or does not exist yet", q.Target).
 		WithHint("with several processes ask the one whose home has the host: --server URL")
 	if s.ReadLog == nil {
 		return view, elsewhere

@@ -106,7 +106,8 @@ func (s *Service) Status(ctx context.Context) (StatusView, error) {
 	if err != nil {
 		return StatusView{}, err
 	}
-	v := StatusView{Now: now.Now, Lanes: []queue.Limiter{}, Troubles: []Trouble{}, NextDue: now.NextDue, Rescues: now.Rescues, Strain: now.Strain}
+	v := StatusView{Now: now.Now, Lanes: []queue.Limiter{}, Troubles: []Trouble{}, NextDue: now.NextDue,
+		Rescues: now.Rescues, Strain: now.Strain}
 	for _, l := range lanes {
 		if l.Troubled() {
 			v.Lanes = append(v.Lanes, l)
@@ -129,7 +130,10 @@ func (s *Service) Status(ctx context.Context) (StatusView, error) {
 	if err != nil {
 		return StatusView{}, err
 	}
-	v.Troubles = append([]Trouble{}, slices.Concat(v.Troubles, services, away, v.deadTroubles(), v.unservedTroubles(), v.laneTroubles(), v.lateTroubles(lanes), blobTroubles(s.allReports(now)), v.strainTroubles(), v.partitionTroubles(), reportTroubles(s.allReports(now)))...) // never nil: JSON has a list
+	// never nil: JSON has a list
+	v.Troubles = append([]Trouble{}, slices.Concat(v.Troubles, services, away, v.deadTroubles(), v.unservedTroubles(),
+		v.laneTroubles(), v.lateTroubles(lanes), blobTroubles(s.allReports(now)), v.strainTroubles(), v.partitionTroubles(),
+		reportTroubles(s.allReports(now)))...)
 	slices.SortStableFunc(v.Troubles, func(a, b Trouble) int { return cmp.Compare(rank(a.Kind), rank(b.Kind)) })
 	v.KeepsUp = !slices.ContainsFunc(v.Troubles, func(t Trouble) bool { return !t.Warning })
 	return v, nil

@@ -177,7 +177,8 @@ func (s *Service) runsByOtherName(ctx context.Context, f *fold, target string) *
 }
 
 // fillStanding fills in what has finished and failed at a target. deployments has those that the roll-up names.
-func (s *Service) fillStanding(ctx context.Context, f *fold, view *TargetView, at journal.Standing, deployments map[int64]journal.Deployment) (err error) {
+func (s *Service) fillStanding(ctx context.Context, f *fold, view *TargetView, at journal.Standing,
+	deployments map[int64]journal.Deployment) (err error) {
 	view.Current = s.reached(ctx, f, at.Current, at.Revision, at.At)
 	view.Highest = s.reached(ctx, f, 0, at.Highest, time.Time{})
 	view.Failed = s.reached(ctx, f, at.Failed, deployments[at.Failed].Revision, at.FailedAt)
@@ -211,7 +212,8 @@ func fillOpen(ctx context.Context, e *pipeline.Engine, views []TargetView, now t
 		}
 		for i, steps := range e.ExplainOpen(d.Deployment, listed, now) {
 			view := &views[places[listed[i].Target]]
-			view.Open = append(view.Open, OpenHere{Deployment: d.Deployment, Revision: d.Revision, Label: d.Label, Open: listed[i].Steps, Steps: steps})
+			view.Open = append(view.Open, OpenHere{Deployment: d.Deployment, Revision: d.Revision, Label: d.Label,
+				Open: listed[i].Steps, Steps: steps})
 		}
 	}
 	return nil

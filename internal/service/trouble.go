@@ -47,7 +47,8 @@ const (
 
 // rank returns the position of a kind of trouble in the list of kinds.
 func rank(kind string) int {
-	return slices.Index([]string{TroubleStopped, TroubleDead, TroubleUnserved, TroubleLane, TroubleLate, TroubleBlobs, TroubleHosts, TroublePartition, TroubleUndeletable, TroubleSnapshot, TroubleService, TroubleReload, TroubleRestart}, kind)
+	return slices.Index([]string{TroubleStopped, TroubleDead, TroubleUnserved, TroubleLane, TroubleLate, TroubleBlobs,
+		TroubleHosts, TroublePartition, TroubleUndeletable, TroubleSnapshot, TroubleService, TroubleReload, TroubleRestart}, kind)
 }
 
 // deadTroubles returns a trouble if there are processes and every one is dead: a living one removes dead ones. One
@@ -59,8 +60,10 @@ func (v StatusView) deadTroubles() []Trouble {
 	last := slices.MaxFunc(v.Processes, func(a, b InstanceView) int { return a.LeaseEnd.Compare(b.LeaseEnd) })
 	if h := last.holder; h != nil {
 		return []Trouble{{Kind: TroubleDead, Subject: last.Name, Since: h.Heard,
-			Text: fmt.Sprintf("the only process, %s (pid %d), is stopped, hangs, or cannot write to the home: it has not been heard from", last.Name, h.PID),
-			Hint: fmt.Sprintf("kill -CONT %d continues a stopped one; else end it with kill -KILL %d, and start another one: waybill up", h.PID, h.PID)}}
+			Text: fmt.Sprintf(
+				"the only process, %s (pid %d), is stopped, hangs, or cannot write to the home: it has not been heard from", last.Name, h.PID),
+			Hint: fmt.Sprintf(
+				"kill -CONT %d continues a stopped one; else end it with kill -KILL %d, and start another one: waybill up", h.PID, h.PID)}}
 	}
 	text := fmt.Sprintf("the only process, %s, is dead: it sends no heartbeat", last.Name)
 	if n := len(v.Processes); n > 1 {
@@ -222,7 +225,8 @@ func (v StatusView) partitionTroubles() (all []Trouble) {
 	}
 	for _, p := range v.Partitions.Pinned {
 		all = append(all, Trouble{Kind: TroublePartition, Subject: p.Name, Warning: true,
-			Text: fmt.Sprintf("partition %s is past its retention, and stays because action %s has not ended", p.Name, p.Action), Hint: "waybill action show " + p.Action.String()})
+			Text: fmt.Sprintf("partition %s is past its retention, and stays because action %s has not ended", p.Name,
+				p.Action), Hint: "waybill action show " + p.Action.String()})
 	}
 	return all
 }
@@ -243,7 +247,8 @@ func reportTroubles(reports []queue.Report) (all []Trouble) {
 		}
 		for _, workflow := range slices.Sorted(maps.Keys(r.Undeletable)) {
 			add(Trouble{Kind: TroubleUndeletable, Subject: workflow, Warning: true,
-				Text: fmt.Sprintf("workflow %s stays in its cluster: %s", workflow, r.Undeletable[workflow]), Hint: "it is archived and recorded; deleting it is tried again"})
+				Text: fmt.Sprintf("workflow %s stays in its cluster: %s", workflow, r.Undeletable[workflow]),
+				Hint: "it is archived and recorded; deleting it is tried again"})
 		}
 		if r.Reload == nil {
 			continue

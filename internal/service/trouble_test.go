@@ -37,7 +37,8 @@ func TestNoLivingProcessIsATrouble(t *testing.T) {
 	}{
 		{"none", nil, ""},
 		{"one is dead", []InstanceView{dead("a-1", time.Hour)}, "the only process, a-1, is dead: it sends no heartbeat"},
-		{"all are dead", []InstanceView{dead("a-1", time.Hour), dead("b-2", time.Minute)}, "all 2 processes are dead: none sends a heartbeat; the last was b-2"},
+		{"all are dead", []InstanceView{dead("a-1", time.Hour), dead("b-2", time.Minute)},
+			"all 2 processes are dead: none sends a heartbeat; the last was b-2"},
 		{"the holder of the home", []InstanceView{{Name: "a-1", State: "dead", holder: &Holder{PID: 42, Heard: now.Add(-time.Hour)}}},
 			"the only process, a-1 (pid 42), is stopped, hangs, or cannot write to the home: it has not been heard from"},
 		{"one lives", []InstanceView{dead("a-1", time.Hour), {Name: "b-2", State: "alive"}}, ""},

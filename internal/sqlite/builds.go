@@ -20,33 +20,14 @@ func (t *tx) InsertBuild(b builds.Build) (builds.ID, error) {
 	if err != nil {
 		return 0, err
 	}
-	found, _, err := row(
-		t,
-		func(s scanner) (made builds.ID, err error) {
-			err = s.Scan(&made)
-			return made, err
-		},
-		`INSERT INTO build (project, branch, "commit", revision, deployment, target, environment, stages, inputs, engine, worker_id, nonce,
+	found, _, err := row(t, func(s scanner) (made builds.ID, err error) {
+		err = s.Scan(&made)
+		return made, err
+	}, `INSERT INTO build (project, branch, "commit", revision, deployment, target, environment, stages, inputs, engine, worker_id, nonce,
 		rerun_of, resume, action_id, status, created_by, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING build_id`,
-		b.Project,
-		b.Branch,
-		b.Commit,
-		b.Revision,
-		b.Deployment,
-		b.Target,
-		b.Environment,
-		stages,
-		inputs,
-		b.Engine,
-		b.WorkerID,
-		b.Nonce,
-		b.RerunOf,
-		b.Resume,
-		id(b.ActionID),
-		string(b.Status),
-		b.CreatedBy,
-		micros(b.CreatedAt),
-	)
+		b.Project, b.Branch, b.Commit, b.Revision, b.Deployment, b.Target, b.Environment, stages, inputs, b.Engine,
+		b.WorkerID, b.Nonce, b.RerunOf, b.Resume, id(b.ActionID),
+		string(b.Status), b.CreatedBy, micros(b.CreatedAt))
 	return found, err
 }
 
@@ -68,47 +49,12 @@ const buildColumns = `build_id, project, branch, "commit", revision, deployment,
 func scanBuild(s scanner) (b builds.Build, err error) {
 	var stages, inputs string
 	var steps, events, artifacts sql.NullInt64
-	err = s.Scan(
-		&b.ID,
-		&b.Project,
-		&b.Branch,
-		&b.Commit,
-		&b.Revision,
-		&b.Deployment,
-		&b.Target,
-		&b.Environment,
-		&stages,
-		&inputs,
-		&b.Engine,
-		&b.WorkerID,
-		&b.Nonce,
-		&b.RerunOf,
-		&b.Resume,
-		&b.Bundle,
-		ident{&b.ActionID},
-		&b.Status,
-		&b.Reason,
-		&b.Message,
-		&b.CreatedBy,
-		moment{&b.CreatedAt},
-		moment{&b.StartedAt},
-		moment{&b.EndedAt},
-		moment{&b.CancelRequestedAt},
-		moment{&b.LeaseUntil},
-		moment{&b.LastProgressAt},
-		moment{&b.AcknowledgedAt},
-		moment{
-			&b.DeletedAt,
-		},
-		moment{&b.ExpiredAt},
-		&b.LastSeq,
-		&b.RefusedEvents,
-		&b.EventCursor,
-		&b.ArtifactCursor,
-		&steps,
-		&events,
-		&artifacts,
-	)
+	err = s.Scan(&b.ID, &b.Project, &b.Branch, &b.Commit, &b.Revision, &b.Deployment, &b.Target, &b.Environment, &stages,
+		&inputs, &b.Engine, &b.WorkerID, &b.Nonce,
+		&b.RerunOf, &b.Resume, &b.Bundle, ident{&b.ActionID}, &b.Status, &b.Reason, &b.Message, &b.CreatedBy,
+		moment{&b.CreatedAt}, moment{&b.StartedAt},
+		moment{&b.EndedAt}, moment{&b.CancelRequestedAt}, moment{&b.LeaseUntil}, moment{&b.LastProgressAt}, moment{&b.AcknowledgedAt},
+		moment{&b.DeletedAt}, moment{&b.ExpiredAt}, &b.LastSeq, &b.RefusedEvents, &b.EventCursor, &b.ArtifactCursor, &steps, &events, &artifacts)
 	if err != nil {
 		return b, err
 	}
@@ -135,36 +81,13 @@ func (t *tx) UpdateBuild(b builds.Build) error {
 	if f := b.Final; f != nil {
 		steps, events, artifacts = f.Steps, f.Events, f.Artifacts
 	}
-	_, err := t.exec(
-		`UPDATE build SET worker_id = ?, nonce = ?, action_id = ?, status = ?, reason = ?, message = ?, started_at = ?, ended_at = ?,
+	_, err := t.exec(`UPDATE build SET worker_id = ?, nonce = ?, action_id = ?, status = ?, reason = ?, message = ?, started_at = ?, ended_at = ?,
 		cancel_requested_at = ?, lease_until = ?, last_progress_at = ?, acknowledged_at = ?, deleted_at = ?, expired_at = ?, last_seq = ?, refused_events = ?,
 		event_cursor = ?, artifact_cursor = ?, final_steps = ?, final_events = ?, final_artifacts = ?, bundle = ? WHERE build_id = ?`,
-		b.WorkerID,
-		b.Nonce,
-		id(b.ActionID),
-		string(b.Status),
-		b.Reason,
-		b.Message,
-		micros(b.StartedAt),
-		micros(b.EndedAt),
-		micros(
-			b.CancelRequestedAt,
-		),
-		micros(b.LeaseUntil),
-		micros(b.LastProgressAt),
-		micros(b.AcknowledgedAt),
-		micros(b.DeletedAt),
-		micros(b.ExpiredAt),
-		b.LastSeq,
-		b.RefusedEvents,
-		b.EventCursor,
-		b.ArtifactCursor,
-		steps,
-		events,
-		artifacts,
-		b.Bundle,
-		b.ID,
-	)
+		b.WorkerID, b.Nonce, id(b.ActionID), string(b.Status), b.Reason, b.Message, micros(b.StartedAt), micros(b.EndedAt),
+		micros(b.CancelRequestedAt), micros(b.LeaseUntil), micros(b.LastProgressAt), micros(b.AcknowledgedAt),
+		micros(b.DeletedAt), micros(b.ExpiredAt),
+		b.LastSeq, b.RefusedEvents, b.EventCursor, b.ArtifactCursor, steps, events, artifacts, b.Bundle, b.ID)
 	return err
 }
 
@@ -253,11 +176,8 @@ func (t *tx) EndedResumes(after builds.ID, n int) ([]builds.ID, error) {
 func (t *tx) DeleteSome(id builds.ID, most int) (left bool, err error) {
 	for _, of := range [...]struct{ table, key string }{{"log_line", "step_id, log_id"}, {"test_result", "artifact_id, ordinal"},
 		{"build_event", "seq"}, {"test_report", "artifact_id"}, {"build_artifact", "artifact_id"}} {
-		deleted, err := t.exec(
-			`DELETE FROM `+of.table+` WHERE build_id = ?1 AND (`+of.key+`) IN (SELECT `+of.key+` FROM `+of.table+` WHERE build_id = ?1 LIMIT ?2)`,
-			id,
-			most,
-		)
+		deleted, err := t.exec(`DELETE FROM `+of.table+` WHERE build_id = ?1 AND (`+of.key+`) IN (SELECT `+of.key+` FROM `+
+			of.table+` WHERE build_id = ?1 LIMIT ?2)`, id, most)
 		if err != nil {
 			return false, err
 		}
@@ -286,10 +206,8 @@ func (t *tx) PutSteps(id builds.ID, steps []builds.Step) error {
 		all = append(all, []any{id, s.ID, s.Stage, s.Name, s.Type, needs, string(s.Status), s.Attempt, s.Reason, s.Message, s.ExitCode,
 			micros(s.StartedAt), micros(s.EndedAt), s.LogLines, s.LogBytes, s.HashState, entries, bytes, sum, s.Identity})
 	}
-	return t.each(
-		`INSERT OR REPLACE INTO build_step (build_id, `+stepColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		all,
-	)
+	return t.each(`INSERT OR REPLACE INTO build_step (build_id, `+stepColumns+
+		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, all)
 }
 
 // scanStep reads stepColumns.
@@ -297,29 +215,9 @@ func scanStep(s scanner) (step builds.Step, err error) {
 	var needs string
 	var entries, bytes sql.NullInt64
 	var sum []byte
-	err = s.Scan(
-		&step.ID,
-		&step.Stage,
-		&step.Name,
-		&step.Type,
-		&needs,
-		&step.Status,
-		&step.Attempt,
-		&step.Reason,
-		&step.Message,
-		&step.ExitCode,
-		moment{
-			&step.StartedAt,
-		},
-		moment{&step.EndedAt},
-		&step.LogLines,
-		&step.LogBytes,
-		&step.HashState,
-		&entries,
-		&bytes,
-		&sum,
-		&step.Identity,
-	)
+	err = s.Scan(&step.ID, &step.Stage, &step.Name, &step.Type, &needs, &step.Status, &step.Attempt, &step.Reason,
+		&step.Message, &step.ExitCode,
+		moment{&step.StartedAt}, moment{&step.EndedAt}, &step.LogLines, &step.LogBytes, &step.HashState, &entries, &bytes, &sum, &step.Identity)
 	if err != nil {
 		return step, err
 	}
@@ -351,11 +249,8 @@ func (t *tx) InsertBuildEvents(id builds.ID, events []builds.Event) error {
 	var all [][]any
 	for i := range events {
 		e := &events[i]
-		all = append(
-			all,
-			[]any{id, e.Seq, string(e.Source), e.EventID, e.Step, string(e.Status), e.Attempt, e.Reason, e.Message, e.ExitCode,
-				e.Applied, micros(e.At), micros(e.StoredAt)},
-		)
+		all = append(all, []any{id, e.Seq, string(e.Source), e.EventID, e.Step, string(e.Status), e.Attempt, e.Reason, e.Message, e.ExitCode,
+			e.Applied, micros(e.At), micros(e.StoredAt)})
 	}
 	return t.insert(eventTable, all)
 }
@@ -381,10 +276,8 @@ func (t *tx) BuildEvents(id builds.ID, after int64, n int) ([]builds.Event, erro
 }
 
 // blockTable is the table of blocks.
-var blockTable = table{
-	`log_line`,
-	[]string{`build_id`, `step_id`, `log_id`, `lines`, `byte_offset`, `bytes`, `first_at`, `last_at`, `data`},
-}
+var blockTable = table{`log_line`, []string{`build_id`, `step_id`, `log_id`, `lines`, `byte_offset`, `bytes`,
+	`first_at`, `last_at`, `data`}}
 
 // InsertBlocks stores blocks of logs.
 func (t *tx) InsertBlocks(id builds.ID, blocks []builds.Block) error {
@@ -423,32 +316,16 @@ func scanBlock(s scanner) (b builds.Block, err error) {
 }
 
 // artifactTable is the table of artifacts.
-var artifactTable = table{
-	`build_artifact`,
-	[]string{`build_id`, `artifact_id`, `step_id`, `name`, `size`, `sha256`, `kind`, `state`, `blob_key`, `stored_at`, `executable`},
-}
+var artifactTable = table{`build_artifact`, []string{`build_id`, `artifact_id`, `step_id`, `name`, `size`, `sha256`,
+	`kind`, `state`, `blob_key`, `stored_at`, `executable`}}
 
 // InsertBuildArtifacts stores artifacts.
 func (t *tx) InsertBuildArtifacts(id builds.ID, artifacts []builds.Artifact) error {
 	var all [][]any
 	for i := range artifacts {
 		a := &artifacts[i]
-		all = append(
-			all,
-			[]any{
-				id,
-				a.ID,
-				a.Step,
-				a.Name,
-				a.Size,
-				build.DigestBytes(a.SHA256),
-				a.Kind,
-				string(a.State),
-				a.Path,
-				micros(a.StoredAt),
-				a.Executable,
-			},
-		)
+		all = append(all, []any{id, a.ID, a.Step, a.Name, a.Size, build.DigestBytes(a.SHA256), a.Kind, string(a.State),
+			a.Path, micros(a.StoredAt), a.Executable})
 	}
 	return t.insert(artifactTable, all)
 }
@@ -466,10 +343,8 @@ func (t *tx) BuildArtifacts(id builds.ID, after int) ([]builds.Artifact, error) 
 }
 
 // resultTable is the table of test results.
-var resultTable = table{
-	`test_result`,
-	[]string{`build_id`, `artifact_id`, `ordinal`, `suite`, `name`, `outcome`, `duration`, `message`, `file`, `line`},
-}
+var resultTable = table{`test_result`, []string{`build_id`, `artifact_id`, `ordinal`, `suite`, `name`, `outcome`,
+	`duration`, `message`, `file`, `line`}}
 
 // InsertReport stores a file's test report, unless that is stored.
 func (t *tx) InsertReport(id builds.ID, r build.TestFile) error {
@@ -484,21 +359,8 @@ func (t *tx) InsertReport(id builds.ID, r build.TestFile) error {
 	}
 	var all [][]any
 	for n, test := range r.Results {
-		all = append(
-			all,
-			[]any{
-				id,
-				r.Artifact,
-				n + 1,
-				test.Suite,
-				test.Name,
-				string(test.Outcome),
-				int64(test.Duration),
-				test.Message,
-				test.File,
-				test.Line,
-			},
-		)
+		all = append(all, []any{id, r.Artifact, n + 1, test.Suite, test.Name, string(test.Outcome), int64(test.Duration),
+			test.Message, test.File, test.Line})
 	}
 	return t.insert(resultTable, all)
 }

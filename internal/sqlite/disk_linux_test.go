@@ -23,7 +23,8 @@ func TestALogThatCannotBeWrittenIsRead(t *testing.T) {
 		return
 	}
 	for name, c := range map[string]struct {
-		left  string                          // files left by the process before: none; its write-ahead log and its companions; or the first alone
+		// files left by the process before: none; its write-ahead log and its companions; or the first alone
+		left  string
 		close func(t *testing.T, disk string) // has the disk take no writes
 		says  string
 	}{

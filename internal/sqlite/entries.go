@@ -223,16 +223,7 @@ const stageRunColumns = `s.deployment, s.stage, s.revision, s.started_at, s.ende
 
 // stageRunFields returns where a stage's run is scanned to.
 func stageRunFields(r *journal.StageRun) []any {
-	return []any{
-		&r.Deployment,
-		&r.Stage,
-		&r.Revision,
-		moment{&r.StartedAt},
-		moment{&r.EndedAt},
-		&r.Outcome,
-		moment{&r.FailedAt},
-		&r.Changed,
-	}
+	return []any{&r.Deployment, &r.Stage, &r.Revision, moment{&r.StartedAt}, moment{&r.EndedAt}, &r.Outcome, moment{&r.FailedAt}, &r.Changed}
 }
 
 // StageRuns lists a deployment's runs through its stages, in the order of their starts.
@@ -322,30 +313,14 @@ func (t *tx) Resources(q journal.ResourceQuery) ([]journal.Resource, error) {
 	if q.Address != "" {
 		query += ` AND r.address = ?2`
 	}
-	return rows(
-		t,
-		scan,
-		query+` ORDER BY r.address, r.service LIMIT ?5`,
-		q.Pipeline,
-		q.Address,
-		q.After.Address,
-		q.After.Service,
-		limit(q.Limit),
-	)
+	return rows(t, scan, query+` ORDER BY r.address, r.service LIMIT ?5`, q.Pipeline, q.Address, q.After.Address,
+		q.After.Service, limit(q.Limit))
 }
 
 // InsertIntroduction stores a step that an edit added to a stage.
 func (t *tx) InsertIntroduction(pipelineID int64, i journal.Introduction) error {
-	_, err := t.exec(
-		`INSERT INTO step_introduction (pipeline_id, stage, event_name, version, revision_after, strict) VALUES (?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO NOTHING`,
-		pipelineID,
-		i.Stage,
-		i.Event,
-		i.Version,
-		i.RevisionAfter,
-		i.Strict,
-	)
+	_, err := t.exec(`INSERT INTO step_introduction (pipeline_id, stage, event_name, version, revision_after, strict) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO NOTHING`, pipelineID, i.Stage, i.Event, i.Version, i.RevisionAfter, i.Strict)
 	return err
 }
 

@@ -156,7 +156,8 @@ func TestACallThatIsCutOffHarmsNoOther(t *testing.T) {
 		}
 		_, _ = d.Read(ctx, store.ForQueue, look), d.Write(ctx, store.ForQueue, look) // they may have been faster
 		name := fmt.Sprint("p", i)
-		if err := d.Write(t.Context(), store.ForQueue, func(tx store.Rows) error { _, err := tx.(journal.Rows).LockHeads([]string{name}, true); return err }); err != nil {
+		if err := d.Write(t.Context(), store.ForQueue,
+			func(tx store.Rows) error { _, err := tx.(journal.Rows).LockHeads([]string{name}, true); return err }); err != nil {
 			t.Fatalf("write after calls that were cut off: %v", err)
 		}
 		var heads []journal.HeadRow

@@ -52,14 +52,8 @@ func jsonOf(list []string) string {
 // Pulse reports that there may be work of every kind, without a statement: searching for it costs no other instance
 // anything.
 func (d *Driver) Pulse(context.Context, queue.Instance, time.Duration) (queue.Beat, error) {
-	return queue.Beat{
-		There:  true,
-		Newer:  d.newer.Load(),
-		Ready:  true,
-		Cancel: true,
-		Now:    d.now(),
-		Pulse:  queue.Pulse{Lost: true, Leads: true},
-	}, nil
+	return queue.Beat{There: true, Newer: d.newer.Load(), Ready: true, Cancel: true, Now: d.now(),
+		Pulse: queue.Pulse{Lost: true, Leads: true}}, nil
 }
 
 // DeleteInstance removes a process.

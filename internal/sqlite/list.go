@@ -32,12 +32,7 @@ func (t *tx) ActionStates(ids []action.ID, q queue.ActionQuery) ([]queue.ActionS
 		query, args := stateQuery(q, t.now)
 		return rows(t, scanState, query, args...)
 	}
-	return rows(
-		t,
-		scanState,
-		`SELECT `+stateColumns+` FROM action a`+stateJoins+` WHERE a.id IN (`+listed+`) ORDER BY a.id DESC`,
-		idList(ids),
-	)
+	return rows(t, scanState, `SELECT `+stateColumns+` FROM action a`+stateJoins+` WHERE a.id IN (`+listed+`) ORDER BY a.id DESC`, idList(ids))
 }
 
 // stateQuery returns the statement of an ActionQuery. Each of its branches finds ids, and what they
@@ -54,14 +49,9 @@ func stateQuery(q queue.ActionQuery, now time.Time) (query string, args []any) {
 		branches = append(branches, text)
 		args = append(args, values...)
 	}
-	return `SELECT ` + stateColumns + ` FROM (SELECT id FROM (` + strings.Join(
-			branches,
-			` UNION `,
-		) + `) ORDER BY id` + order + ` LIMIT ?) AS page
-		CROSS JOIN action a ON a.id = page.id` + stateJoins + ` ORDER BY a.id` + order, append(
-			args,
-			limit(q.Limit),
-		)
+	return `SELECT ` + stateColumns + ` FROM (SELECT id FROM (` + strings.Join(branches, ` UNION `) + `) ORDER BY id` +
+		order + ` LIMIT ?) AS page
+		CROSS JOIN action a ON a.id = page.id` + stateJoins + ` ORDER BY a.id` + order, append(args, limit(q.Limit))
 }
 
 // idBounds returns the conditions of a query on the ids of the table that is walked.

@@ -209,17 +209,8 @@ const walSize = 16 << 20
 // source returns the data source name: the file, and the pragmas of each connection.
 func (d *Driver) source(readOnly bool) string {
 	busy := fmt.Sprintf("busy_timeout(%d)", busyAfter.Milliseconds())
-	pragmas := url.Values{
-		"_pragma": {
-			busy,
-			"auto_vacuum(incremental)",
-			"journal_mode(wal)",
-			"synchronous(full)",
-			"secure_delete(fast)",
-			fmt.Sprintf("journal_size_limit(%d)", walSize),
-			"foreign_keys(1)",
-		},
-	}
+	pragmas := url.Values{"_pragma": {busy, "auto_vacuum(incremental)", "journal_mode(wal)", "synchronous(full)",
+		"secure_delete(fast)", fmt.Sprintf("journal_size_limit(%d)", walSize), "foreign_keys(1)"}}
 	if readOnly {
 		pragmas["_pragma"] = []string{busy, "query_only(1)"}
 	}

@@ -60,16 +60,7 @@ func (t *tx) Heads(pipelines []string) ([]journal.HeadRow, error) {
 func (t *tx) UpdateHead(h journal.HeadRow) error {
 	_, err := t.exec(
 		`UPDATE pipeline_head SET version = ?, seq = ?, newest = ?, deployed = ?, owner = ?, epoch = ?, archived = ?, digest = ? WHERE id = ?`,
-		h.Version,
-		h.Seq,
-		h.Newest,
-		h.Deployed,
-		id(h.Owner),
-		h.Epoch,
-		h.Archived,
-		digestOf(&h.Digest),
-		h.ID,
-	)
+		h.Version, h.Seq, h.Newest, h.Deployed, id(h.Owner), h.Epoch, h.Archived, digestOf(&h.Digest), h.ID)
 	return err
 }
 
@@ -108,21 +99,9 @@ func scanVersion(s scanner) (v journal.Version, err error) {
 
 // InsertRevision stores a registered revision.
 func (t *tx) InsertRevision(pipelineID int64, r pipeline.RegisteredRevision) error {
-	_, err := t.exec(
-		`INSERT INTO revision (pipeline_id, seq, label, "commit", subject, committed_at, snapshot, state, created_by, created_at, branch)
+	_, err := t.exec(`INSERT INTO revision (pipeline_id, seq, label, "commit", subject, committed_at, snapshot, state, created_by, created_at, branch)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		pipelineID,
-		r.Seq,
-		r.Label,
-		r.Commit,
-		r.Subject,
-		micros(r.CommittedAt),
-		r.Snapshot,
-		r.State,
-		r.By,
-		micros(r.CreatedAt),
-		r.Branch,
-	)
+		pipelineID, r.Seq, r.Label, r.Commit, r.Subject, micros(r.CommittedAt), r.Snapshot, r.State, r.By, micros(r.CreatedAt), r.Branch)
 	return err
 }
 
@@ -153,34 +132,15 @@ func (t *tx) Revisions(name, label string, seq int64, n int) ([]pipeline.Registe
 
 // RevisionsBetween lists those after one seq and before another, newest first.
 func (t *tx) RevisionsBetween(name string, after, before int64, n int) ([]pipeline.RegisteredRevision, error) {
-	return rows(
-		t,
-		scanRevision,
-		`SELECT h.name, r.seq, r.label, r."commit", r.subject, r.committed_at, r.snapshot, r.state, r.created_by, r.created_at, r.branch
+	return rows(t, scanRevision, `SELECT h.name, r.seq, r.label, r."commit", r.subject, r.committed_at, r.snapshot, r.state, r.created_by, r.created_at, r.branch
 		FROM pipeline_head h CROSS JOIN revision r ON r.pipeline_id = h.id AND r.seq > ?2 AND r.seq < ?3
-		WHERE h.name = ?1 ORDER BY r.seq DESC LIMIT ?4`,
-		name,
-		after,
-		before,
-		limit(n),
-	)
+		WHERE h.name = ?1 ORDER BY r.seq DESC LIMIT ?4`, name, after, before, limit(n))
 }
 
 // scanRevision reads the columns of Revisions.
 func scanRevision(s scanner) (r pipeline.RegisteredRevision, err error) {
-	err = s.Scan(
-		&r.Pipeline,
-		&r.Seq,
-		&r.Label,
-		&r.Commit,
-		&r.Subject,
-		moment{&r.CommittedAt},
-		&r.Snapshot,
-		&r.State,
-		&r.By,
-		moment{&r.CreatedAt},
-		&r.Branch,
-	)
+	err = s.Scan(&r.Pipeline, &r.Seq, &r.Label, &r.Commit, &r.Subject, moment{&r.CommittedAt}, &r.Snapshot, &r.State,
+		&r.By, moment{&r.CreatedAt}, &r.Branch)
 	return r, err
 }
 
@@ -331,13 +291,8 @@ func (t *tx) DeploymentIDs(pipelineID int64, numbers []int64) (map[int64]action.
 		err = s.Scan(&n.number, ident{&n.id})
 		return n, err
 	}
-	found, err := rows(
-		t,
-		scan,
-		`SELECT number, id FROM deployment WHERE pipeline_id = ?1 AND number IN (SELECT value FROM json_each(?2))`,
-		pipelineID,
-		wanted,
-	)
+	found, err := rows(t, scan,
+		`SELECT number, id FROM deployment WHERE pipeline_id = ?1 AND number IN (SELECT value FROM json_each(?2))`, pipelineID, wanted)
 	ids := make(map[int64]action.ID, len(found))
 	for _, f := range found {
 		ids[f.number] = f.id

@@ -63,8 +63,10 @@ func TestAHostThatTheJumpHostDoesNotReach(t *testing.T) {
 	for config, permanent := range map[string]bool{"AllowTcpForwarding yes": false, "AllowTcpForwarding no": true} {
 		bastion := sshtest.Start(t, config)
 		p, jump := reach(t, bastion)
-		_, err := p.Host(t.Context(), ssh.Target{Address: away, User: jump.User, HostKey: bastion.Fingerprint(), Identity: jump.Identity, Jump: &jump})
-		if fault.IsPermanent(err) != permanent || !strings.Contains(fmt.Sprint(err), "jump host "+bastion.Address) || !strings.Contains(err.Error(), away) {
+		_, err := p.Host(t.Context(), ssh.Target{Address: away, User: jump.User, HostKey: bastion.Fingerprint(),
+			Identity: jump.Identity, Jump: &jump})
+		if fault.IsPermanent(err) != permanent || !strings.Contains(fmt.Sprint(err), "jump host "+bastion.Address) ||
+			!strings.Contains(err.Error(), away) {
 			t.Errorf("%s: permanent %v: %v", config, fault.IsPermanent(err), err)
 		}
 	}

@@ -55,7 +55,8 @@ func unknownKey(t Target, seen string, why error) error {
 }
 
 func changedKey(t Target, kind, seen, want string) error {
-	return fault.Permanent(fault.New(fault.Refused, "the host key of %s has changed: it shows %s (%s), known is %s", t.Address, seen, kind, want).
+	return fault.Permanent(fault.New(fault.Refused, "the host key of %s has changed: it shows %s (%s), known is %s",
+		t.Address, seen, kind, want).
 		WithHint("find out why before you change hostKey or knownHosts: another machine may answer"))
 }
 

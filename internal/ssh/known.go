@@ -208,7 +208,8 @@ func (k knownHosts) check(t Target, key ssh.PublicKey) error {
 	certificate, certified := key.(*ssh.Certificate)
 	plain := inside(key)
 	if found.has(markRevoked, plain) || certified && found.has(markRevoked, certificate.SignatureKey) {
-		return fault.Permanent(fault.New(fault.Refused, "the key of %s is revoked by %s: %s", t.Address, t.KnownHosts, ssh.FingerprintSHA256(plain)))
+		return fault.Permanent(fault.New(fault.Refused, "the key of %s is revoked by %s: %s", t.Address, t.KnownHosts,
+			ssh.FingerprintSHA256(plain)))
 	}
 	reason := errUnknownKey
 	if certified && found.has(markAuthority, certificate.SignatureKey) {

@@ -102,7 +102,8 @@ func NewPool(c Config) *Pool {
 	if c.KeepAlive <= 0 {
 		c.KeepAlive = defaultAlive
 	}
-	return &Pool{config: c, dialing: make(chan struct{}, c.Dials), known: knownFiles{files: map[string]knownFile{}}, lines: map[string]*line{}, pinned: map[string]string{}}
+	return &Pool{config: c, dialing: make(chan struct{}, c.Dials), known: knownFiles{files: map[string]knownFile{}},
+		lines: map[string]*line{}, pinned: map[string]string{}}
 }
 
 // Metrics returns what the pool counts.

@@ -93,7 +93,8 @@ func TestStreamsAreWholeInBothDirections(t *testing.T) {
 	sent := make([]byte, 20<<20)
 	_, _ = rand.Read(sent)
 	var got bytes.Buffer
-	if exit, err := h.Run(t.Context(), []string{"cat"}, bytes.NewReader(sent), &got, nil); exit != 0 || err != nil || !bytes.Equal(got.Bytes(), sent) {
+	if exit, err := h.Run(t.Context(), []string{"cat"}, bytes.NewReader(sent), &got, nil); exit != 0 || err != nil ||
+		!bytes.Equal(got.Bytes(), sent) {
 		t.Errorf("exit status %d, %v, %d bytes of %d came back", exit, err, got.Len(), len(sent))
 	}
 }
@@ -434,7 +435,8 @@ func TestNobodyAnswers(t *testing.T) {
 	t.Cleanup(func() { _ = silent.Close() })
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("the attempt is over"))
 	defer cancel()
-	if _, err := p.Host(ctx, ssh.Target{Address: silent.Addr().String(), User: s.User, HostKey: s.Fingerprint()}); err == nil || err.Error() != "the attempt is over" {
+	if _, err := p.Host(ctx, ssh.Target{Address: silent.Addr().String(), User: s.User,
+		HostKey: s.Fingerprint()}); err == nil || err.Error() != "the attempt is over" {
 		t.Errorf("a host that says nothing: %v", err)
 	}
 }
@@ -448,7 +450,8 @@ func TestTheEndOfAnAttemptLeavesTheCommand(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	over := errors.New("over")
 	out := &firstWrite{first: sync.OnceFunc(func() { cancel(over) })}
-	if _, err := h.Run(ctx, []string{"sh", "-c", "trap '' HUP PIPE; echo begun; echo still here >" + ssh.Quote([]string{fifo})}, nil, out, nil); !errors.Is(err, over) {
+	if _, err := h.Run(ctx, []string{"sh", "-c",
+		"trap '' HUP PIPE; echo begun; echo still here >" + ssh.Quote([]string{fifo})}, nil, out, nil); !errors.Is(err, over) {
 		t.Fatalf("%v, want the cause", err)
 	}
 	text, err := os.ReadFile(fifo) // waits for the command

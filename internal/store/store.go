@@ -61,7 +61,8 @@ func (db *DB) Embedded() bool { return db.driver.Embedded() }
 func (db *DB) Signals() *Signals { return db.signals }
 
 // ErrOutdated is the error of a database that a newer Waybill has migrated.
-var ErrOutdated = fault.New(fault.Unavailable, "a newer Waybill has migrated the database, so this one ends").WithHint("start the newer one in its place")
+var ErrOutdated = fault.New(fault.Unavailable, "a newer Waybill has migrated the database, so this one ends").
+	WithHint("start the newer one in its place")
 
 // ErrRace makes a driver run a transaction again: another transaction has just taken a key that was
 // free.

@@ -88,7 +88,8 @@ func TestEncodings(t *testing.T) {
 		}
 	}
 	for _, encoding := range []string{"ISO-8859-1", "latin1", "Windows-1252"} {
-		r := parse(t, testresult.JUnit, `<?xml version="1.0" encoding="`+encoding+`"?><testsuite><testcase name="caf`+"\xe9 \x80"+`"/></testsuite>`).Results[0]
+		r := parse(t, testresult.JUnit,
+			`<?xml version="1.0" encoding="`+encoding+`"?><testsuite><testcase name="caf`+"\xe9 \x80"+`"/></testsuite>`).Results[0]
 		if r.Name != "café €" {
 			t.Errorf("%s: got %q", encoding, r.Name)
 		}
@@ -111,7 +112,9 @@ func TestATracebackOfPythonGivesThePlace(t *testing.T) {
   File "/usr/lib/python3.12/json/decoder.py", line 355, in raw_decode
     raise
 ValueError: no`
-	report, err := testresult.Parse(testresult.JUnit, strings.NewReader("<testsuite><testcase name='a'><failure message='no'>"+html.EscapeString(body)+"</failure></testcase></testsuite>"), "/repo", testresult.NewRoom())
+	report, err := testresult.Parse(testresult.JUnit,
+		strings.NewReader("<testsuite><testcase name='a'><failure message='no'>"+html.EscapeString(body)+
+			"</failure></testcase></testsuite>"), "/repo", testresult.NewRoom())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +138,8 @@ func TestWhatXMLDoesNotAllowIsReplaced(t *testing.T) {
 		"&#x1b\u00e9":                    "",
 		"é&#233;😀&#x1F600;":              "éé😀😀",
 	} {
-		file := `<?xml version="1.1" encoding="UTF-8"?><testsuite><testcase name="` + text + `"><failure>x` + text + `</failure></testcase></testsuite>`
+		file := `<?xml version="1.1" encoding="UTF-8"?><testsuite><testcase name="` + text + `"><failure>x` + text +
+			`</failure></testcase></testsuite>`
 		report, err := testresult.Parse(testresult.JUnit, strings.NewReader(file), "", testresult.NewRoom())
 		switch {
 		case want == "":
@@ -148,7 +152,8 @@ func TestWhatXMLDoesNotAllowIsReplaced(t *testing.T) {
 			t.Errorf("%q: got %q, %q", text, report.Results[0].Name, report.Results[0].Message)
 		}
 	}
-	r := parse(t, testresult.JUnit, "<testsuite><!-- \xff --><testcase name=\"a\"><failure><![CDATA[&#27;\x00]]></failure></testcase></testsuite>").Results[0]
+	r := parse(t, testresult.JUnit,
+		"<testsuite><!-- \xff --><testcase name=\"a\"><failure><![CDATA[&#27;\x00]]></failure></testcase></testsuite>").Results[0]
 	if r.Message != "&#27;\ufffd" {
 		t.Errorf("in a CDATA section: got %q", r.Message)
 	}
@@ -173,15 +178,23 @@ func TestUnreadableFilesNameTheLine(t *testing.T) {
 		"JUnit as TRX":      {"trx", "<testsuite/>", "line 1: the root is <testsuite>; want <TestRun>"},
 		"wrong end":         {"junit", "<testsuite>\n</testsuites>", "line 2: element <testsuite> closed by </testsuites>"},
 		"entity":            {"junit", "<testsuite>\n&lol;</testsuite>", "line 2: invalid character entity &lol;"},
-		"entity bomb":       {"junit", "<!DOCTYPE x [\n<!ENTITY a \"aaaa\">\n<!ENTITY b \"&a;&a;\">]>\n<testsuite>&b;</testsuite>", "line 3: the file defines entities, which is not accepted"},
-		"external entity":   {"trx", "<!DOCTYPE x [<!ENTITY a SYSTEM \"file:///etc/passwd\">]><TestRun>&a;</TestRun>", "line 1: the file defines entities, which is not accepted"},
-		"too deep":          {"junit", many("<testsuite>\n", "", "</testsuite>", 101), "line 101: elements are nested more than 100 deep"},
-		"unknown encoding":  {"junit", `<?xml version="1.0" encoding="shift_jis"?><testsuite/>`, `line 1: opening charset "shift_jis": it is not supported; write UTF-8`},
-		"false encoding":    {"junit", `<?xml version="1.0" encoding="utf-16"?><testsuite/>`, `line 1: opening charset "utf-16": the file is in another encoding`},
+		"entity bomb": {"junit",
+			"<!DOCTYPE x [\n<!ENTITY a \"aaaa\">\n<!ENTITY b \"&a;&a;\">]>\n<testsuite>&b;</testsuite>",
+			"line 3: the file defines entities, which is not accepted"},
+		"external entity": {"trx", "<!DOCTYPE x [<!ENTITY a SYSTEM \"file:///etc/passwd\">]><TestRun>&a;</TestRun>",
+			"line 1: the file defines entities, which is not accepted"},
+		"too deep": {"junit", many("<testsuite>\n", "", "</testsuite>", 101), "line 101: elements are nested more than 100 deep"},
+		"unknown encoding": {"junit", `<?xml version="1.0" encoding="shift_jis"?><testsuite/>`,
+			`line 1: opening charset "shift_jis": it is not supported; write UTF-8`},
+		"false encoding": {"junit", `<?xml version="1.0" encoding="utf-16"?><testsuite/>`,
+			`line 1: opening charset "utf-16": the file is in another encoding`},
 		"reference cut off": {"junit", "<testsuite>\n<testcase name='&#2", "line 2: unexpected EOF"},
-		"huge comment":      {"junit", "<testsuite>\n<!--" + strings.Repeat("x", 17<<20) + "--></testsuite>", "line 2: a tag is larger than 16 MiB"},
-		"huge tag":          {"junit", "<testsuite>\n<testcase name='" + strings.Repeat("x", 17<<20) + "'/></testsuite>", "line 2: a tag is larger than 16 MiB"},
-		"many attributes":   {"junit", "<testsuite" + strings.Repeat(" a='b'", 1000) + ">\n<testcase" + strings.Repeat(" a='b'", 1001) + "/></testsuite>", "line 2: a tag has more than 1000 attributes"},
+		"huge comment": {"junit", "<testsuite>\n<!--" + strings.Repeat("x", 17<<20) + "--></testsuite>",
+			"line 2: a tag is larger than 16 MiB"},
+		"huge tag": {"junit", "<testsuite>\n<testcase name='" + strings.Repeat("x", 17<<20) + "'/></testsuite>",
+			"line 2: a tag is larger than 16 MiB"},
+		"many attributes": {"junit", "<testsuite" + strings.Repeat(" a='b'", 1000) + ">\n<testcase" +
+			strings.Repeat(" a='b'", 1001) + "/></testsuite>", "line 2: a tag has more than 1000 attributes"},
 	} {
 		report, err := testresult.Parse(test.format, strings.NewReader(test.file), "", testresult.NewRoom())
 		if err == nil || err.Error() != test.want {
@@ -200,7 +213,8 @@ func TestUnreadableFilesNameTheLine(t *testing.T) {
 func TestErrorsOfTheReaderAreNotTheFiles(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("the disk is gone")
-	_, err := testresult.Parse(testresult.JUnit, io.MultiReader(strings.NewReader("<testsuite>"), iotest.ErrReader(gone)), "", testresult.NewRoom())
+	_, err := testresult.Parse(testresult.JUnit, io.MultiReader(strings.NewReader("<testsuite>"), iotest.ErrReader(gone)),
+		"", testresult.NewRoom())
 	if _, ok := errors.AsType[*testresult.Error](err); ok || !errors.Is(err, gone) {
 		t.Errorf("got %v", err)
 	}
@@ -219,7 +233,8 @@ func TestFailuresAreKeptWhenThereIsNoRoomForAll(t *testing.T) {
 	}
 
 	room, kept := testresult.NewRoom(), 0
-	long := `<testsuite><testcase name="` + strings.Repeat("n", 1000) + `"><failure>` + strings.Repeat("é", 1500) + "</failure></testcase></testsuite>"
+	long := `<testsuite><testcase name="` + strings.Repeat("n", 1000) + `"><failure>` + strings.Repeat("é", 1500) +
+		"</failure></testcase></testsuite>"
 	for range 4_000 { // the room is for all files of a step
 		report, err := testresult.Parse(testresult.JUnit, strings.NewReader(long), "", room)
 		if err != nil || report.Failed != 1 {
@@ -261,7 +276,8 @@ func TestTimesOfAnyLanguage(t *testing.T) {
 		"00:00:01.5": 1500 * time.Millisecond, "2.01:02:03": 49*time.Hour + 2*time.Minute + 3*time.Second,
 		"": 0, "1": 0, "x:00:00": 0, "-1:00:00": 0, "65535.00:00:00": 0, "1:2:3:4": 0,
 	} {
-		report := parse(t, testresult.TRX, `<TestRun><Results><UnitTestResult testName="a" outcome="Passed" duration="`+text+`"/></Results></TestRun>`)
+		report := parse(t, testresult.TRX, `<TestRun><Results><UnitTestResult testName="a" outcome="Passed" duration="`+text+
+			`"/></Results></TestRun>`)
 		if report.Results[0].Duration != want {
 			t.Errorf("%q: got %s, want %s", text, report.Duration, want)
 		}
@@ -296,17 +312,22 @@ func TestMessagesAndPlaces(t *testing.T) {
 		failure string
 		want    place
 	}{
-		"the last line of a Go test":  {`<failure message="Failed">=== RUN   TestA&#10;    a_test.go:5: got ready&#10;    a_test.go:9: no&#10;--- FAIL: TestA (0.00s)</failure>`, place{"no", "a_test.go", 9}},
-		"testify":                     {"<failure message=\"Failed\">    a_test.go:9: \n        \tError Trace:\ta_test.go:9\n        \tError:      \tNot equal\n--- FAIL: TestA (0.00s)</failure>", place{"Error Trace:\ta_test.go:9\n        \tError:      \tNot equal", "a_test.go", 9}},
+		"the last line of a Go test": {
+			`<failure message="Failed">=== RUN   TestA&#10;    a_test.go:5: got ready&#10;    a_test.go:9: no&#10;--- FAIL: TestA (0.00s)</failure>`, place{"no", "a_test.go", 9}},
+		"testify": {
+			"<failure message=\"Failed\">    a_test.go:9: \n        \tError Trace:\ta_test.go:9\n        \tError:      \tNot " +
+				"equal\n--- FAIL: TestA (0.00s)</failure>", place{"Error Trace:\ta_test.go:9\n        \tError:      \tNot equal", "a_test.go", 9}},
 		"a Go test that says nothing": {`<failure message="Failed">=== RUN   TestA&#10;--- FAIL: TestA (0.00s)</failure>`, place{"", "", 0}},
-		"Swift":                       {`<failure message="CartTests.swift:48: Expectation failed"/>`, place{"CartTests.swift:48: Expectation failed", "CartTests.swift", 48}},
-		"only a type":                 {`<error type="T"/>`, place{"", "", 0}},
-		"the first of several":        {`<failure message="one"/><failure message="two"/>`, place{"one", "", 0}},
-		"failure after a flaky one":   {`<rerunFailure message="again"/><failure message="at last"/>`, place{"at last", "", 0}},
-		"nested markup":               {`<failure>a<b>c</b>d<system-out>x</system-out></failure>`, place{"acd", "", 0}},
-		"a line that is none":         {`<failure message="a.swift:99999999999: no"/>`, place{"a.swift:99999999999: no", "", 0}},
-		"a long message":              {`<failure message="no` + strings.Repeat("&#10;x", 5000) + "&#10;a.swift:9: no" + strings.Repeat("&#10;x", 5000) + `"/>`, place{"no" + strings.Repeat("\nx", 999) + "…", "", 0}},
-		"text after the failure":      {`<failure message="m"/>stray`, place{"m", "", 0}},
+		"Swift": {`<failure message="CartTests.swift:48: Expectation failed"/>`,
+			place{"CartTests.swift:48: Expectation failed", "CartTests.swift", 48}},
+		"only a type":               {`<error type="T"/>`, place{"", "", 0}},
+		"the first of several":      {`<failure message="one"/><failure message="two"/>`, place{"one", "", 0}},
+		"failure after a flaky one": {`<rerunFailure message="again"/><failure message="at last"/>`, place{"at last", "", 0}},
+		"nested markup":             {`<failure>a<b>c</b>d<system-out>x</system-out></failure>`, place{"acd", "", 0}},
+		"a line that is none":       {`<failure message="a.swift:99999999999: no"/>`, place{"a.swift:99999999999: no", "", 0}},
+		"a long message": {`<failure message="no` + strings.Repeat("&#10;x", 5000) + "&#10;a.swift:9: no" +
+			strings.Repeat("&#10;x", 5000) + `"/>`, place{"no" + strings.Repeat("\nx", 999) + "…", "", 0}},
+		"text after the failure": {`<failure message="m"/>stray`, place{"m", "", 0}},
 	} {
 		report := parse(t, testresult.JUnit, `<testsuite><testcase name="a" classname="pkg">`+test.failure+`</testcase></testsuite>`)
 		r := report.Results[0]
@@ -322,15 +343,23 @@ func TestOddJUnit(t *testing.T) {
 		file string
 		want testresult.Counts
 	}{
-		"rerun alone is flaky":         {`<testsuite><testcase name="a"><rerunError/></testcase></testsuite>`, testresult.Counts{Tests: 1, Flaky: 1}},
-		"a test in a test is not one":  {`<testsuite><testcase name="a"><testcase name="b"/><failure/></testcase></testsuite>`, testresult.Counts{Tests: 1, Failed: 1}},
-		"a suite in a test is not one": {`<testsuite tests="1"><testcase name="a"><testsuite tests="5"></testsuite></testcase></testsuite>`, testresult.Counts{Tests: 1}},
-		"a test in output is not one":  {`<testsuite><system-out><testcase name="a"/></system-out><testcase name="b"><system-err><failure/></system-err></testcase></testsuite>`, testresult.Counts{Tests: 1}},
-		"two roots":                    {`<testsuite><testcase name="a"/></testsuite><testsuite><testcase name="a"/></testsuite>`, testresult.Counts{Tests: 2}},
-		"nonsense counts":              {`<testsuites><testsuite tests="-1"/><testsuite tests="1" failures="2"/><testsuite tests="9999999999"/></testsuites>`, testresult.Counts{}},
-		"counts of tests that differ":  {`<testsuite tests="9" failures="9"><testcase name="a"/></testsuite>`, testresult.Counts{Tests: 1}},
-		"a document type":              {`<!DOCTYPE testsuite><testsuite><testcase name="a"/></testsuite>`, testresult.Counts{Tests: 1}},
-		"a name space":                 {`<j:testsuite xmlns:j="urn:j"><j:testcase name="a"/></j:testsuite>`, testresult.Counts{Tests: 1}},
+		"rerun alone is flaky": {`<testsuite><testcase name="a"><rerunError/></testcase></testsuite>`,
+			testresult.Counts{Tests: 1, Flaky: 1}},
+		"a test in a test is not one": {
+			`<testsuite><testcase name="a"><testcase name="b"/><failure/></testcase></testsuite>`, testresult.Counts{Tests: 1, Failed: 1}},
+		"a suite in a test is not one": {
+			`<testsuite tests="1"><testcase name="a"><testsuite tests="5"></testsuite></testcase></testsuite>`, testresult.Counts{Tests: 1}},
+		"a test in output is not one": {
+			`<testsuite><system-out><testcase name="a"/></system-out><testcase name="b"><system-err><failure/></system-err></testcase></testsuite>`,
+			testresult.Counts{Tests: 1}},
+		"two roots": {
+			`<testsuite><testcase name="a"/></testsuite><testsuite><testcase name="a"/></testsuite>`, testresult.Counts{Tests: 2}},
+		"nonsense counts": {
+			`<testsuites><testsuite tests="-1"/><testsuite tests="1" failures="2"/><testsuite tests="9999999999"/></testsuites>`,
+			testresult.Counts{}},
+		"counts of tests that differ": {`<testsuite tests="9" failures="9"><testcase name="a"/></testsuite>`, testresult.Counts{Tests: 1}},
+		"a document type":             {`<!DOCTYPE testsuite><testsuite><testcase name="a"/></testsuite>`, testresult.Counts{Tests: 1}},
+		"a name space":                {`<j:testsuite xmlns:j="urn:j"><j:testcase name="a"/></j:testsuite>`, testresult.Counts{Tests: 1}},
 	} {
 		if diff := cmp.Diff(test.want, parse(t, testresult.JUnit, test.file).Counts); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -444,7 +473,8 @@ func TestTestsThatAreNamedAfterTheirFileHaveOneNameInAllBuilds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []testresult.Result{{Suite: "unit", Name: "test/parse.js", Outcome: testresult.Passed}, {Suite: "test/utils.js", Name: "reads /w/5/repo/x", Outcome: testresult.Passed}}
+	want := []testresult.Result{{Suite: "unit", Name: "test/parse.js", Outcome: testresult.Passed},
+		{Suite: "test/utils.js", Name: "reads /w/5/repo/x", Outcome: testresult.Passed}}
 	if diff := cmp.Diff(want, report.Results); diff != "" {
 		t.Error(diff)
 	}

@@ -42,10 +42,12 @@ func (s *site) page(t *testing.T, path, token string) string {
 func TestApprovalOfAGroup(t *testing.T) {
 	t.Parallel()
 	w := servertest.Start(t)
-	w.Service = service.New(w.Ledger, w.Blobs, service.Options{Offers: service.Offers{Groups: func() map[string][]string { return map[string][]string{"ops": {"bob"}} }}})
+	w.Service = service.New(w.Ledger, w.Blobs,
+		service.Options{Offers: service.Offers{Groups: func() map[string][]string { return map[string][]string{"ops": {"bob"}} }}})
 	s := listen(t, w, web.New(w.Service))
 	for _, name := range []string{"bob", "cyd"} {
-		if err := s.Ledger.CreateToken(t.Context(), token.Token{Hash: sha256.Sum256([]byte("token-of-" + name)), Name: name, Scopes: []string{"approve"}}); err != nil {
+		if err := s.Ledger.CreateToken(t.Context(),
+			token.Token{Hash: sha256.Sum256([]byte("token-of-" + name)), Name: name, Scopes: []string{"approve"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -53,7 +55,8 @@ func TestApprovalOfAGroup(t *testing.T) {
 	ref := s.Ship(t, "greeter", "3f2c9a1")
 	s.Until(t, ref, "waits", func(v service.DeploymentView) bool { return len(v.State.Approvals) == 1 })
 	path := fmt.Sprintf("/deployments/greeter/%d", ref.Number)
-	if shown := s.page(t, path, "token-of-bob"); !strings.Contains(shown, "group:ops may approve it, but not ana, who registered the revision.") {
+	if shown := s.page(t, path, "token-of-bob"); !strings.Contains(shown,
+		"group:ops may approve it, but not ana, who registered the revision.") {
 		t.Error("the page does not say who may approve")
 	}
 	if got := s.post(t, path+"/stages/prod/approve", "token-of-cyd", "", nil); got != http.StatusForbidden {
@@ -70,7 +73,8 @@ func TestApprovalsNeedTheirOwnScope(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	for name, scope := range map[string]string{"bob": "approve", "cyd": "operate"} {
-		if err := s.Ledger.CreateToken(t.Context(), token.Token{Hash: sha256.Sum256([]byte("token-of-" + name)), Name: name, Scopes: []string{scope}}); err != nil {
+		if err := s.Ledger.CreateToken(t.Context(),
+			token.Token{Hash: sha256.Sum256([]byte("token-of-" + name)), Name: name, Scopes: []string{scope}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -80,7 +84,8 @@ func TestApprovalsNeedTheirOwnScope(t *testing.T) {
 	path := fmt.Sprintf("/deployments/greeter/%d", ref.Number)
 	for name, want := range map[string]bool{"bob": true, "cyd": false} {
 		shown := s.page(t, path, "token-of-"+name)
-		if !strings.Contains(shown, "approval 0 of 1") || !strings.Contains(shown, "bob may approve it, but not ana, who registered the revision.") {
+		if !strings.Contains(shown, "approval 0 of 1") ||
+			!strings.Contains(shown, "bob may approve it, but not ana, who registered the revision.") {
 			t.Errorf("%s does not see what prod waits for", name)
 		}
 		if strings.Contains(shown, path+"/stages/prod/approve") != want || strings.Contains(shown, path+"/hold") == want {

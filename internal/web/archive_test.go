@@ -34,7 +34,8 @@ func TestThePageOfAnArchivedDeploymentHasItsLog(t *testing.T) {
 			return string(body)
 		}
 		page := get("/deployments/greeter/1")
-		for _, want := range []string{"archived: its steps are in", `href="/pipelines/greeter/log?deployment=1"`, `id="stage-prod"`, "pipeline-finished-successfully"} {
+		for _, want := range []string{"archived: its steps are in", `href="/pipelines/greeter/log?deployment=1"`,
+			`id="stage-prod"`, "pipeline-finished-successfully"} {
 			if !strings.Contains(page, want) {
 				t.Errorf("the page lacks %q", want)
 			}

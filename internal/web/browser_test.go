@@ -143,14 +143,16 @@ func TestPagesFitDeskAndPhone(t *testing.T) {
 		for _, page := range pages {
 			look(browser, t, s.URL+page.path, page.selector, page.name, on)
 			if page.name == "actions" {
-				holds(browser, t, "long errors are cut on a "+on.name, `[...document.querySelectorAll("tr .detail")].every((e) => e.offsetHeight < 200)`)
+				holds(browser, t, "long errors are cut on a "+on.name,
+					`[...document.querySelectorAll("tr .detail")].every((e) => e.offsetHeight < 200)`)
 			}
 		}
 	}
 }
 
 // longError is an error that scrolls.
-var longError = "step test/unit failed: exit status 1\n" + strings.Repeat("    greeter_test.go:31: got \"Hello\", want \"Good morning\"\n", 30) + "whole log: test/unit"
+var longError = "step test/unit failed: exit status 1\n" +
+	strings.Repeat("    greeter_test.go:31: got \"Hello\", want \"Good morning\"\n", 30) + "whole log: test/unit"
 
 // misfortunes makes a deployment that was canceled half-way and one whose build failed, and returns their pages.
 func misfortunes(t *testing.T, s *site) (canceled, broken string) {
@@ -207,7 +209,8 @@ func rolled(t *testing.T, s *site) (page string) {
 func unwell(t *testing.T, s *site) {
 	t.Helper()
 	for range 3 {
-		if _, err := s.Ledger.Enqueue(t.Context(), action.Action{Kind: "action", Name: "mail", Handler: "mail", Delivery: action.AtLeastOnce}); err != nil {
+		if _, err := s.Ledger.Enqueue(t.Context(),
+			action.Action{Kind: "action", Name: "mail", Handler: "mail", Delivery: action.AtLeastOnce}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -47,7 +47,8 @@ func TestPagesOfBuildsFitDeskAndPhone(t *testing.T) {
 			{"build-running", "/builds/42", `.virtual .row[id="2:1"]`},
 		} {
 			look(browser, t, s.URL+page.path, page.selector, page.name, on)
-			holds(browser, t, page.name+" on a "+on.name, `[...document.querySelectorAll(".scroll > table")].every((e) => e.offsetWidth <= e.parentElement.clientWidth)`)
+			holds(browser, t, page.name+" on a "+on.name,
+				`[...document.querySelectorAll(".scroll > table")].every((e) => e.offsetWidth <= e.parentElement.clientWidth)`)
 		}
 	}
 }
@@ -60,7 +61,8 @@ func wait(browser context.Context, t *testing.T, what, condition string) {
 	t.Helper()
 	if err := chromedp.Run(browser, chromedp.Poll(condition, nil, chromedp.WithPollingTimeout(patience))); err != nil {
 		var state string
-		_ = chromedp.Run(browser, chromedp.Evaluate(`location.href + " " + [...document.querySelectorAll(".virtual .row")].slice(0, 60).map((r) => r.innerText).join(" | ")`, &state))
+		_ = chromedp.Run(browser, chromedp.Evaluate(
+			`location.href + " " + [...document.querySelectorAll(".virtual .row")].slice(0, 60).map((r) => r.innerText).join(" | ")`, &state))
 		t.Fatalf("wait until %s: %v; %s", what, err, state)
 	}
 }
@@ -121,18 +123,23 @@ func TestALogIsScrolledFollowedSearchedAndLinked(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait(browser, t, "the second match is shown", rowInSight+`("1:1500") && document.querySelector(".row.found").id === "1:1500"`)
-	if err := chromedp.Run(browser, chromedp.Click(`button[aria-label="Previous match"]`), chromedp.Click(`button[aria-label="Previous match"]`)); err != nil {
+	if err := chromedp.Run(browser, chromedp.Click(`button[aria-label="Previous match"]`),
+		chromedp.Click(`button[aria-label="Previous match"]`)); err != nil {
 		t.Fatal(err)
 	}
 	wait(browser, t, "the last match is shown", rowInSight+`("1:1500")`)
-	if err := chromedp.Run(browser, chromedp.Navigate(s.URL+"/builds"), chromedp.Navigate(s.URL+"/builds/7#1:1200-1202"), chromedp.WaitVisible("#log-search")); err != nil {
+	if err := chromedp.Run(browser, chromedp.Navigate(s.URL+"/builds"), chromedp.Navigate(s.URL+"/builds/7#1:1200-1202"),
+		chromedp.WaitVisible("#log-search")); err != nil {
 		t.Fatal(err)
 	}
 	wait(browser, t, "the permalink is shown", rowInSight+`("1:1200") && document.querySelectorAll(".row.marked").length === 3`)
 	for _, do := range []struct{ what, script, want string }{
 		{"a number is a permalink", `document.querySelector('.row[id="1:1204"] .n').click()`, `location.hash === "#1:1204"`},
-		{"times are shown", `{ const s = document.getElementById("log-time"); s.value = "since"; s.dispatchEvent(new Event("change")); }`, `document.querySelector('.row[id="1:1204"] .at')?.textContent === "0.00s"`},
-		{"lines are wrapped", `document.getElementById("log-wrap").click()`, `document.documentElement.classList.contains("wrapped") && ` + rowInSight + `("1:1204")`},
+		{"times are shown",
+			`{ const s = document.getElementById("log-time"); s.value = "since"; s.dispatchEvent(new Event("change")); }`,
+			`document.querySelector('.row[id="1:1204"] .at')?.textContent === "0.00s"`},
+		{"lines are wrapped", `document.getElementById("log-wrap").click()`,
+			`document.documentElement.classList.contains("wrapped") && ` + rowInSight + `("1:1204")`},
 	} {
 		if err := chromedp.Run(browser, chromedp.Evaluate(do.script, nil)); err != nil {
 			t.Fatalf("%s: %v", do.what, err)
@@ -152,27 +159,32 @@ func TestAShortLogIsWrappedWholeAndLeavesTheWheelToThePage(t *testing.T) {
 		b.Print(1, fmt.Sprintf("line %d %s", i+1, strings.Repeat("words ", 120)))
 	}
 	browser := browsertest.Start(t)
-	if err := chromedp.Run(browser, chromedp.EmulateViewport(1280, 1100), chromedp.Navigate(s.URL+"/builds/7"), chromedp.WaitVisible("#log-wrap")); err != nil {
+	if err := chromedp.Run(browser, chromedp.EmulateViewport(1280, 1100), chromedp.Navigate(s.URL+"/builds/7"),
+		chromedp.WaitVisible("#log-wrap")); err != nil {
 		t.Fatal(err)
 	}
 	wait(browser, t, "the log is shown", rowInSight+`("1:6")`)
 	if err := chromedp.Run(browser, chromedp.Click("#log-wrap")); err != nil {
 		t.Fatal(err)
 	}
-	wait(browser, t, "all wrapped lines are shown", `document.getElementById("1:1").offsetHeight > 40 && `+rowInSight+`("1:1") && `+rowInSight+`("1:6")`)
+	wait(browser, t, "all wrapped lines are shown",
+		`document.getElementById("1:1").offsetHeight > 40 && `+rowInSight+`("1:1") && `+rowInSight+`("1:6")`)
 	if err := chromedp.Run(browser, chromedp.Click("#log-wrap")); err != nil {
 		t.Fatal(err)
 	}
 	wait(browser, t, "the box is as high as its lines again", box+`.clientHeight < 160 && `+rowInSight+`("1:6")`)
 
 	var at struct{ X, Y float64 }
-	err := chromedp.Run(browser, chromedp.EmulateViewport(1280, 300), chromedp.Evaluate(box+`.scrollIntoView({block: "center"}); scrollTo(0, scrollY - 60);
-		(() => { const r = `+box+`.getBoundingClientRect(); return {X: r.left + 200, Y: (Math.max(0, r.top) + Math.min(innerHeight, r.bottom)) / 2}; })()`, &at))
+	err := chromedp.Run(browser, chromedp.EmulateViewport(1280,
+		300), chromedp.Evaluate(box+`.scrollIntoView({block: "center"}); scrollTo(0, scrollY - 60);
+		(() => { const r = `+box+
+		`.getBoundingClientRect(); return {X: r.left + 200, Y: (Math.max(0, r.top) + Math.min(innerHeight, r.bottom)) / 2}; })()`, &at))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var before float64
-	err = chromedp.Run(browser, chromedp.Evaluate("scrollY", &before), chromedp.MouseEvent(input.MouseWheel, at.X, at.Y, func(p *input.DispatchMouseEventParams) *input.DispatchMouseEventParams {
+	err = chromedp.Run(browser, chromedp.Evaluate("scrollY",
+		&before), chromedp.MouseEvent(input.MouseWheel, at.X, at.Y, func(p *input.DispatchMouseEventParams) *input.DispatchMouseEventParams {
 		return p.WithDeltaY(-40)
 	}))
 	if err != nil {
@@ -210,7 +222,8 @@ func TestASearchOfALogGoesOn(t *testing.T) {
 	s := serve(t)
 	numbered(t, s, 1000)
 	browser := browsertest.Start(t)
-	if err := chromedp.Run(browser, chromedp.EmulateViewport(1280, 900), chromedp.Navigate(s.URL+"/builds/7"), chromedp.WaitVisible("#log-search")); err != nil {
+	if err := chromedp.Run(browser, chromedp.EmulateViewport(1280, 900), chromedp.Navigate(s.URL+"/builds/7"),
+		chromedp.WaitVisible("#log-search")); err != nil {
 		t.Fatal(err)
 	}
 	const server = `{
@@ -236,11 +249,13 @@ func TestASearchOfALogGoesOn(t *testing.T) {
 	if err := chromedp.Run(browser, chromedp.Evaluate(server, nil)); err != nil {
 		t.Fatal(err)
 	}
-	wait(browser, t, "it says that it has failed", `document.querySelector(".logtools output").value.startsWith("the search failed; try again")`)
+	wait(browser, t, "it says that it has failed",
+		`document.querySelector(".logtools output").value.startsWith("the search failed; try again")`)
 	if err := chromedp.Run(browser, chromedp.Evaluate(`search("long")`, nil)); err != nil {
 		t.Fatal(err)
 	}
-	wait(browser, t, "both matches are found", `document.querySelector(".logtools output").value === "1 of 2" && document.querySelector(".row.found")?.id === "1:3"`)
+	wait(browser, t, "both matches are found",
+		`document.querySelector(".logtools output").value === "1 of 2" && document.querySelector(".row.found")?.id === "1:3"`)
 }
 
 // TestRowsThatDoNotComeAreAskedForAFewTimes: the page reports that the log is longer than it is.
@@ -249,7 +264,8 @@ func TestRowsThatDoNotComeAreAskedForAFewTimes(t *testing.T) {
 	s := serve(t)
 	numbered(t, s, 1000).Status(1, build.Completed, "")
 	browser := browsertest.Start(t)
-	if err := chromedp.Run(browser, chromedp.EmulateViewport(1280, 900), chromedp.Navigate(s.URL+"/builds/7?step=1"), chromedp.WaitVisible("#log-search")); err != nil {
+	if err := chromedp.Run(browser, chromedp.EmulateViewport(1280, 900), chromedp.Navigate(s.URL+"/builds/7?step=1"),
+		chromedp.WaitVisible("#log-search")); err != nil {
 		t.Fatal(err)
 	}
 	wait(browser, t, "the end is shown", rowInSight+`("1:1000")`)
@@ -305,7 +321,8 @@ func TestALogOfAMillionLinesScrolls(t *testing.T) {
 	b := numbered(t, s, lines)
 	b.Status(1, build.Completed, "")
 	browser := browsertest.Start(t)
-	if err := chromedp.Run(browser, chromedp.EmulateViewport(1280, 900), chromedp.Navigate(s.URL+"/builds/7?step=1"), chromedp.WaitVisible("#log-search")); err != nil {
+	if err := chromedp.Run(browser, chromedp.EmulateViewport(1280, 900), chromedp.Navigate(s.URL+"/builds/7?step=1"),
+		chromedp.WaitVisible("#log-search")); err != nil {
 		t.Fatal(err)
 	}
 	wait(browser, t, "the end is shown", rowInSight+`("1:1000000")`)
@@ -318,7 +335,9 @@ func TestALogOfAMillionLinesScrolls(t *testing.T) {
 	if err := chromedp.Run(browser, chromedp.Evaluate(scrolling, &took, await)); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d lines: %d frames, median %.1f ms, 99 %% within %.1f ms, worst %.1f ms; tasks longer than 50 ms: %v ms; frames with rows not there yet: %d of 300 by wheel, %d of 400 by bar",
+	t.Logf(
+		"%d lines: %d frames, median %.1f ms, 99 %% within %.1f ms, worst %.1f ms; tasks longer than 50 ms: %v ms; frames "+
+			"with rows not there yet: %d of 300 by wheel, %d of 400 by bar",
 		lines, took.Frames, took.Median, took.P99, took.Worst, took.Long, took.Empty[0], took.Empty[1])
 	var nodes int
 	if err := chromedp.Run(browser, chromedp.Evaluate(box+`.querySelectorAll("*").length`, &nodes)); err != nil || nodes > 2000 {

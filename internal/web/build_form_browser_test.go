@@ -20,7 +20,8 @@ import (
 func TestFormsOfBuildsFitDeskAndPhone(t *testing.T) {
 	t.Parallel()
 	s := serveProjects(t)
-	for _, o := range []service.NewBuild{{Project: "shop", Passwords: map[string]string{"key": "swordfish"}}, {Project: "shop", Branch: "topic", Inputs: map[string]string{"level": "debug"}}} {
+	for _, o := range []service.NewBuild{{Project: "shop", Passwords: map[string]string{"key": "swordfish"}},
+		{Project: "shop", Branch: "topic", Inputs: map[string]string{"level": "debug"}}} {
 		if o.By = "ana"; o.Passwords == nil {
 			o.Stages = []string{"test", "image"}
 		}
@@ -37,13 +38,15 @@ func TestFormsOfBuildsFitDeskAndPhone(t *testing.T) {
 	}
 	for _, on := range screens() {
 		for _, page := range []struct{ name, path, form string }{
-			{"builds-start", "/builds", "ask-run"}, {"build-rerun", "/builds/1", "ask-rerun"}, {"build-resume", "/builds/1", "ask-resume"}, {"build-queued", "/builds/2", "ask-cancel"},
+			{"builds-start", "/builds", "ask-run"}, {"build-rerun", "/builds/1", "ask-rerun"},
+			{"build-resume", "/builds/1", "ask-resume"}, {"build-queued", "/builds/2", "ask-cancel"},
 		} {
 			look(browser, t, s.URL+page.path, "#"+page.form, page.name, on)
 			if err := chromedp.Run(browser, chromedp.Click("#"+page.form+" summary")); err != nil {
 				t.Fatal(err)
 			}
-			wait(browser, t, "the form is open", `document.querySelector("#`+page.form+` button").checkVisibility() && document.documentElement.scrollWidth <= innerWidth`)
+			wait(browser, t, "the form is open", `document.querySelector("#`+page.form+
+				` button").checkVisibility() && document.documentElement.scrollWidth <= innerWidth`)
 			browsertest.Save(browser, t, page.name+"-open-"+on.name)
 			browsertest.Accessible(browser, t, page.name+" with its form on a "+on.name)
 		}
@@ -72,9 +75,12 @@ func TestReusedStepsLeadToTheirBuild(t *testing.T) {
 	}
 	none := sha256.Sum256(nil)
 	empty := &build.Trailer{SHA256: hex.EncodeToString(none[:])}
-	batch := builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "test", Name: "unit"}, {ID: 2, Stage: "test", Name: "vet"}, {ID: 3, Stage: "image", Name: "shop", Needs: []int{1, 2}}},
-		Events: []builds.Event{{Status: build.Running}, {Step: 1, Status: build.Reused, Reason: "reused from build 1", Trailer: empty}, {Step: 2, Status: build.Reused, Reason: "reused from build 1", Trailer: empty},
-			{Step: 3, Status: build.Scheduling, Reason: "runs again: it failed"}, {Step: 3, Status: build.Running}, {Step: 3, Status: build.Failed, Reason: "exit status 1", Trailer: empty},
+	batch := builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "test", Name: "unit"}, {ID: 2, Stage: "test", Name: "vet"},
+		{ID: 3, Stage: "image", Name: "shop", Needs: []int{1, 2}}},
+		Events: []builds.Event{{Status: build.Running}, {Step: 1, Status: build.Reused, Reason: "reused from build 1",
+			Trailer: empty}, {Step: 2, Status: build.Reused, Reason: "reused from build 1", Trailer: empty},
+			{Step: 3, Status: build.Scheduling, Reason: "runs again: it failed"}, {Step: 3, Status: build.Running},
+			{Step: 3, Status: build.Failed, Reason: "exit status 1", Trailer: empty},
 			{Status: build.Failed, Reason: "image/shop failed", Trailer: empty, Final: &build.Final{Steps: 3, Events: 7}}}}
 	for i := range batch.Events {
 		batch.Events[i].Source, batch.Events[i].EventID, batch.Events[i].At = builds.Worker, strconv.Itoa(i+1), time.Now()

@@ -34,7 +34,8 @@ func serveProjects(t *testing.T) *site {
 				return build.BuilderKeys{{Number: 1, Secret: []byte(strings.Repeat("k", 32))}}, nil
 			},
 		},
-		Builds: &buildview.Tables{Rows: w.Ledger.Builds, Folders: buildview.NewFolders(w.Builds, nil), Blobs: w.Blobs, Waiter: servertest.BuildWaiter(w.Ledger)},
+		Builds: &buildview.Tables{Rows: w.Ledger.Builds, Folders: buildview.NewFolders(w.Builds, nil), Blobs: w.Blobs,
+			Waiter: servertest.BuildWaiter(w.Ledger)},
 	})
 	s := listen(t, w, web.New(w.Service))
 	s.people(t)
@@ -63,7 +64,8 @@ func TestABuildIsStartedAtAnotherEngineByTheForm(t *testing.T) {
 	if b := s.row(t, 1); b.Engine != "jenkins" {
 		t.Errorf("%+v", b)
 	}
-	if page := s.page(t, "/builds", executor); !strings.Contains(page, `<option id="run-engine-waybill" value="waybill">`) || !strings.Contains(page, `<option id="run-engine-jenkins" value="jenkins">`) {
+	if page := s.page(t, "/builds", executor); !strings.Contains(page,
+		`<option id="run-engine-waybill" value="waybill">`) || !strings.Contains(page, `<option id="run-engine-jenkins" value="jenkins">`) {
 		t.Error("the form has no choice of engines")
 	}
 }
@@ -135,19 +137,22 @@ func TestBuildsAreStartedCanceledRepeatedAndDeletedByForms(t *testing.T) {
 func TestARerunAsksForPasswords(t *testing.T) {
 	t.Parallel()
 	s := serveProjects(t)
-	if _, _, err := s.Service.RunBuild(t.Context(), service.NewBuild{Project: "shop", Passwords: map[string]string{"key": "swordfish"}, By: "ana"}); err != nil {
+	if _, _, err := s.Service.RunBuild(t.Context(),
+		service.NewBuild{Project: "shop", Passwords: map[string]string{"key": "swordfish"}, By: "ana"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Service.CancelBuild(t.Context(), "1", "ana"); err != nil {
 		t.Fatal(err)
 	}
-	if page := s.page(t, "/builds/1", "token-of-dan"); !strings.Contains(page, `<input type="password" name="password-key"`) || !strings.Contains(page, "key = <code>***</code>") {
+	if page := s.page(t, "/builds/1", "token-of-dan"); !strings.Contains(page,
+		`<input type="password" name="password-key"`) || !strings.Contains(page, "key = <code>***</code>") {
 		t.Error("the page asks for no password")
 	}
 	if got := s.post(t, "/builds/1/rerun", "token-of-dan", "", nil); got != http.StatusBadRequest {
 		t.Errorf("%d", got)
 	}
-	if got := s.post(t, "/builds/1/rerun", "token-of-dan", "", url.Values{"password-key": {"again"}}); got != http.StatusSeeOther || s.row(t, 2).RerunOf != 1 {
+	if got := s.post(t, "/builds/1/rerun", "token-of-dan", "",
+		url.Values{"password-key": {"again"}}); got != http.StatusSeeOther || s.row(t, 2).RerunOf != 1 {
 		t.Errorf("%d", got)
 	}
 }
@@ -166,20 +171,23 @@ func TestABuildIsResumedByAForm(t *testing.T) {
 		t.Errorf("without the scope execute: %d", got)
 	}
 	for range 2 { // the button is pressed twice
-		if got := s.post(t, "/builds/1/rerun", "token-of-dan", "", fields); got != http.StatusSeeOther || !s.row(t, 2).Resume || s.row(t, 2).RerunOf != 1 {
+		if got := s.post(t, "/builds/1/rerun", "token-of-dan", "", fields); got != http.StatusSeeOther ||
+			!s.row(t, 2).Resume || s.row(t, 2).RerunOf != 1 {
 			t.Errorf("%d, %+v", got, s.row(t, 2))
 		}
 	}
 	none := sha256.Sum256(nil)
 	empty := &build.Trailer{SHA256: hex.EncodeToString(none[:])}
 	reused := builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "test", Name: "unit"}}, Events: []builds.Event{
-		{Source: builds.Worker, EventID: "1", Status: build.Running}, {Source: builds.Worker, EventID: "2", Step: 1, Status: build.Reused, Reason: "reused from build 1", Trailer: empty},
+		{Source: builds.Worker, EventID: "1", Status: build.Running},
+		{Source: builds.Worker, EventID: "2", Step: 1, Status: build.Reused, Reason: "reused from build 1", Trailer: empty},
 		{Source: builds.Worker, EventID: "3", Status: build.Completed, Trailer: empty, Final: &build.Final{Steps: 1, Events: 3}}}}
 	if _, err := s.Ledger.Builds.Ingest(t.Context(), 2, reused); err != nil {
 		t.Fatal(err)
 	}
 	page := s.page(t, "/builds/2", "token-of-dan")
-	for _, want := range []string{`resumes <a href="/builds/1">1</a>`, `reused</span> <span class="took">from <a href="/builds/1#step-1">build 1</a>`, `id="ask-rerun"`} {
+	for _, want := range []string{`resumes <a href="/builds/1">1</a>`,
+		`reused</span> <span class="took">from <a href="/builds/1#step-1">build 1</a>`, `id="ask-rerun"`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %s", want)
 		}
@@ -200,7 +208,8 @@ func TestABuildOfAnotherEngineIsShownWhateverItsStepsAreNumbered(t *testing.T) {
 	sum := sha256.Sum256(nil)
 	report := &build.TestFile{Format: testresult.JUnit, Report: testresult.Report{Counts: testresult.Counts{Tests: 1, Failed: 1},
 		Results: []testresult.Result{{Name: "Sum", Outcome: testresult.Failed}}}}
-	if _, err := stored.ReportArtifact(t.Context(), b.ID, builds.Artifact{Artifact: build.Artifact{Step: 100, Name: "unit.xml", Kind: "junit", SHA256: hex.EncodeToString(sum[:]), Path: "build/1/a"}}, report); err != nil {
+	if _, err := stored.ReportArtifact(t.Context(), b.ID, builds.Artifact{Artifact: build.Artifact{Step: 100,
+		Name: "unit.xml", Kind: "junit", SHA256: hex.EncodeToString(sum[:]), Path: "build/1/a"}}, report); err != nil {
 		t.Fatal(err)
 	}
 	page := s.page(t, "/builds/1", "token-of-dan")

@@ -30,8 +30,10 @@ func read(t *testing.T, s *site, path string) (int, string) {
 
 // colourful are lines as test programs print them.
 var colourful = []string{
-	"\x1b[1m=== RUN   TestCheckout\x1b[0m", "\x1b[31m--- FAIL: TestCheckout\x1b[0m (0.00s)", "    cart_test.go:41: total = \x1b[33m12\x1b[0m, want \x1b[32m15\x1b[0m",
-	"\x1b[38;2;255;120;0mrgb\x1b[0m \x1b[38;5;63m256\x1b[0m \x1b[44;97m on blue \x1b[0m \x1b[7minverse\x1b[0m \x1b[2mdim\x1b[0m", "plain <script>alert(1)</script> & more", "",
+	"\x1b[1m=== RUN   TestCheckout\x1b[0m", "\x1b[31m--- FAIL: TestCheckout\x1b[0m (0.00s)",
+	"    cart_test.go:41: total = \x1b[33m12\x1b[0m, want \x1b[32m15\x1b[0m",
+	"\x1b[38;2;255;120;0mrgb\x1b[0m \x1b[38;5;63m256\x1b[0m \x1b[44;97m on blue \x1b[0m \x1b[7minverse\x1b[0m " +
+		"\x1b[2mdim\x1b[0m", "plain <script>alert(1)</script> & more", "",
 }
 
 // brokenBuild makes a build with a step of each end, and returns its id.
@@ -49,8 +51,10 @@ func brokenBuild(t *testing.T, s *site) string {
 	b.Append(3, build.Entry{Text: []byte("cannot open cart.db\u202e\x1b]0;title\x07"), Marks: build.Marks{Stderr: true}},
 		build.Entry{Text: []byte("attempt 2 begins"), Marks: build.Marks{Waybill: true}})
 	b.Artifact(3, "out/report <b>.html", "<p>hello")
-	b.Tests(3, testresult.Result{Suite: "shop/cart", Name: "TestCheckout <i>", Outcome: testresult.Failed, Message: "total = 12,\x1b[31m want 15", File: "cart_test.go", Line: 41},
-		testresult.Result{Suite: "shop/cart", Name: "TestRetry", Outcome: testresult.Flaky, Message: "connection reset"}, testresult.Result{Name: "TestSum", Outcome: testresult.Passed})
+	b.Tests(3, testresult.Result{Suite: "shop/cart", Name: "TestCheckout <i>", Outcome: testresult.Failed,
+		Message: "total = 12,\x1b[31m want 15", File: "cart_test.go", Line: 41},
+		testresult.Result{Suite: "shop/cart", Name: "TestRetry", Outcome: testresult.Flaky, Message: "connection reset"},
+		testresult.Result{Name: "TestSum", Outcome: testresult.Passed})
 	b.Status(3, build.Failed, "exit status 1")
 	b.Run(4, build.Canceled)
 	b.Status(5, build.Skipped, "test/unit failed")
@@ -67,8 +71,10 @@ func TestAFailedBuildOpensAtItsFailedStep(t *testing.T) {
 		t.Fatalf("%d %s", status, page)
 	}
 	for _, want := range []string{
-		`data-step="3" data-lines="308"`, "<strong>shop/cart TestCheckout &lt;i&gt;</strong>", `<code class="at">cart_test.go</code><code class="at">:41</code>`, "total = 12, want 15",
-		`<span class="f1">--- FAIL: TestCheckout</span> (0.00s)`, "plain &lt;script&gt;alert(1)&lt;/script&gt; &amp; more", `class="row e" id="3:307"`, `class="row w" id="3:308"`,
+		`data-step="3" data-lines="308"`, "<strong>shop/cart TestCheckout &lt;i&gt;</strong>",
+		`<code class="at">cart_test.go</code><code class="at">:41</code>`, "total = 12, want 15",
+		`<span class="f1">--- FAIL: TestCheckout</span> (0.00s)`, "plain &lt;script&gt;alert(1)&lt;/script&gt; &amp; more",
+		`class="row e" id="3:307"`, `class="row w" id="3:308"`,
 		"report &lt;b&gt;.html", "test/unit failed", "1 of 3 tests failed, 1 flaky",
 	} {
 		if !strings.Contains(page, want) {
@@ -95,7 +101,8 @@ func TestALogIsReadWithoutScriptPageByPage(t *testing.T) {
 	}
 	b.Print(1, lines...)
 	_, page := read(t, s, "/builds/7?step=1&after=500&time=since")
-	for _, want := range []string{`id="1:501"`, `id="1:1000"`, "?after=0&amp;step=1&amp;time=since#log-1", "?after=1000&amp;step=1", "?after=1300&amp;step=1", `<span class="at">0.00s</span>`} {
+	for _, want := range []string{`id="1:501"`, `id="1:1000"`, "?after=0&amp;step=1&amp;time=since#log-1",
+		"?after=1000&amp;step=1", "?after=1300&amp;step=1", `<span class="at">0.00s</span>`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %s", want)
 		}
@@ -107,7 +114,8 @@ func TestALogIsReadWithoutScriptPageByPage(t *testing.T) {
 	if status != http.StatusOK || strings.Count(rows, `class="row`) != 1 || !strings.Contains(rows, "line 1800") {
 		t.Errorf("%d %s", status, rows)
 	}
-	for _, path := range []string{"/builds/7/rows?step=1&limit=501", "/builds/7/rows?step=1", "/builds/7/rows?step=9&limit=1", "/builds/9", "/builds/7?step=x", "/builds/7?step=1&after=-1"} {
+	for _, path := range []string{"/builds/7/rows?step=1&limit=501", "/builds/7/rows?step=1",
+		"/builds/7/rows?step=9&limit=1", "/builds/9", "/builds/7?step=x", "/builds/7?step=1&after=-1"} {
 		if status, _ := read(t, s, path); status != http.StatusNotFound && status != http.StatusBadRequest {
 			t.Errorf("%s: %d", path, status)
 		}
@@ -119,7 +127,8 @@ func TestTheListOfBuildsIsFiltered(t *testing.T) {
 	s := serve(t)
 	brokenBuild(t, s)
 	servertest.NewBuild(t, s.Builds, "42", servertest.BuildPlan("a/one")).Status(0, build.Running, "")
-	for query, want := range map[string][2]bool{"": {true, true}, "?status=Failed": {true, false}, "?q=lint": {true, false}, "?q=nothing": {false, false}} {
+	for query, want := range map[string][2]bool{"": {true, true}, "?status=Failed": {true, false},
+		"?q=lint": {true, false}, "?q=nothing": {false, false}} {
 		_, page := read(t, s, "/builds"+query)
 		if got := [2]bool{strings.Contains(page, `id="build-41"`), strings.Contains(page, `id="build-42"`)}; got != want {
 			t.Errorf("%s lists %v, want %v", query, got, want)
@@ -138,7 +147,8 @@ func TestABuildOfManyStepsIsBounded(t *testing.T) {
 	b.Status(0, build.Running, "")
 	b.Run(1500, build.Failed, "broken")
 	_, page := read(t, s, "/builds/7")
-	if len(page) > 1<<20 || !strings.Contains(page, "and 1960 steps more") || !strings.Contains(page, `id="1500:1"`) || strings.Count(page, `class="steplog"`) != stepsOnPage+1 {
+	if len(page) > 1<<20 || !strings.Contains(page, "and 1960 steps more") || !strings.Contains(page, `id="1500:1"`) ||
+		strings.Count(page, `class="steplog"`) != stepsOnPage+1 {
 		t.Errorf("%d bytes, %d logs", len(page), strings.Count(page, `class="steplog"`))
 	}
 	if !strings.Contains(page, `href="/builds/7?from=1601"`) || !strings.Contains(page, `href="/builds/7?from=1201"`) {
@@ -168,7 +178,8 @@ func TestADeploymentsPageShowsTheLogOfItsBuild(t *testing.T) {
 	b.Status(2, build.Running, "")
 	b.Print(2, colourful...)
 	_, page := read(t, s, fmt.Sprintf("/deployments/greeter/%d", ref.Number))
-	for _, want := range []string{`href="/builds/` + id + `.2"`, `href="/builds/` + id + `.1"`, `<span class="f1">--- FAIL: TestCheckout</span>`, "test/unit, 6 lines", "colours.css"} {
+	for _, want := range []string{`href="/builds/` + id + `.2"`, `href="/builds/` + id + `.1"`,
+		`<span class="f1">--- FAIL: TestCheckout</span>`, "test/unit, 6 lines", "colours.css"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %s", want)
 		}
@@ -191,7 +202,8 @@ func TestAHugeLineIsCutOnThePage(t *testing.T) {
 	b.Status(1, build.Running, "")
 	b.Print(1, strings.Repeat("\x1b[31mx", 1<<20/6), "the next line")
 	_, page := read(t, s, "/builds/7")
-	if len(page) > 2<<20 || !strings.Contains(page, "bytes more</span>") || !strings.Contains(page, "the next line") || strings.Contains(page, "\x1b") {
+	if len(page) > 2<<20 || !strings.Contains(page, "bytes more</span>") || !strings.Contains(page, "the next line") ||
+		strings.Contains(page, "\x1b") {
 		t.Errorf("the page has %d bytes", len(page))
 	}
 }
@@ -203,12 +215,13 @@ func TestTheFilterOfBuildsWorksWithoutScript(t *testing.T) {
 	s := serve(t)
 	brokenBuild(t, s)
 	for query, want := range map[string][]string{
-		"":                                  {`id="build-41"`, `<details class="morefilter">`},
-		"?artifact=report&since=2020-01-01": {`id="build-41"`, `<details class="morefilter" open>`, `id="f-artifact" size="12" maxlength="200" value="report"`, `id="f-since" value="2020-01-01"`},
-		"?test=checkout&stage=lint":         {`id="build-41"`},
-		"?branch=none":                      {"no build fits", `maxlength="1000" value="none"`},
-		"?until=2020-01-01":                 {"no build fits"},
-		"?pipeline=shop&deployment=7":       {`maxlength="200" value="shop"`, `<input type="hidden" name="deployment" value="7">`},
+		"": {`id="build-41"`, `<details class="morefilter">`},
+		"?artifact=report&since=2020-01-01": {`id="build-41"`, `<details class="morefilter" open>`,
+			`id="f-artifact" size="12" maxlength="200" value="report"`, `id="f-since" value="2020-01-01"`},
+		"?test=checkout&stage=lint":   {`id="build-41"`},
+		"?branch=none":                {"no build fits", `maxlength="1000" value="none"`},
+		"?until=2020-01-01":           {"no build fits"},
+		"?pipeline=shop&deployment=7": {`maxlength="200" value="shop"`, `<input type="hidden" name="deployment" value="7">`},
 	} {
 		status, page := read(t, s, "/builds"+query)
 		for _, part := range want {

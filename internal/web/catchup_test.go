@@ -18,7 +18,8 @@ func TestAHostIsCaughtUpFromThePage(t *testing.T) {
 	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
 	const path = "/pipelines/greeter/catch-up"
 	has(t, s.page(t, path, "token-of-dan"), `id="refused"`, "no host of greeter lacks the current revision")
-	s.Apply(t, strings.Replace(servertest.Definition, `{url: "local://yew"`, `{url: "local://ash", vars: {port: 7105}}, {url: "local://yew"`, 1))
+	s.Apply(t, strings.Replace(servertest.Definition, `{url: "local://yew"`,
+		`{url: "local://ash", vars: {port: 7105}}, {url: "local://yew"`, 1))
 	for name, want := range map[string]bool{"cyd": false, "dan": true} {
 		if got := strings.Contains(s.page(t, "/pipelines/greeter", "token-of-"+name), path+"?target=prod%2fwest%2fash"); got != want {
 			t.Errorf("%s sees the link: %t, want %t", name, got, want)

@@ -19,7 +19,8 @@ import (
 func (s *site) people(t *testing.T) {
 	t.Helper()
 	for name, scope := range map[string]string{"bob": "approve", "cyd": "operate", "dan": "execute"} {
-		if err := s.Ledger.CreateToken(t.Context(), token.Token{Hash: sha256.Sum256([]byte("token-of-" + name)), Name: name, Scopes: []string{scope}}); err != nil {
+		if err := s.Ledger.CreateToken(t.Context(),
+			token.Token{Hash: sha256.Sum256([]byte("token-of-" + name)), Name: name, Scopes: []string{scope}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -73,7 +74,8 @@ func TestRollbackPageSaysWhatIsUndoneAndUndoesThat(t *testing.T) {
 	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
 	s.Until(t, s.second(t, "greeter"), "ends", servertest.Ended)
 	seen := s.page(t, path+"?target=prod%2Feast", "token-of-cyd")
-	has(t, seen, "2 hosts get 3f2c9a1 back", "The revision 88d0e17 of #2 is rejected", "prod/east/elm</th><td>88d0e17 of #2</td><td>3f2c9a1</td>", "Roll back prod/east of greeter</button>")
+	has(t, seen, "2 hosts get 3f2c9a1 back", "The revision 88d0e17 of #2 is rejected",
+		"prod/east/elm</th><td>88d0e17 of #2</td><td>3f2c9a1</td>", "Roll back prod/east of greeter</button>")
 	if strings.Contains(seen, "prod/west/yew</th>") {
 		t.Error("the page shows a host outside of the target")
 	}
@@ -150,7 +152,8 @@ func TestDeployAgainSaysWhatItReplaces(t *testing.T) {
 			t.Errorf("%s may confirm: %t, want %t", name, got, want)
 		}
 	}
-	has(t, s.page(t, path+"/again", ""), "takes 3f2c9a1 through every stage of definition 1", "prod</th><td>88d0e17 of #2</td><td>3f2c9a1, which is older</td>")
+	has(t, s.page(t, path+"/again", ""), "takes 3f2c9a1 through every stage of definition 1",
+		"prod</th><td>88d0e17 of #2</td><td>3f2c9a1, which is older</td>")
 	if got := s.post(t, path+"/again", "token-of-cyd", "", nil); got != http.StatusForbidden {
 		t.Errorf("cyd deploys: %d, want %d", got, http.StatusForbidden)
 	}
@@ -211,7 +214,8 @@ func TestGateHasItsOwnSkip(t *testing.T) {
 			t.Errorf("the page has %s", other)
 		}
 	}
-	has(t, s.page(t, "/deployments/greeter/1/skip?target=prod&event=gate-passed%2Fsmoke", "token-of-cyd"), "1 step is left out of greeter#1", "<td>gate smoke</td>")
+	has(t, s.page(t, "/deployments/greeter/1/skip?target=prod&event=gate-passed%2Fsmoke", "token-of-cyd"),
+		"1 step is left out of greeter#1", "<td>gate smoke</td>")
 	s.Script.Release("prod/east/elm host-deployed")
 	s.Until(t, ref, "ends", servertest.Ended)
 }

@@ -46,7 +46,8 @@ func serveJobs(t *testing.T) (s *site, jobs map[string]action.ID) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Service = service.New(w.Ledger, w.Blobs, service.Options{Offers: service.Offers{Processes: func() map[string]config.Process { return configuration.Processes }}})
+	w.Service = service.New(w.Ledger, w.Blobs,
+		service.Options{Offers: service.Offers{Processes: func() map[string]config.Process { return configuration.Processes }}})
 	pages := ogc.New(ogc.Config{Service: w.Service, Pages: web.New(w.Service), Version: "test"})
 	s = listen(t, w, pages)
 	jobs = map[string]action.ID{}
@@ -59,7 +60,8 @@ func serveJobs(t *testing.T) (s *site, jobs map[string]action.ID) {
 		outcome action.Outcome
 	}{
 		{"successful", action.Outcome{Kind: action.Done, Output: json.RawMessage(`{"count": 2, "features": [{"id": "a"}, {"id": "b"}]}`)}},
-		{"failed", action.Outcome{Kind: action.Fatal, Error: "the catalog has no collection \"sentinel-2-l2a-cogs-with-a-long-name\"\nstatus 404"}},
+		{"failed", action.Outcome{Kind: action.Fatal,
+			Error: "the catalog has no collection \"sentinel-2-l2a-cogs-with-a-long-name\"\nstatus 404"}},
 		{"waits", action.Outcome{Kind: action.Retry, Error: "500 in 112 ms: \"database locked\""}},
 		{"running", action.Outcome{}},
 	} {

@@ -57,7 +57,8 @@ func TestButtonsRetryCancelSnoozeAndReplayActions(t *testing.T) {
 		t.Errorf("retry of %s by %s, %v", v.RetryOf, v.CreatedBy, err)
 	}
 	var refused string
-	if err := chromedp.Run(browser, chromedp.Navigate(s.URL+"/actions/"+failed.String()), chromedp.WaitReady("#ask-retry form", chromedp.ByQuery), chromedp.Evaluate(`[1, 2].map(() => {
+	if err := chromedp.Run(browser, chromedp.Navigate(s.URL+"/actions/"+
+		failed.String()), chromedp.WaitReady("#ask-retry form", chromedp.ByQuery), chromedp.Evaluate(`[1, 2].map(() => {
 			const press = new SubmitEvent("submit", {bubbles: true, cancelable: true});
 			document.querySelector("#ask-retry form").dispatchEvent(press);
 			return press.defaultPrevented;

@@ -35,7 +35,8 @@ func serveActions(t *testing.T) (*site, queue.Instance) {
 		Schedules: func() map[string]config.Schedule { return configuration.Schedules },
 		Handlers: func() service.Handlers {
 			return service.Handlers{"noop": func(json.RawMessage) (action.Action, error) {
-				return action.Action{Kind: "action", Name: "noop", Handler: "noop", Lane: "noop", Delivery: action.AtLeastOnce, Policy: action.Policy{Retries: 2}}, nil
+				return action.Action{Kind: "action", Name: "noop", Handler: "noop", Lane: "noop", Delivery: action.AtLeastOnce,
+					Policy: action.Policy{Retries: 2}}, nil
 			}}
 		},
 	}})
@@ -76,7 +77,8 @@ func TestFormsRefuseStrangersOtherSitesAndLongFields(t *testing.T) {
 	paths := []string{"/actions/" + id.String() + "/retry", "/actions/" + live.String() + "/cancel", "/actions/" + live.String() + "/snooze",
 		"/actions/replay", "/lanes/pause", "/lanes/resume", "/lanes/enable", "/lanes/reset", "/deployments/greeter/1/hold",
 		"/deployments/greeter/1/stages/prod/approve", "/deployments/greeter/1/stages/prod/reject", "/deployments/greeter/1/skip",
-		"/deployments/greeter/1/again", "/deployments/greeter/1/accept", "/pipelines/greeter/rollback", "/pipelines/greeter/catch-up", "/pipelines/greeter/freeze", "/pipelines/greeter/thaw"}
+		"/deployments/greeter/1/again", "/deployments/greeter/1/accept", "/pipelines/greeter/rollback",
+		"/pipelines/greeter/catch-up", "/pipelines/greeter/freeze", "/pipelines/greeter/thaw"}
 	fields := url.Values{"lane": {"noop"}, "for": {"30m"}, "status": {"failed"}}
 	for _, c := range []struct {
 		name, token, origin string
@@ -104,7 +106,8 @@ func (s *site) post(t *testing.T, path, token, origin string, fields url.Values)
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Minute, errors.New("the form was not answered"))
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.Listener.Addr().String()+path, strings.NewReader(fields.Encode()))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.Listener.Addr().String()+path,
+		strings.NewReader(fields.Encode()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,17 +42,20 @@ func TestPagesOfManyHostsAreBounded(t *testing.T) {
 		{"?find=west%2Fh44", "1 to 10 of 10 hosts", "prod/west/h440", "prod/west/h449", 10, false, false},
 		{"?find=%22%3E%3Cb%3E", "no host", "", "", 0, false, false},
 	} {
-		for path, row := range map[string]string{"/pipelines/greeter": `<tr id="host-`, fmt.Sprintf("/deployments/greeter/%d", ref.Number): `<article class="host`} {
+		for path, row := range map[string]string{"/pipelines/greeter": `<tr id="host-`,
+			fmt.Sprintf("/deployments/greeter/%d", ref.Number): `<article class="host`} {
 			page := s.page(t, path+c.query, "")
 			if got := strings.Count(page, row) - strings.Count(page, `id="step-greeter/`); got != c.hosts {
 				t.Errorf("%s%s has %d hosts, want %d", path, c.query, got, c.hosts)
 			}
 			for _, host := range []string{c.first, c.last} {
-				if id := `id="host-greeter/` + host + `"`; !strings.Contains(page, id) && !strings.Contains(page, `id="host-`+strings.ReplaceAll(host, "/", "-")+`"`) && host != "" {
+				if id := `id="host-greeter/` + host + `"`; !strings.Contains(page, id) &&
+					!strings.Contains(page, `id="host-`+strings.ReplaceAll(host, "/", "-")+`"`) && host != "" {
 					t.Errorf("%s%s does not have the host %s", path, c.query, host)
 				}
 			}
-			if !strings.Contains(page, c.shown) || strings.Contains(page, ">earlier<") != c.before || strings.Contains(page, ">later<") != c.after || strings.Contains(page, "><b>") {
+			if !strings.Contains(page, c.shown) || strings.Contains(page, ">earlier<") != c.before ||
+				strings.Contains(page, ">later<") != c.after || strings.Contains(page, "><b>") {
 				t.Errorf("%s%s does not say %q, or does not lead to the pages around", path, c.query, c.shown)
 			}
 		}

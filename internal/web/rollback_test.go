@@ -49,7 +49,8 @@ func TestPageOfARolledBackDeployment(t *testing.T) {
 	bad := s.second(t, "greeter")
 	s.Until(t, bad, "is rolled back", func(v service.DeploymentView) bool { return v.State.RolledBackBy != 0 })
 	page := s.page(t, "/deployments/greeter/2", "token-of-cyd")
-	if want := `rolled back by <a href="/deployments/greeter/3">#3</a>`; !strings.Contains(page, want) || strings.Contains(page, "held revision") {
+	if want := `rolled back by <a href="/deployments/greeter/3">#3</a>`; !strings.Contains(page, want) ||
+		strings.Contains(page, "held revision") {
 		t.Errorf("the page lacks %s, or shows the rejection:\n%s", want, page)
 	}
 	if strings.Contains(page, "/deployments/greeter/2/retry") {

@@ -39,7 +39,8 @@ func TestServicePageFollowsTheOutput(t *testing.T) {
 	}
 	printed.add("a line that came later")
 	err = chromedp.Run(browser,
-		chromedp.Poll(`document.getElementById("output").textContent.includes("a line that came later")`, nil, chromedp.WithPollingTimeout(patience)),
+		chromedp.Poll(`document.getElementById("output").textContent.includes("a line that came later")`, nil,
+			chromedp.WithPollingTimeout(patience)),
 		chromedp.Evaluate(inView, &atEnd),
 		chromedp.Evaluate(`!window.mark`, &reloaded),
 	)

@@ -37,7 +37,8 @@ func services(t *testing.T) (*site, *output) {
 	s.Service.Inspect = func(_ context.Context, at pipeline.Place, _ string) (step.State, bool, error) {
 		switch at.Host.Name {
 		case "oak":
-			return step.State{Supervisor: 7, Service: 8, Started: time.Now().Add(-time.Hour), Release: "3f2c9a1-9b1e07d29b1e", Running: "3f2c9a1-9b1e07d29b1e", Deployment: "greeter#1"}, true, nil
+			return step.State{Supervisor: 7, Service: 8, Started: time.Now().Add(-time.Hour), Release: "3f2c9a1-9b1e07d29b1e",
+				Running: "3f2c9a1-9b1e07d29b1e", Deployment: "greeter#1"}, true, nil
 		case "elm":
 			return step.State{Supervisor: 7, Restarts: 12, Exit: "3", Release: "3f2c9a1-9b1e07d29b1e", Previous: "5b01c3e-000000000000"}, true, nil
 		}
@@ -65,10 +66,12 @@ func TestServicePageShowsStateAndOutput(t *testing.T) {
 		host, token string
 		want, not   []string
 	}{
-		{"beta/all/oak", token, []string{`t-finished">up</span>`, "3f2c9a1-9b1e07d29b1e", "[31mlistening &lt;here&gt;\n", "prints more", "/services/beta/all/oak/restart"}, []string{"greeter of<", "a line before", "\x1b", "\x07"}},
+		{"beta/all/oak", token, []string{`t-finished">up</span>`, "3f2c9a1-9b1e07d29b1e", "[31mlistening &lt;here&gt;\n",
+			"prints more", "/services/beta/all/oak/restart"}, []string{"greeter of<", "a line before", "\x1b", "\x07"}},
 		{"beta/all/oak", "", []string{`t-finished">up</span>`, "Log in to read the output"}, []string{"listening", "/restart"}},
 		{"prod/east/elm", token, []string{"restarting</span>", "12 <span", "last exit status 3", "5b01c3e-000000000000"}, nil},
-		{"prod/west/yew", token, []string{"unknown</span>", "no answer within 10s", "The host does not answer.", "not known"}, []string{"listening"}},
+		{"prod/west/yew", token, []string{"unknown</span>", "no answer within 10s", "The host does not answer.",
+			"not known"}, []string{"listening"}},
 		{"prod/west/oak", token, []string{`pipeline greeter has no host &#34;greeter/prod/west/oak&#34;`}, nil},
 	} {
 		page := s.page(t, "/pipelines/greeter/services/"+c.host, c.token)
@@ -140,7 +143,8 @@ func TestServicePageVerifies(t *testing.T) {
 		t.Errorf("actions %+v, %v; want one restart that verifies", actions, err)
 	}
 	changed = nil
-	if got := s.post(t, path+"/verify", token, "", nil); got != http.StatusSeeOther || !strings.Contains(s.page(t, path, token), "those of the artifact") {
+	if got := s.post(t, path+"/verify", token, "", nil); got != http.StatusSeeOther ||
+		!strings.Contains(s.page(t, path, token), "those of the artifact") {
 		t.Errorf("a whole release: %d", got)
 	}
 }

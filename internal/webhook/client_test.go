@@ -111,8 +111,11 @@ func TestFaultyTargets(t *testing.T) {
 			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
 			c.Close()
 		}), failure{Error, CodeConnection, true}},
-		"no HTTP":         {listen(t, func(c net.Conn) { fmt.Fprint(c, "SSH-2.0-x\r\n\r\n"); c.Close() }), failure{Error, CodeConnection, true}},
-		"huge header":     {serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 70<<10)) }), failure{Error, CodeConnection, true}},
+		"no HTTP": {listen(t, func(c net.Conn) { fmt.Fprint(c, "SSH-2.0-x\r\n\r\n"); c.Close() }), failure{Error, CodeConnection, true}},
+		"huge header": {serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().
+				Set("X", strings.Repeat("x", 70<<10))
+		}), failure{Error, CodeConnection, true}},
 		"not trusted":     {untrusted.URL, failure{Throttle, CodeTLS, false}},
 		"no TLS":          {strings.Replace(plainText, "http:", "https:", 1), failure{Throttle, CodeTLS, false}},
 		"no such name":    {"http://nowhere.invalid/", failure{Throttle, CodeDNS, false}},
@@ -204,7 +207,8 @@ func TestWhatIsSentIsWhatIsTold(t *testing.T) {
 	if want := "POST other.example.org /x?y=1 a text"; <-got != want {
 		t.Errorf("want %s", want)
 	}
-	if e.Request.Body != "text" || e.Response.Status != http.StatusTeapot || e.Response.Body != "short and stout" || e.Response.Header.Get("X-B") != "b" ||
+	if e.Request.Body != "text" || e.Response.Status != http.StatusTeapot || e.Response.Body != "short and stout" ||
+		e.Response.Header.Get("X-B") != "b" ||
 		e.Timing.FirstByteMS <= 0 || e.Timing.EndedMS < e.Timing.FirstByteMS {
 		t.Errorf("%+v", e)
 	}
@@ -386,23 +390,28 @@ func reply(query []byte, answer func(string) netip.Addr) []byte {
 
 func TestGuardKnowsThePrivateRanges(t *testing.T) {
 	t.Parallel()
-	refused := []string{"0.0.0.0", "10.255.0.1", "100.64.0.1", "100.100.100.200", "127.0.0.1", "169.254.169.254", "172.16.0.1", "172.31.255.255",
-		"192.0.0.8", "192.0.2.1", "192.168.1.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.1.1.1", "240.0.0.1", "255.255.255.255",
+	refused := []string{"0.0.0.0", "10.255.0.1", "100.64.0.1", "100.100.100.200", "127.0.0.1", "169.254.169.254",
+		"172.16.0.1", "172.31.255.255",
+		"192.0.0.8", "192.0.2.1", "192.168.1.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.1.1.1",
+		"240.0.0.1", "255.255.255.255",
 		"168.63.129.16", "::", "::1", "::ffff:127.0.0.1", "::127.0.0.1", "fe80::1", "fe80::1%eth0", "fec0::1", "fc00::1",
-		"fd00:ec2::254", "ff02::1", "2001:db8::1", "2001::1", "3fff::1", "64:ff9b::a00:1", "64:ff9b:1::1", "2002:a00:1::", "100::1", "5f00::1", "4000::1"}
+		"fd00:ec2::254", "ff02::1", "2001:db8::1", "2001::1", "3fff::1", "64:ff9b::a00:1", "64:ff9b:1::1", "2002:a00:1::",
+		"100::1", "5f00::1", "4000::1"}
 	for _, text := range refused {
 		err := Guard{}.Check(netip.MustParseAddr(text))
 		if _, ok := errors.AsType[*address.Refused](err); !ok {
 			t.Errorf("%s is let through", text)
 		}
 	}
-	for _, text := range []string{"8.8.8.8", "172.32.0.1", "100.128.0.1", "::ffff:8.8.8.8", "2606:4700::1111", "64:ff9b::808:808", "2002:808:808::1"} {
+	for _, text := range []string{"8.8.8.8", "172.32.0.1", "100.128.0.1", "::ffff:8.8.8.8", "2606:4700::1111",
+		"64:ff9b::808:808", "2002:808:808::1"} {
 		if err := (Guard{}).Check(netip.MustParseAddr(text)); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
 	allow := Guard{Allow: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/8")}}
-	for text, want := range map[string]bool{"10.1.2.3": true, "::ffff:10.1.2.3": true, "64:ff9b::a01:203": true, "10.2.0.1": false, "fd12::1": true, "fc12::1": false} {
+	for text, want := range map[string]bool{"10.1.2.3": true, "::ffff:10.1.2.3": true, "64:ff9b::a01:203": true,
+		"10.2.0.1": false, "fd12::1": true, "fc12::1": false} {
 		if got := allow.Check(netip.MustParseAddr(text)) == nil; got != want {
 			t.Errorf("%s: let through %v, want %v", text, got, want)
 		}
@@ -413,7 +422,8 @@ func TestExchangesAreRedacted(t *testing.T) {
 	t.Parallel()
 	values := secret.Values{"token": "tok/en-1"}
 	e := &Exchange{
-		Request:  Message{URL: "https://h/?k=tok%2Fen-1", Header: http.Header{"Authorization": {"Basic x"}, "X-Key": {"a tok/en-1"}}, Body: `{"k": "tok/en-1"}`},
+		Request: Message{URL: "https://h/?k=tok%2Fen-1",
+			Header: http.Header{"Authorization": {"Basic x"}, "X-Key": {"a tok/en-1"}}, Body: `{"k": "tok/en-1"}`},
 		Response: &Message{Header: http.Header{"Set-Cookie": {"a=b"}}},
 		Error:    "tok/en-1 is wrong", Hops: []string{"https://h/tok%2Fen-1"},
 	}
@@ -453,8 +463,10 @@ func TestRequestsAreRenderedAndSigned(t *testing.T) {
 		!slices.Equal(call.private, []string{"Authorization"}) || call.sealed {
 		t.Errorf("%+v", call)
 	}
-	for text, want := range map[string]string{"ftp://h": "is not an address", "/path": "is not an address", "https://u:p@h/": "does not belong in an address",
-		"http://127.1/": "neither a name nor an address", "http://0x7f000001/": "neither a name nor an address", "http://2130706433./": "neither a name nor an address"} {
+	for text, want := range map[string]string{"ftp://h": "is not an address", "/path": "is not an address",
+		"https://u:p@h/": "does not belong in an address",
+		"http://127.1/":  "neither a name nor an address", "http://0x7f000001/": "neither a name nor an address",
+		"http://2130706433./": "neither a name nor an address"} {
 		if _, err := (&Request{URL: parse("url", text)}).Render(d, time.Now()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}

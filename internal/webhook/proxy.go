@@ -39,7 +39,8 @@ func ParseProxy(text string) (Proxy, error) {
 	}
 	u, err := parseProxy(text)
 	if err != nil || !strings.Contains(text, "://") {
-		return Proxy{}, fmt.Errorf("want %s, or an address such as http://proxy.example.org:3128 (http, https or socks5), found %q", FromEnvironment, text)
+		return Proxy{},
+			fmt.Errorf("want %s, or an address such as http://proxy.example.org:3128 (http, https or socks5), found %q", FromEnvironment, text)
 	}
 	if u.User != nil {
 		return Proxy{}, fmt.Errorf("a user and a password do not belong in this file: set HTTPS_PROXY, and say %s", FromEnvironment)

@@ -82,7 +82,8 @@ func through(t *testing.T, text string) *Client {
 func TestRequestsGoThroughTheProxy(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, "")
-	if e := through(t, p.URL).Send(t.Context(), get(t, "http://inside.example/a?b=1")); !e.Answered() || p.heard() != "GET http://inside.example/a?b=1" {
+	if e := through(t, p.URL).Send(t.Context(), get(t, "http://inside.example/a?b=1")); !e.Answered() ||
+		p.heard() != "GET http://inside.example/a?b=1" {
 		t.Errorf("%s, the proxy heard %s", e.Error, p.heard())
 	}
 	secure := httptest.NewTLSServer(http.NotFoundHandler())
@@ -116,7 +117,8 @@ func TestAddressesMeetTheGuardBeforeTheProxy(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, "")
 	c := through(t, p.URL)
-	for _, target := range []string{"http://10.0.0.1/", "http://localhost/", "http://a.localhost./", "http://[::ffff:169.254.169.254]/", "https://192.168.1.1/"} {
+	for _, target := range []string{"http://10.0.0.1/", "http://localhost/", "http://a.localhost./",
+		"http://[::ffff:169.254.169.254]/", "https://192.168.1.1/"} {
 		if got, want := failed(t, c.Send(t.Context(), get(t, target))), (failure{Fatal, CodeRefused, false}); got != want || p.heard() != "" {
 			t.Errorf("%s: %+v, the proxy heard %q", target, got, p.heard())
 		}

@@ -19,7 +19,8 @@ const gitName = ".git"
 // ownConfig is appended to the configuration of a repository that becomes the folder .git of its work tree, so that the last values hold.
 const ownConfig = "\n[core]\n\tbare = false\n\tworktree = ..\n"
 
-// sharedByWorktrees returns what the work trees of a repository have in common (gitrepository-layout); everything else is of one work tree alone.
+// sharedByWorktrees returns what the work trees of a repository have in common (gitrepository-layout); everything else
+// is of one work tree alone.
 func sharedByWorktrees() []string {
 	return []string{"branches", "config", "hooks", "info", "lfs", "logs", "objects", "packed-refs", "refs", "remotes", "rr-cache", "shallow"}
 }

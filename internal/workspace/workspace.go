@@ -100,7 +100,8 @@ func foldersOf(files map[string]bool) map[string]bool {
 
 // inGit reports whether a path is that of a repository's own files.
 func inGit(path string) bool {
-	return path == gitName || strings.HasPrefix(path, gitName+"/") || strings.Contains(path, "/"+gitName+"/") || strings.HasSuffix(path, "/"+gitName)
+	return path == gitName || strings.HasPrefix(path, gitName+"/") || strings.Contains(path, "/"+gitName+"/") ||
+		strings.HasSuffix(path, "/"+gitName)
 }
 
 func kindOf(mode fs.FileMode) string {

@@ -116,7 +116,8 @@ func TestBigParametersNeedTheBlobStore(t *testing.T) {
 	remove(t, folder)
 	big := fmt.Sprintf(`{"handler": "nothing", "parameters": {"error": %q}}`, strings.Repeat("x", 100_000))
 	refuses(t, http.MethodPost, url+"/api/v1/actions", token, big)
-	if response, err := asks(t.Context(), http.MethodPost, url+"/api/v1/actions", token, `{"handler": "nothing"}`); err != nil || response.StatusCode >= 300 {
+	if response, err := asks(t.Context(), http.MethodPost, url+"/api/v1/actions", token,
+		`{"handler": "nothing"}`); err != nil || response.StatusCode >= 300 {
 		t.Errorf("small parameters: %v, %v", response, err)
 	}
 	if states, err := w.Ledger.Actions(t.Context(), queue.ActionQuery{}); err != nil || len(states) != 1 {

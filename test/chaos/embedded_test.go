@@ -58,7 +58,8 @@ func TestEmbeddedLogOnAFullDisk(t *testing.T) {
 	if err := disk.Fill(); err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.Ledger.Enqueue(t.Context(), action.Action{Kind: "action", Name: chaos.Nothing, Handler: chaos.Nothing, Policy: action.DefaultPolicy()})
+	_, err = w.Ledger.Enqueue(t.Context(), action.Action{Kind: "action", Name: chaos.Nothing, Handler: chaos.Nothing,
+		Policy: action.DefaultPolicy()})
 	if !fault.Is(err, fault.LedgerUnavailable) {
 		t.Errorf("an order on a full disk: %v, want %s", err, fault.LedgerUnavailable)
 	}

@@ -63,7 +63,8 @@ func TestActionKillsItsProcess(t *testing.T) {
 	serve(t, w, "conductor")
 	v := judged(t, w)
 	if deaths != 22 || v.Ends[action.RetriesExhausted] != 1 || v.Ends[action.Successful] != 50 {
-		t.Errorf("%d processes died and the ends are %v; want 22, for 20 that cost nothing and 2 attempts, and one RETRIES_EXHAUSTED", deaths, v.Ends)
+		t.Errorf(
+			"%d processes died and the ends are %v; want 22, for 20 that cost nothing and 2 attempts, and one RETRIES_EXHAUSTED", deaths, v.Ends)
 	}
 }
 
@@ -88,7 +89,8 @@ func TestActionKillsItsProcessOnTheEmbeddedLog(t *testing.T) {
 		t.Fatal(states, err)
 	}
 	if a := states[0]; a.Thread.Status.Ended() || a.Thread.Spent != 0 || a.Thread.Attempt != deaths {
-		t.Errorf("it is %s after %d attempts of which %d are spent, want it live after %d", a.Thread.Status, a.Thread.Attempt, a.Thread.Spent, deaths)
+		t.Errorf("it is %s after %d attempts of which %d are spent, want it live after %d", a.Thread.Status,
+			a.Thread.Attempt, a.Thread.Spent, deaths)
 	}
 	if err := w.Ledger.Cancel(t.Context(), states[0].ID, queue.CancelNow); err != nil {
 		t.Fatal(err)

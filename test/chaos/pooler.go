@@ -61,7 +61,8 @@ default_pool_size = 6
 max_client_conn = 200
 `, address.Hostname(), address.Port(), port)
 	// With auth_type "any" all clients are one user of the server, who must be named.
-	configuration = configuration[:len("[databases]\n* = ")] + "user=" + address.User.Username() + " " + configuration[len("[databases]\n* = "):]
+	configuration = configuration[:len("[databases]\n* = ")] + "user=" + address.User.Username() + " " +
+		configuration[len("[databases]\n* = "):]
 	if err := os.WriteFile(file, []byte(configuration), 0o644); err != nil {
 		return nil, err
 	}

@@ -76,14 +76,16 @@ retry: {backoff: {retries: 5, initial: 100ms, max: 1s}}
 	if warm {
 		b.WriteString("steps: [replicate, deploy, {name: warmed, run: [./warm]}, test]\n")
 	}
-	b.WriteString("batches: [{name: live, stages: [near, far]}]\nstages:\n- {name: build, build: .wharf-ci.yml, artifacts: {any: dist/hello.tar.gz}}\n")
+	b.WriteString(
+		"batches: [{name: live, stages: [near, far]}]\nstages:\n- {name: build, build: .wharf-ci.yml, artifacts: {any: dist/hello.tar.gz}}\n")
 	stage := ""
 	for _, g := range fleetGroups {
 		if g.stage != stage {
 			fmt.Fprintf(&b, "- name: %s\n  groups:\n", g.stage)
 		}
 		stage = g.stage
-		fmt.Fprintf(&b, "  - {name: %s, maxParallel: %d, hosts: [%s]}\n", g.group, fleetParallel, strings.Join(f.lines[g.stage+"/"+g.group], ", "))
+		fmt.Fprintf(&b, "  - {name: %s, maxParallel: %d, hosts: [%s]}\n", g.group, fleetParallel,
+			strings.Join(f.lines[g.stage+"/"+g.group], ", "))
 	}
 	if err := os.WriteFile(filepath.Join(f.dir, "waybill.yaml"), []byte(b.String()), 0o644); err != nil {
 		f.t.Fatal(err)

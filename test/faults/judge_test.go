@@ -53,7 +53,8 @@ func (w *world) repository(name string) {
 `, id, w.perPiece(), pieces-1, padding, errorsN, ending, w.workers(), w.kept())
 	}
 	for file, text := range map[string]string{
-		"waybill.yaml":  "pipeline: " + name + "\nstages:\n- {name: build, build: .wharf-ci.yml, retry: {backoff: {retries: 50, initial: 100ms, max: 1s}}, artifacts: {any: data1}}\n",
+		"waybill.yaml": "pipeline: " + name +
+			"\nstages:\n- {name: build, build: .wharf-ci.yml, retry: {backoff: {retries: 50, initial: 100ms, max: 1s}}, artifacts: {any: data1}}\n",
 		".wharf-ci.yml": "print:" + steps + "pack:\n  zip: {container: {image: none, cmds: [echo packed]}}\n",
 	} {
 		w.must(os.WriteFile(filepath.Join(folder, file), []byte(text), 0o644))
@@ -155,7 +156,8 @@ func (w *world) judgeLog(id builds.ID, step int, whole bool) {
 	}))
 	for stream, want := range w.expected(step) {
 		if got := printed[stream]; whole && !bytes.Equal(got, want) || !bytes.HasPrefix(want, got) {
-			w.t.Errorf("build %d, step %d, stream %d: %d bytes of output are stored, other than the %d that were printed", id, step, stream+1, len(got), len(want))
+			w.t.Errorf("build %d, step %d, stream %d: %d bytes of output are stored, other than the %d that were printed", id,
+				step, stream+1, len(got), len(want))
 		}
 	}
 }
@@ -242,7 +244,8 @@ func (w *world) left() []string {
 	processes, _ := filepath.Glob("/proc/[0-9]*")
 	for _, p := range processes {
 		line, err := os.ReadFile(filepath.Join(p, "cmdline"))
-		if text := strings.ReplaceAll(string(line), "\x00", " "); err == nil && (strings.Contains(text, w.workers()) || strings.Contains(text, w.kept())) {
+		if text := strings.ReplaceAll(string(line), "\x00", " "); err == nil &&
+			(strings.Contains(text, w.workers()) || strings.Contains(text, w.kept())) {
 			left = append(left, text)
 		}
 	}

@@ -146,7 +146,8 @@ func (s returning) ended(number int) {
 func (s returning) approve(all []journal.Deployment) {
 	for _, d := range all {
 		if d.Status == pipeline.StatusActive {
-			_, _ = s.service.Approve(s.t.Context(), service.Approval{Pipeline: "shop", Stage: "east", Deployment: d.Number, By: "bob"}) // a refusal is an answer
+			// a refusal is an answer
+			_, _ = s.service.Approve(s.t.Context(), service.Approval{Pipeline: "shop", Stage: "east", Deployment: d.Number, By: "bob"})
 		}
 	}
 }
@@ -232,7 +233,8 @@ func (s returning) relieve(all []journal.Deployment) {
 		}
 		for _, stage := range []string{"lab", "mid", "east", "west"} {
 			if d.Status == pipeline.StatusActive {
-				_ = s.service.Command(s.t.Context(), service.Ref{Pipeline: "shop", Number: d.Number}, service.Command{Kind: "resume", Target: stage, By: "ana"})
+				_ = s.service.Command(s.t.Context(), service.Ref{Pipeline: "shop", Number: d.Number},
+					service.Command{Kind: "resume", Target: stage, By: "ana"})
 			}
 		}
 	}

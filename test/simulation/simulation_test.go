@@ -160,7 +160,8 @@ func newSimulationOf(t *testing.T, f fate, d pipeline.Definition) *simulation {
 	s.roles.Go(func() { clock.run(ctx, f) })
 	s.roles.Go(func() {
 		s.live(ctx, "conductor", func(ctx context.Context, l *line) error {
-			return conductor.New(l, conductor.Config{Handlers: map[string]conductor.Handler{"step": s.fleet, "build": s.fleet}, Workers: 20, Log: slog.New(alarm{t})}).Run(ctx)
+			return conductor.New(l, conductor.Config{Handlers: map[string]conductor.Handler{"step": s.fleet, "build": s.fleet},
+				Workers: 20, Log: slog.New(alarm{t})}).Run(ctx)
 		})
 	})
 	archives := &shelf{blobs: blobs, fate: f}
@@ -337,7 +338,8 @@ func (s *simulation) meddle() {
 
 // command asks for something, which may be refused.
 func (s *simulation) command(number int64, kind string) {
-	_ = s.service.Command(s.t.Context(), service.Ref{Pipeline: "shop", Number: number}, service.Command{Kind: kind, By: "ana"}) // a refusal is an answer
+	// a refusal is an answer
+	_ = s.service.Command(s.t.Context(), service.Ref{Pipeline: "shop", Number: number}, service.Command{Kind: kind, By: "ana"})
 }
 
 // help retries what has failed and resumes what is held.

@@ -155,7 +155,8 @@ func serveRegistry(t testing.TB, listener net.Listener, user, password string) (
 	const manifestType = "application/vnd.docker.distribution.manifest.v2+json"
 	layer := busyboxImage(t, systemProgram(t, "busybox", "busybox-static"))
 	digest := func(data []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(data)) }
-	config := fmt.Appendf(nil, `{"architecture":%q,"os":"linux","config":{"Cmd":["/bin/sh"]},"rootfs":{"type":"layers","diff_ids":[%q]}}`, runtime.GOARCH, digest(layer))
+	config := fmt.Appendf(nil,
+		`{"architecture":%q,"os":"linux","config":{"Cmd":["/bin/sh"]},"rootfs":{"type":"layers","diff_ids":[%q]}}`, runtime.GOARCH, digest(layer))
 	manifest := fmt.Appendf(nil, `{"schemaVersion":2,"mediaType":%q,"config":{"mediaType":"application/vnd.docker.container.image.v1+json","size":%d,"digest":%q},`+
 		`"layers":[{"mediaType":"application/vnd.docker.image.rootfs.diff.tar","size":%d,"digest":%q}]}`,
 		manifestType, len(config), digest(config), len(layer), digest(layer))

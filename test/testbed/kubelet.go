@@ -138,12 +138,14 @@ func (k *Kubelet) handle(ctx context.Context, kind watch.EventType, pod *corev1.
 		k.work.Go(func() { k.collect(ctx, pod) })
 	case p == nil && pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil:
 		k.work.Go(func() {
-			binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, UID: pod.UID}, Target: corev1.ObjectReference{Kind: "Node", Name: nodeName}}
+			binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, UID: pod.UID},
+				Target: corev1.ObjectReference{Kind: "Node", Name: nodeName}}
 			_ = k.client.CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{}) // a second one is refused
 		})
 	case p == nil && pod.Spec.NodeName == nodeName:
 		k.count++
-		p = &podRun{k: k, pod: pod, folder: filepath.Join(k.folder, strconv.Itoa(k.count)), ip: fmt.Sprintf("127.77.%d.%d", k.count/200, k.count%200+1), running: map[string]*exec.Cmd{}}
+		p = &podRun{k: k, pod: pod, folder: filepath.Join(k.folder, strconv.Itoa(k.count)),
+			ip: fmt.Sprintf("127.77.%d.%d", k.count/200, k.count%200+1), running: map[string]*exec.Cmd{}}
 		p.ctx, p.end = context.WithCancel(ctx)
 		k.pods[pod.UID] = p
 		k.work.Go(p.run)

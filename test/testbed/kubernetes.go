@@ -78,7 +78,8 @@ func (c *Cluster) startServer(t testing.TB, kube, store, peers, server string) {
 	etcd.manage(t)
 
 	c.prepare(t)
-	c.server = &service{name: "apiserver", dir: c.folder, died: c.fail, argv: c.Inside(c.serverCommand(kube, store, server)...), ready: c.ready}
+	c.server = &service{name: "apiserver", dir: c.folder, died: c.fail,
+		argv: c.Inside(c.serverCommand(kube, store, server)...), ready: c.ready}
 	c.server.manage(t)
 
 	var err error
@@ -127,7 +128,8 @@ func (c *Cluster) serverCommand(kube, store, address string) []string {
 		"--profiling=false",
 	}
 	if c.network != nil { // it has a node
-		return append(argv, "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction,"+ownersAdmission, "--kubelet-preferred-address-types=InternalIP")
+		return append(argv, "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction,"+ownersAdmission,
+			"--kubelet-preferred-address-types=InternalIP")
 	}
 	return append(argv, "--authorization-mode=RBAC", "--enable-admission-plugins="+ownersAdmission,
 		"--endpoint-reconciler-type=none",            // refuses loopback addresses
@@ -150,7 +152,8 @@ func (c *Cluster) prepare(t testing.TB) {
 	key := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
 	for name, content := range map[string][]byte{
 		"accounts.key": key,
-		"tokens.csv":   []byte(token + `,admin,admin,"system:masters"` + "\n" + nodeToken + `,system:node:` + nodeName + `,node,"system:nodes"` + "\n"),
+		"tokens.csv": []byte(token + `,admin,admin,"system:masters"` + "\n" + nodeToken + `,system:node:` + nodeName +
+			`,node,"system:nodes"` + "\n"),
 	} {
 		if err := os.WriteFile(filepath.Join(c.folder, name), content, 0o600); err != nil {
 			t.Fatalf("testbed: prepare the API server: %v", err)

@@ -102,7 +102,8 @@ func established(object *unstructured.Unstructured) bool {
 
 // Await watches an object until done holds, and returns it as it was then. An
 // object that does not exist yet is waited for.
-func (c *Cluster) Await(t testing.TB, resource dynamic.ResourceInterface, name string, done func(*unstructured.Unstructured) bool) *unstructured.Unstructured {
+func (c *Cluster) Await(t testing.TB, resource dynamic.ResourceInterface, name string,
+	done func(*unstructured.Unstructured) bool) *unstructured.Unstructured {
 	t.Helper()
 	ctx, cancel := c.patient(t.Context())
 	defer cancel(nil)

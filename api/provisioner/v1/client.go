@@ -105,7 +105,8 @@ func (c *Client) Delete(ctx context.Context, workerID string, force bool) error 
 }
 
 // do sends a request, and reads the answer into the given value.
-func (c *Client) do(ctx context.Context, method, path string, body, into any) (status int, waiting *Waiting, retry time.Duration, err error) {
+func (c *Client) do(ctx context.Context, method, path string,
+	body, into any) (status int, waiting *Waiting, retry time.Duration, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errSlow)
 	defer cancel()
 	request, err := c.request(ctx, method, path, body)

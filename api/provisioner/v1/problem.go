@@ -32,7 +32,8 @@ const (
 // ProblemOf returns the problem that an error is sent as.
 func ProblemOf(err error) Problem {
 	code := fault.CodeOf(err)
-	p := Problem{Type: typePrefix + string(code), Title: http.StatusText(code.HTTP()), Status: code.HTTP(), Detail: err.Error(), Hint: fault.HintOf(err)}
+	p := Problem{Type: typePrefix + string(code), Title: http.StatusText(code.HTTP()), Status: code.HTTP(),
+		Detail: err.Error(), Hint: fault.HintOf(err)}
 	if code == fault.Internal {
 		p.Detail = "an error of the provisioner; its log has more"
 	}
@@ -48,7 +49,8 @@ func WaitingProblem(w Waiting) Problem {
 	if w.Project != "" {
 		detail = fmt.Sprintf("%d workers of project %s run, and %d may", w.Running, w.Project, w.Limit)
 	}
-	return Problem{Type: waitingType, Title: http.StatusText(http.StatusTooManyRequests), Status: http.StatusTooManyRequests, Detail: detail, Waiting: &w}
+	return Problem{Type: waitingType, Title: http.StatusText(http.StatusTooManyRequests),
+		Status: http.StatusTooManyRequests, Detail: detail, Waiting: &w}
 }
 
 // toError returns the error that the problem was made of.

@@ -151,7 +151,8 @@ var hexDigest = regexp.MustCompile(`^[0-9a-f]{64}$`)
 func (l Launch) Check() error {
 	var to checker
 	if p := l.Push; p != nil {
-		to.want(l.Sent() != "" && l.SnapshotFile == "" && l.BundleFile == "", "push", "want it with a snapshot or earlier, and without snapshotFile and bundleFile")
+		to.want(l.Sent() != "" && l.SnapshotFile == "" && l.BundleFile == "", "push",
+			"want it with a snapshot or earlier, and without snapshotFile and bundleFile")
 		to.want(p.Size > 0, "push.size", "want more than zero bytes")
 		to.want(hexDigest.MatchString(p.SHA256), "push.sha256", "want 64 hex digits")
 	}

@@ -24,8 +24,10 @@ const (
 
 // Paths of the container of the results.
 const (
-	PathOutput  = "/v1/output"  // GET ?offset=N: the spool from a byte on, until it ends; with &follow=false what there is
-	PathFiles   = "/v1/files"   // GET ?file=GLOB…: a snapshot of the workspace's files that match; with ?part=PATH… of all that belongs there, links included
+	PathOutput = "/v1/output" // GET ?offset=N: the spool from a byte on, until it ends; with &follow=false what there is
+	// GET ?file=GLOB…: a snapshot of the workspace's files that match; with ?part=PATH… of all that belongs there, links
+	// included
+	PathFiles   = "/v1/files"
 	PathAlive   = "/v1/alive"   // POST: the worker lives
 	PathStop    = "/v1/stop"    // POST: end the step's program: SIGTERM, and SIGKILL after the grace
 	PathRelease = "/v1/release" // POST: everything was read; the container ends

@@ -110,7 +110,8 @@ func New(c Config) *Aggregator {
 	if c.Metrics == nil {
 		c.Metrics = obs.NewAggregator(nil)
 	}
-	return &Aggregator{Config: c, memory: semaphore.NewWeighted(mostOfAll), delay: firstDelay, most: longDelay, judging: make(chan struct{}, 1), followed: map[builds.ID]*following{}, ended: make(chan *following)}
+	return &Aggregator{Config: c, memory: semaphore.NewWeighted(mostOfAll), delay: firstDelay, most: longDelay,
+		judging: make(chan struct{}, 1), followed: map[builds.ID]*following{}, ended: make(chan *following)}
 }
 
 // Run follows the listed workers until ctx ends, then returns nil. It needs no drain: unstored data is still with the

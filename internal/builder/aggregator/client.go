@@ -44,7 +44,8 @@ type client struct {
 func (f *follower) connect() *client {
 	protocols := &http.Protocols{}
 	protocols.SetUnencryptedHTTP2(true)
-	transport := &http.Transport{Protocols: protocols, DialContext: f.worker.Dial, MaxResponseHeaderBytes: mostHeader, DisableCompression: true,
+	transport := &http.Transport{Protocols: protocols, DialContext: f.worker.Dial, MaxResponseHeaderBytes: mostHeader,
+		DisableCompression: true,
 		HTTP2: &http.HTTP2Config{
 			MaxReadFrameSize:          1 << 17, // a batch is one frame
 			MaxReceiveBufferPerStream: 1 << 18,
@@ -54,7 +55,8 @@ func (f *follower) connect() *client {
 		return errors.New("a worker does not redirect")
 	}}
 	base := strings.TrimSuffix(f.worker.Address, "/")
-	return &client{worker: workerv1connect.NewWorkerClient(h, base, connect.WithGRPC(), connect.WithReadMaxBytes(mostMessage), connect.WithAcceptCompression("gzip", nil, nil)),
+	return &client{worker: workerv1connect.NewWorkerClient(h, base, connect.WithGRPC(),
+		connect.WithReadMaxBytes(mostMessage), connect.WithAcceptCompression("gzip", nil, nil)),
 		http: h, base: base, patience: f.Silence, transport: transport}
 }
 
@@ -85,8 +87,8 @@ func (h heard) Read(p []byte) (int, error) {
 	return h.Reader.Read(p)
 }
 
-// get has take read each element of the list that the answer has under a key. The list may take its time as long as more of it comes. An answer
-// 404, which an older worker gives, has none.
+// get has take read each element of the list that the answer has under a key. The list may take its time as long as
+// more of it comes. An answer 404, which an older worker gives, has none.
 func (c *client) get(ctx context.Context, path, key string, take func(*json.Decoder) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -59,14 +59,8 @@ type mismatchError struct {
 
 // Error names the artifact and what differs.
 func (e *mismatchError) Error() string {
-	return fmt.Sprintf(
-		"artifact %d, %q, has %s; its worker says %d bytes with the SHA-256 %s",
-		e.artifact.ID,
-		e.artifact.Name,
-		e.got,
-		e.artifact.Size,
-		e.artifact.SHA256,
-	)
+	return fmt.Sprintf("artifact %d, %q, has %s; its worker says %d bytes with the SHA-256 %s", e.artifact.ID,
+		e.artifact.Name, e.got, e.artifact.Size, e.artifact.SHA256)
 }
 
 // download reads the bytes of an artifact, and continues where its connection was cut. Its last read fails with a
@@ -137,12 +131,8 @@ func (d *download) read(p []byte) (int, error) {
 func (d *download) open() error {
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	d.cancel, d.silence = cancel, time.AfterFunc(d.client.patience, func() { cancel(errSilence) })
-	request, err := http.NewRequestWithContext(
-		ctx,
-		http.MethodGet,
-		fmt.Sprintf("%s/api/artifact/%d/download", d.client.base, d.artifact.ID),
-		nil,
-	)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		fmt.Sprintf("%s/api/artifact/%d/download", d.client.base, d.artifact.ID), nil)
 	if err != nil {
 		return err
 	}

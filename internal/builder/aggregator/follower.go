@@ -123,7 +123,8 @@ const clearLimit = time.Minute
 
 // clearDeleted clears the artifacts of a build that was deleted: one may have come after they were cleared, and no row names it.
 func (f *follower) clearDeleted(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), clearLimit, fmt.Errorf("the artifacts of a deleted build were not cleared within %s", clearLimit))
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), clearLimit,
+		fmt.Errorf("the artifacts of a deleted build were not cleared within %s", clearLimit))
 	defer cancel()
 	if _, err := f.Store.Progress(ctx, f.worker.Build); !fault.Is(err, fault.Refused) {
 		return nil

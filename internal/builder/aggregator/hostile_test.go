@@ -101,7 +101,8 @@ func copyOnce(t *testing.T, h hostile) (*memory, *blob.Dir, error) {
 		t.Fatal(err)
 	}
 	store := &memory{}
-	f := &follower{Aggregator: New(Config{Store: store, Blobs: blobs}), worker: Worker{Build: 7, ID: "w", Address: server.URL}, log: slog.New(slog.DiscardHandler)}
+	f := &follower{Aggregator: New(Config{Store: store, Blobs: blobs}),
+		worker: Worker{Build: 7, ID: "w", Address: server.URL}, log: slog.New(slog.DiscardHandler)}
 	_, err = f.once(t.Context())
 	return store, blobs, err
 }
@@ -114,23 +115,34 @@ func TestWhatNoWorkerSendsIsRefused(t *testing.T) {
 		worker hostile
 		want   string
 	}{
-		"steps":               {hostile{"/step": repeated(`{"steps":[`, "{}", mostItems+1, "]}")}, "a list has more than 50000 elements"},
-		"needs":               {hostile{"/step": repeated(`{"steps":[{"needs":[`, "1", mostItems+1, "]}]}")}, "a list has more than 50000 elements"},
-		"an unknown need":     {hostile{"/step": repeated("", `{"steps":[{"stepId":1,"needs":[2]}]}`, 1, "")}, "step 1 needs step 2, which the build does not have"},
-		"no object":           {hostile{"/step": repeated("", "[]", 1, "")}, "want an object of JSON"},
-		"no list":             {hostile{"/step": repeated("", `{"steps":{}}`, 1, "")}, "want a list of JSON"},
-		"a list that is cut":  {hostile{"/step": repeated("", `{"steps":[{}`, 1, "")}, "EOF"},
-		"files":               {hostile{"/StatusEvents": ended, "/test-result": repeated(`{"files":[`, "{}", mostItems+1, "]}")}, "a list has more than 50000 elements"},
-		"tests of a file":     {hostile{"/StatusEvents": ended, "/test-result": repeated(`{"files":[{"results":[`, "{}", mostItems+1, "]}]}")}, "a list has more than 50000 elements"},
-		"tests of two files":  {hostile{"/StatusEvents": ended, "/test-result": repeated(`{"files":[{"results":[{}]},{"results":[`, "{}", mostItems, "]}]}")}, "step 1 has more than 50000 tests"},
-		"events":              {hostile{"/StatusEvents": messages(t, events(make([]*workerv1.StatusEvent, mostListed+1)...))}, "sent 1001 events or artifacts at once"},
-		"artifacts":           {hostile{"/ArtifactEvents": messages(t, &workerv1.ArtifactEventsResponse{Artifacts: make([]*workerv1.Artifact, mostListed+1)})}, "sent 1001 events or artifacts at once"},
-		"an artifact too far": {hostile{"/ArtifactEvents": messages(t, &workerv1.ArtifactEventsResponse{Artifacts: []*workerv1.Artifact{{Id: 2}}})}, "expected entry 0"},
-		"the final marker of a step": {hostile{"/StatusEvents": messages(t, events(&workerv1.StatusEvent{EventId: 1, StepId: 1, Status: workerv1.Status_STATUS_FAILED, Final: &workerv1.Final{}}))},
+		"steps": {hostile{"/step": repeated(`{"steps":[`, "{}", mostItems+1, "]}")}, "a list has more than 50000 elements"},
+		"needs": {hostile{"/step": repeated(`{"steps":[{"needs":[`, "1", mostItems+1, "]}]}")},
+			"a list has more than 50000 elements"},
+		"an unknown need": {hostile{"/step": repeated("", `{"steps":[{"stepId":1,"needs":[2]}]}`, 1, "")},
+			"step 1 needs step 2, which the build does not have"},
+		"no object":          {hostile{"/step": repeated("", "[]", 1, "")}, "want an object of JSON"},
+		"no list":            {hostile{"/step": repeated("", `{"steps":{}}`, 1, "")}, "want a list of JSON"},
+		"a list that is cut": {hostile{"/step": repeated("", `{"steps":[{}`, 1, "")}, "EOF"},
+		"files": {hostile{"/StatusEvents": ended,
+			"/test-result": repeated(`{"files":[`, "{}", mostItems+1, "]}")}, "a list has more than 50000 elements"},
+		"tests of a file": {hostile{"/StatusEvents": ended,
+			"/test-result": repeated(`{"files":[{"results":[`, "{}", mostItems+1, "]}]}")}, "a list has more than 50000 elements"},
+		"tests of two files": {hostile{"/StatusEvents": ended,
+			"/test-result": repeated(`{"files":[{"results":[{}]},{"results":[`, "{}", mostItems, "]}]}")}, "step 1 has more than 50000 tests"},
+		"events": {hostile{"/StatusEvents": messages(t,
+			events(make([]*workerv1.StatusEvent, mostListed+1)...))}, "sent 1001 events or artifacts at once"},
+		"artifacts": {hostile{"/ArtifactEvents": messages(t,
+			&workerv1.ArtifactEventsResponse{Artifacts: make([]*workerv1.Artifact, mostListed+1)})}, "sent 1001 events or artifacts at once"},
+		"an artifact too far": {hostile{"/ArtifactEvents": messages(t,
+			&workerv1.ArtifactEventsResponse{Artifacts: []*workerv1.Artifact{{Id: 2}}})}, "expected entry 0"},
+		"the final marker of a step": {hostile{"/StatusEvents": messages(t,
+			events(&workerv1.StatusEvent{EventId: 1, StepId: 1, Status: workerv1.Status_STATUS_FAILED, Final: &workerv1.Final{}}))},
 			"event 1 has the final marker, and is not the end of the build"},
-		"the final marker of what runs": {hostile{"/StatusEvents": messages(t, events(&workerv1.StatusEvent{EventId: 1, Status: workerv1.Status_STATUS_RUNNING, Final: &workerv1.Final{}}))},
+		"the final marker of what runs": {hostile{"/StatusEvents": messages(t,
+			events(&workerv1.StatusEvent{EventId: 1, Status: workerv1.Status_STATUS_RUNNING, Final: &workerv1.Final{}}))},
 			"event 1 has the final marker, and is not the end of the build"},
-		"a final marker that is not stored": {hostile{"/StatusEvents": messages(t, events(&workerv1.StatusEvent{EventId: 1, Status: workerv1.Status_STATUS_FAILED, Final: &workerv1.Final{}}))},
+		"a final marker that is not stored": {hostile{"/StatusEvents": messages(t,
+			events(&workerv1.StatusEvent{EventId: 1, Status: workerv1.Status_STATUS_FAILED, Final: &workerv1.Final{}}))},
 			"the final marker of build 7 did not end it"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,9 +158,11 @@ func TestWhatNoWorkerSendsIsRefused(t *testing.T) {
 // TestListsOfOtherVersionsAreRead with keys that this program does not know, and without a list.
 func TestListsOfOtherVersionsAreRead(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]int{`{"new":{"steps":[{}]},"steps":[{"stepId":1,"needs":null},{"stepId":2,"needs":[1]}],"steps2":[1]}`: 2, `{"steps":null}`: 0, "{}": 0} {
+	for text, want := range map[string]int{
+		`{"new":{"steps":[{}]},"steps":[{"stepId":1,"needs":null},{"stepId":2,"needs":[1]}],"steps2":[1]}`: 2, `{"steps":null}`: 0, "{}": 0} {
 		store, _, err := copyOnce(t, hostile{"/step": repeated("", text, 1, "")})
-		if err == nil || !strings.Contains(err.Error(), "without a final marker") || len(store.batches) == 0 || len(store.batches[0].Steps) != want {
+		if err == nil || !strings.Contains(err.Error(), "without a final marker") || len(store.batches) == 0 ||
+			len(store.batches[0].Steps) != want {
 			t.Errorf("%s: %+v, %v", text, store.batches, err)
 		}
 	}
@@ -180,10 +194,12 @@ func TestAnArtifactThatCameIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	artifact := func(text string) *workerv1.ArtifactEventsResponse {
 		sum := sha256.Sum256([]byte(text))
-		return &workerv1.ArtifactEventsResponse{Artifacts: []*workerv1.Artifact{{Id: 1, StepId: 1, Name: text, Size: int64(len(text)), Sha256: sum[:]}}}
+		return &workerv1.ArtifactEventsResponse{Artifacts: []*workerv1.Artifact{{Id: 1, StepId: 1, Name: text,
+			Size: int64(len(text)), Sha256: sum[:]}}}
 	}
 	texts := []string{"good", "evil"}
-	_, blobs, err := copyOnce(t, hostile{"/ArtifactEvents": messages(t, artifact(texts[0]), artifact(texts[1])), "/download": func(w io.Writer) {
+	_, blobs, err := copyOnce(t, hostile{"/ArtifactEvents": messages(t, artifact(texts[0]),
+		artifact(texts[1])), "/download": func(w io.Writer) {
 		_, _ = fmt.Fprint(w, texts[0])
 		texts = texts[1:]
 	}})

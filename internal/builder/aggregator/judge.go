@@ -87,7 +87,8 @@ func (a *Aggregator) verdict(b builds.Build, w Worker, now time.Time) (e builds.
 	heard := !now.After(b.LeaseUntil) || now.Sub(b.CreatedAt) < builds.LeaseTime
 	switch {
 	case w.Status == build.WorkerEnded && !heard:
-		return builds.Event{EventID: "worker-ended", Status: build.Lost, Reason: "WorkerLost", Message: cmp.Or(w.Reason, "the worker ended before the build did")}, true
+		return builds.Event{EventID: "worker-ended", Status: build.Lost, Reason: "WorkerLost",
+			Message: cmp.Or(w.Reason, "the worker ended before the build did")}, true
 	case w.Status != build.WorkerPending || b.Status != build.Scheduling: // what has run has started
 	case w.Age > limit && !heard:
 		return builds.Event{EventID: "worker-not-started", Status: build.Failed, Reason: cmp.Or(w.Reason, "WorkerNotStarted"),

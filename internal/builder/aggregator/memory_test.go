@@ -46,7 +46,8 @@ func TestReadingStopsWhileNothingIsStored(t *testing.T) {
 							return
 						}
 						taken += builds.BlockSize
-						if err := w.put(ctx, item{log: &builds.LogBatch{Step: 1, Begin: build.Position{ID: first - 1}, Entries: 1, Data: data}}, builds.BlockSize); err != nil {
+						if err := w.put(ctx,
+							item{log: &builds.LogBatch{Step: 1, Begin: build.Position{ID: first - 1}, Entries: 1, Data: data}}, builds.BlockSize); err != nil {
 							ended <- err
 							return
 						}

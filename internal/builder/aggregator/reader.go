@@ -27,13 +27,8 @@ type reader struct {
 
 // receive gives the messages of a stream to take, until the stream ends on its own. A message must come within
 // patience; the time that take needs does not count.
-func receive[M any](
-	ctx context.Context,
-	r *reader,
-	what string,
-	open func(context.Context) (*connect.ServerStreamForClient[M], error),
-	take func(context.Context, *M) error,
-) error {
+func receive[M any](ctx context.Context, r *reader, what string,
+	open func(context.Context) (*connect.ServerStreamForClient[M], error), take func(context.Context, *M) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watch := time.AfterFunc(r.patience, func() { cancel(errSilence) })
@@ -131,29 +126,17 @@ func (r *reader) putTests(ctx context.Context, batch item) error {
 // checkCount refuses a message of more events or artifacts than any worker sends: each takes far more memory than its bytes.
 func (r *reader) checkCount(n int) error {
 	if n > mostListed {
-		return fault.New(
-			fault.Corrupt,
-			"the worker of build %d sent %d events or artifacts at once; %d are allowed",
-			r.worker.Build,
-			n,
-			mostListed,
-		)
+		return fault.New(fault.Corrupt, "the worker of build %d sent %d events or artifacts at once; %d are allowed",
+			r.worker.Build, n, mostListed)
 	}
 	return nil
 }
 
 // eventOf returns an event as it is stored. A status that this program does not know is never a change that is allowed.
 func eventOf(e *workerv1.StatusEvent) builds.Event {
-	event := builds.Event{
-		Source:  builds.Worker,
-		EventID: strconv.FormatInt(e.GetEventId(), 10),
-		Step:    int(e.GetStepId()),
+	event := builds.Event{Source: builds.Worker, EventID: strconv.FormatInt(e.GetEventId(), 10), Step: int(e.GetStepId()),
 		Status:  build.Status(e.GetStatus().Name()),
-		Attempt: int(e.GetAttempt()),
-		Reason:  e.GetReason(),
-		Message: e.GetMessage(),
-		At:      e.GetAt().AsTime(),
-	}
+		Attempt: int(e.GetAttempt()), Reason: e.GetReason(), Message: e.GetMessage(), At: e.GetAt().AsTime()}
 	if e.ExitCode != nil {
 		code := int(e.GetExitCode())
 		event.ExitCode = &code
@@ -209,12 +192,8 @@ func (r *reader) artifacts(ctx context.Context, after int) error {
 			case id <= after:
 				continue // what is stored under its key stays
 			case id > after+1:
-				return &builds.GapError{
-					Build: r.worker.Build,
-					What:  "artifact",
-					Got:   build.Position{ID: int64(id - 1)},
-					Want:  build.Position{ID: int64(after)},
-				}
+				return &builds.GapError{Build: r.worker.Build, What: "artifact", Got: build.Position{ID: int64(id - 1)},
+					Want: build.Position{ID: int64(after)}}
 			}
 			stored, err := r.fetch(ctx, build.Artifact{ID: int(a.GetId()), Step: int(a.GetStepId()), Name: a.GetName(), Size: a.GetSize(),
 				SHA256: hex.EncodeToString(a.GetSha256()), Kind: a.GetKind(), Executable: a.GetExecutable()})

@@ -99,7 +99,8 @@ func newWorld(t *testing.T, url string) *world {
 	plan := &build.Plan{Stages: []build.PlanStage{{Name: "test", Steps: []int{1}}, {Name: "pack", Steps: []int{2}}}, Steps: []build.PlanStep{
 		{ID: 1, Stage: "test", Name: "unit"}, {ID: 2, Stage: "pack", Name: "zip", After: []int{1}}}}
 	w.must(w.results.Describe(results.Build{ID: "1", Plan: plan}))
-	w.server, err = api.New(api.Config{Plan: plan, Store: w.results, Token: token, Log: slog.New(slog.DiscardHandler), Metrics: obs.NewRegistry(), KeepAlive: time.Second})
+	w.server, err = api.New(api.Config{Plan: plan, Store: w.results, Token: token, Log: slog.New(slog.DiscardHandler),
+		Metrics: obs.NewRegistry(), KeepAlive: time.Second})
 	w.must(err)
 	w.reader, err = results.Open(w.results.Dir())
 	w.must(err)
@@ -156,8 +157,9 @@ func (l *list) set(workers ...aggregator.Worker) {
 
 // aggregate runs an aggregator until stop is called or the test ends.
 func (w *world) aggregate(change ...func(*aggregator.Config)) (stop func()) {
-	c := aggregator.Config{Workers: &list{workers: []aggregator.Worker{w.worker()}}, Store: w.Builds, Blobs: w.blobs, Every: 50 * time.Millisecond,
-		Log: slog.New(slog.NewTextHandler(w.t.Output(), nil))}
+	c := aggregator.Config{Workers: &list{workers: []aggregator.Worker{w.worker()}}, Store: w.Builds, Blobs: w.blobs,
+		Every: 50 * time.Millisecond,
+		Log:   slog.New(slog.NewTextHandler(w.t.Output(), nil))}
 	for _, f := range change {
 		f(&c)
 	}
@@ -208,14 +210,16 @@ func (w *world) print(step, lines int) {
 	log, err := w.results.Log(step)
 	w.must(err)
 	for i := range lines {
-		w.must(log.Append(build.Entry{At: time.Now().Add(w.skew), Text: fmt.Appendf(nil, "line %d \x00\xff %s", i, strings.Repeat("x", i*7%400))}))
+		w.must(log.Append(build.Entry{At: time.Now().Add(w.skew),
+			Text: fmt.Appendf(nil, "line %d \x00\xff %s", i, strings.Repeat("x", i*7%400))}))
 	}
 }
 
 // artifact adds a file of so many bytes.
 func (w *world) artifact(step int, name string, size int) {
 	w.t.Helper()
-	_, err := w.results.AddArtifact(step, name, build.KindFile, false, strings.NewReader(strings.Repeat("bytes of an artifact ", size/21+1)[:size]))
+	_, err := w.results.AddArtifact(step, name, build.KindFile, false,
+		strings.NewReader(strings.Repeat("bytes of an artifact ", size/21+1)[:size]))
 	w.must(err)
 }
 
@@ -225,7 +229,8 @@ func (w *world) tests(step int) {
 	a, err := w.results.AddArtifact(step, "out/unit.xml", string(testresult.JUnit), false, strings.NewReader("<testsuite/>"))
 	w.must(err)
 	w.must(w.results.SetTests(step, []build.TestFile{{Artifact: a.ID, Name: a.Name, Format: testresult.JUnit, Report: testresult.Report{
-		Counts: testresult.Counts{Tests: 2, Failed: 1}, Results: []testresult.Result{{Suite: "cart", Name: "Total", Outcome: testresult.Failed, Line: 41}, {Name: "Empty", Outcome: testresult.Passed}}}}}))
+		Counts: testresult.Counts{Tests: 2, Failed: 1}, Results: []testresult.Result{{Suite: "cart", Name: "Total",
+			Outcome: testresult.Failed, Line: 41}, {Name: "Empty", Outcome: testresult.Passed}}}}}))
 }
 
 // build runs a whole build, whose steps print so many lines each.

@@ -79,7 +79,8 @@ type writer struct {
 }
 
 func newWriter(f *follower) *writer {
-	return &writer{follower: f, items: make(chan item, mostOfOne/builds.BlockSize), budget: &budget{all: f.memory, own: semaphore.NewWeighted(mostOfOne), metrics: f.Metrics}}
+	return &writer{follower: f, items: make(chan item, mostOfOne/builds.BlockSize),
+		budget: &budget{all: f.memory, own: semaphore.NewWeighted(mostOfOne), metrics: f.Metrics}}
 }
 
 // put hands something over, which the budget was charged with.

@@ -40,10 +40,8 @@ func (f Options) checkSelection() error {
 	case f.TrackedOnly && f.NoIgnored:
 		return fault.New(fault.Invalid, "--tracked-only and --no-ignored exclude each other")
 	case (f.TrackedOnly || f.NoIgnored) && (f.InPlace || f.Workspace != ""):
-		return fault.New(
-			fault.Invalid,
-			"--tracked-only and --no-ignored are for builds in copies of a folder, without --in-place and --workspace",
-		)
+		return fault.New(fault.Invalid,
+			"--tracked-only and --no-ignored are for builds in copies of a folder, without --in-place and --workspace")
 	}
 	return nil
 }

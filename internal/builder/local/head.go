@@ -26,15 +26,8 @@ type resumed struct {
 }
 
 func (j job) head(runner string) Head {
-	h := Head{
-		ID:      j.id,
-		Results: j.place.dir,
-		Named:   j.place.root != (results.Root{}),
-		Label:   j.source.label,
-		Runner:  runner,
-		Advice:  j.source.advice,
-		Plan:    j.plan,
-	}
+	h := Head{ID: j.id, Results: j.place.dir, Named: j.place.root != (results.Root{}), Label: j.source.label,
+		Runner: runner, Advice: j.source.advice, Plan: j.plan}
 	if !j.source.unpacked && !j.source.received {
 		h.Folder = j.source.root
 	}

@@ -66,14 +66,8 @@ func (b *Builder) passwords(ctx context.Context, file *build.File, choice *build
 			continue
 		}
 		if !b.CanAsk() {
-			problems.Add(
-				fault.Problem{
-					Position: in.At,
-					Code:     "input-missing",
-					Scope:    "inputs/" + strconv.Itoa(i),
-					Text:     missingPassword(in.Name, again),
-				},
-			)
+			problems.Add(fault.Problem{Position: in.At, Code: "input-missing", Scope: "inputs/" + strconv.Itoa(i),
+				Text: missingPassword(in.Name, again)})
 			continue
 		}
 		value, err := b.Password(ctx, in.Name)

@@ -32,11 +32,9 @@ type ClusterOptions struct {
 func (f ClusterOptions) check(runner string, inPlace bool) error {
 	if runner != RunnerKubernetes {
 		if f != (ClusterOptions{}) {
-			return fault.New(
-				fault.Invalid,
-				"--kubeconfig, --context, --namespace, --shim-image, --image-pull-policy, --service-accounts and --pull-deadline are for --runner %s",
-				RunnerKubernetes,
-			)
+			return fault.New(fault.Invalid,
+				"--kubeconfig, --context, --namespace, --shim-image, --image-pull-policy, --service-accounts and --pull-deadline "+
+					"are for --runner %s", RunnerKubernetes)
 		}
 		return nil
 	}
@@ -90,11 +88,8 @@ func (b *Builder) newKubernetesRunner(j job) (*runner.Runner, error) {
 	if f.Accounts != "" {
 		accounts = strings.Split(f.Accounts, ",")
 	}
-	return runner.New(
-		cluster,
-		runner.Config{ShimImage: f.Image, PullPolicy: f.Pull, Owner: owner, Accounts: accounts, Cache: b.buildCache(j),
-			From: thisUser(), PullDeadline: f.PullDeadline, Grace: j.flags.Grace, Timeout: j.plan.Timeout},
-	), nil
+	return runner.New(cluster, runner.Config{ShimImage: f.Image, PullPolicy: f.Pull, Owner: owner, Accounts: accounts, Cache: b.buildCache(j),
+		From: thisUser(), PullDeadline: f.PullDeadline, Grace: j.flags.Grace, Timeout: j.plan.Timeout}), nil
 }
 
 // thisUser returns a name that this user of this computer has and others do not; "" if the computer has no name.

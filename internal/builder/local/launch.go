@@ -36,10 +36,8 @@ func (b *Builder) readLaunch(folder string, flags *Options) error {
 		return nil
 	}
 	if folder != "" || flags.contradictLaunch() {
-		return fault.New(
-			fault.Invalid,
-			"--launch wants --results-dir, and excludes a folder, --workspace, --in-place, --dry-run, --resume, --password and --token-file",
-		)
+		return fault.New(fault.Invalid,
+			"--launch wants --results-dir, and excludes a folder, --workspace, --in-place, --dry-run, --resume, --password and --token-file")
 	}
 	text, err := b.launchText(flags.Launch.Path)
 	if err != nil {
@@ -65,8 +63,8 @@ func (b *Builder) readLaunch(folder string, flags *Options) error {
 
 // contradictLaunch reports whether flags contradict a provisioner.
 func (f *Options) contradictLaunch() bool {
-	return f.Workspace != "" || f.InPlace || f.DryRun.On() || f.Resume != "" || f.ResultsDir == "" || f.Serve.TokenFile != "" ||
-		f.hidden != nil
+	return f.Workspace != "" || f.InPlace || f.DryRun.On() || f.Resume != "" || f.ResultsDir == "" ||
+		f.Serve.TokenFile != "" || f.hidden != nil
 }
 
 // decodeLaunch reads and checks a provisioner's request.

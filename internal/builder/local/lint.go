@@ -49,13 +49,8 @@ func (b *Builder) LintVariables(ctx context.Context, root, name string, file *bu
 func isMore(p fault.Problem) bool { return p.More > 0 }
 
 // missingVariables returns the variables without a value, also those in files of the workspace. Other faults are errors.
-func (b *Builder) missingVariables(
-	ctx context.Context,
-	source *buildSource,
-	file *build.File,
-	flags Options,
-	facts map[string]string,
-) (fault.Problems, error) {
+func (b *Builder) missingVariables(ctx context.Context, source *buildSource, file *build.File, flags Options,
+	facts map[string]string) (fault.Problems, error) {
 	choice, _, err := b.buildChoice(source, flags, facts, "0")
 	if err != nil {
 		return nil, err

@@ -73,10 +73,12 @@ func TestVariablesOfABuildInTheirOrder(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff([]string{"--build-id", "--project-id", "WHARF_VAR_… of the environment", "near", "the configuration", "git"}, sources); diff != "" {
+	if diff := cmp.Diff([]string{"--build-id", "--project-id", "WHARF_VAR_… of the environment", "near",
+		"the configuration", "git"}, sources); diff != "" {
 		t.Errorf("sources (-want +got):\n%s", diff)
 	}
-	want := map[string]string{"BUILD_REF": "7", "PROJECT_ID": "42", "WHARF_PROJECT_ID": "42", "WHO": "ana", "EMPTY": "", "WHARF_INSTANCE": "dev", "REPO_NAME": "shop"}
+	want := map[string]string{"BUILD_REF": "7", "PROJECT_ID": "42", "WHARF_PROJECT_ID": "42", "WHO": "ana", "EMPTY": "",
+		"WHARF_INSTANCE": "dev", "REPO_NAME": "shop"}
 	if diff := cmp.Diff(want, values); diff != "" {
 		t.Errorf("values (-want +got):\n%s", diff)
 	}
@@ -151,7 +153,8 @@ func TestWhatABuildIsOf(t *testing.T) {
 	runGit(t, dir, "update-index", "--add", "--cacheinfo", "160000,"+got["GIT_COMMIT"]+",vendor/lib")
 	runGit(t, dir, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qm", "add a submodule")
 	s, _ = facts()
-	if !strings.HasSuffix(s.label, ", some files missing") || len(s.notes) != 1 || !strings.HasPrefix(s.notes[0], "the submodule vendor/lib is not checked out, so its files are missing") {
+	if !strings.HasSuffix(s.label, ", some files missing") || len(s.notes) != 1 ||
+		!strings.HasPrefix(s.notes[0], "the submodule vendor/lib is not checked out, so its files are missing") {
 		t.Errorf("with a submodule: %q, %q", s.label, s.notes)
 	}
 	if name := s.shown(b, ".wharf-ci.yml"); name != filepath.Join("shop", ".wharf-ci.yml") {
@@ -188,7 +191,8 @@ func TestVariablesOfAnotherUserAreIgnored(t *testing.T) {
 		t.Fatal(err)
 	}
 	found, problems = b.readVariables(paths)
-	if len(found) != 1 || problems.Err() != nil || !strings.HasSuffix(problems.Error(), ".wharf-vars.yml: warning: the file belongs to another user, so its variables are not used") {
+	if len(found) != 1 || problems.Err() != nil ||
+		!strings.HasSuffix(problems.Error(), ".wharf-vars.yml: warning: the file belongs to another user, so its variables are not used") {
 		t.Errorf("found %+v, %v", found, problems)
 	}
 }
@@ -222,7 +226,8 @@ func TestAWorkerWhoseAddressCannotBeStoredEnds(t *testing.T) {
 	}
 	defer store.Close()
 	plan := &build.Plan{}
-	if err := errors.Join(store.Describe(results.Build{ID: "7", Plan: plan}), os.Mkdir(filepath.Join(store.Dir(), results.WorkerFile), 0o700)); err != nil {
+	if err := errors.Join(store.Describe(results.Build{ID: "7", Plan: plan}),
+		os.Mkdir(filepath.Join(store.Dir(), results.WorkerFile), 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	flags := Options{Serve: ServeOptions{On: true, Listen: AnyLoopbackPort, given: strings.Repeat("t", 40)}}
@@ -269,7 +274,8 @@ func TestRunFlags(t *testing.T) {
 
 func TestVariablesOfABuildHaveAnOrder(t *testing.T) {
 	t.Parallel()
-	c := Options{Environment: "stage", Stages: []string{"test"}}.choice(map[string]string{"GIT_COMMIT": "abc"}, "7", []string{"WHARF_VAR_TEAM=web=2", "HOME=/root"}, nil)
+	c := Options{Environment: "stage", Stages: []string{"test"}}.choice(map[string]string{"GIT_COMMIT": "abc"}, "7",
+		[]string{"WHARF_VAR_TEAM=web=2", "HOME=/root"}, nil)
 	if c.Environment != "stage" || len(c.Stages) != 1 || len(c.Variables) != 5 {
 		t.Errorf("choice %+v", c)
 	}

@@ -73,17 +73,8 @@ func (b *Builder) planBuild(ctx context.Context, source *buildSource, flags Opti
 	if resumes != nil {
 		resumes.choose(plan, source)
 	}
-	return job{
-		id:      id,
-		place:   place,
-		plan:    plan,
-		source:  source,
-		facts:   facts,
-		flags:   flags,
-		given:   flags.given(source, file, choice.Inputs),
-		resumes: resumes,
-		missing: missing,
-	}, nil
+	return job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags,
+		given: flags.given(source, file, choice.Inputs), resumes: resumes, missing: missing}, nil
 }
 
 // warnOf prints the gaps of the files.
@@ -94,7 +85,8 @@ func (b *Builder) warnOf(notes []string) {
 }
 
 // makePlan plans a choice, files with variables included. The problems are warnings.
-func (s *buildSource) makePlan(ctx context.Context, file *build.File, choice build.Choice, strict bool) (*build.Plan, fault.Problems, error) {
+func (s *buildSource) makePlan(ctx context.Context, file *build.File, choice build.Choice,
+	strict bool) (*build.Plan, fault.Problems, error) {
 	plan, problems := build.MakePlan(file, choice)
 	if strict {
 		problems = build.Strict(problems) // a variable may decide the name of a field

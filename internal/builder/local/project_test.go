@@ -16,7 +16,8 @@ func TestAWorkersBuildIsOfItsProject(t *testing.T) {
 	t.Parallel()
 	source := &buildSource{name: "3f9c2ab", origin: "https://git.example.org/victim.git", unpacked: true}
 	launch := func(project, url string) LaunchOptions {
-		l := LaunchOptions{Path: "-", Launch: provisionerv1.Launch{CreateWorker: provisionerv1.CreateWorker{Instance: "waybill", Project: project}}}
+		l := LaunchOptions{Path: "-",
+			Launch: provisionerv1.Launch{CreateWorker: provisionerv1.CreateWorker{Instance: "waybill", Project: project}}}
 		if url != "" {
 			l.Repository = &provisionerv1.Repository{URL: url}
 		}
@@ -27,8 +28,10 @@ func TestAWorkersBuildIsOfItsProject(t *testing.T) {
 		launch   LaunchOptions
 		pipeline string
 	}{
-		"by hand": {}, "a pipeline's": {pipeline: "shop"}, "a worker's": {launch: launch("shop", "")}, "another worker's": {launch: launch("tools", "")},
-		"of a repository": {launch: launch("shop", "https://git.example.org/shop.git")}, "of another one": {launch: launch("shop", "https://git.example.org/tools.git")},
+		"by hand": {}, "a pipeline's": {pipeline: "shop"}, "a worker's": {launch: launch("shop", "")},
+		"another worker's": {launch: launch("tools", "")},
+		"of a repository":  {launch: launch("shop", "https://git.example.org/shop.git")},
+		"of another one":   {launch: launch("shop", "https://git.example.org/tools.git")},
 	} {
 		owner := job{source: source, flags: Options{Launch: j.launch}}.cacheOwner(j.pipeline)
 		if other, twice := owners[owner]; twice {
@@ -73,9 +76,12 @@ func TestAWorkerIsGivenTheSecretsOfItsProject(t *testing.T) {
 // TestALaunchSaysTheNumberOfItsProject by a field of its own, else by the name.
 func TestALaunchSaysTheNumberOfItsProject(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{`"project": "shop", "projectId": "42"`: "42", `"project": "7", "projectId": "42"`: "42", `"project": "7"`: "7", `"project": "shop"`: ""} {
+	for text, want := range map[string]string{`"project": "shop", "projectId": "42"`: "42",
+		`"project": "7", "projectId": "42"`: "42", `"project": "7"`: "7", `"project": "shop"`: ""} {
 		file := filepath.Join(t.TempDir(), "launch.json")
-		if err := os.WriteFile(file, []byte(`{"buildId": 1, "instance": "waybill", "nonce": "0123456789abcdef", "snapshot": "sha256/x", "token": "`+strings.Repeat("t", shortestToken)+`", `+text+`}`), 0o600); err != nil {
+		if err := os.WriteFile(file,
+			[]byte(`{"buildId": 1, "instance": "waybill", "nonce": "0123456789abcdef", "snapshot": "sha256/x", "token": "`+
+				strings.Repeat("t", shortestToken)+`", `+text+`}`), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		flags := Options{ResultsDir: t.TempDir(), Launch: LaunchOptions{Path: file}}
@@ -91,9 +97,11 @@ func TestFilesOfABuildThatLeadOutsideAreNotRead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	root := filepath.Join(dir, "clone", "app")
-	if err := errors.Join(os.MkdirAll(root, 0o700), os.WriteFile(filepath.Join(dir, "credentials"), []byte("https://ana:swordfish@git.example.org"), 0o600),
+	if err := errors.Join(os.MkdirAll(root, 0o700),
+		os.WriteFile(filepath.Join(dir, "credentials"), []byte("https://ana:swordfish@git.example.org"), 0o600),
 		os.WriteFile(filepath.Join(dir, "clone", "shared.yml"), nil, 0o600), os.Symlink("../shared.yml", filepath.Join(root, "inside.yml")),
-		os.Symlink("../../credentials", filepath.Join(root, ".wharf-ci.yml")), os.Symlink(filepath.Join(dir, "credentials"), filepath.Join(root, ".wharf-vars.yml")),
+		os.Symlink("../../credentials", filepath.Join(root, ".wharf-ci.yml")),
+		os.Symlink(filepath.Join(dir, "credentials"), filepath.Join(root, ".wharf-vars.yml")),
 		os.Symlink("../..", filepath.Join(root, "out")), os.Symlink("none", filepath.Join(root, "broken.yml"))); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +109,8 @@ func TestFilesOfABuildThatLeadOutsideAreNotRead(t *testing.T) {
 	pipeline := &buildSource{root: root, unpacked: true}
 	own := &buildSource{root: root}
 	for name, refused := range map[string][3]bool{
-		".wharf-ci.yml": {true, true, false}, ".wharf-vars.yml": {true, true, false}, "out/credentials": {true, true, false}, "inside.yml": {false, true, false}, "broken.yml": {}, "none": {},
+		".wharf-ci.yml": {true, true, false}, ".wharf-vars.yml": {true, true, false}, "out/credentials": {true, true, false},
+		"inside.yml": {false, true, false}, "broken.yml": {}, "none": {},
 	} {
 		for i, s := range []*buildSource{worker, pipeline, own} {
 			if err := s.stays(filepath.Join(root, name)); (err != nil) != refused[i] {
@@ -112,7 +121,8 @@ func TestFilesOfABuildThatLeadOutsideAreNotRead(t *testing.T) {
 	if err := worker.stays(filepath.Join(dir, "credentials")); err != nil {
 		t.Errorf("a file of the user: %v", err)
 	}
-	if _, _, err := (&Builder{}).buildChoice(worker, Options{File: ".wharf-ci.yml"}, nil, "41"); err == nil || !strings.Contains(err.Error(), ".wharf-ci.yml is a link") && !strings.Contains(err.Error(), ".wharf-vars.yml is a link") {
+	if _, _, err := (&Builder{}).buildChoice(worker, Options{File: ".wharf-ci.yml"}, nil, "41"); err == nil ||
+		!strings.Contains(err.Error(), ".wharf-ci.yml is a link") && !strings.Contains(err.Error(), ".wharf-vars.yml is a link") {
 		t.Error(err)
 	}
 }

@@ -27,19 +27,10 @@ func (b *Builder) record(ctx context.Context, j job, view worker.View, config wo
 	if err != nil {
 		return "", fault.Wrap(fault.Unavailable, err).WithHint("name another folder with --results-dir")
 	}
-	described := results.Build{
-		ID:        j.id,
-		Plan:      j.plan,
-		Source:    j.source.name,
-		Branch:    b.given(j.facts, "GIT_BRANCH"),
-		Commit:    b.given(j.facts, "GIT_COMMIT"),
-		Subject:   b.given(j.facts, "GIT_COMMIT_SUBJECT"),
-		Runner:    j.runner,
-		Version:   b.Version,
-		StartedAt: time.Now().UTC(),
-		Given:     j.given,
-		RerunOf:   j.flags.RerunOf,
-	}
+	described := results.Build{ID: j.id, Plan: j.plan, Source: j.source.name, Branch: b.given(j.facts, "GIT_BRANCH"),
+		Commit:  b.given(j.facts, "GIT_COMMIT"),
+		Subject: b.given(j.facts, "GIT_COMMIT_SUBJECT"),
+		Runner:  j.runner, Version: b.Version, StartedAt: time.Now().UTC(), Given: j.given, RerunOf: j.flags.RerunOf}
 	if self, err := command.InstanceOf(os.Getpid()); err == nil && !j.flags.Launch.On() { // else it is canceled where it runs
 		described.Process = results.Process(self)
 	}

@@ -86,14 +86,8 @@ func (f *Options) Inherit(before results.Build) {
 
 // given returns the request for a build in the flags, without the values of passwords.
 func (f Options) given(source *buildSource, file *build.File, inputs map[string]string) results.Given {
-	given := results.Given{
-		File:        f.File,
-		Environment: f.Environment,
-		Stages:      f.Stages,
-		Steps:       f.Steps,
-		Inputs:      maps.Clone(inputs),
-		Flags:       f.Kept,
-	}
+	given := results.Given{File: f.File, Environment: f.Environment, Stages: f.Stages, Steps: f.Steps,
+		Inputs: maps.Clone(inputs), Flags: f.Kept}
 	if !source.unpacked && !source.received {
 		given.Folder = source.name
 	}
@@ -106,8 +100,8 @@ func (f Options) given(source *buildSource, file *build.File, inputs map[string]
 	return given
 }
 
-// addNeeded adds to the choice the steps of stages that are not selected but whose artifacts selected steps need, if they are reused. A nil resumption
-// reuses none.
+// addNeeded adds to the choice the steps of stages that are not selected but whose artifacts selected steps need, if
+// they are reused. A nil resumption reuses none.
 func (s *resumption) addNeeded(choice *build.Choice, plan func() (*build.Plan, error)) {
 	runsAgain := map[string]bool{}
 	for s != nil && len(choice.Stages)+len(choice.Steps) > 0 {

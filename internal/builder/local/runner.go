@@ -65,8 +65,8 @@ func (f Options) checkRunner() error {
 
 // keepsNothing returns the error for --keep-failed with a runner whose steps work elsewhere.
 func (f Options) keepsNothing(runner string) error {
-	return fault.New(fault.Invalid, "--keep-failed keeps folders of steps that run as processes, and these run with %s", runner).
-		WithHint("--runner process; else keep files with artifacts: [{path: out/**, when: fail}]")
+	return fault.New(fault.Invalid, "--keep-failed keeps folders of steps that run as processes, and these run with %s",
+		runner).WithHint("--runner process; else keep files with artifacts: [{path: out/**, when: fail}]")
 }
 
 // chosenRunner runs the steps of a build.
@@ -115,14 +115,8 @@ func (b *Builder) processes(j job, word string) (chosenRunner, error) {
 	if err != nil {
 		return chosenRunner{}, err
 	}
-	runner := &command.Runner{
-		Supervisor:   []string{self, superviseName},
-		Grace:        j.flags.Grace,
-		Keep:         j.flags.Env,
-		Cache:        b.buildCache(j),
-		Clusters:     clusters,
-		Certificates: certificates,
-	}
+	runner := &command.Runner{Supervisor: []string{self, superviseName}, Grace: j.flags.Grace, Keep: j.flags.Env,
+		Cache: b.buildCache(j), Clusters: clusters, Certificates: certificates}
 	kept := make(chan command.Kept, 1)
 	if j.flags.KeepFailed {
 		runner.Kept = func(k command.Kept) {
@@ -201,12 +195,9 @@ func (b *Builder) mountable(config *docker.Config, flags Options) (err error) {
 			return err
 		}
 		if u, err := url.Parse(server); err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()) {
-			fmt.Fprintf(
-				b.Err,
-				"waybill: warning: --cluster %s: %s is this computer, which containers do not reach by that address\n",
-				name,
-				build.VisibleText([]byte(server)),
-			)
+			fmt.Fprintf(b.Err,
+				"waybill: warning: --cluster %s: %s is this computer, which containers do not reach by that address\n", name,
+				build.VisibleText([]byte(server)))
 		}
 		config.Clusters[name] = text
 	}

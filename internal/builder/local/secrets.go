@@ -54,8 +54,9 @@ func withEnvironment(found map[string]string) map[string]string {
 	return found
 }
 
-// readSecrets reads NAME.env of a folder; "" is the user's own folder. Without such a file it returns nil, but default.env of a folder that was
-// named must be there. A project that a provisioner gave a number has a folder of its own in there, and is given nothing else.
+// readSecrets reads NAME.env of a folder; "" is the user's own folder. Without such a file it returns nil, but
+// default.env of a folder that was named must be there. A project that a provisioner gave a number has a folder of its
+// own in there, and is given nothing else.
 func (b *Builder) readSecrets(dir, project, name string) (map[string]string, error) {
 	folder := b.Path(dir)
 	if dir == "" {
@@ -100,9 +101,7 @@ func parseSecrets(shown, text string) (map[string]string, error) {
 		}
 		name, value, ok := strings.Cut(each, "=")
 		if !ok || name == "" {
-			problems.Add(
-				fault.Problem{Position: fault.Position{File: shown, Line: line, Column: 1}, Code: "secret-line", Text: "want NAME=value"},
-			)
+			problems.Add(fault.Problem{Position: fault.Position{File: shown, Line: line, Column: 1}, Code: "secret-line", Text: "want NAME=value"})
 			continue
 		}
 		found[name] = value

@@ -91,13 +91,8 @@ type servedBuild struct {
 }
 
 // serveBuild starts the API of a build, if it is requested, and writes its address and token into the results folder.
-func (b *Builder) serveBuild(
-	ctx context.Context,
-	j job,
-	store *results.Store,
-	token string,
-	metrics *prometheus.Registry,
-) (*servedBuild, error) {
+func (b *Builder) serveBuild(ctx context.Context, j job, store *results.Store, token string,
+	metrics *prometheus.Registry) (*servedBuild, error) {
 	flags := j.flags.Serve
 	if !flags.On {
 		return nil, nil

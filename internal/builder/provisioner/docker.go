@@ -236,12 +236,17 @@ func (d *Docker) options(launch Launch) client.ContainerCreateOptions {
 	return client.ContainerCreateOptions{Name: name, HostConfig: host, Config: &container.Config{
 		Image: d.Image, Hostname: hostName(name), User: "0:0", WorkingDir: dockerHome, StopTimeout: &wait,
 		ExposedPorts: network.PortSet{port: {}},
-		Env:          append([]string{"HOME=" + dockerHome, "TMPDIR=" + dockerHome, "DOCKER_HOST=unix://" + dockerSocket}, d.Telemetry.public()...),
-		Entrypoint:   []string{"waybill"},
-		Cmd: []string{"run", "--launch", path.Join(dockerHome, launchFile), "--runner", "docker", "--results-dir", path.Join(dockerHome, resultsDir),
-			"--cache-dir", dockerCache, "--listen", fmt.Sprintf("0.0.0.0:%d", dockerPort), "--linger", d.Linger.String(), "--termination-grace", d.Grace.String()},
-		Labels: map[string]string{dockerBuildLabel: strconv.FormatInt(launch.BuildID, 10), dockerInstanceLabel: launch.Instance, dockerProjectLabel: launch.Project,
-			dockerDigestLabel: seal(key, launch.Digest), dockerKeyLabel: strconv.Itoa(launch.Key), dockerOwnerLabel: seal(key, ownerText), dockerNonceLabel: launch.Nonce, dockerSnapshotLabel: launch.Sent()},
+		Env: append([]string{"HOME=" + dockerHome, "TMPDIR=" + dockerHome, "DOCKER_HOST=unix://" + dockerSocket},
+			d.Telemetry.public()...),
+		Entrypoint: []string{"waybill"},
+		Cmd: []string{"run", "--launch", path.Join(dockerHome, launchFile), "--runner", "docker", "--results-dir",
+			path.Join(dockerHome, resultsDir),
+			"--cache-dir", dockerCache, "--listen", fmt.Sprintf("0.0.0.0:%d", dockerPort), "--linger", d.Linger.String(),
+			"--termination-grace", d.Grace.String()},
+		Labels: map[string]string{dockerBuildLabel: strconv.FormatInt(launch.BuildID, 10),
+			dockerInstanceLabel: launch.Instance, dockerProjectLabel: launch.Project,
+			dockerDigestLabel: seal(key, launch.Digest), dockerKeyLabel: strconv.Itoa(launch.Key),
+			dockerOwnerLabel: seal(key, ownerText), dockerNonceLabel: launch.Nonce, dockerSnapshotLabel: launch.Sent()},
 	}}
 }
 
@@ -268,7 +273,8 @@ func (d *Docker) start(ctx context.Context, id string, files map[string][]byte) 
 		return nil
 	case errdefs.IsInvalidArgument(err), errdefs.IsNotFound(err):
 		_, gone := api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-		return errors.Join(fault.New(fault.Invalid, "start a worker of image %s: %w", d.Image, err).WithHint("the image needs waybill on its path"), gone)
+		return errors.Join(fault.New(fault.Invalid, "start a worker of image %s: %w", d.Image, err).
+			WithHint("the image needs waybill on its path"), gone)
 	}
 	return fault.New(fault.Unavailable, "start a worker: %w", err)
 }
@@ -278,7 +284,8 @@ func packFiles(files map[string][]byte) (*bytes.Reader, error) {
 	var out bytes.Buffer
 	archive := tar.NewWriter(&out)
 	for name, text := range files {
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: path.Join(dockerHome[1:], name), Mode: 0o600, Size: int64(len(text)), ModTime: time.Now()}
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: path.Join(dockerHome[1:], name), Mode: 0o600,
+			Size: int64(len(text)), ModTime: time.Now()}
 		if err := archive.WriteHeader(header); err != nil {
 			return nil, err
 		}

@@ -136,8 +136,10 @@ func (d *Docker) List(ctx context.Context) ([]provisionerv1.Worker, error) {
 // worker describes a worker as its container is now.
 func (d *Docker) worker(ctx context.Context, c *workerContainer) provisionerv1.Worker {
 	labels := c.labels()
-	w := provisionerv1.Worker{WorkerID: c.ID, Name: containerName(labels[dockerInstanceLabel], c.buildID()), BuildID: c.buildID(), Project: labels[dockerProjectLabel],
-		Instance: labels[dockerInstanceLabel], Key: d.keyOf(c).Number, CreatedAt: timeOf(c.Created), StartedAt: timeOf(c.State.StartedAt), DeletedAt: c.deletedAt()}
+	w := provisionerv1.Worker{WorkerID: c.ID, Name: containerName(labels[dockerInstanceLabel], c.buildID()),
+		BuildID: c.buildID(), Project: labels[dockerProjectLabel],
+		Instance: labels[dockerInstanceLabel], Key: d.keyOf(c).Number, CreatedAt: timeOf(c.Created),
+		StartedAt: timeOf(c.State.StartedAt), DeletedAt: c.deletedAt()}
 	switch {
 	case !c.began():
 		w.Status, w.Reason = string(build.WorkerPending), "its container is not started yet"
@@ -188,7 +190,8 @@ func (d *Docker) endOf(ctx context.Context, c *workerContainer) string {
 		return fmt.Sprintf("the worker was killed: it needed more memory than it may use (%d bytes; builder.provisioner.docker.memory)", d.Memory)
 	case c.State.ExitCode == 137 && d.Memory > 0:
 		// The Engine learns of a kill for memory apart from the container's end, and may miss it.
-		return fmt.Sprintf("the worker was killed; perhaps it needed more memory than it may use (%d bytes; builder.provisioner.docker.memory)", d.Memory)
+		return fmt.Sprintf(
+			"the worker was killed; perhaps it needed more memory than it may use (%d bytes; builder.provisioner.docker.memory)", d.Memory)
 	case c.State.ExitCode == 137:
 		return "the worker was killed"
 	}
@@ -220,7 +223,8 @@ func (d *Docker) lastLines(ctx context.Context, c *workerContainer) string {
 
 // taken reports whether a reader has acknowledged everything.
 func (d *Docker) taken(ctx context.Context, c *workerContainer) bool {
-	_, err := d.Engine.API().ContainerStatPath(ctx, c.ID, client.ContainerStatPathOptions{Path: dockerHome + "/" + resultsDir + "/" + results.TakenFile})
+	_, err := d.Engine.API().ContainerStatPath(ctx, c.ID,
+		client.ContainerStatPathOptions{Path: dockerHome + "/" + resultsDir + "/" + results.TakenFile})
 	return err == nil
 }
 

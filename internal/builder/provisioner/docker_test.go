@@ -113,7 +113,8 @@ func TestAWorkerInDockerIsGivenItsCredentials(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(files["launch.json"], &given)
 	}
-	if err != nil || given.Token != "k1.the-token" || given.Trace != "the trace" || given.Credentials != "/waybill/credentials" || !strings.Contains(string(files["credentials"]), "swordfish") {
+	if err != nil || given.Token != "k1.the-token" || given.Trace != "the trace" ||
+		given.Credentials != "/waybill/credentials" || !strings.Contains(string(files["credentials"]), "swordfish") {
 		t.Errorf("%v\n%s", err, files)
 	}
 	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "large"), make([]byte, 257<<10), 0o600); err != nil {
@@ -141,7 +142,8 @@ func TestAWorkerInDockerIsSentABundle(t *testing.T) {
 		c.Snapshots = &provisioner.Snapshots{Blobs: blobs, Log: slog.New(slog.DiscardHandler)}
 	})
 	launch := dockerLaunch()
-	launch.Snapshot, launch.Repository = "", &provisionerv1.Repository{URL: "https://git.example.org/shop.git", Commit: strings.Repeat("a", 40)}
+	launch.Snapshot, launch.Repository = "", &provisionerv1.Repository{URL: "https://git.example.org/shop.git",
+		Commit: strings.Repeat("a", 40)}
 	launch.Earlier = &provisionerv1.Earlier{BuildID: 41, Bundle: key}
 	if got := d.Options(launch).Config.Labels["dev.waybill.worker.snapshot"]; got != key {
 		t.Errorf("the label is %q", got)
@@ -160,7 +162,8 @@ func TestAWorkerInDockerIsSentABundle(t *testing.T) {
 
 func TestTheNameHasTheTimeOfTheDeletion(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]time.Time{"/waybill-worker-shop-1": {}, "/waybill-worker-shop-1.deleted-1764142000": time.Unix(1764142000, 0), "/x.deleted-y": {}} {
+	for name, want := range map[string]time.Time{"/waybill-worker-shop-1": {},
+		"/waybill-worker-shop-1.deleted-1764142000": time.Unix(1764142000, 0), "/x.deleted-y": {}} {
 		if got := provisioner.DeletedAt(name); !got.Equal(want) {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
@@ -186,7 +189,8 @@ func TestAContainerKeepsTheKeyThatItWasMadeWith(t *testing.T) {
 			status = "running"
 			w.WriteHeader(http.StatusNoContent)
 		default:
-			one := map[string]any{"Id": "c1", "Name": "/w", "Config": map[string]any{"Labels": labels}, "State": map[string]any{"Status": status, "Running": status == "running"}}
+			one := map[string]any{"Id": "c1", "Name": "/w", "Config": map[string]any{"Labels": labels},
+				"State": map[string]any{"Status": status, "Running": status == "running"}}
 			if r.URL.Query().Has("filters") {
 				_ = json.NewEncoder(w).Encode([]any{map[string]any{"Id": "c1"}})
 				return
@@ -205,7 +209,8 @@ func TestAContainerKeepsTheKeyThatItWasMadeWith(t *testing.T) {
 	if w, _, err := d.Create(t.Context(), launch); err != nil || w.Key != 1 {
 		t.Errorf("%+v, %v", w, err)
 	}
-	if want := keys[0].WorkerToken(launch.Instance, launch.BuildID, launch.Nonce); !strings.Contains(given, want) || strings.Contains(given, "k2.") {
+	if want := keys[0].WorkerToken(launch.Instance, launch.BuildID, launch.Nonce); !strings.Contains(given, want) ||
+		strings.Contains(given, "k2.") {
 		t.Errorf("want the token %s: %q", want, given)
 	}
 }

@@ -135,7 +135,8 @@ func (k *Kubernetes) putSecret(ctx context.Context, secret *unstructured.Unstruc
 	if old.GetLabels()[labelManagedBy] != managedBy {
 		return fault.New(fault.Conflict, "the Secret %s is not Waybill's", secret.GetName())
 	}
-	if err := k.Cluster.Secrets().Delete(ctx, old.GetName(), *metav1.NewPreconditionDeleteOptions(string(old.GetUID()))); err != nil && !apierrors.IsNotFound(err) {
+	if err := k.Cluster.Secrets().Delete(ctx, old.GetName(),
+		*metav1.NewPreconditionDeleteOptions(string(old.GetUID()))); err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
 	_, err = k.Cluster.Secrets().Create(ctx, secret, metav1.CreateOptions{})
@@ -152,7 +153,8 @@ func refused(ctx context.Context, doing string, err error) error {
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
 		return fault.New(fault.Unavailable, "%s: the namespace has no room: %w", doing, err)
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
-		return fault.New(fault.Unavailable, "%s: %w", doing, err).WithHint("the provisioner's account lacks rights: kubectl apply -n NAMESPACE -f config/builder/rbac.yaml")
+		return fault.New(fault.Unavailable, "%s: %w", doing, err).
+			WithHint("the provisioner's account lacks rights: kubectl apply -n NAMESPACE -f config/builder/rbac.yaml")
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
 		return fault.New(fault.Invalid, "%s: %w", doing, err)
 	case context.Cause(ctx) != nil:
@@ -207,7 +209,8 @@ func (k *Kubernetes) each(ctx context.Context, visit func(pod *unstructured.Unst
 func buildOf(pod *unstructured.Unstructured) (int64, error) {
 	id, err := strconv.ParseInt(pod.GetLabels()[labelBuild], 10, 64)
 	if err != nil || id < 1 {
-		return 0, fault.New(fault.Unavailable, "the pod %s has the labels of a worker, but %s is not the number of a build", pod.GetName(), labelBuild)
+		return 0, fault.New(fault.Unavailable, "the pod %s has the labels of a worker, but %s is not the number of a build",
+			pod.GetName(), labelBuild)
 	}
 	return id, nil
 }
@@ -219,8 +222,10 @@ func workerOf(pod *unstructured.Unstructured) (provisionerv1.Worker, error) {
 	if err != nil {
 		return provisionerv1.Worker{}, fault.Wrap(fault.Unavailable, err)
 	}
-	w := provisionerv1.Worker{WorkerID: pod.GetName(), Name: pod.GetName(), UID: string(pod.GetUID()), Project: notes[annotationProject], Instance: labels[labelInstance],
-		Status: string(build.WorkerPending), Reason: build.Printable(report.Trouble, nil), CreatedAt: pod.GetCreationTimestamp().UTC(), StartedAt: report.StartedAt}
+	w := provisionerv1.Worker{WorkerID: pod.GetName(), Name: pod.GetName(), UID: string(pod.GetUID()),
+		Project: notes[annotationProject], Instance: labels[labelInstance],
+		Status: string(build.WorkerPending), Reason: build.Printable(report.Trouble, nil),
+		CreatedAt: pod.GetCreationTimestamp().UTC(), StartedAt: report.StartedAt}
 	if w.BuildID, err = buildOf(pod); err != nil {
 		return w, err
 	}
@@ -240,7 +245,8 @@ func workerOf(pod *unstructured.Unstructured) (provisionerv1.Worker, error) {
 		w.Status, w.Reason = string(build.WorkerRunning), ""
 	}
 	if report.IP != "" || report.Ended { // its log can be read
-		w.Address = kube.PodAddress{Namespace: pod.GetNamespace(), Pod: pod.GetName(), Port: workerPort, UID: string(pod.GetUID()), IP: report.IP}.String()
+		w.Address = kube.PodAddress{Namespace: pod.GetNamespace(), Pod: pod.GetName(), Port: workerPort,
+			UID: string(pod.GetUID()), IP: report.IP}.String()
 	}
 	return w, nil
 }
@@ -272,7 +278,8 @@ func (k *Kubernetes) Delete(ctx context.Context, workerID string, force bool) er
 	if now := int64(0); force || w.Status == string(build.WorkerUnknown) {
 		options.GracePeriodSeconds = &now
 	}
-	if err := k.Cluster.Pods().Delete(ctx, workerID, *options); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // another pod: this one is gone
+	// another pod: this one is gone
+	if err := k.Cluster.Pods().Delete(ctx, workerID, *options); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return refused(ctx, doing, err)
 	}
 	k.Log.Info("worker deleted", obs.KeyBuildID, w.BuildID, obs.KeyWorkerID, workerID)

@@ -82,7 +82,8 @@ type workerManifest struct {
 func (k *Kubernetes) manifest(ctx context.Context, launch Launch) (workerManifest, error) {
 	m := workerManifest{Launch: launch, config: k.KubernetesConfig, name: fmt.Sprintf("%s%s-%d", namePrefix, launch.Instance, launch.BuildID)}
 	if !instanceName.MatchString(launch.Instance) || len(launch.Instance) > longestInstance {
-		return m, fault.New(fault.Invalid, "instance: want at most %d lower-case letters, digits and inner hyphens, found %q", longestInstance, launch.Instance)
+		return m, fault.New(fault.Invalid,
+			"instance: want at most %d lower-case letters, digits and inner hyphens, found %q", longestInstance, launch.Instance)
 	}
 	given := provisionerv1.Launch{CreateWorker: launch.CreateWorker, Token: launch.Token, Trace: launch.Trace}
 	if r := launch.Repository; r != nil {
@@ -113,7 +114,8 @@ func (k *Kubernetes) manifest(ctx context.Context, launch Launch) (workerManifes
 }
 
 func (m workerManifest) labels() object {
-	return object{labelManagedBy: managedBy, labelComponent: component, labelInstance: m.Instance, labelBuild: strconv.FormatInt(m.BuildID, 10)}
+	return object{labelManagedBy: managedBy, labelComponent: component, labelInstance: m.Instance,
+		labelBuild: strconv.FormatInt(m.BuildID, 10)}
 }
 
 func (m workerManifest) pod() object {
@@ -143,10 +145,11 @@ func (m workerManifest) pod() object {
 func (m workerManifest) container(name string, command []any, env []any, mounts ...any) object {
 	c := object{
 		"name": name, "image": m.config.Image, "command": command, "workingDir": workFolder,
-		"env":             append([]any{variable("HOME", workFolder), variable("TMPDIR", workFolder)}, env...),
-		"volumeMounts":    append([]any{object{"name": volumeWork, "mountPath": workFolder}}, mounts...),
-		"resources":       object{"requests": object{"cpu": "100m", "memory": "128Mi"}},
-		"securityContext": object{"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": object{"drop": []any{"ALL"}}},
+		"env":          append([]any{variable("HOME", workFolder), variable("TMPDIR", workFolder)}, env...),
+		"volumeMounts": append([]any{object{"name": volumeWork, "mountPath": workFolder}}, mounts...),
+		"resources":    object{"requests": object{"cpu": "100m", "memory": "128Mi"}},
+		"securityContext": object{"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
+			"capabilities": object{"drop": []any{"ALL"}}},
 	}
 	if m.config.PullPolicy != "" {
 		c["imagePullPolicy"] = m.config.PullPolicy
@@ -171,14 +174,16 @@ func (m workerManifest) clone() object {
 func (m workerManifest) worker() object {
 	const reserve = time.Minute
 	stay := max(m.config.Grace-reserve, m.config.Grace/2)
-	command := []any{"waybill", "run", "--launch", launchFolder + "/" + launchKey, "--results-dir", workFolder + "/results", "--listen", ":" + strconv.Itoa(workerPort),
+	command := []any{"waybill", "run", "--launch", launchFolder + "/" + launchKey, "--results-dir",
+		workFolder + "/results", "--listen", ":" + strconv.Itoa(workerPort),
 		"--linger", m.config.Linger.String(), "--termination-grace", stay.String(), "--cache-size", "0",
 		"--runner", "kubernetes", "--namespace", m.config.Cluster.Namespace, "--shim-image", m.config.Image,
 		"--service-accounts", strings.Join(append([]string{"default"}, m.config.Accounts...), ",")}
 	if m.config.PullPolicy != "" {
 		command = append(command, "--image-pull-policy", m.config.PullPolicy)
 	}
-	env := []any{variable("WHARF_KUBERNETES_OWNER_ENABLE", "true"), ofPod("WHARF_KUBERNETES_OWNER_NAME", "metadata.name"), ofPod("WHARF_KUBERNETES_OWNER_UID", "metadata.uid")}
+	env := []any{variable("WHARF_KUBERNETES_OWNER_ENABLE", "true"), ofPod("WHARF_KUBERNETES_OWNER_NAME", "metadata.name"),
+		ofPod("WHARF_KUBERNETES_OWNER_UID", "metadata.uid")}
 	for _, pair := range m.config.Telemetry {
 		name, _, _ := strings.Cut(pair, "=")
 		env = append(env, ofSecret(name, m.secretName(launchKey)))
@@ -220,7 +225,8 @@ func (m workerManifest) volumes() []any {
 		}}},
 	}
 	if m.credentials != nil {
-		volumes = append(volumes, object{"name": volumeCredentials, "secret": object{"secretName": m.secretName(credentialsKey), "defaultMode": mode}})
+		volumes = append(volumes, object{"name": volumeCredentials,
+			"secret": object{"secretName": m.secretName(credentialsKey), "defaultMode": mode}})
 	}
 	return volumes
 }

@@ -55,12 +55,14 @@ func newCluster(t *testing.T) *cluster {
 func podLaunch(id int64) provisioner.Launch {
 	return provisioner.Launch{Token: "k1.the-workers-own", Key: 1, Digest: "the digest", Trace: "the trace", CreateWorker: provisionerv1.CreateWorker{
 		BuildID: id, Project: "shop/web", Instance: "main", Nonce: "mYoP3hQWq0JbUuV2", Inputs: map[string]string{"password": "hunter22"},
-		Repository: &provisionerv1.Repository{URL: "https://git.example.org/shop.git", Commit: strings.Repeat("a", 40), Branch: "x$(y)", Credential: "github"}}}
+		Repository: &provisionerv1.Repository{URL: "https://git.example.org/shop.git", Commit: strings.Repeat("a", 40),
+			Branch: "x$(y)", Credential: "github"}}}
 }
 
 func (c *cluster) object(resource, name string) *unstructured.Unstructured {
 	c.t.Helper()
-	o, err := c.api.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource}).Namespace("builds").Get(c.t.Context(), name, metav1.GetOptions{})
+	o, err := c.api.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource}).Namespace("builds").
+		Get(c.t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -70,7 +72,8 @@ func (c *cluster) object(resource, name string) *unstructured.Unstructured {
 // change merges a patch into a pod.
 func (c *cluster) change(name, patch string, subresources ...string) {
 	c.t.Helper()
-	if _, err := c.Cluster.Pods().Patch(c.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...); err != nil {
+	if _, err := c.Cluster.Pods().Patch(c.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{},
+		subresources...); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -91,7 +94,8 @@ func TestAWorkerIsAPodWithItsSecrets(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	w, created, err := c.Create(t.Context(), podLaunch(41))
-	if err != nil || !created || w.WorkerID != "waybill-worker-main-41" || w.BuildID != 41 || w.Project != "shop/web" || w.Instance != "main" || w.Key != 1 ||
+	if err != nil || !created || w.WorkerID != "waybill-worker-main-41" || w.BuildID != 41 || w.Project != "shop/web" ||
+		w.Instance != "main" || w.Key != 1 ||
 		w.Status != "Pending" || w.CreatedAt.IsZero() {
 		t.Fatalf("%+v, %t, %v", w, created, err)
 	}
@@ -101,8 +105,10 @@ func TestAWorkerIsAPodWithItsSecrets(t *testing.T) {
 			t.Errorf("the pod has %s: %s", secret, pod)
 		}
 	}
-	for _, want := range []string{`"automountServiceAccountToken":false`, `"terminationGracePeriodSeconds":600`, `"restartPolicy":"Never"`, `"serviceAccountName":"waybill-worker"`,
-		`"WHARF_KUBERNETES_OWNER_ENABLE","value":"true"`, `x$$(y)`, `"readOnlyRootFilesystem":true`, `"runAsNonRoot":true`, `"--service-accounts","default,deployer"`} {
+	for _, want := range []string{`"automountServiceAccountToken":false`, `"terminationGracePeriodSeconds":600`,
+		`"restartPolicy":"Never"`, `"serviceAccountName":"waybill-worker"`,
+		`"WHARF_KUBERNETES_OWNER_ENABLE","value":"true"`, `x$$(y)`, `"readOnlyRootFilesystem":true`, `"runAsNonRoot":true`,
+		`"--service-accounts","default,deployer"`} {
 		if !strings.Contains(pod, want) && !strings.Contains(pod, strings.Replace(want, `"WHARF`, `"name":"WHARF`, 1)) {
 			t.Errorf("the pod lacks %s: %s", want, pod)
 		}
@@ -111,7 +117,8 @@ func TestAWorkerIsAPodWithItsSecrets(t *testing.T) {
 	if strings.Contains(clone, "serviceaccount") || strings.Contains(clone, "launch") || !strings.Contains(clone, "/mnt/credentials") {
 		t.Errorf("the container that clones is %s", clone)
 	}
-	if launch := text(t, c.object("secrets", w.WorkerID).Object); !strings.Contains(launch, "hunter22") || !strings.Contains(launch, "k1.the") ||
+	if launch := text(t, c.object("secrets", w.WorkerID).Object); !strings.Contains(launch, "hunter22") ||
+		!strings.Contains(launch, "k1.the") ||
 		!strings.Contains(launch, `\"clone\":\"/mnt/work/clone\"`) || strings.Contains(launch, "swordfish") {
 		t.Errorf("the Secret is %s", launch)
 	}
@@ -169,7 +176,8 @@ func TestAPodKeepsTheKeyThatItWasMadeWith(t *testing.T) {
 	}
 	rotated := podLaunch(41)
 	rotated.Key, rotated.Token = 2, "k2.the-workers-own"
-	if _, _, err := c.Create(t.Context(), rotated); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "builder key k1, which was withdrawn") {
+	if _, _, err := c.Create(t.Context(), rotated); !fault.Is(err, fault.Conflict) ||
+		!strings.Contains(err.Error(), "builder key k1, which was withdrawn") {
 		t.Errorf("without the old key: %v", err)
 	}
 	rotated.Keys = append(build.BuilderKeys{{Number: 2, Secret: []byte("fedcba9876543210")}}, keys...)
@@ -255,7 +263,8 @@ func TestABundleOfAnEarlierBuildIsAnnounced(t *testing.T) {
 	if err := errors.Join(err, json.Unmarshal([]byte(given), &launched)); err != nil {
 		t.Fatal(err)
 	}
-	if launched.Push == nil || *launched.Push != (provisionerv1.Push{Size: size, SHA256: digest}) || launched.Check() != nil || launched.Trace != "the trace" {
+	if launched.Push == nil || *launched.Push != (provisionerv1.Push{Size: size, SHA256: digest}) ||
+		launched.Check() != nil || launched.Trace != "the trace" {
 		t.Errorf("the worker is given %+v, %v", launched.Push, launched.Check())
 	}
 	launch.Earlier.Bundle, launch.BuildID = "missing", 43
@@ -317,16 +326,22 @@ func TestPodsAreListedAsWorkers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "waybill-worker-x-1", "namespace": "builds",
-		"labels": map[string]any{"app.kubernetes.io/managed-by": "waybill", "app.kubernetes.io/component": "build-worker", "waybill.dev/build": "none"}}}}
+	other := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{
+		"name": "waybill-worker-x-1", "namespace": "builds",
+		"labels": map[string]any{"app.kubernetes.io/managed-by": "waybill", "app.kubernetes.io/component": "build-worker",
+			"waybill.dev/build": "none"}}}}
 	if _, err := c.Cluster.Pods().Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []struct{ status, wantStatus, wantReason string }{
-		{`{"phase": "Pending", "containerStatuses": [{"name": "worker", "state": {"waiting": {"reason": "ErrImagePull", "message": "not\u001b found"}}}]}`, "Pending", "ImagePull: notound"},
+		{
+			`{"phase": "Pending", "containerStatuses": [{"name": "worker", "state": {"waiting": {"reason": "ErrImagePull", "message": "not\u001b found"}}}]}`, "Pending", "ImagePull: notound"},
 		{`{"phase": "Running", "podIP": "10.1.2.3", "containerStatuses": [{"name": "worker", "state": {"running": {}}}]}`, "Pending", ""},
-		{`{"phase": "Running", "podIP": "10.1.2.3", "containerStatuses": [{"name": "worker", "ready": true, "state": {"running": {}}}]}`, "Running", ""},
-		{`{"phase": "Running", "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager", "message": "gone"}]}`, "Unknown", "NodeLost: gone"},
+		{
+			`{"phase": "Running", "podIP": "10.1.2.3", "containerStatuses": [{"name": "worker", "ready": true, "state": {"running": {}}}]}`,
+			"Running", ""},
+		{
+			`{"phase": "Running", "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager", "message": "gone"}]}`, "Unknown", "NodeLost: gone"},
 		{`{"phase": "Failed", "reason": "Evicted", "message": "low"}`, "Ended", "Evicted: low"},
 	} {
 		c.change(w.WorkerID, `{"status": null}`, "status")

@@ -192,7 +192,8 @@ func (l *Local) Create(ctx context.Context, launch Launch) (provisionerv1.Worker
 	if w != nil || err != nil {
 		return first(w), false, errors.Join(err, removeCopy(given))
 	}
-	r := record{BuildID: launch.BuildID, Project: launch.Project, Instance: launch.Instance, Digest: launch.Digest, Key: launch.Key, CreatedAt: time.Now().UTC()}
+	r := record{BuildID: launch.BuildID, Project: launch.Project, Instance: launch.Instance, Digest: launch.Digest,
+		Key: launch.Key, CreatedAt: time.Now().UTC()}
 	if err := l.start(&r, given); err != nil {
 		return provisionerv1.Worker{}, false, errors.Join(err, removeCopy(given))
 	}

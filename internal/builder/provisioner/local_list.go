@@ -188,7 +188,8 @@ func (l *Local) tidy(buildID int64, now time.Time) error {
 	case err != nil:
 		return err
 	case alive && deleted && now.Sub(r.DeletedAt) > l.Grace+killAfter:
-		l.Log.Warn("worker killed: it did not end in time", obs.KeyBuildID, r.BuildID, obs.KeyWorkerID, workerID(r.BuildID), obs.KeyPID, r.Process.PID)
+		l.Log.Warn("worker killed: it did not end in time", obs.KeyBuildID, r.BuildID, obs.KeyWorkerID, workerID(r.BuildID),
+			obs.KeyPID, r.Process.PID)
 		return r.Process.Signal(syscall.SIGKILL)
 	case alive:
 		return nil

@@ -22,7 +22,9 @@ import (
 
 func TestAWorkerIsStartedReadAndRemoved(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "inputs: [{name: password, type: password}]\nbuild: {app: {container: {image: i, cmds: ['echo built ${GIT_COMMIT} ${GIT_BRANCH} ${GREETING} ${WHARF_INSTANCE} ${PROJECT_ID} ${password}']}}}")
+	s := newSite(t,
+		"inputs: [{name: password, type: password}]\nbuild: {app: {container: {image: i, cmds: ['echo built ${GIT_COMMIT} "+
+			"${GIT_BRANCH} ${GREETING} ${WHARF_INSTANCE} ${PROJECT_ID} ${password}']}}}")
 	request, password := s.request(41), rand.Text() // no other test on this machine has it
 	request.Variables, request.Inputs = map[string]string{"GREETING": "hello"}, map[string]string{"password": password}
 	created := s.create(request)
@@ -157,7 +159,8 @@ func TestAWorkerThatWasNeverGivenItsWorkIsStartedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	record := fmt.Sprintf(`{"buildId": 41, "instance": "shop", "digest": %q, "process": {"pid": 1, "start": "long ago"}}`, digest)
-	if err := errors.Join(os.Mkdir(filepath.Join(s.dir, "41"), 0o700), os.WriteFile(filepath.Join(s.dir, "41", "worker.json"), []byte(record), 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(s.dir, "41"), 0o700),
+		os.WriteFile(filepath.Join(s.dir, "41", "worker.json"), []byte(record), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if created := s.create(s.request(41)); !created.New {
@@ -173,7 +176,8 @@ func TestCredentialsAreNamed(t *testing.T) {
 	s := newSite(t, "build: {app: {container: {image: i, cmds: ['true']}}}")
 	request := s.request(41)
 	request.Repository.Credential = "github"
-	if _, err := s.client.Create(t.Context(), request); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), `credentials "github" not found`) {
+	if _, err := s.client.Create(t.Context(), request); !fault.Is(err, fault.Invalid) ||
+		!strings.Contains(err.Error(), `credentials "github" not found`) {
 		t.Error(err)
 	}
 	request.Repository.Credential, request.Repository.URL = "", "ext::sh -c x"
@@ -197,7 +201,8 @@ func TestACommitThatIsMissingIsABuildThatFailed(t *testing.T) {
 func TestASnapshotIsBuilt(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "")
-	pack := childtest.Command(t, "sh", "-c", `mkdir -p "$1" && cd "$1" && printf 'build: {app: {container: {image: i, cmds: [cat a.txt]}}}' > .wharf-ci.yml && echo from the snapshot > a.txt`, "sh", filepath.Join(t.TempDir(), "shop"))
+	pack := childtest.Command(t, "sh", "-c",
+		`mkdir -p "$1" && cd "$1" && printf 'build: {app: {container: {image: i, cmds: [cat a.txt]}}}' > .wharf-ci.yml && echo from the snapshot > a.txt`, "sh", filepath.Join(t.TempDir(), "shop"))
 	if out, err := pack.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

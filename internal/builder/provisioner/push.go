@@ -156,7 +156,8 @@ func (s *Snapshots) Push(ctx context.Context, t Target) (moved bool, err error) 
 	}
 	defer blob.Close()
 	if size != before.Size || before.Received > size {
-		return false, fault.New(fault.Refused, "the worker wants a snapshot of %d bytes and has %d; the blob store's has %d", before.Size, before.Received, size)
+		return false, fault.New(fault.Refused, "the worker wants a snapshot of %d bytes and has %d; the blob store's has %d",
+			before.Size, before.Received, size)
 	}
 	if err := skip(blob, before.Received); err != nil {
 		return false, fmt.Errorf("read the snapshot: %w", err)
@@ -230,7 +231,8 @@ func (p *push) ask(ctx context.Context, path string, body io.Reader, length int6
 	case response.StatusCode == http.StatusNotFound:
 		return state, fault.New(fault.Refused, "worker %s waits for no snapshot", p.ID)
 	case response.StatusCode != http.StatusOK:
-		return state, fault.New(fault.Unavailable, "worker %s answers %s: %s", p.ID, response.Status, build.Printable(strings.TrimSpace(string(text)), nil))
+		return state, fault.New(fault.Unavailable, "worker %s answers %s: %s", p.ID, response.Status,
+			build.Printable(strings.TrimSpace(string(text)), nil))
 	}
 	if err := json.Unmarshal(text, &state); err != nil {
 		return state, fault.New(fault.Unavailable, "read the answer of worker %s: %w", p.ID, err)

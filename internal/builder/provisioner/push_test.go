@@ -151,7 +151,8 @@ func TestAPushThatCannotSucceedIsRefused(t *testing.T) {
 	s := &provisioner.Snapshots{Blobs: blobs, Log: slog.New(slog.DiscardHandler)}
 	_, address, _ := awaiting(t, provisionerv1.Push{Size: 999, SHA256: strings.Repeat("0", 64)})
 	target := provisioner.Target{ID: "w", Address: address, Token: workerToken, Snapshot: key}
-	if _, err := s.Push(t.Context(), target); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "wants a snapshot of 999 bytes") {
+	if _, err := s.Push(t.Context(), target); !fault.Is(err, fault.Refused) ||
+		!strings.Contains(err.Error(), "wants a snapshot of 999 bytes") {
 		t.Errorf("of another size: %v", err)
 	}
 	server := httptest.NewServer(http.NotFoundHandler())
@@ -169,10 +170,12 @@ func TestAPushThatCannotSucceedIsRefused(t *testing.T) {
 	if _, err := s.Push(t.Context(), target); err == nil || fault.Is(err, fault.Refused) || shown != "" {
 		t.Errorf("a redirect: %v; its target was shown %q", err, shown)
 	}
-	strange := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "\x1b[2Jgone", http.StatusBadGateway) }))
+	strange := httptest.NewServer(http.HandlerFunc(
+		func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "\x1b[2Jgone", http.StatusBadGateway) }))
 	defer strange.Close()
 	target.Address = strange.URL
-	if _, err := s.Push(t.Context(), target); err == nil || strings.Contains(err.Error(), "\x1b") || !strings.Contains(err.Error(), "502 Bad Gateway") {
+	if _, err := s.Push(t.Context(), target); err == nil || strings.Contains(err.Error(), "\x1b") ||
+		!strings.Contains(err.Error(), "502 Bad Gateway") {
 		t.Errorf("a gateway: %v", err)
 	}
 }

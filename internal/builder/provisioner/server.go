@@ -54,7 +54,8 @@ const (
 	longestID   = 250
 	// busyRetry is the delay before a waiting worker is worth one more request.
 	busyRetry = 5 * time.Second
-	// soonRetry takes its place while a worker ends that was asked to within endsWithin. One whose results are still to be taken may take much longer.
+	// soonRetry takes its place while a worker ends that was asked to within endsWithin. One whose results are still to be
+	// taken may take much longer.
 	soonRetry  = time.Second
 	endsWithin = 10 * time.Second
 )
@@ -151,12 +152,14 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 }
 
 // start has the back end start a worker, which may take its time. Whether it has done so nevertheless, the next request finds out.
-func (s *Server) start(ctx context.Context, request provisionerv1.CreateWorker, trace string) (worker provisionerv1.Worker, created bool, err error) {
+func (s *Server) start(ctx context.Context, request provisionerv1.CreateWorker,
+	trace string) (worker provisionerv1.Worker, created bool, err error) {
 	digest, err := request.Digest()
 	if err != nil {
 		return worker, false, err
 	}
-	launch := Launch{CreateWorker: request, Digest: digest, Keys: s.Keys, Key: s.Keys[0].Number, Token: s.Keys[0].WorkerToken(request.Instance, request.BuildID, request.Nonce)}
+	launch := Launch{CreateWorker: request, Digest: digest, Keys: s.Keys, Key: s.Keys[0].Number,
+		Token: s.Keys[0].WorkerToken(request.Instance, request.BuildID, request.Nonce)}
 	if obs.Linked(trace).IsValid() {
 		launch.Trace = trace
 	}
@@ -310,12 +313,13 @@ func readFilter(query url.Values) (matches func(provisionerv1.Worker) bool, from
 		return nil, from, 0, err
 	}
 	return func(w provisionerv1.Worker) bool {
-		return (len(statuses) == 0 || slices.Contains(statuses, w.Status)) && (buildID == 0 || w.BuildID == int64(buildID)) && (instance == "" || w.Instance == instance)
+		return (len(statuses) == 0 || slices.Contains(statuses, w.Status)) &&
+			(buildID == 0 || w.BuildID == int64(buildID)) && (instance == "" || w.Instance == instance)
 	}, from, limit, nil
 }
 
-// checkQuery refuses a parameter that a request does not have, and one that is repeated and may not be: of two values one would count, and the
-// caller would not know which.
+// checkQuery refuses a parameter that a request does not have, and one that is repeated and may not be: of two values
+// one would count, and the caller would not know which.
 func checkQuery(query url.Values, once []string, repeatable ...string) error {
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		switch n := len(query[name]); {

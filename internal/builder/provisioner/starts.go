@@ -24,8 +24,9 @@ type buildKey struct {
 	id       int64
 }
 
-// starts are the requests for workers that are being answered. They take turns only to see whether there is room, in the order in which they came:
-// a worker that is being started counts as one that runs, until a list that was begun after its start has the truth.
+// starts are the requests for workers that are being answered. They take turns only to see whether there is room, in
+// the order in which they came: a worker that is being started counts as one that runs, until a list that was begun
+// after its start has the truth.
 type starts struct {
 	room chan struct{} // holds a token for each request
 	turn chan struct{} // holds a token for the one that decides
@@ -56,7 +57,8 @@ func (s *starts) enter() (leave func(), err error) {
 	}
 }
 
-// take waits for its turn and for an earlier request of the same build, and returns the start of its worker, unless that has to wait for room.
+// take waits for its turn and for an earlier request of the same build, and returns the start of its worker, unless
+// that has to wait for room.
 func (s *starts) take(ctx context.Context, request provisionerv1.CreateWorker, list func(context.Context) ([]provisionerv1.Worker, error),
 	full func([]provisionerv1.Worker) *provisionerv1.Waiting) (begun *start, waiting *provisionerv1.Waiting, err error) {
 	key := buildKey{request.Instance, request.BuildID}
@@ -134,7 +136,8 @@ func (s *starts) count(ctx context.Context, list func(context.Context) ([]provis
 		case one.hasEnded() && one.ended < this:
 			delete(s.of, key)
 		case !listed[key]:
-			workers = append(workers, provisionerv1.Worker{BuildID: key.id, Instance: key.instance, Project: one.project, Status: string(build.WorkerPending)})
+			workers = append(workers, provisionerv1.Worker{BuildID: key.id, Instance: key.instance, Project: one.project,
+				Status: string(build.WorkerPending)})
 		}
 	}
 	return workers, nil

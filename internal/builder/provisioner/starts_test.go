@@ -21,7 +21,8 @@ import (
 // roomy serves a platform with room for many workers.
 func roomy(t *testing.T, p *platform, limit time.Duration) *provisionerv1.Client {
 	t.Helper()
-	server := httptest.NewServer(provisioner.New(provisioner.Config{Backend: p, Name: "memory", Keys: keys, Concurrent: 100, PerProject: 100, StartLimit: limit,
+	server := httptest.NewServer(provisioner.New(provisioner.Config{Backend: p, Name: "memory", Keys: keys,
+		Concurrent: 100, PerProject: 100, StartLimit: limit,
 		Log: slog.New(slog.DiscardHandler), Access: func(context.Context, string) error { return nil }}))
 	t.Cleanup(server.Close)
 	return clientOf(server.URL)
@@ -85,7 +86,8 @@ func TestAStartHasItsTime(t *testing.T) {
 		}
 	}}
 	client := roomy(t, p, time.Millisecond)
-	if _, err := client.Create(t.Context(), wanted(1, "a")); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "the worker of build 1 did not start within 1ms") {
+	if _, err := client.Create(t.Context(), wanted(1, "a")); !fault.Is(err, fault.Unavailable) ||
+		!strings.Contains(err.Error(), "the worker of build 1 did not start within 1ms") {
 		t.Error(err)
 	}
 }
@@ -107,7 +109,8 @@ func TestStartsAreBounded(t *testing.T) {
 		})
 		<-hanging
 	}
-	if _, err := client.Create(t.Context(), wanted(33, "a")); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "32 requests for workers are being answered") {
+	if _, err := client.Create(t.Context(), wanted(33, "a")); !fault.Is(err, fault.Unavailable) ||
+		!strings.Contains(err.Error(), "32 requests for workers are being answered") {
 		t.Error(err)
 	}
 	if list, err := client.List(t.Context(), provisionerv1.Filter{}); err != nil || !list.Complete {
@@ -130,7 +133,8 @@ func TestBodiesThatDoNotComeLeaveConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = connection.Close() })
-		if _, err := fmt.Fprintf(connection, "POST /api/worker HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: 9\r\n%s\r\n{", given, expect); err != nil {
+		if _, err := fmt.Fprintf(connection,
+			"POST /api/worker HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: 9\r\n%s\r\n{", given, expect); err != nil {
 			t.Fatal(err)
 		}
 		return bufio.NewReader(connection)

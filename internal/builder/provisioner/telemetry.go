@@ -9,11 +9,13 @@ import (
 // Telemetry is the variables that name the destination of builds' spans, as pairs NAME=VALUE. Values may be secret.
 type Telemetry []string
 
-// telemetryNames are the variables that workers in containers and pods get. Files and resource attributes are those of the provisioner itself.
+// telemetryNames are the variables that workers in containers and pods get. Files and resource attributes are those of
+// the provisioner itself.
 var telemetryNames = []string{
 	"OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG", "OTEL_SERVICE_NAME",
 	"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TIMEOUT",
-	"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
+	"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+	"OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
 }
 
 // TelemetryFrom returns the variables of an environment that workers get. A collector at this machine's own address

@@ -24,7 +24,8 @@ func Clone(ctx context.Context, get func(string) string) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, cloneTimeout, fmt.Errorf("the clone took longer than %s", cloneTimeout))
 	defer cancel()
-	if err := errors.Join(os.RemoveAll(folder), os.RemoveAll(folder+shimv1.CloneError)); err != nil { // left by a container that was started again
+	// left by a container that was started again
+	if err := errors.Join(os.RemoveAll(folder), os.RemoveAll(folder+shimv1.CloneError)); err != nil {
 		return err
 	}
 	err := git.Clone{URL: get(shimv1.EnvCloneURL), Commit: get(shimv1.EnvCloneCommit), Branch: get(shimv1.EnvCloneBranch),

@@ -46,12 +46,8 @@ func Exec(ctx context.Context, c Config, argv, environ []string) (code int, err 
 		}
 	}
 	exit, err := e.run(ctx, argv)
-	trailer := build.SpoolTrailer{
-		Code:   exit.Code,
-		Ended:  ctx.Err() != nil,
-		Stdout: s.counts[build.SpoolStdout],
-		Stderr: s.counts[build.SpoolStderr],
-	}
+	trailer := build.SpoolTrailer{Code: exit.Code, Ended: ctx.Err() != nil, Stdout: s.counts[build.SpoolStdout],
+		Stderr: s.counts[build.SpoolStderr]}
 	if err != nil {
 		trailer.Fault = err.Error()
 		_, trailer.OfStep = errors.AsType[*build.StepError](err)
@@ -177,10 +173,8 @@ func (e *execution) awaitService(ctx context.Context, service shimv1.Service) er
 			return err
 		}
 	}
-	return e.spool.write(
-		build.SpoolNote,
-		fmt.Appendf(nil, "service %s is ready after %s", service.Name, time.Since(began).Round(100*time.Millisecond)),
-	)
+	return e.spool.write(build.SpoolNote, fmt.Appendf(nil, "service %s is ready after %s", service.Name, time.Since(began).
+		Round(100*time.Millisecond)))
 }
 
 func awaitPort(ctx context.Context, port int) error {

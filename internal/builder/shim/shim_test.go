@@ -103,7 +103,8 @@ func (p *pod) serve(t *testing.T) {
 // exec runs a script to its end.
 func (p *pod) exec(t *testing.T, script string, environ ...string) (int, error) {
 	t.Helper()
-	return shim.Exec(childtest.Context(t), p.Config, []string{"/bin/sh", "-c", script}, append([]string{"PATH=" + os.Getenv("PATH")}, environ...))
+	return shim.Exec(childtest.Context(t), p.Config, []string{"/bin/sh", "-c", script},
+		append([]string{"PATH=" + os.Getenv("PATH")}, environ...))
 }
 
 func (p *pod) wait(t *testing.T) error {
@@ -233,7 +234,9 @@ func TestAStepFromWorkspaceToRelease(t *testing.T) {
 	}
 	p.serve(t)
 	client = p.client()
-	if code, err := p.exec(t, `./link; echo oops >&2; mkdir out; echo made > out/a; ln -s a out/b; ln -s /etc/passwd out/c; env | grep SHIM; exit 3`, shimv1.EnvGrace+"=1s"); code != 3 || err != nil {
+	if code, err := p.exec(t,
+		`./link; echo oops >&2; mkdir out; echo made > out/a; ln -s a out/b; ln -s /etc/passwd out/c; env | grep SHIM; exit 3`,
+		shimv1.EnvGrace+"=1s"); code != 3 || err != nil {
 		t.Fatalf("exit status %d, %v", code, err)
 	}
 	s := &sink{}
@@ -252,7 +255,8 @@ func TestAStepFromWorkspaceToRelease(t *testing.T) {
 	if _, err := client.Files(t.Context(), "part", []string{"out", "sub"}, filepath.Join(dir, "part")); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"files/out/a": "made\n", "files/out/b": "made\n", "part/out/a": "made\n", "part/sub/run": "#!/bin/sh\necho ran\n"} {
+	for name, want := range map[string]string{"files/out/a": "made\n", "files/out/b": "made\n", "part/out/a": "made\n",
+		"part/sub/run": "#!/bin/sh\necho ran\n"} {
 		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
 			t.Errorf("%s is %q, %v", name, got, err)
 		}
@@ -335,7 +339,8 @@ func TestTheLogIsWholeWhereverItIsCut(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(p.Folder, "alive"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, err := p.exec(t, `i=0; while [ $i -lt 300 ]; do echo "line $i of the log"; i=$((i+1)); done; printf 'a\000b\r\nlast'; head -c 40000 /dev/zero | tr '\0' x; echo; printf 'no end'`)
+	code, err := p.exec(t,
+		`i=0; while [ $i -lt 300 ]; do echo "line $i of the log"; i=$((i+1)); done; printf 'a\000b\r\nlast'; head -c 40000 /dev/zero | tr '\0' x; echo; printf 'no end'`)
 	if code != 0 || err != nil {
 		t.Fatalf("exit status %d, %v", code, err)
 	}

@@ -84,7 +84,8 @@ func TestADifferenceIsLookedAtTwice(t *testing.T) {
 		if got := testutil.ToFloat64(metrics.Decisions.WithLabelValues("worker_absent")); got != 1 {
 			t.Errorf("%v decisions are counted", got)
 		}
-		for _, part := range []string{"decided", "rule=worker_absent", "build_id=7", "build_age=1h", "lease_until=1970-01-01T00:16:40", "status=Lost"} {
+		for _, part := range []string{"decided", "rule=worker_absent", "build_id=7", "build_age=1h",
+			"lease_until=1970-01-01T00:16:40", "status=Lost"} {
 			if !strings.Contains(w.lines.String(), part) {
 				t.Errorf("%q is not in\n%s", part, &w.lines)
 			}
@@ -95,7 +96,8 @@ func TestADifferenceIsLookedAtTwice(t *testing.T) {
 func TestADecisionSaysWhatTheProvisionerKnows(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {
-		w := &world{builds: lost(), workers: []provisionerv1.Worker{{WorkerID: "w7", BuildID: 7, Instance: "shop", Status: "Unknown", Reason: "NodeLost: no answer"}}}
+		w := &world{builds: lost(),
+			workers: []provisionerv1.Worker{{WorkerID: "w7", BuildID: 7, Instance: "shop", Status: "Unknown", Reason: "NodeLost: no answer"}}}
 		watch(t, w, 2*time.Minute)
 		if !strings.Contains(w.lines.String(), "ago: NodeLost: no answer") {
 			t.Errorf("it is not in\n%s", &w.lines)
@@ -125,7 +127,8 @@ func TestWhatPassesIsWithdrawn(t *testing.T) {
 			}
 		}
 		metrics := watch(t, w, 2*time.Minute)
-		if w.decided != nil || !strings.Contains(w.lines.String(), "suspicion withdrawn") || testutil.ToFloat64(metrics.Withdrawn.WithLabelValues("worker_absent")) != 1 {
+		if w.decided != nil || !strings.Contains(w.lines.String(), "suspicion withdrawn") ||
+			testutil.ToFloat64(metrics.Withdrawn.WithLabelValues("worker_absent")) != 1 {
 			t.Errorf("%v\n%s", w.decided, &w.lines)
 		}
 	})
@@ -175,7 +178,8 @@ func TestAgesAreThoseOfOneClock(t *testing.T) {
 				{WorkerID: "foreign", BuildID: 3, Instance: "other", Status: "Running", CreatedAt: begun.Add(skew - time.Hour)},
 			}
 			w.before = func(w *world) { // another is always new
-				w.workers = append(w.workers[:3:3], provisionerv1.Worker{WorkerID: "new", BuildID: 4, Instance: "shop", CreatedAt: time.Now().Add(skew)})
+				w.workers = append(w.workers[:3:3], provisionerv1.Worker{WorkerID: "new", BuildID: 4, Instance: "shop",
+					CreatedAt: time.Now().Add(skew)})
 			}
 			watch(t, w, 2*time.Minute)
 			if len(w.decided) != 1 || !strings.HasPrefix(w.decided[0], "build_unknown/old/") {

@@ -131,7 +131,10 @@ t:
 	if got := string(printed(t, r, 2, false)); got != want {
 		t.Errorf("the step printed %q, want %q", got, want)
 	}
-	if diff := cmp.Diff([]string{"artifacts: links left out of a.tar.gz, since they lead to nothing in it: 6, such as m/dangling, m/folder, m/loop, m/outside, m/second"}, notes(t, r, 1)); diff != "" {
+	if diff := cmp.Diff(
+		[]string{
+			"artifacts: links left out of a.tar.gz, since they lead to nothing in it: 6, such as m/dangling, m/folder, m/loop, " +
+				"m/outside, m/second"}, notes(t, r, 1)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -179,7 +182,8 @@ func (k *keeper) Run(ctx context.Context, _ build.Run, sink build.Sink) (build.E
 		end()
 		end = func() {}
 	}
-	k.kept = sink.Artifact("large", build.KindFile, false, io.MultiReader(strings.NewReader("begin"), readerFunc(func([]byte) (int, error) { end(); return 0, nil }), strings.NewReader("end")))
+	k.kept = sink.Artifact("large", build.KindFile, false,
+		io.MultiReader(strings.NewReader("begin"), readerFunc(func([]byte) (int, error) { end(); return 0, nil }), strings.NewReader("end")))
 	return build.Exit{}, k.kept
 }
 
@@ -288,7 +292,8 @@ func TestRequiredTestResults(t *testing.T) {
 		}
 		got = append(got, string(last.Status)+": "+last.Reason)
 	}
-	want := []string{"Completed: ", "Failed: test results are required, and the step has written no file that matches *.xml", "Failed: exit status 3", "Completed: "}
+	want := []string{"Completed: ",
+		"Failed: test results are required, and the step has written no file that matches *.xml", "Failed: exit status 3", "Completed: "}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

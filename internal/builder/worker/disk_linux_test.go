@@ -42,7 +42,8 @@ func TestAFullDiskFailsWhatFillsIt(t *testing.T) {
 		"a log":              script("a", endless),
 		"two logs at a time": "s:\n  fail-fast: false\n" + strings.TrimPrefix(script("a", endless, "b", endless), "s:\n"),
 		"an artifact":        "s: {a: {artifacts: [big], container: {image: none, cmds: ['head -c 8388608 /dev/urandom >big']}}}",
-		"a log beside one":   "s: {fail-fast: false, a: {artifacts: [big], container: {image: none, cmds: ['head -c 8388608 /dev/urandom >big']}}, b: {container: {image: none, cmds: [\"" + endless + "\"]}}}",
+		"a log beside one": "s: {fail-fast: false, a: {artifacts: [big], container: {image: none, cmds: ['head -c 8388608 " +
+			"/dev/urandom >big']}}, b: {container: {image: none, cmds: [\"" + endless + "\"]}}}",
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := onSmallDisk(t)

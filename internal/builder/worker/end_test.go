@@ -29,12 +29,21 @@ func TestBuildsEndAsTheirStepsDo(t *testing.T) {
 		"the other step is ended": {script("a", "exit 3", "b", "exec sleep 60"), build.Failed,
 			[]string{"a Failed (exit status 3)", "b Canceled (s/a failed)"}},
 		"killed by a signal": {script("a", "kill -9 $$"), build.Failed, []string{"a Failed (exit status 137)"}},
-		"stages":             {script("a", "exit 1") + "t: {b: {container: {image: i, cmds: [x]}}}\nu: {runs-if: fail, c: {container: {image: i, cmds: ['true']}}}\n", build.Failed, []string{"a Failed (exit status 1)", "b Skipped (s/a failed)", "c Completed"}},
-		"too long":           {"s: {a: {timeout: 100ms, container: {image: i, cmds: [exec sleep 60]}}}", build.Failed, []string{"a TimedOut (it took longer than 100ms)"}},
-		"another attempt":    {"s: {a: {retry: {attempts: 3, backoff: 10ms}, container: {image: i, cmds: ['echo $WAYBILL_ATTEMPT; test $WAYBILL_ATTEMPT = 3']}}}", build.Completed, []string{"a Completed"}},
-		"no more attempts":   {"s: {a: {retry: {attempts: 2, backoff: 10ms}, container: {image: i, cmds: [exit 4]}}}", build.Failed, []string{"a Failed (exit status 4)"}},
-		"another fault":      {"s: {a: {retry: {attempts: 2, on: [timeout], backoff: 1h}, container: {image: i, cmds: [exit 4]}}}", build.Failed, []string{"a Failed (exit status 4)"}},
-		"needs": {"s: {a: {container: {image: i, cmds: [exit 3]}}, fail-fast: false}\nt: {b: {needs: [], container: {image: i, cmds: ['true']}}, c: {needs: [b], container: {image: i, cmds: ['true']}}}", build.Failed,
+		"stages": {script("a", "exit 1") +
+			"t: {b: {container: {image: i, cmds: [x]}}}\nu: {runs-if: fail, c: {container: {image: i, cmds: ['true']}}}\n",
+			build.Failed, []string{"a Failed (exit status 1)", "b Skipped (s/a failed)", "c Completed"}},
+		"too long": {"s: {a: {timeout: 100ms, container: {image: i, cmds: [exec sleep 60]}}}", build.Failed,
+			[]string{"a TimedOut (it took longer than 100ms)"}},
+		"another attempt": {
+			"s: {a: {retry: {attempts: 3, backoff: 10ms}, container: {image: i, cmds: ['echo $WAYBILL_ATTEMPT; test " +
+				"$WAYBILL_ATTEMPT = 3']}}}", build.Completed, []string{"a Completed"}},
+		"no more attempts": {"s: {a: {retry: {attempts: 2, backoff: 10ms}, container: {image: i, cmds: [exit 4]}}}",
+			build.Failed, []string{"a Failed (exit status 4)"}},
+		"another fault": {
+			"s: {a: {retry: {attempts: 2, on: [timeout], backoff: 1h}, container: {image: i, cmds: [exit 4]}}}", build.Failed,
+			[]string{"a Failed (exit status 4)"}},
+		"needs": {"s: {a: {container: {image: i, cmds: [exit 3]}}, fail-fast: false}\n" +
+			"t: {b: {needs: [], container: {image: i, cmds: ['true']}}, c: {needs: [b], container: {image: i, cmds: ['true']}}}", build.Failed,
 			[]string{"a Failed (exit status 3)", "b Completed", "c Completed"}},
 		"nothing": {"environments: {e: {}}\ns: {environments: [e], a: {container: {image: i, cmds: [x]}}}", build.Skipped, nil},
 	} {
@@ -197,7 +206,8 @@ func TestWhoseFaultAnEndIs(t *testing.T) {
 		want   string
 	}{
 		"status": {answers{exit: build.Exit{Code: 137, Reason: "OOMKilled"}}, "a Failed (exit status 137: OOMKilled) attempt 1"},
-		"step":   {answers{err: fmt.Errorf("begin: %w", &build.StepError{Text: "image not found"})}, "a Failed (begin: image not found) attempt 1"},
+		"step": {answers{err: fmt.Errorf("begin: %w", &build.StepError{Text: "image not found"})},
+			"a Failed (begin: image not found) attempt 1"},
 		"engine": {answers{err: errors.New("the Engine is away")}, "a Failed (the Engine is away) attempt 2"},
 	} {
 		s := fresh(t)

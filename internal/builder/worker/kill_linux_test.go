@@ -31,7 +31,8 @@ func killWorker(t *testing.T, cancelFirst bool) {
 	t.Helper()
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
-	if err := errors.Join(os.Mkdir(filepath.Join(dir, "src"), 0o755), os.Mkdir(filepath.Join(dir, "scratch"), 0o755), syscall.Mkfifo(pipe, 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "src"), 0o755), os.Mkdir(filepath.Join(dir, "scratch"), 0o755),
+		syscall.Mkfifo(pipe, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	cmd := childtest.Command(t, os.Args[0])

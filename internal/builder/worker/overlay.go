@@ -35,8 +35,8 @@ type Text struct {
 	Executable bool
 }
 
-// Texts visits the text files of a workspace that are named, or are in a folder that is named. Files that are not there, and those that are not
-// text, are passed over. Without the folder root it visits none.
+// Texts visits the text files of a workspace that are named, or are in a folder that is named. Files that are not
+// there, and those that are not text, are passed over. Without the folder root it visits none.
 func Texts(ctx context.Context, root string, names []string, visit func(Text) error) error {
 	if len(names) == 0 {
 		return nil

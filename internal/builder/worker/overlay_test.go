@@ -72,7 +72,8 @@ func (s *setup) runPlacing(file string, choice build.Choice, runner *placing) (b
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	result, err := worker.New(worker.Config{ID: "7", Plan: plan, Workspace: s.source, Runner: runner, Store: store, Observer: s.watch, Scratch: s.scratch}).Run(s.t.Context())
+	result, err := worker.New(worker.Config{ID: "7", Plan: plan, Workspace: s.source, Runner: runner, Store: store,
+		Observer: s.watch, Scratch: s.scratch}).Run(s.t.Context())
 	if err := errors.Join(err, store.Close()); err != nil {
 		s.t.Fatal(err)
 	}
@@ -83,17 +84,19 @@ func (s *setup) runPlacing(file string, choice build.Choice, runner *placing) (b
 	return result, r
 }
 
-// TestVariablesInFilesAreReplacedForTheStep: it gets changed copies of texts of the workspace and of artifacts that it needs, and nothing keeps
-// the passwords in them.
+// TestVariablesInFilesAreReplacedForTheStep: it gets changed copies of texts of the workspace and of artifacts that it
+// needs, and nothing keeps the passwords in them.
 func TestVariablesInFilesAreReplacedForTheStep(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
 	outside := filepath.Join(t.TempDir(), "outside.yml")
-	err := errors.Join(os.MkdirAll(filepath.Join(s.dir, "deploy", "sub", ".git"), 0o755), os.Mkdir(filepath.Join(s.dir, "made"), 0o755), os.WriteFile(outside, []byte("${x}"), 0o600))
+	err := errors.Join(os.MkdirAll(filepath.Join(s.dir, "deploy", "sub", ".git"), 0o755),
+		os.Mkdir(filepath.Join(s.dir, "made"), 0o755), os.WriteFile(outside, []byte("${x}"), 0o600))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"deploy/a.yml": "x: ${x}\r\np: ${p}", "deploy/same.yml": "x: 1", "deploy/sub/b": "${%y%}", "deploy/sub/.git/config": "${x}", "deploy/binary": "\x00${x}",
+	for name, text := range map[string]string{"deploy/a.yml": "x: ${x}\r\np: ${p}", "deploy/same.yml": "x: 1",
+		"deploy/sub/b": "${%y%}", "deploy/sub/.git/config": "${x}", "deploy/binary": "\x00${x}",
 		"deploy/latin": "\xff${x}", "made/a.yml": "old ${x}", "made/b.yml": "b ${x}", "other.yml": "${x}"} {
 		s.write(name, text)
 	}
@@ -109,12 +112,14 @@ s:
 t:
   apply: {needs: [make], kubectl: {files: [deploy, nowhere.yml, made, deploy/a.yml]}}
   plain: {needs: [make], container: {image: i, cmds: ["cat deploy/a.yml"]}}
-`, build.Choice{Inputs: map[string]string{"p": "hunter22"}, Variables: build.Variables{build.Texts("test", map[string]string{"x": "1"})}}, runner)
+`, build.Choice{Inputs: map[string]string{"p": "hunter22"},
+		Variables: build.Variables{build.Texts("test", map[string]string{"x": "1"})}}, runner)
 	if result != build.Completed {
 		t.Fatalf("%s: %s", result, s.watch.printed.String())
 	}
 	want := map[string][]string{
-		"apply": {"deploy/a.yml false x: 1\r\np: hunter22", "deploy/inside.yml false 1", "deploy/sub/b true ${y}", "made/a.yml false old 1", "made/b.yml false b 1", "made/a.yml true made 1"},
+		"apply": {"deploy/a.yml false x: 1\r\np: hunter22", "deploy/inside.yml false 1", "deploy/sub/b true ${y}",
+			"made/a.yml false old 1", "made/b.yml false b 1", "made/a.yml true made 1"},
 		"plain": {"made/a.yml true made ${x}"},
 	}
 	if diff := cmp.Diff(want, runner.placed); diff != "" {
@@ -143,7 +148,8 @@ func TestAFileThatCannotBeReplacedFailsItsStep(t *testing.T) {
 			t.Parallel()
 			s := fresh(t)
 			s.write("a.yml", c.text)
-			result, r := s.runPlacing("s: {a: {kubectl: {file: a.yml}}}", build.Choice{Strict: name == "no value", Variables: build.Variables{build.Texts("test", map[string]string{"x": "${x}"})}}, &placing{})
+			result, r := s.runPlacing("s: {a: {kubectl: {file: a.yml}}}",
+				build.Choice{Strict: name == "no value", Variables: build.Variables{build.Texts("test", map[string]string{"x": "${x}"})}}, &placing{})
 			last, err := r.Last(1)
 			if err != nil || result != build.Failed || last.Reason != c.want {
 				t.Errorf("%s, %q, %v; want %q", result, last.Reason, err, c.want)

@@ -263,10 +263,12 @@ func (w *Worker) start(ctx context.Context, id int, tree string) error {
 	w.states.Steps[id] = build.StepState{Status: build.Scheduling, StartedAt: time.Now(), Attempt: attempt}
 	stepCtx, cancel := context.WithCancelCause(context.WithoutCancel(w.spans.attempt(ctx, *w.Plan.Step(id), attempt)))
 	w.cancels[id] = cancel
-	run := build.Run{Build: w.ID, Step: w.Plan.Step(id).Clear(), Environ: w.Plan.Environ(id), Attempt: attempt, Needed: w.needed(id), Tree: tree, Snapshot: w.packed, Scratch: w.Scratch, Mask: w.mask, Trace: obs.Traceparent(stepCtx)}
+	run := build.Run{Build: w.ID, Step: w.Plan.Step(id).Clear(), Environ: w.Plan.Environ(id), Attempt: attempt,
+		Needed: w.needed(id), Tree: tree, Snapshot: w.packed, Scratch: w.Scratch, Mask: w.mask, Trace: obs.Traceparent(stepCtx)}
 	go func() {
 		defer cancel(nil)
-		exit, err := w.attempt(stepCtx, run, &sink{worker: w, step: id, attempt: attempt, log: log, ended: func() error { return context.Cause(stepCtx) }})
+		exit, err := w.attempt(stepCtx, run, &sink{worker: w, step: id, attempt: attempt, log: log,
+			ended: func() error { return context.Cause(stepCtx) }})
 		w.ends <- stepEnd{id, exit, err}
 	}()
 	return nil
@@ -356,7 +358,8 @@ func (w *Worker) needed(id int) (files []build.Needed) {
 				continue // a file of test results
 			}
 			if other := from[a.Name]; other != "" {
-				_ = w.noteIn(id, fmt.Sprintf("artifact %s of %s is in the place of that of %s", a.Name, w.Plan.Step(need).Path(), other)) // else the step's first status fails too
+				// else the step's first status fails too
+				_ = w.noteIn(id, fmt.Sprintf("artifact %s of %s is in the place of that of %s", a.Name, w.Plan.Step(need).Path(), other))
 			}
 			from[a.Name] = w.Plan.Step(need).Path()
 			files = append(files, build.Needed{Name: a.Name, Executable: a.Executable, Archive: a.Kind == build.KindArchive,

@@ -52,7 +52,8 @@ type setup struct {
 func fresh(t *testing.T) *setup {
 	t.Helper()
 	root := t.TempDir()
-	s := &setup{t: t, dir: filepath.Join(root, "src"), results: filepath.Join(root, "results"), scratch: filepath.Join(root, "scratch"), watch: &watch{}, grace: time.Minute}
+	s := &setup{t: t, dir: filepath.Join(root, "src"), results: filepath.Join(root, "results"),
+		scratch: filepath.Join(root, "scratch"), watch: &watch{}, grace: time.Minute}
 	if err := errors.Join(os.Mkdir(s.dir, 0o755), os.Mkdir(s.scratch, 0o755)); err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +164,8 @@ func (s *setup) runWith(ctx context.Context, c worker.Config, step build.PlanSte
 // planOf returns a plan of one step, s/a.
 func planOf(step build.PlanStep) *build.Plan {
 	step.ID, step.Stage, step.Name = 1, "s", "a"
-	return &build.Plan{Timeout: time.Hour, Stages: []build.PlanStage{{Name: "s", RunsIf: build.Success, Steps: []int{1}}}, Steps: []build.PlanStep{step}, MaxParallel: 1}
+	return &build.Plan{Timeout: time.Hour, Stages: []build.PlanStage{{Name: "s", RunsIf: build.Success, Steps: []int{1}}},
+		Steps: []build.PlanStep{step}, MaxParallel: 1}
 }
 
 // steps lists how each step ended: a Completed, b Failed (exit status 3).
@@ -266,7 +268,8 @@ type printer struct {
 }
 
 func (p printer) Run(_ context.Context, _ build.Run, sink build.Sink) (build.Exit, error) {
-	return build.Exit{}, errors.Join(sink.Phase(build.Initializing), sink.Phase(build.Running), sink.Output([]build.Entry{{Text: []byte("line"), At: p.at}}))
+	return build.Exit{}, errors.Join(sink.Phase(build.Initializing), sink.Phase(build.Running),
+		sink.Output([]build.Entry{{Text: []byte("line"), At: p.at}}))
 }
 
 // TestARunnerKnowsWhenALineWasPrinted better than the log, which may get it later.

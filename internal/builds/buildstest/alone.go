@@ -55,7 +55,8 @@ func aPasswordInTheInputsIsErased(t *testing.T, s setup) {
 		}))
 		return id
 	}
-	plain, both, runs := create(builds.Passwords{}), create(builds.Passwords{Names: []string{"token"}, Sealed: []byte{1, 0, 2}}), create(builds.Passwords{})
+	plain, both, runs := create(builds.Passwords{}), create(builds.Passwords{Names: []string{"token"},
+		Sealed: []byte{1, 0, 2}}), create(builds.Passwords{})
 	storetest.Check(t, s.Assign(s.ctx, runs, "w", "nonce"))
 	for id, want := range map[builds.ID][]string{plain: {"key"}, both: {"key", "token"}, runs: nil} {
 		storetest.Check(t, s.RefusePlain(s.ctx, id, []string{"key"}, "key is a password"))
@@ -69,7 +70,8 @@ func aPasswordInTheInputsIsErased(t *testing.T, s setup) {
 			}
 			continue
 		}
-		if b.Status != build.Failed || b.Reason != "PasswordInInputs" || b.Message != "key is a password" || len(b.Inputs) != 1 || b.Inputs["level"] != "debug" {
+		if b.Status != build.Failed || b.Reason != "PasswordInInputs" || b.Message != "key is a password" ||
+			len(b.Inputs) != 1 || b.Inputs["level"] != "debug" {
 			t.Errorf("%+v", b)
 		}
 		if p := found[id]; !slices.Equal(p.Names, want) || p.Sealed != nil {
@@ -77,7 +79,8 @@ func aPasswordInTheInputsIsErased(t *testing.T, s setup) {
 		}
 	}
 	storetest.Check(t, s.Delete(s.ctx, plain))
-	if all, err := s.List(s.ctx, builds.Query{IDs: []builds.ID{plain}, Deleted: true}); err != nil || len(all) != 1 || len(all[0].Inputs) != 0 {
+	if all, err := s.List(s.ctx, builds.Query{IDs: []builds.ID{plain}, Deleted: true}); err != nil || len(all) != 1 ||
+		len(all[0].Inputs) != 0 {
 		t.Errorf("a deleted build has inputs: %+v, %v", all, err)
 	}
 }

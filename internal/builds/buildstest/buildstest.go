@@ -94,7 +94,8 @@ func newSetup(t *testing.T, database storetest.Database) setup {
 // create stores a build.
 func (s setup) create(t *testing.T) builds.ID {
 	t.Helper()
-	b, err := s.Create(s.ctx, builds.Build{Project: "shop", Branch: "main", Commit: "3f9c2ab", Inputs: map[string]string{"level": "info"}, CreatedBy: "ana"})
+	b, err := s.Create(s.ctx, builds.Build{Project: "shop", Branch: "main", Commit: "3f9c2ab",
+		Inputs: map[string]string{"level": "info"}, CreatedBy: "ana"})
 	storetest.Check(t, err)
 	return b.ID
 }
@@ -143,7 +144,8 @@ func (o output) start(after int) int64 {
 
 // batch returns the entries after one log id up to another.
 func (o output) batch(step, after, last int) *builds.LogBatch {
-	return &builds.LogBatch{Step: step, Begin: build.Position{ID: int64(after), Offset: o.start(after)}, Entries: last - after, Data: bytes.Clone(o.data[o.start(after):o.start(last)])}
+	return &builds.LogBatch{Step: step, Begin: build.Position{ID: int64(after), Offset: o.start(after)},
+		Entries: last - after, Data: bytes.Clone(o.data[o.start(after):o.start(last)])}
 }
 
 // trailer returns what the file comes to.
@@ -154,12 +156,14 @@ func (o output) trailer() *build.Trailer {
 
 // event returns an event of the worker.
 func event(id int, step int, status build.Status) builds.Event {
-	return builds.Event{Source: builds.Worker, EventID: strconv.Itoa(id), Step: step, Status: status, Attempt: min(step, 1), At: time.Date(2026, 3, 1, 9, 0, id, 0, time.UTC)}
+	return builds.Event{Source: builds.Worker, EventID: strconv.Itoa(id), Step: step, Status: status,
+		Attempt: min(step, 1), At: time.Date(2026, 3, 1, 9, 0, id, 0, time.UTC)}
 }
 
 // life returns the events of a build of one step with a log, and its final marker with so many artifacts.
 func life(log output, artifacts int) []builds.Event {
-	events := []builds.Event{event(1, 0, build.Scheduling), event(2, 0, build.Running), event(3, 1, build.Running), event(4, 1, build.Completed), event(5, 0, build.Completed)}
+	events := []builds.Event{event(1, 0, build.Scheduling), event(2, 0, build.Running), event(3, 1, build.Running),
+		event(4, 1, build.Completed), event(5, 0, build.Completed)}
 	events[3].Trailer, events[4].Trailer = log.trailer(), output{}.trailer()
 	events[4].Final = &build.Final{Steps: 1, Events: 5, Artifacts: artifacts}
 	return events

@@ -218,7 +218,8 @@ func (d *day) judge(ctx context.Context) error {
 		if state.Thread.Status != action.Successful || len(events) != history || len(callbacks) != d.Features {
 			d.broken("%s is %s after %d events, with %d callbacks", id, state.Thread.Status, len(events), len(callbacks))
 		}
-		if output, err := blob.Load(ctx, d.blobs, state.Output, state.OutputRef); err != nil || len(output) == 0 || (state.OutputRef != "") != big {
+		if output, err := blob.Load(ctx, d.blobs, state.Output, state.OutputRef); err != nil || len(output) == 0 ||
+			(state.OutputRef != "") != big {
 			d.broken("%s (big: %v) has the output %q, %d bytes: %v", id, big, state.OutputRef, len(output), err)
 		}
 		if got, want := d.faults.recorded[id.String()], min(recordedAfter, d.ArchiveFails); got != want {

@@ -48,16 +48,8 @@ func actionListCommand(a *cmdline.App) *cobra.Command {
 				return err
 			}
 			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runListActions(
-					ctx,
-					listActionsOptions{
-						Log:        s,
-						Deployment: cmdline.Optional(arguments, 0),
-						Query:      flags.query,
-						Out:        a.Printer(),
-						Now:        time.Now,
-					},
-				)
+				return runListActions(ctx, listActionsOptions{Log: s, Deployment: cmdline.Optional(arguments, 0),
+					Query: flags.query, Out: a.Printer(), Now: time.Now})
 			})
 		},
 	}

@@ -26,8 +26,10 @@ func notify(t *testing.T, status action.Status) queue.ActionState {
 
 func TestListActionsOfADeployment(t *testing.T) {
 	t.Parallel()
-	f, o := &actionLog{actions: []queue.ActionState{notify(t, action.Queued)}, Log: clitest.Log{Recent: []journal.Deployment{{Pipeline: "greeter", Number: 7}}}}, clitest.NewOutput(clitest.AsText)
-	err := runListActions(t.Context(), listActionsOptions{Log: f, Deployment: "greeter", Query: operation.ActionsInput{Handler: "step"}, Out: o.Printer, Now: clitest.Noon})
+	f, o := &actionLog{actions: []queue.ActionState{notify(t, action.Queued)},
+		Log: clitest.Log{Recent: []journal.Deployment{{Pipeline: "greeter", Number: 7}}}}, clitest.NewOutput(clitest.AsText)
+	err := runListActions(t.Context(), listActionsOptions{Log: f, Deployment: "greeter",
+		Query: operation.ActionsInput{Handler: "step"}, Out: o.Printer, Now: clitest.Noon})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,19 +40,22 @@ func TestListActionsOfADeployment(t *testing.T) {
 
 func TestListActionsFlags(t *testing.T) {
 	t.Parallel()
-	flags := listActionsFlags{query: operation.ActionsInput{Status: []string{"RUNNING", "retries_exhausted"}, Parent: clitest.SomeAction}, since: "24h", until: "2026-02-28T00:00:00Z"}
+	flags := listActionsFlags{query: operation.ActionsInput{Status: []string{"RUNNING", "retries_exhausted"},
+		Parent: clitest.SomeAction}, since: "24h", until: "2026-02-28T00:00:00Z"}
 	if err := flags.read(clitest.Noon()); err != nil {
 		t.Fatal(err)
 	}
 	q := flags.query
-	if !slices.Equal(q.Status, []string{"running", "retries_exhausted"}) || q.Parent != clitest.SomeAction || q.RetryOf != "" || q.After != "" ||
+	if !slices.Equal(q.Status, []string{"running", "retries_exhausted"}) || q.Parent != clitest.SomeAction ||
+		q.RetryOf != "" || q.After != "" ||
 		!q.Since.Equal(clitest.Noon().Add(-24*time.Hour)) || !q.Until.Equal(time.Date(2026, 2, 28, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("query %+v", q)
 	}
 	if err := flags.read(clitest.Noon()); err != nil || len(flags.query.Status) != 2 {
 		t.Errorf("read twice, the flags name %v, %v", flags.query.Status, err)
 	}
-	for name, wrong := range map[string]listActionsFlags{"status": {query: operation.ActionsInput{Status: []string{"lost"}}}, "id": {query: operation.ActionsInput{After: "7"}}, "since": {since: "yesterday"}, "until": {until: "x"}} {
+	for name, wrong := range map[string]listActionsFlags{"status": {query: operation.ActionsInput{
+		Status: []string{"lost"}}}, "id": {query: operation.ActionsInput{After: "7"}}, "since": {since: "yesterday"}, "until": {until: "x"}} {
 		if err := wrong.read(clitest.Noon()); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: %v, want it refused", name, err)
 		}
@@ -64,7 +69,8 @@ func TestWatchActionEndsWithTheActionsEnd(t *testing.T) {
 		code   fault.Code
 	}{{action.Successful, ""}, {action.Canceled, fault.Canceled}, {action.Failed, fault.Failed}, {action.RetriesExhausted, fault.Failed}} {
 		f, o := &actionLog{action: service.ActionView{ActionState: notify(t, c.status)}, events: []action.Event{
-			{Seq: 1, Status: action.Running, Source: "host-a/1", At: clitest.Noon()}, {Seq: 2, Status: c.status, At: clitest.Noon()}}}, clitest.NewOutput(clitest.AsText)
+			{Seq: 1, Status: action.Running, Source: "host-a/1", At: clitest.Noon()},
+			{Seq: 2, Status: c.status, At: clitest.Noon()}}}, clitest.NewOutput(clitest.AsText)
 		f.action.Output = []byte(`{"text":"sent"}`)
 		err := watchAction(t.Context(), f, clitest.AnAction(t), o.Printer)
 		if fault.CodeOf(err) != c.code {
@@ -82,7 +88,8 @@ func TestWatchActionEndsWithTheActionsEnd(t *testing.T) {
 
 func TestWatchActionPrintsEventsAsJSON(t *testing.T) {
 	t.Parallel()
-	f, o := &actionLog{action: service.ActionView{ActionState: notify(t, action.Queued)}, events: []action.Event{{Seq: 1, Status: action.Running}, {Seq: 2, Status: action.Failed}}}, clitest.NewOutput(clitest.AsJSON)
+	f, o := &actionLog{action: service.ActionView{ActionState: notify(t, action.Queued)},
+		events: []action.Event{{Seq: 1, Status: action.Running}, {Seq: 2, Status: action.Failed}}}, clitest.NewOutput(clitest.AsJSON)
 	if err := watchAction(t.Context(), f, clitest.AnAction(t), o.Printer); !fault.Is(err, fault.Failed) {
 		t.Errorf("ended with %v", err)
 	}
@@ -106,8 +113,10 @@ func TestAddAction(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, o := &actionLog{added: c.made}, clitest.NewOutput(clitest.AsText)
-			order := operation.AddActionInput{Body: operation.AddActionBody{Handler: "notify", Parameters: operation.Parameters{RawMessage: []byte(`{"team":"web"}`)}}}
-			err := runAddAction(t.Context(), addActionOptions{Actions: f, Order: order, Then: afterAdding{Actions: f, Idle: clitest.Idle, Out: o.Printer}})
+			order := operation.AddActionInput{Body: operation.AddActionBody{Handler: "notify",
+				Parameters: operation.Parameters{RawMessage: []byte(`{"team":"web"}`)}}}
+			err := runAddAction(t.Context(), addActionOptions{Actions: f, Order: order,
+				Then: afterAdding{Actions: f, Idle: clitest.Idle, Out: o.Printer}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,15 +129,18 @@ func TestAddAction(t *testing.T) {
 func TestAddActionAsJSONAndWatched(t *testing.T) {
 	t.Parallel()
 	f, o := &actionLog{added: service.AddedAction{ActionState: notify(t, action.Queued), Created: true}}, clitest.NewOutput(clitest.AsJSON)
-	if err := runAddAction(t.Context(), addActionOptions{Actions: f, Then: afterAdding{Actions: f, Idle: clitest.Idle, Out: o.Printer}}); err != nil {
+	if err := runAddAction(t.Context(), addActionOptions{Actions: f,
+		Then: afterAdding{Actions: f, Idle: clitest.Idle, Out: o.Printer}}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(o.Printed.String(), `"created": true`) || o.Warned.Len() > 0 {
 		t.Errorf("printed %q and %q", o.Printed.String(), o.Warned.String())
 	}
-	f.events, f.action = []action.Event{{Status: action.Canceled, At: clitest.Noon()}}, service.ActionView{ActionState: notify(t, action.Canceled)}
+	f.events, f.action = []action.Event{{Status: action.Canceled,
+		At: clitest.Noon()}}, service.ActionView{ActionState: notify(t, action.Canceled)}
 	o = clitest.NewOutput(clitest.AsText)
-	err := runRetryAction(t.Context(), retryActionOptions{Actions: f, ID: clitest.AnAction(t), Then: afterAdding{Actions: f, Watch: true, Idle: clitest.Busy, Out: o.Printer}})
+	err := runRetryAction(t.Context(), retryActionOptions{Actions: f, ID: clitest.AnAction(t),
+		Then: afterAdding{Actions: f, Watch: true, Idle: clitest.Busy, Out: o.Printer}})
 	clitest.WantFault(t, err, fault.Canceled, "was canceled", "")
 	f.WantCalls(t, "AddAction", "RetryAction "+clitest.SomeAction, "Action "+clitest.SomeAction, "FollowAction "+clitest.SomeAction+" -1")
 	if first, _, _ := strings.Cut(o.Printed.String(), "\n"); first != clitest.SomeAction+"  notify  lane notify" {
@@ -139,10 +151,12 @@ func TestAddActionAsJSONAndWatched(t *testing.T) {
 func TestAddFlags(t *testing.T) {
 	t.Parallel()
 	good := func() addFlags {
-		return addFlags{parameters: []string{"team=web"}, priority: 10, at: "2h", order: operation.AddActionInput{Body: operation.AddActionBody{OnConflict: "return"}}}
+		return addFlags{parameters: []string{"team=web"}, priority: 10, at: "2h",
+			order: operation.AddActionInput{Body: operation.AddActionBody{OnConflict: "return"}}}
 	}
 	flags := good()
-	if err := flags.read(clitest.Noon()); err != nil || *flags.order.Body.Priority != 10 || !flags.order.Body.At.Equal(clitest.Noon().Add(2*time.Hour)) || string(flags.order.Body.Parameters.RawMessage) != `{"team":"web"}` {
+	if err := flags.read(clitest.Noon()); err != nil || *flags.order.Body.Priority != 10 ||
+		!flags.order.Body.At.Equal(clitest.Noon().Add(2*time.Hour)) || string(flags.order.Body.Parameters.RawMessage) != `{"team":"web"}` {
 		t.Errorf("%+v, %v", flags.order, err)
 	}
 	for text, wrong := range map[string]func(*addFlags){
@@ -203,7 +217,8 @@ func TestLimitsStopsAtTheFirstError(t *testing.T) {
 	t.Parallel()
 	f, o := &actionLog{Log: clitest.Log{Errs: map[string]error{"Limit": clitest.ErrAway}}}, clitest.NewOutput(clitest.AsText)
 	flags := limitsFlags{pause: "a", resume: "b"}
-	clitest.WantFault(t, runLimits(t.Context(), limitsOptions{Lanes: f, Commands: flags.commands(), Out: o.Printer, Now: clitest.Noon}), fault.LedgerUnavailable, "", "")
+	clitest.WantFault(t, runLimits(t.Context(),
+		limitsOptions{Lanes: f, Commands: flags.commands(), Out: o.Printer, Now: clitest.Noon}), fault.LedgerUnavailable, "", "")
 	f.WantCalls(t, "Limit a pause 0s")
 	if none := (limitsFlags{}).commands(); none != nil {
 		t.Errorf("without flags it commands %v", none)
@@ -245,17 +260,22 @@ func TestReplay(t *testing.T) {
 func TestAnInterruptedReplayPrintsHowToResume(t *testing.T) {
 	t.Parallel()
 	id := clitest.AnAction(t)
-	f, o := &actionLog{replays: []queue.Replayed{replayed(id, action.ID{}, 900, 0), replayed(id, id, 500, 500)}}, clitest.NewOutput(clitest.AsJSON)
-	order := service.ReplayOrder{Status: []string{"failed"}, Handler: "notify", Since: clitest.Noon().UTC(), Until: clitest.Noon().UTC().Add(time.Hour)}
-	clitest.WantFault(t, runReplay(t.Context(), replayOptions{Actions: f, Order: order, Progress: true, Out: o.Printer}), fault.LedgerUnavailable, "", "")
+	f, o := &actionLog{replays: []queue.Replayed{replayed(id, action.ID{}, 900, 0),
+		replayed(id, id, 500, 500)}}, clitest.NewOutput(clitest.AsJSON)
+	order := service.ReplayOrder{Status: []string{"failed"}, Handler: "notify", Since: clitest.Noon().UTC(),
+		Until: clitest.Noon().UTC().Add(time.Hour)}
+	clitest.WantFault(t, runReplay(t.Context(), replayOptions{Actions: f, Order: order, Progress: true, Out: o.Printer}),
+		fault.LedgerUnavailable, "", "")
 	o.Want(t, "", "waybill: 500 of 900 were looked at; resume with\n  waybill action replay --resume "+clitest.SomeAction+
-		" --status failed --handler notify --since "+clitest.Noon().UTC().Format(time.RFC3339)+" --until "+clitest.Noon().UTC().Add(time.Hour).Format(time.RFC3339)+"\n")
+		" --status failed --handler notify --since "+clitest.Noon().UTC().Format(time.RFC3339)+" --until "+
+		clitest.Noon().UTC().Add(time.Hour).Format(time.RFC3339)+"\n")
 }
 
 func TestReplayFlags(t *testing.T) {
 	t.Parallel()
 	flags := replayFlags{resume: clitest.SomeAction, since: "2h", order: service.ReplayOrder{Status: []string{"failed"}}}
-	if err := flags.read(clitest.Noon()); err != nil || flags.order.ID != clitest.AnAction(t) || !flags.order.Since.Equal(clitest.Noon().Add(-2*time.Hour)) || !flags.order.Until.IsZero() {
+	if err := flags.read(clitest.Noon()); err != nil || flags.order.ID != clitest.AnAction(t) ||
+		!flags.order.Since.Equal(clitest.Noon().Add(-2*time.Hour)) || !flags.order.Until.IsZero() {
 		t.Errorf("%+v, %v", flags.order, err)
 	}
 	none := replayFlags{}

@@ -45,10 +45,7 @@ With --watch the exit status is 1 when the action fails, and 4 when it is cancel
 				return err
 			}
 			return a.CreateSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runAddAction(
-					ctx,
-					addActionOptions{Actions: s, Order: flags.order, Then: newAfterAdding(a, s, flags.watch, flags.timeout)},
-				)
+				return runAddAction(ctx, addActionOptions{Actions: s, Order: flags.order, Then: newAfterAdding(a, s, flags.watch, flags.timeout)})
 			})
 		},
 	}
@@ -58,10 +55,9 @@ With --watch the exit status is 1 when the action fails, and 4 when it is cancel
 	c.Flags().StringVar(&flags.order.Body.UniqueKey, "unique-key", "", "unique among live actions")
 	c.Flags().StringVar(&flags.order.Body.OnConflict, "on-conflict", "return",
 		"when the key is that of a live action: return it, reject this one, or replace it unless its attempt runs")
-	c.Flags().
-		StringVar(&flags.order.Body.Deadline, "deadline", "", "give up after this time, such as 2h or 7d; never (default: the handler's)")
-	c.Flags().
-		StringVar(&flags.order.IdempotencyKey, "idempotency-key", "", "for a day the same request with this key returns the same action")
+	c.Flags().StringVar(&flags.order.Body.Deadline, "deadline", "",
+		"give up after this time, such as 2h or 7d; never (default: the handler's)")
+	c.Flags().StringVar(&flags.order.IdempotencyKey, "idempotency-key", "", "for a day the same request with this key returns the same action")
 	c.Flags().BoolVar(&flags.watch, "watch", false, "show the action until it has ended")
 	cmdline.AddTimeout(c, &flags.timeout, "with --watch: "+cmdline.StopWatching)
 	cmdline.Offer(c, "on-conflict", queue.OnConflicts()...)

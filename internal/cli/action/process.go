@@ -109,10 +109,8 @@ fails, and 4 when it is canceled.`,
 				return err
 			}
 			return a.CreateSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runExecute(
-					ctx,
-					executeOptions{Processes: s, ID: given[0], Inputs: raw, By: a.User(), Then: newAfterAdding(a, s, watch, timeout)},
-				)
+				return runExecute(ctx, executeOptions{Processes: s, ID: given[0], Inputs: raw, By: a.User(),
+					Then: newAfterAdding(a, s, watch, timeout)})
 			})
 		},
 	}

@@ -90,7 +90,8 @@ func TestReadAssignments(t *testing.T) {
 			t.Errorf("%q: got %s, %v, want %s", c.given, got, err, c.want)
 		}
 	}
-	for given, text := range map[string]string{"days": "-p days: want name=text or name:=JSON", "=x": "want name=text", ":=3": "want name=text", "days:=x": `"x" is not valid JSON`} {
+	for given, text := range map[string]string{"days": "-p days: want name=text or name:=JSON", "=x": "want name=text",
+		":=3": "want name=text", "days:=x": `"x" is not valid JSON`} {
 		_, err := readAssignments("-p", "parameter", []string{given})
 		clitest.WantFault(t, err, fault.Invalid, text, "")
 	}
@@ -120,6 +121,7 @@ func TestCompletionWordsOfActions(t *testing.T) {
 	}
 	clitest.WantWords(t, map[string]clitest.Words{
 		"lanes": {Of: func() ([]string, error) { return laneNames(t.Context(), f) }, Want: []string{"notify/a\tslowed"}},
-		"live":  {Of: func() ([]string, error) { return actionIDs(t.Context(), f, action.Status.Live) }, Want: []string{id.String() + "\tnotify running"}},
+		"live": {Of: func() ([]string, error) { return actionIDs(t.Context(), f, action.Status.Live) },
+			Want: []string{id.String() + "\tnotify running"}},
 	})
 }

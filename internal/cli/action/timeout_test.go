@@ -28,10 +28,13 @@ func TestWatchingEndsAtItsLimit(t *testing.T) {
 		err := cmdline.Within(t.Context(), time.Hour, func(ctx context.Context) error {
 			return watchAction(ctx, silentActions{running}, clitest.AnAction(t), clitest.NewOutput(clitest.AsText).Printer)
 		})
-		clitest.WantFault(t, err, fault.TimedOut, "action "+clitest.SomeAction+" has not ended: the limit of --timeout 1h0m0s has passed; it continues", "waybill action watch "+clitest.SomeAction)
+		clitest.WantFault(t, err, fault.TimedOut, "action "+clitest.SomeAction+
+			" has not ended: the limit of --timeout 1h0m0s has passed; it continues", "waybill action watch "+clitest.SomeAction)
 
-		then := afterAdding{Actions: silentActions{running}, Watch: true, Timeout: time.Minute, Idle: clitest.Busy, Out: clitest.NewOutput(clitest.AsText).Printer}
+		then := afterAdding{Actions: silentActions{running}, Watch: true, Timeout: time.Minute, Idle: clitest.Busy,
+			Out: clitest.NewOutput(clitest.AsText).Printer}
 		err = then.run(t.Context(), service.AddedAction{ActionState: notify(t, action.Queued)})
-		clitest.WantFault(t, err, fault.TimedOut, "action "+clitest.SomeAction+" has not ended: the limit of --timeout 1m0s has passed; it continues", "waybill action watch "+clitest.SomeAction)
+		clitest.WantFault(t, err, fault.TimedOut, "action "+clitest.SomeAction+
+			" has not ended: the limit of --timeout 1m0s has passed; it continues", "waybill action watch "+clitest.SomeAction)
 	})
 }

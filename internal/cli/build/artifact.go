@@ -29,22 +29,13 @@ func buildArtifactCommand(a *cmdline.App) *cobra.Command {
 		Long: `Lists the artifacts of a build. With the name or the id of one, copies it into a file of this
 folder, or into --to. A file that is there already is not replaced, and the digest of the copy is
 verified.`,
-		Example: cmdline.Examples(
-			"waybill build artifact 3",
-			"waybill build artifact 3 dist/shop.tar.gz",
-			"waybill build artifact 3 7 --to - | tar tz",
-		),
+		Example: cmdline.Examples("waybill build artifact 3", "waybill build artifact 3 dist/shop.tar.gz",
+			"waybill build artifact 3 7 --to - | tar tz"),
 		Args:              cmdline.Arguments(1, 2, "BUILD", "NAME|ID"),
 		ValidArgsFunction: cmdline.InTurn(completeBuilds(a), completeBuildArtifacts(a)),
 		RunE: func(c *cobra.Command, given []string) error {
-			o := buildArtifactOptions{
-				Builds:   shelfOf(a),
-				Build:    given[0],
-				Artifact: cmdline.Optional(given, 1),
-				To:       to,
-				Bytes:    show.Ungated(a.Out),
-				Out:      a.Printer(),
-			}
+			o := buildArtifactOptions{Builds: shelfOf(a), Build: given[0], Artifact: cmdline.Optional(given, 1), To: to,
+				Bytes: show.Ungated(a.Out), Out: a.Printer()}
 			if to != "" && to != "-" {
 				o.To = a.Path(to)
 			}
@@ -131,8 +122,7 @@ func runBuildArtifact(ctx context.Context, o buildArtifactOptions) error {
 	}
 	if o.Artifact == "" {
 		if o.To != "" {
-			return fault.New(fault.Invalid, "--to is for one artifact").
-				WithHint("waybill build artifact %s   # lists them", fault.Quote(o.Build))
+			return fault.New(fault.Invalid, "--to is for one artifact").WithHint("waybill build artifact %s   # lists them", fault.Quote(o.Build))
 		}
 		return o.Out.Answer(show.Items(made.all), show.BuildArtifacts(made.plan, made.all)...)
 	}
@@ -172,8 +162,7 @@ func findArtifact(p *build.Plan, all []build.Artifact, name string) (build.Artif
 	}
 	switch len(found) {
 	case 0:
-		return build.Artifact{}, fault.New(fault.NotFound, "the build has no artifact %q; %s", name, listedNames(names)).
-			WithNearest(name, names)
+		return build.Artifact{}, fault.New(fault.NotFound, "the build has no artifact %q; %s", name, listedNames(names)).WithNearest(name, names)
 	case 1:
 		return found[0], nil
 	}
@@ -226,13 +215,8 @@ func copyArtifact(w io.Writer, in io.Reader, artifact build.Artifact) error {
 		return fault.New(fault.Unavailable, "copy artifact %s: %w", filepath.Base(artifact.Name), err)
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != artifact.SHA256 {
-		return fault.New(
-			fault.Corrupt,
-			"artifact %s has changed since the build: its SHA-256 is %s, want %s",
-			artifact.Name,
-			got,
-			artifact.SHA256,
-		)
+		return fault.New(fault.Corrupt, "artifact %s has changed since the build: its SHA-256 is %s, want %s", artifact.Name,
+			got, artifact.SHA256)
 	}
 	return nil
 }

@@ -27,39 +27,14 @@ results are on the machine that built, or in the database for builds in workers;
 
 // Command returns `waybill build` with every command below it.
 func Command(a *cmdline.App) *cobra.Command {
-	c := cmdline.Group(
-		"build",
-		"Check a build's file; run builds on a server; read what they printed and made",
-		buildHelp,
-		buildInitCommand(
-			a,
-		),
-		buildLintCommand(a),
-		buildSchemaCommand(a),
-		buildVarsCommand(a),
-		buildListCommand(a),
-		buildShowCommand(a),
-		buildLogCommand(a),
-		buildSearchCommand(a),
-		buildArtifactCommand(a),
-		buildRunCommand(a),
-		buildRerunCommand(a),
-		buildCancelCommand(a),
-		buildDeleteCommand(a),
-	)
+	c := cmdline.Group("build", "Check a build's file; run builds on a server; read what they printed and made", buildHelp,
+		buildInitCommand(a), buildLintCommand(a), buildSchemaCommand(a), buildVarsCommand(a), buildListCommand(a),
+		buildShowCommand(a), buildLogCommand(a), buildSearchCommand(a), buildArtifactCommand(a),
+		buildRunCommand(a), buildRerunCommand(a), buildCancelCommand(a), buildDeleteCommand(a))
 	for _, sub := range c.Commands() {
 		sub.PreRunE = func(*cobra.Command, []string) error {
-			served := map[string]bool{
-				"artifact": true,
-				"list":     true,
-				"show":     true,
-				"log":      true,
-				"search":   true,
-				"run":      true,
-				"rerun":    true,
-				"cancel":   true,
-				"delete":   true,
-			}
+			served := map[string]bool{"artifact": true, "list": true, "show": true, "log": true, "search": true, "run": true,
+				"rerun": true, "cancel": true, "delete": true}
 			return refuseElsewhere(a.Flags, "builds are read on the machine that built them", served[sub.Name()])
 		}
 	}
@@ -96,11 +71,8 @@ func buildLintCommand(a *cmdline.App) *cobra.Command {
 		Short: "Report every fault and warning of a .wharf-ci.yml",
 		Long: `Reports every fault and warning of a file. --strict-vars also refuses a variable that has no
 value, as waybill run --strict-vars does: with --environment in that one, else in all.`,
-		Example: cmdline.Examples(
-			"waybill build lint",
-			"waybill build lint examples/hello -o json",
-			"waybill build lint --strict-vars --environment prod",
-		),
+		Example: cmdline.Examples("waybill build lint", "waybill build lint examples/hello -o json",
+			"waybill build lint --strict-vars --environment prod"),
 		Args: cmdline.Arguments(0, 1, "DIR"),
 		RunE: func(c *cobra.Command, given []string) error {
 			root, name := a.Dir, build.FileName

@@ -35,15 +35,18 @@ func shelf(t *testing.T) buildShelf {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := &build.Plan{File: ".wharf-ci.yml", Stages: []build.PlanStage{{Name: "test"}}, Steps: []build.PlanStep{{ID: 1, Stage: "test", Name: "unit"}, {ID: 2, Stage: "test", Name: "vet"}}}
-	if err := store.Describe(results.Build{ID: "1", Plan: plan, Source: "/srv/shop", StartedAt: clitest.Noon().Add(-time.Minute)}); err != nil {
+	plan := &build.Plan{File: ".wharf-ci.yml", Stages: []build.PlanStage{{Name: "test"}},
+		Steps: []build.PlanStep{{ID: 1, Stage: "test", Name: "unit"}, {ID: 2, Stage: "test", Name: "vet"}}}
+	if err := store.Describe(results.Build{ID: "1", Plan: plan, Source: "/srv/shop", StartedAt: clitest.Noon().
+		Add(-time.Minute)}); err != nil {
 		t.Fatal(err)
 	}
 	log, err := store.Log(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := log.Append(build.Entry{At: clitest.Noon(), Text: []byte("ok \x1b[31mshop\x1b[0m\x1b]0;title\x07")}, build.Entry{At: clitest.Noon(), Text: []byte("PASS")}); err != nil {
+	if err := log.Append(build.Entry{At: clitest.Noon(), Text: []byte("ok \x1b[31mshop\x1b[0m\x1b]0;title\x07")},
+		build.Entry{At: clitest.Noon(), Text: []byte("PASS")}); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []int{1, 2, 0} { // the end of step 0 is that of the build
@@ -62,7 +65,8 @@ func shelf(t *testing.T) buildShelf {
 func TestListBuilds(t *testing.T) {
 	t.Parallel()
 	o := clitest.NewOutput(clitest.AsText)
-	if err := runListBuilds(t.Context(), listBuildsOptions{Builds: shelf(t), Shorten: filepath.Base, Out: o.Printer, Now: clitest.Noon}); err != nil {
+	if err := runListBuilds(t.Context(), listBuildsOptions{Builds: shelf(t), Shorten: filepath.Base, Out: o.Printer,
+		Now: clitest.Noon}); err != nil {
 		t.Fatal(err)
 	}
 	o.Want(t, "BUILD  STATUS     STEPS  STARTED       TOOK   BRANCH  OF\n1      Completed  2      1 minute ago  1m00s  -       shop\n", "")
@@ -81,11 +85,13 @@ func TestShowBuild(t *testing.T) {
 	if err := runShowBuild(t.Context(), showBuildOptions{Builds: shelf(t), Name: "1", Out: o.Printer, Now: clitest.Noon}); err != nil {
 		t.Fatal(err)
 	}
-	if got := o.Printed.String(); !strings.HasPrefix(got, "build 1 Completed   results: ") || !strings.Contains(got, " ✓ test/unit") || !strings.HasSuffix(got, "logs: waybill build log 1 [STAGE/STEP]\n") {
+	if got := o.Printed.String(); !strings.HasPrefix(got, "build 1 Completed   results: ") ||
+		!strings.Contains(got, " ✓ test/unit") || !strings.HasSuffix(got, "logs: waybill build log 1 [STAGE/STEP]\n") {
 		t.Errorf("printed %q", got)
 	}
 	o = clitest.NewOutput(clitest.AsJSON)
-	if err := runShowBuild(t.Context(), showBuildOptions{Builds: shelf(t), Name: "1", Out: o.Printer, Now: clitest.Noon}); err != nil || !strings.Contains(o.Printed.String(), `"artifacts": []`) {
+	if err := runShowBuild(t.Context(), showBuildOptions{Builds: shelf(t), Name: "1", Out: o.Printer,
+		Now: clitest.Noon}); err != nil || !strings.Contains(o.Printed.String(), `"artifacts": []`) {
 		t.Errorf("%v, printed %s", err, o.Printed.String())
 	}
 	err := runShowBuild(t.Context(), showBuildOptions{Builds: shelf(t), Name: "9", Out: o.Printer, Now: clitest.Noon})
@@ -123,7 +129,8 @@ func TestBuildLog(t *testing.T) {
 		"quiet step": {"test/vet", false, false, ""},
 	} {
 		o := clitest.NewOutput(clitest.AsText)
-		if err := runBuildLog(t.Context(), buildLogOptions{Builds: s, Build: "1", Step: c.step, Raw: c.raw, Colours: c.colours, Bytes: o.Out, Out: o.Printer}); err != nil {
+		if err := runBuildLog(t.Context(), buildLogOptions{Builds: s, Build: "1", Step: c.step, Raw: c.raw,
+			Colours: c.colours, Bytes: o.Out, Out: o.Printer}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if got := o.Printed.String(); got != c.want {
@@ -131,7 +138,8 @@ func TestBuildLog(t *testing.T) {
 		}
 	}
 	o := clitest.NewOutput(clitest.AsText)
-	if err := runBuildLog(t.Context(), buildLogOptions{Builds: s, Build: "1", Step: "test/unti", Bytes: o.Out, Out: o.Printer}); !fault.Is(err, fault.NotFound) {
+	if err := runBuildLog(t.Context(), buildLogOptions{Builds: s, Build: "1", Step: "test/unti", Bytes: o.Out,
+		Out: o.Printer}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a step that is not there: %v", err)
 	}
 }
@@ -141,7 +149,8 @@ type logServer struct{ calls []string }
 
 func (l *logServer) BuildLines(_ context.Context, id string, in client.BuildLogRange, each func(buildview.Line) error) error {
 	l.calls = append(l.calls, "lines "+id+" "+in.Step)
-	for _, line := range []buildview.Line{{Step: "test/unit", Text: "one, ", Partial: true}, {Step: "test/unit", Text: "two"}, {Step: "test/vet", Text: "three"}} {
+	for _, line := range []buildview.Line{{Step: "test/unit", Text: "one, ", Partial: true},
+		{Step: "test/unit", Text: "two"}, {Step: "test/vet", Text: "three"}} {
 		if err := each(line); err != nil {
 			return err
 		}
@@ -151,7 +160,8 @@ func (l *logServer) BuildLines(_ context.Context, id string, in client.BuildLogR
 
 func (l *logServer) FollowBuild(_ context.Context, id, step string, each func(buildview.Line) error) error {
 	l.calls = append(l.calls, "follow "+id+" "+step)
-	for _, line := range []buildview.Line{{Step: "a/b", Text: "one, ", Partial: true}, {Step: "c/d", Text: "other"}, {Step: "a/b", Text: "two"}} {
+	for _, line := range []buildview.Line{{Step: "a/b", Text: "one, ", Partial: true}, {Step: "c/d", Text: "other"},
+		{Step: "a/b", Text: "two"}} {
 		if err := each(line); err != nil {
 			return err
 		}
@@ -206,19 +216,27 @@ func TestTheLogOfABuildThatNeverRanSaysWhy(t *testing.T) {
 		code    fault.Code
 		want    string
 	}{
-		"waits":                     {status: build.Scheduling, reason: "queued, 3rd of 7", remark: "build 7: Scheduling, queued, 3rd of 7\n"},
-		"skipped":                   {status: build.Skipped, reason: "no stage is left", remark: "build 7: Skipped, no stage is left\n"},
-		"canceled":                  {status: build.Canceled, reason: "it had not begun", code: fault.Canceled, want: "build 7: Canceled, it had not begun"},
-		"a step of one without any": {status: build.Canceled, reason: "it had not begun", step: "test/unit", code: fault.Canceled, want: "build 7: Canceled, it had not begun"},
-		"another step":              {status: build.Failed, plan: plan, step: "none", code: fault.NotFound, want: "none"},
-		"lost":                      {status: build.Lost, reason: "the worker is gone", code: fault.Failed, want: "build 7: Lost, the worker is gone"},
-		"no image": {status: build.Failed, plan: plan, updates: map[int][]build.Update{1: is(build.Pending, build.Scheduling, build.Failed), 2: is(build.Canceled)},
-			code: fault.Failed, want: "build 7: Failed\ntest/unit: Failed, of the Failed"},
-		"a step that ran":            {status: build.Failed, plan: plan, updates: map[int][]build.Update{1: is(build.Running, build.Failed)}, step: "test/unit"},
-		"one of whose steps ran":     {status: build.Failed, plan: plan, updates: map[int][]build.Update{1: is(build.Running, build.Failed)}},
-		"a step that was skipped":    {status: build.Failed, plan: plan, updates: map[int][]build.Update{2: is(build.Skipped)}, step: "vet", remark: "test/vet: Skipped, of the Skipped\n"},
-		"a step that has not begun":  {status: build.Running, plan: plan, updates: map[int][]build.Update{1: is(build.Running)}, step: "vet", remark: "build 7: Running\n"},
-		"a step that never had been": {status: build.TimedOut, reason: "it took too long", plan: plan, step: "vet", code: fault.Failed, want: "build 7: TimedOut, it took too long"},
+		"waits":   {status: build.Scheduling, reason: "queued, 3rd of 7", remark: "build 7: Scheduling, queued, 3rd of 7\n"},
+		"skipped": {status: build.Skipped, reason: "no stage is left", remark: "build 7: Skipped, no stage is left\n"},
+		"canceled": {status: build.Canceled, reason: "it had not begun", code: fault.Canceled,
+			want: "build 7: Canceled, it had not begun"},
+		"a step of one without any": {status: build.Canceled, reason: "it had not begun", step: "test/unit",
+			code: fault.Canceled, want: "build 7: Canceled, it had not begun"},
+		"another step": {status: build.Failed, plan: plan, step: "none", code: fault.NotFound, want: "none"},
+		"lost": {status: build.Lost, reason: "the worker is gone", code: fault.Failed,
+			want: "build 7: Lost, the worker is gone"},
+		"no image": {status: build.Failed, plan: plan,
+			updates: map[int][]build.Update{1: is(build.Pending, build.Scheduling, build.Failed), 2: is(build.Canceled)},
+			code:    fault.Failed, want: "build 7: Failed\ntest/unit: Failed, of the Failed"},
+		"a step that ran": {status: build.Failed, plan: plan,
+			updates: map[int][]build.Update{1: is(build.Running, build.Failed)}, step: "test/unit"},
+		"one of whose steps ran": {status: build.Failed, plan: plan, updates: map[int][]build.Update{1: is(build.Running, build.Failed)}},
+		"a step that was skipped": {status: build.Failed, plan: plan,
+			updates: map[int][]build.Update{2: is(build.Skipped)}, step: "vet", remark: "test/vet: Skipped, of the Skipped\n"},
+		"a step that has not begun": {status: build.Running, plan: plan,
+			updates: map[int][]build.Update{1: is(build.Running)}, step: "vet", remark: "build 7: Running\n"},
+		"a step that never had been": {status: build.TimedOut, reason: "it took too long", plan: plan, step: "vet",
+			code: fault.Failed, want: "build 7: TimedOut, it took too long"},
 	} {
 		s, o := &silentServer{}, clitest.NewOutput(clitest.AsText)
 		s.view.Status, s.view.Reason, s.view.Plan, s.view.Done = c.status, c.reason, c.plan, c.updates
@@ -246,7 +264,8 @@ func TestBuildLogOfAServer(t *testing.T) {
 	}
 	o.Want(t, "c/d | other\na/b | one, two\n", "")
 	o = clitest.NewOutput(clitest.AsText)
-	if err := runBuildLog(t.Context(), buildLogOptions{Server: l, Build: "7", Step: "test/unit", Raw: true, Bytes: o.Out, Out: o.Printer}); err != nil {
+	if err := runBuildLog(t.Context(), buildLogOptions{Server: l, Build: "7", Step: "test/unit", Raw: true, Bytes: o.Out,
+		Out: o.Printer}); err != nil {
 		t.Fatal(err)
 	}
 	o.Want(t, "\x1b]raw", "")
@@ -260,7 +279,8 @@ func TestALongLineIsPrintedInPieces(t *testing.T) {
 	o := clitest.NewOutput(clitest.AsText)
 	p := logPrinter{out: o.Printer, bytes: o.Out, visible: func(text []byte) string { return string(text) }, named: true}
 	piece := strings.Repeat("x", pieceSize)
-	for _, line := range []buildview.Line{{Step: "a/b", Text: piece, Partial: true}, {Step: "a/b", Text: "end"}, {Step: "a/b", Text: "next"}, {Step: "c/\x1b[2J\u202ed\n", Text: "of a folder that others have written"}} {
+	for _, line := range []buildview.Line{{Step: "a/b", Text: piece, Partial: true}, {Step: "a/b", Text: "end"},
+		{Step: "a/b", Text: "next"}, {Step: "c/\x1b[2J\u202ed\n", Text: "of a folder that others have written"}} {
 		if err := p.print(line); err != nil {
 			t.Fatal(err)
 		}
@@ -277,9 +297,12 @@ func TestALineIsShownWhileItGrows(t *testing.T) {
 		lines []buildview.Line
 		want  string
 	}{
-		"a prompt":        {[]buildview.Line{{Step: "a/b", Text: "Password: ", Partial: true}, {Step: "a/b", Text: "thanks"}, {Step: "a/b", Text: "next"}}, "a/b | Password: thanks\na/b | next\n"},
-		"progress":        {[]buildview.Line{{Step: "a/b", Text: "1%\r2%", Partial: true}, {Step: "a/b", Text: "\r3%", Partial: true}, {Step: "a/b", Text: "\rdone"}}, "a/b | 2%\r\x1b[Ka/b | 3%\r\x1b[Ka/b | done\n"},
-		"another between": {[]buildview.Line{{Step: "a/b", Text: "1", Partial: true}, {Step: "c/d", Text: "x"}, {Step: "a/b", Text: "2", Partial: true}, {Step: "a/b", Text: "3"}}, "a/b | 1\nc/d | x\na/b | 12" + "3\n"},
+		"a prompt": {[]buildview.Line{{Step: "a/b", Text: "Password: ", Partial: true}, {Step: "a/b", Text: "thanks"},
+			{Step: "a/b", Text: "next"}}, "a/b | Password: thanks\na/b | next\n"},
+		"progress": {[]buildview.Line{{Step: "a/b", Text: "1%\r2%", Partial: true},
+			{Step: "a/b", Text: "\r3%", Partial: true}, {Step: "a/b", Text: "\rdone"}}, "a/b | 2%\r\x1b[Ka/b | 3%\r\x1b[Ka/b | done\n"},
+		"another between": {[]buildview.Line{{Step: "a/b", Text: "1", Partial: true}, {Step: "c/d", Text: "x"},
+			{Step: "a/b", Text: "2", Partial: true}, {Step: "a/b", Text: "3"}}, "a/b | 1\nc/d | x\na/b | 12" + "3\n"},
 	} {
 		o := clitest.NewOutput(clitest.AsText)
 		p := logPrinter{out: o.Printer, bytes: o.Out, visible: show.LogText(true), named: true, live: true}
@@ -313,13 +336,15 @@ func TestRefuseElsewhere(t *testing.T) {
 			}
 			continue
 		}
-		clitest.WantFault(t, err, fault.Invalid, c.flag+" has no effect here: builds are read here", "run the command there, or leave "+c.flag+" out")
+		clitest.WantFault(t, err, fault.Invalid, c.flag+" has no effect here: builds are read here",
+			"run the command there, or leave "+c.flag+" out")
 	}
 }
 
 func TestOutcomeOfABuild(t *testing.T) {
 	t.Parallel()
-	for status, want := range map[build.Status]fault.Code{build.Completed: "", build.Skipped: "", build.Canceled: fault.Canceled, build.Failed: fault.Failed, build.TimedOut: fault.Failed} {
+	for status, want := range map[build.Status]fault.Code{build.Completed: "", build.Skipped: "",
+		build.Canceled: fault.Canceled, build.Failed: fault.Failed, build.TimedOut: fault.Failed} {
 		if err := outcomeOf("7", status); fault.CodeOf(err) != want {
 			t.Errorf("%s: %v, want %q", status, err, want)
 		}
@@ -400,7 +425,8 @@ func TestFollowingABuildEndsAtItsLimit(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		o := clitest.NewOutput(clitest.AsText)
 		err := cmdline.Within(t.Context(), time.Hour, func(ctx context.Context) error {
-			return runBuildLog(ctx, buildLogOptions{Server: silentBuilds{&logServer{}}, Address: "https://waybill.example.org", Build: "7", Follow: true, Bytes: o.Out, Out: o.Printer})
+			return runBuildLog(ctx, buildLogOptions{Server: silentBuilds{&logServer{}}, Address: "https://waybill.example.org",
+				Build: "7", Follow: true, Bytes: o.Out, Out: o.Printer})
 		})
 		clitest.WantFault(t, err, fault.TimedOut, "build 7 has not ended: the limit of --timeout 1h0m0s has passed; it continues",
 			"waybill build log 7 --follow --server https://waybill.example.org")

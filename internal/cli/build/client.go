@@ -34,5 +34,6 @@ func summaryFrom(s buildview.Summary) show.BuildSummary {
 		deployment = fmt.Sprintf("%s#%d", s.Pipeline, s.Deployment)
 	}
 	return show.BuildSummary{ID: s.ID, RerunOf: s.RerunOf, Status: s.Status, Reason: s.Reason, Source: cmp.Or(s.Source, s.Pipeline),
-		Branch: s.Branch, Commit: s.Commit, Subject: s.Subject, Deployment: deployment, Steps: s.Steps, StartedAt: s.StartedOn, EndedAt: s.FinishedOn, Results: s.Results}
+		Branch: s.Branch, Commit: s.Commit, Subject: s.Subject, Deployment: deployment, Steps: s.Steps,
+		StartedAt: s.StartedOn, EndedAt: s.FinishedOn, Results: s.Results}
 }

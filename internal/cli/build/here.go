@@ -25,11 +25,7 @@ func changeable(a *cmdline.App, name string) (*results.Reader, results.Build, er
 	case err != nil:
 		return nil, described, err
 	case !r.Own():
-		return nil, described, fault.New(
-			fault.Refused,
-			"the results in %s are another user's, or others may change them",
-			a.Shorten(r.Dir()),
-		)
+		return nil, described, fault.New(fault.Refused, "the results in %s are another user's, or others may change them", a.Shorten(r.Dir()))
 	case filepath.Dir(filepath.Clean(r.Dir())) == filepath.Clean(a.HomeOf(a.Dir).Builds()):
 		return nil, described, fault.New(fault.Refused, "build %s belongs to a deployment, which decides about it", described.ID).
 			WithHint("waybill action show %s", fault.Quote(described.ID))
@@ -81,8 +77,7 @@ func cancelHere(ctx context.Context, a *cmdline.App, name string) error {
 			WithHint("cancel it in the container where it runs")
 	case errors.Is(err, os.ErrProcessDone): // it has just ended
 	case fault.Is(err, fault.Refused):
-		return fault.New(fault.Refused, "build %s is being canceled already", described.ID).
-			WithHint("waybill build show %s", fault.Quote(name))
+		return fault.New(fault.Refused, "build %s is being canceled already", described.ID).WithHint("waybill build show %s", fault.Quote(name))
 	case err != nil:
 		return err
 	default:
@@ -114,12 +109,12 @@ func stillRuns(r *results.Reader, described results.Build) error {
 	case err != nil:
 		return err
 	case final != nil:
-		return fault.New(fault.Refused, "build %s has ended: it is %s", described.ID, final.Status).
-			WithHint("it can be run again, or deleted")
+		return fault.New(fault.Refused, "build %s has ended: it is %s", described.ID, final.Status).WithHint("it can be run again, or deleted")
 	case !alive:
 		return lostHere(described.ID)
 	case described.Process == (results.Process{}):
-		return fault.New(fault.Refused, "build %s does not say which process runs it: a provisioner or an older version of Waybill began it", described.ID).
+		return fault.New(fault.Refused,
+			"build %s does not say which process runs it: a provisioner or an older version of Waybill began it", described.ID).
 			WithHint("end it with Ctrl-C where it runs")
 	}
 	return nil
@@ -127,6 +122,5 @@ func stillRuns(r *results.Reader, described results.Build) error {
 
 // lostHere returns the error for a build whose worker died.
 func lostHere(id string) error {
-	return fault.New(fault.Refused, "build %s is Lost: its worker ended before the build did", id).
-		WithHint("it can be run again, or deleted")
+	return fault.New(fault.Refused, "build %s is Lost: its worker ended before the build did", id).WithHint("it can be run again, or deleted")
 }

@@ -101,8 +101,7 @@ func writeBuildFile(a *cmdline.App, dir string) error {
 	}
 	other := strings.TrimSuffix(build.FileName, ".yml") + ".yaml"
 	if _, ok := files[other]; ok {
-		return fault.New(fault.Invalid, "%s has %s", a.Shorten(dir), other).
-			WithHint("mv %s %s   # only this name is read", other, build.FileName)
+		return fault.New(fault.Invalid, "%s has %s", a.Shorten(dir), other).WithHint("mv %s %s   # only this name is read", other, build.FileName)
 	}
 	path := filepath.Join(dir, build.FileName)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)

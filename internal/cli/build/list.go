@@ -41,8 +41,11 @@ func buildListCommand(a *cmdline.App) *cobra.Command {
 		into        *string
 		name, usage string
 	}{
-		{(*string)(&q.Status), "status", "with this status: Scheduling, Running, Completed, Failed, Canceled, TimedOut, Lost or Skipped"}, {&q.Pipeline, "project", "of this project or pipeline"},
-		{&q.Branch, "branch", "of this branch"}, {&q.Commit, "commit", "of commits that begin so"}, {&q.Environment, "environment", "for this environment"},
+		{(*string)(&q.Status), "status",
+			"with this status: Scheduling, Running, Completed, Failed, Canceled, TimedOut, Lost or Skipped"},
+		{&q.Pipeline, "project", "of this project or pipeline"},
+		{&q.Branch, "branch", "of this branch"}, {&q.Commit, "commit", "of commits that begin so"},
+		{&q.Environment, "environment", "for this environment"},
 		{&q.Stage, "stage", "with this stage"}, {&since, "since", "since this time (RFC 3339), or at most this long ago, such as 10m"},
 		{&until, "until", "before this time (RFC 3339), or longer ago, such as 10m"},
 		{&q.Input, "input", "with this input (NAME=VALUE), or with an input that has this in its value"},

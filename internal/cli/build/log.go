@@ -30,11 +30,8 @@ is left out; on a terminal colours stay. With --raw the bytes that a step printe
 unchanged, without remarks of Waybill: use it to write a file. When nothing has run, the standard
 error says why; the status is 1 if it failed, and 4 if it was canceled. With --follow, Ctrl-C stops
 the printing only, and so does --timeout, with status 124.`,
-		Example: cmdline.Examples(
-			"waybill build log 3 test/unit --follow",
-			"waybill build log 3 --since 10m",
-			"waybill build log 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77.1 --server https://waybill.example.org",
-		),
+		Example: cmdline.Examples("waybill build log 3 test/unit --follow", "waybill build log 3 --since 10m",
+			"waybill build log 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77.1 --server https://waybill.example.org"),
 		ValidArgsFunction: completeBuilds(a),
 		Args:              cmdline.Arguments(1, 2, "BUILD", "STAGE/STEP"),
 		RunE: func(c *cobra.Command, given []string) error {
@@ -60,8 +57,7 @@ the printing only, and so does --timeout, with status 124.`,
 		},
 	}
 	c.Flags().BoolVar(&raw, "raw", false, "print the exact bytes that one step printed, control characters too")
-	c.Flags().
-		StringVar(&since, "since", "", "only what was printed at this time (RFC 3339) or later, or at most this long ago, such as 10m")
+	c.Flags().StringVar(&since, "since", "", "only what was printed at this time (RFC 3339) or later, or at most this long ago, such as 10m")
 	c.Flags().StringVar(&before, "before", "", "only what was printed before this time (RFC 3339), or longer ago, such as 10m")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "print what is added until the step has ended")
 	cmdline.AddTimeout(c, &timeout, "with --follow: "+cmdline.StopWatching)

@@ -21,7 +21,8 @@ func rerunHere(ctx context.Context, a *cmdline.App, name string, passwords map[s
 	}
 	given := described.Given
 	if given.Folder == "" {
-		return fault.New(fault.Refused, "build %s cannot be run again: it has no record of a folder, as builds of snapshots, and of older versions of Waybill", described.ID).
+		return fault.New(fault.Refused,
+			"build %s cannot be run again: it has no record of a folder, as builds of snapshots, and of older versions of Waybill", described.ID).
 			WithHint("waybill run   # in the folder, else with --workspace")
 	}
 	var flags local.Options

@@ -49,8 +49,10 @@ func TestKeptFlagsMeanTheSameInAnotherFolder(t *testing.T) {
 		}
 		return flags, keptFlags(a, c.Flags())
 	}
-	_, kept := read("--no-push", "--env", "A", "--env", "B,C", "--secrets", "keys", "--cluster", "dev=kube#a", "--cluster", "x", "-i", "pw=secret", "--timeout", "5m")
-	want := []string{"--cluster=dev=/srv/kube#a", "--cluster=/srv/x", "--env=A", "--env=B,C", "--no-push=true", "--secrets=/srv/keys", "--timeout=5m0s"}
+	_, kept := read("--no-push", "--env", "A", "--env", "B,C", "--secrets", "keys", "--cluster", "dev=kube#a",
+		"--cluster", "x", "-i", "pw=secret", "--timeout", "5m")
+	want := []string{"--cluster=dev=/srv/kube#a", "--cluster=/srv/x", "--env=A", "--env=B,C", "--no-push=true",
+		"--secrets=/srv/keys", "--timeout=5m0s"}
 	if diff := cmp.Diff(want, kept); diff != "" {
 		t.Error(diff)
 	}
@@ -84,7 +86,8 @@ func TestABuildInUseIsLeftAlone(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", c.status, err, c.want)
 		}
 	}
-	if err := errors.Join(stillRuns(r, results.Build{ID: "1"}), store.Close()); err == nil || !strings.Contains(err.Error(), "has ended: it is Completed") {
+	if err := errors.Join(stillRuns(r, results.Build{ID: "1"}), store.Close()); err == nil ||
+		!strings.Contains(err.Error(), "has ended: it is Completed") {
 		t.Errorf("canceled after its end: %v", err)
 	}
 	if err := inUse(r, "1", "1"); err != nil {

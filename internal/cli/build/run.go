@@ -45,12 +45,8 @@ func RunCommand(a *cmdline.App) *cobra.Command {
 		Use:   "run [DIR]",
 		Short: "Run the build of this folder on this computer",
 		Long:  runHelp,
-		Example: cmdline.Examples(
-			"waybill run",
-			"waybill run --stage test",
-			"waybill run --step test/unit",
-			"waybill run --environment stage --dry-run",
-		),
+		Example: cmdline.Examples("waybill run", "waybill run --stage test", "waybill run --step test/unit",
+			"waybill run --environment stage --dry-run"),
 		Args: cmdline.Arguments(0, 1, "DIR"),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			values, err := readPasswords(c.Context(), a, passwords)

@@ -28,15 +28,9 @@ import (
 
 // builder returns the runner of builds in this place and shows them on this command line.
 func builder(a *cmdline.App) *local.Builder {
-	b := &local.Builder{
-		Files:       a.Place,
-		Console:     buildConsole{a},
-		Environment: a.Environment,
-		Dir:         a.Dir,
-		Home:        a.Flags.Home,
-		Version:     a.Version,
-		Err:         a.Err,
-		Earlier:     func(name, folder string) (*results.Reader, error) { return earlierBuild(a, name, folder) },
+	b := &local.Builder{Files: a.Place, Console: buildConsole{a}, Environment: a.Environment, Dir: a.Dir,
+		Home: a.Flags.Home, Version: a.Version, Err: a.Err,
+		Earlier: func(name, folder string) (*results.Reader, error) { return earlierBuild(a, name, folder) },
 		Trace: func(ctx context.Context, errors *slog.Logger) (trace.TracerProvider, func(context.Context) error) {
 			return traceBuild(ctx, a, errors)
 		},
@@ -87,11 +81,9 @@ func (c buildConsole) Shell(ctx context.Context, kept command.Kept) error {
 }
 
 func (c buildConsole) View(h local.Head) worker.View {
-	return show.NewBuildView(
-		c.a.Printer(),
-		show.BuildHead{ID: h.ID, Name: buildName(c.a, h), Label: h.Label, Results: h.Results, Log: readLogWith(c.a, h),
-			Resume: resumeWith(c.a, h), Resumes: describeResumed(h), Plan: h.Plan, Runner: h.Runner, Advice: h.Advice},
-	)
+	return show.NewBuildView(c.a.Printer(), show.BuildHead{ID: h.ID, Name: buildName(c.a, h), Label: h.Label,
+		Results: h.Results, Log: readLogWith(c.a, h),
+		Resume: resumeWith(c.a, h), Resumes: describeResumed(h), Plan: h.Plan, Runner: h.Runner, Advice: h.Advice})
 }
 
 // buildName returns the name of a build for other commands: its id, or the folder of its results, which has a

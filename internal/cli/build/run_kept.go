@@ -12,7 +12,8 @@ import (
 // choiceFlags lists the flags of waybill run that set the place and the work of steps, which a rerun gives again.
 func choiceFlags() []string {
 	return []string{"strict", "strict-vars", "max-parallel", "timeout", "grace", "max-step-log", "env", "runner", "pull", "in-place",
-		"tracked-only", "no-ignored", "keep-workspace", "keep-failed", "no-push", "cache-size", "project-id", "context", "namespace", "shim-image",
+		"tracked-only", "no-ignored", "keep-workspace", "keep-failed", "no-push", "cache-size", "project-id", "context",
+		"namespace", "shim-image",
 		"image-pull-policy", "pull-deadline", "service-accounts"}
 }
 

@@ -18,8 +18,9 @@ import (
 
 // passwordFlag declares the flag that gives a build its passwords.
 func passwordFlag(c *cobra.Command, into *[]string) {
-	c.Flags().
-		StringArrayVarP(into, "password", "p", nil, "give an input of type password its value, as NAME=VALUE; NAME alone asks for it on a terminal, else takes the next line of the standard input (repeatable)")
+	c.Flags().StringArrayVarP(into, "password", "p", nil,
+		"give an input of type password its value, as NAME=VALUE; NAME alone asks for it on a terminal, else takes the next "+
+			"line of the standard input (repeatable)")
 }
 
 // longestPassword bounds the passwords that are read from the standard input, in bytes.

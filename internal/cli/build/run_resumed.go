@@ -40,7 +40,8 @@ func earlierBuild(a *cmdline.App, name, source string) (*results.Reader, error) 
 // mostReused bounds the reused steps that are named.
 const mostReused = 5
 
-// describeResumed returns such as: resumes build 41: test/vet is reused (cart.go has changed since), 1 step to run; "" if the build resumes none.
+// describeResumed returns such as: resumes build 41: test/vet is reused (cart.go has changed since), 1 step to run; ""
+// if the build resumes none.
 func describeResumed(h local.Head) string {
 	r := h.Resumed
 	if r == nil {

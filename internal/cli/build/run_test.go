@@ -18,7 +18,8 @@ import (
 
 // aDryRun returns the flags of `waybill run --dry-run` with their defaults.
 func aDryRun() local.Options {
-	return local.Options{File: build.FileName, Runner: local.RunnerAuto, MaxParallel: 2, Timeout: time.Hour, Grace: time.Second, MaxStepLog: 1 << 20, DryRun: local.DryClient}
+	return local.Options{File: build.FileName, Runner: local.RunnerAuto, MaxParallel: 2, Timeout: time.Hour,
+		Grace: time.Second, MaxStepLog: 1 << 20, DryRun: local.DryClient}
 }
 
 const twoStages = `lint:
@@ -71,8 +72,10 @@ func TestARunRefusesBeforeItBegins(t *testing.T) {
 		flags      func(*local.Options)
 		want, hint string
 	}{
-		"runner":      {"", func(o *local.Options) { o.Runner = "podman" }, `the runner "podman" is not supported`, "--runner auto, process, docker or kubernetes; else WAYBILL_RUNNER names it"},
-		"in place":    {"", func(o *local.Options) { o.Runner, o.InPlace = local.RunnerDocker, true }, "--in-place and --runner docker exclude each other: containers work on copies of the folder", ""},
+		"runner": {"", func(o *local.Options) { o.Runner = "podman" }, `the runner "podman" is not supported`,
+			"--runner auto, process, docker or kubernetes; else WAYBILL_RUNNER names it"},
+		"in place": {"", func(o *local.Options) { o.Runner, o.InPlace = local.RunnerDocker, true },
+			"--in-place and --runner docker exclude each other: containers work on copies of the folder", ""},
 		"pull":        {"", func(o *local.Options) { o.Pull = "often" }, `--pull "often": want missing, always or never`, ""},
 		"parallel":    {"", func(o *local.Options) { o.MaxParallel = 0 }, "--max-parallel 0: at least one step must run", ""},
 		"timeout":     {"", func(o *local.Options) { o.Timeout = -time.Second }, "--timeout -1s: want more than zero", ""},

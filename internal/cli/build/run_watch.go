@@ -13,13 +13,10 @@ import (
 
 // checkWatch returns an error for flags of --watch that belong to one build alone, or let builds change the folder.
 func checkWatch(f local.Options) error {
-	if f.InPlace || f.Workspace != "" || f.Resume != "" || f.DryRun.On() || f.ResultsDir != "" || f.BuildID != "" || f.Launch.On() ||
-		f.Serve.On ||
-		f.Shell {
-		return fault.New(
-			fault.Invalid,
-			"--watch excludes --in-place, --workspace, --resume, --dry-run, --results-dir, --build-id, --launch, --serve and --shell",
-		)
+	if f.InPlace || f.Workspace != "" || f.Resume != "" || f.DryRun.On() || f.ResultsDir != "" || f.BuildID != "" ||
+		f.Launch.On() || f.Serve.On || f.Shell {
+		return fault.New(fault.Invalid,
+			"--watch excludes --in-place, --workspace, --resume, --dry-run, --results-dir, --build-id, --launch, --serve and --shell")
 	}
 	return nil
 }

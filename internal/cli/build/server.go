@@ -75,12 +75,8 @@ stages; waybill run --step runs single steps on this computer.`,
 	f.StringVar(&o.Branch, "branch", "", "build this branch (default: the project's, else the repository's own)")
 	f.StringVar(&o.Commit, "commit", "", "build this commit, given as all of its hex digits")
 	f.StringVar(&o.Environment, "environment", "", "select an environment of the file")
-	f.StringVar(
-		&o.Engine,
-		"engine",
-		"",
-		"start the build at this other build engine of the server, or in a worker: waybill (default: as the server is configured)",
-	)
+	f.StringVar(&o.Engine, "engine", "",
+		"start the build at this other build engine of the server, or in a worker: waybill (default: as the server is configured)")
 	f.StringArrayVar(&o.Stages, "stage", nil, "run only this stage (repeatable)")
 	f.StringArrayVar(&steps, "step", nil, "refused")
 	_ = f.MarkHidden("step") // it is declared
@@ -159,11 +155,8 @@ same commit; a step of a deployment is retried by its deployment.
 
 --resume reuses the steps that completed, with their logs, artifacts and test results. The log
 of the new build says of every step why it is reused or runs again.`,
-		Example: cmdline.Examples(
-			"waybill build rerun 3",
-			"waybill build rerun 3 --resume -p token",
-			"waybill build rerun 41 --resume --server https://waybill.example.org",
-		),
+		Example: cmdline.Examples("waybill build rerun 3", "waybill build rerun 3 --resume -p token",
+			"waybill build rerun 41 --resume --server https://waybill.example.org"),
 		Args:              cmdline.Arguments(1, 1, "BUILD"),
 		ValidArgsFunction: completeOwnBuilds(a),
 		RunE: func(c *cobra.Command, given []string) error {
@@ -194,8 +187,7 @@ of the new build says of every step why it is reused or runs again.`,
 	}
 	passwordFlag(c, &passwords)
 	c.Flags().BoolVar(&resume, "resume", false, "reuse the steps that completed and are still described the same way")
-	c.Flags().
-		BoolVarP(&follow, "follow", "f", false, "with --server: print what the build prints until it has ended; its failure is status 1")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "with --server: print what the build prints until it has ended; its failure is status 1")
 	cmdline.AddTimeout(c, &timeout, "with --follow: "+cmdline.StopWatching)
 	return c
 }

@@ -48,8 +48,8 @@ func (b buildShelf) open(name string) (*results.Reader, error) {
 		}
 	}
 	if slices.ContainsFunc(b.roots, func(r results.Root) bool { return r.Gone(name) }) {
-		return nil, fault.New(fault.NotFound, "the results of build %s were removed: it was deleted, or is older than what is kept", name).
-			WithHint("waybill build list")
+		return nil, fault.New(fault.NotFound,
+			"the results of build %s were removed: it was deleted, or is older than what is kept", name).WithHint("waybill build list")
 	}
 	return nil, fault.New(fault.NotFound, "build %s not found on this computer", name).WithHint("waybill build list")
 }
@@ -94,19 +94,9 @@ func summarize(r *results.Reader) (show.BuildSummary, error) {
 		return show.BuildSummary{}, err
 	}
 	last, alive, err := r.State()
-	s := show.BuildSummary{
-		ID:        b.ID,
-		RerunOf:   b.RerunOf,
-		Status:    last.Status,
-		Reason:    last.Reason,
-		Source:    b.Source,
-		Branch:    b.Branch,
-		Commit:    b.Commit,
-		Subject:   b.Subject,
-		Steps:     len(b.Plan.Steps),
-		StartedAt: b.StartedAt,
-		Results:   r.Dir(),
-	}
+	s := show.BuildSummary{ID: b.ID, RerunOf: b.RerunOf, Status: last.Status, Reason: last.Reason, Source: b.Source,
+		Branch: b.Branch, Commit: b.Commit, Subject: b.Subject,
+		Steps: len(b.Plan.Steps), StartedAt: b.StartedAt, Results: r.Dir()}
 	switch {
 	case last.Status.Ended():
 		s.EndedAt = last.Timestamp

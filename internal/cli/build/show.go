@@ -16,10 +16,8 @@ func buildShowCommand(a *cmdline.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show BUILD",
 		Short: "Show a build's steps, failed tests and artifacts",
-		Example: cmdline.Examples(
-			"waybill build show 3",
-			"waybill build show 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77.1 --server https://waybill.example.org",
-		),
+		Example: cmdline.Examples("waybill build show 3",
+			"waybill build show 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77.1 --server https://waybill.example.org"),
 		Args:              cmdline.Arguments(1, 1, "BUILD"),
 		ValidArgsFunction: completeBuilds(a),
 		RunE: func(c *cobra.Command, given []string) error {

@@ -41,14 +41,16 @@ var ErrAway = fault.New(fault.LedgerUnavailable, "the ledger does not answer")
 
 // Deployed returns a deployment of the tests' pipeline.
 func Deployed(number, revision int64, status pipeline.Status) journal.Deployment {
-	return journal.Deployment{Pipeline: "greeter", Number: number, Revision: revision, Label: fmt.Sprintf("r%d", revision), Status: status, CreatedAt: Noon().Add(-time.Hour), EndedAt: Noon().Add(-time.Minute)}
+	return journal.Deployment{Pipeline: "greeter", Number: number, Revision: revision,
+		Label: fmt.Sprintf("r%d", revision), Status: status, CreatedAt: Noon().Add(-time.Hour), EndedAt: Noon().Add(-time.Minute)}
 }
 
 // Seen returns the views of deployments by their names.
 func Seen(all ...journal.Deployment) map[string]service.DeploymentView {
 	views := map[string]service.DeploymentView{}
 	for _, d := range all {
-		views[show.RefOf(d).String()] = service.DeploymentView{Deployment: d, State: pipeline.DeploymentState{Status: d.Status, Version: 1, EndedAt: d.EndedAt}, Now: Noon()}
+		views[show.RefOf(d).String()] = service.DeploymentView{Deployment: d,
+			State: pipeline.DeploymentState{Status: d.Status, Version: 1, EndedAt: d.EndedAt}, Now: Noon()}
 	}
 	return views
 }

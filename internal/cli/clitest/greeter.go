@@ -27,7 +27,8 @@ const GreeterBuild = `build:
 // Greeter makes a folder with a pipeline and its build, in a git repository that ignores the lines of ignored.
 func Greeter(t *testing.T, ignored ...string) *Folder {
 	t.Helper()
-	f := NewFolder(t, map[string]string{"waybill.yaml": GreeterFile, ".wharf-ci.yml": GreeterBuild, "secrets/key": "x", ".gitignore": strings.Join(ignored, "\n") + "\n"})
+	f := NewFolder(t, map[string]string{"waybill.yaml": GreeterFile, ".wharf-ci.yml": GreeterBuild, "secrets/key": "x",
+		".gitignore": strings.Join(ignored, "\n") + "\n"})
 	Run(t, f.Dir, "git", "init", "-q")
 	return f
 }

@@ -103,7 +103,8 @@ func (f *Log) listDeployments(_ context.Context, q *operation.DeploymentsInput) 
 	}
 	var found []journal.Deployment
 	for _, d := range f.Recent {
-		if (q.Pipeline == "" || d.Pipeline == q.Pipeline) && (q.Revision == 0 || d.Revision == q.Revision) && (q.Status == "" || string(d.Status) == q.Status) {
+		if (q.Pipeline == "" || d.Pipeline == q.Pipeline) && (q.Revision == 0 || d.Revision == q.Revision) &&
+			(q.Status == "" || string(d.Status) == q.Status) {
 			found = append(found, d)
 		}
 	}
@@ -242,7 +243,8 @@ func (f *Log) registerRevision(_ context.Context, in *operation.RevisionInput) (
 		r = f.Revisions[i]
 	}
 	d := journal.Deployment{Pipeline: in.Pipeline, Number: 1, Label: b.Label, Status: pipeline.StatusActive}
-	return journal.Registered{Revision: r, Created: true, Deployment: &d}, f.Record("Register", b.Label, b.Snapshot, b.Deploy == nil || *b.Deploy, b.Until)
+	return journal.Registered{Revision: r, Created: true, Deployment: &d}, f.Record("Register", b.Label, b.Snapshot,
+		b.Deploy == nil || *b.Deploy, b.Until)
 }
 
 // putArtifact reads the upload, and reports the artifact that the test has set, or what was read.

@@ -33,7 +33,8 @@ func ApplyEdit(ctx context.Context, o ApplyOptions) (service.EditView, error) {
 		}
 	}
 	if edit.Loses() && !o.Yes && !o.Ask(ctx, fmt.Sprintf("apply definition %d?", edit.Version)) {
-		return edit, fault.New(fault.Refused, "definition %d of %s is not applied: deployments inside would skip or lose work", edit.Version, edit.Pipeline).
+		return edit, fault.New(fault.Refused,
+			"definition %d of %s is not applied: deployments inside would skip or lose work", edit.Version, edit.Pipeline).
 			WithHint("--yes, to apply it all the same")
 	}
 	before := edit.Version - 1 // a definition that another command applied in the meantime is not overwritten

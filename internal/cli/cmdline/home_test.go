@@ -41,10 +41,12 @@ func TestAHomeOfAnotherUserIsRefused(t *testing.T) {
 		if err := os.Lchown(filepath.Join(dir, foreign), 12345, 12345); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := a.Config(a.HomeOf(below)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), filepath.Base(filepath.Join(dir, foreign))+" belongs to another user (12345)") {
+		if _, _, err := a.Config(a.HomeOf(below)); !fault.Is(err, fault.Invalid) ||
+			!strings.Contains(err.Error(), filepath.Base(filepath.Join(dir, foreign))+" belongs to another user (12345)") {
 			t.Errorf("%s of another user: %v, want it refused", foreign, err)
 		}
-		if _, err := (&cmdline.App{Place: a}).Project(nil); (foreign == "waybill.yaml" || foreign == ".") && (err == nil || !strings.Contains(err.Error(), "belongs to another user")) {
+		if _, err := (&cmdline.App{Place: a}).Project(nil); (foreign == "waybill.yaml" || foreign == ".") &&
+			(err == nil || !strings.Contains(err.Error(), "belongs to another user")) {
 			t.Errorf("a project of another user: %v, want it refused", err)
 		}
 	}

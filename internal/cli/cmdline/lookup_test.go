@@ -16,7 +16,8 @@ func TestResolveFindsADeploymentByEachOfItsNames(t *testing.T) {
 	t.Parallel()
 	id := clitest.AnAction(t)
 	f := &clitest.Log{Recent: []journal.Deployment{{ID: id, Pipeline: "greeter", Number: 7}, {Pipeline: "notes", Number: 2}}}
-	for name, want := range map[string]string{"greeter": "greeter#7", "notes": "notes#2", "greeter#3": "greeter#3", "greeter/3": "greeter#3", id.String(): "greeter#7"} {
+	for name, want := range map[string]string{"greeter": "greeter#7", "notes": "notes#2", "greeter#3": "greeter#3",
+		"greeter/3": "greeter#3", id.String(): "greeter#7"} {
 		if got, err := cmdline.Resolve(t.Context(), f, name); err != nil || got.String() != want {
 			t.Errorf("%s: got %s, %v, want %s", name, got, err, want)
 		}
@@ -46,7 +47,9 @@ func TestNearestHint(t *testing.T) {
 
 func TestCompletionWords(t *testing.T) {
 	t.Parallel()
-	view := service.DeploymentView{Stages: []service.StageRun{{Name: "build"}, {Name: "prod", Groups: []service.GroupRun{{Hosts: []service.HostRun{{Run: service.Run{Target: "greeter/prod/east/elm"}, Steps: []service.StepRun{{Name: "deploy"}}}}}}}}}
+	view := service.DeploymentView{Stages: []service.StageRun{{Name: "build"},
+		{Name: "prod", Groups: []service.GroupRun{{
+			Hosts: []service.HostRun{{Run: service.Run{Target: "greeter/prod/east/elm"}, Steps: []service.StepRun{{Name: "deploy"}}}}}}}}}
 	f := &clitest.Log{
 		Pipelines: []service.PipelineView{{Name: "greeter", Hosts: []service.HostView{{Target: "greeter/beta/all/oak"}}}},
 		Recent:    []journal.Deployment{{Pipeline: "greeter", Number: 7, Label: "3f2c9a1", Status: pipeline.StatusActive}},
@@ -54,18 +57,22 @@ func TestCompletionWords(t *testing.T) {
 		Revisions: []pipeline.RegisteredRevision{{Label: "3f2c9a1", Subject: "Greet"}},
 	}
 	clitest.WantWords(t, map[string]clitest.Words{
-		"pipelines":   {Of: func() ([]string, error) { return cmdline.PipelineNames(t.Context(), f) }, Want: []string{"greeter"}},
-		"deployments": {Of: func() ([]string, error) { return cmdline.DeploymentNames(t.Context(), f) }, Want: []string{"greeter#7\tactive 3f2c9a1"}},
-		"targets":     {Of: func() ([]string, error) { return cmdline.TargetNames(t.Context(), f, "greeter") }, Want: []string{"build", "prod", "prod/east/elm"}},
-		"revisions":   {Of: func() ([]string, error) { return cmdline.RevisionLabels(t.Context(), f, "greeter") }, Want: []string{"3f2c9a1\tGreet"}},
-		"hosts":       {Of: func() ([]string, error) { return cmdline.HostNames(t.Context(), f, "greeter") }, Want: []string{"beta/all/oak"}},
+		"pipelines": {Of: func() ([]string, error) { return cmdline.PipelineNames(t.Context(), f) }, Want: []string{"greeter"}},
+		"deployments": {Of: func() ([]string, error) { return cmdline.DeploymentNames(t.Context(), f) },
+			Want: []string{"greeter#7\tactive 3f2c9a1"}},
+		"targets": {Of: func() ([]string, error) { return cmdline.TargetNames(t.Context(), f, "greeter") },
+			Want: []string{"build", "prod", "prod/east/elm"}},
+		"revisions": {Of: func() ([]string, error) { return cmdline.RevisionLabels(t.Context(), f, "greeter") },
+			Want: []string{"3f2c9a1\tGreet"}},
+		"hosts": {Of: func() ([]string, error) { return cmdline.HostNames(t.Context(), f, "greeter") }, Want: []string{"beta/all/oak"}},
 	})
 }
 
 func TestReadAt(t *testing.T) {
 	t.Parallel()
 	now := clitest.Noon().UTC()
-	for text, want := range map[string]time.Time{"": {}, "0s": now, "2h": now.Add(2 * time.Hour), "7d": now.Add(7 * 24 * time.Hour), "2026-12-01T03:00:00Z": time.Date(2026, 12, 1, 3, 0, 0, 0, time.UTC)} {
+	for text, want := range map[string]time.Time{"": {}, "0s": now, "2h": now.Add(2 * time.Hour),
+		"7d": now.Add(7 * 24 * time.Hour), "2026-12-01T03:00:00Z": time.Date(2026, 12, 1, 3, 0, 0, 0, time.UTC)} {
 		if got, err := cmdline.ReadAt("--at", text, now); err != nil || !got.Equal(want) {
 			t.Errorf("%q: got %s, %v, want %s", text, got, err, want)
 		}

@@ -168,7 +168,8 @@ func (a *App) SecretWarnings(ctx context.Context, p Project) (warnings fault.Pro
 	for _, name := range p.SecretFiles() {
 		if ignored, err := git.Open(p.Dir).Ignored(ctx, name); err != nil || !ignored {
 			warnings.Add(fault.Problem{Position: fault.Position{File: a.Shorten(p.File)}, Code: "secret-in-folder", Warning: true,
-				Text: "the secret file " + name + " is in the project's folder and git does not ignore it; revisions leave it out: keep it elsewhere, or add it to .gitignore"})
+				Text: "the secret file " + name +
+					" is in the project's folder and git does not ignore it; revisions leave it out: keep it elsewhere, or add it to .gitignore"})
 		}
 	}
 	return warnings

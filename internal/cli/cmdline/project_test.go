@@ -47,7 +47,8 @@ func TestBuildFilesAreCheckedFirst(t *testing.T) {
 		t.Errorf("a faulty build file: %v", err)
 	}
 	clitest.Rename(t, f, ".wharf-ci.yml", ".wharf-ci.yaml")
-	clitest.WantFault(t, f.CheckBuilds(t.Context(), p), fault.Invalid, ".wharf-ci.yml not found in ", "mv .wharf-ci.yaml .wharf-ci.yml   # only this name is read")
+	clitest.WantFault(t, f.CheckBuilds(t.Context(), p), fault.Invalid, ".wharf-ci.yml not found in ",
+		"mv .wharf-ci.yaml .wharf-ci.yml   # only this name is read")
 	clitest.Rename(t, f, ".wharf-ci.yaml", "ci.txt")
 	if err := f.CheckBuilds(t.Context(), p); !strings.HasPrefix(fault.HintOf(err), "waybill build init   # writes one, such as:") {
 		t.Errorf("hint %q", fault.HintOf(err))

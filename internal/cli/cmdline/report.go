@@ -21,8 +21,8 @@ func (s Shown) Unwrap() error { return s.error }
 // ExitStatus returns the status of the process for err.
 func ExitStatus(err error) int { return fault.CodeOf(err).Exit() }
 
-// Report prints an error once: its problems line by line, else one line, and what to do about it. Of several errors it leaves out only those
-// that have been printed already.
+// Report prints an error once: its problems line by line, else one line, and what to do about it. Of several errors it
+// leaves out only those that have been printed already.
 func (a *App) Report(err error) {
 	if _, ok := errors.AsType[Shown](err); ok {
 		if several, ok := err.(interface{ Unwrap() []error }); ok { // this error alone, without the wrapped one

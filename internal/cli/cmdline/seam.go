@@ -52,9 +52,10 @@ func Optional(arguments []string, i int) string {
 // WarnPrivateBlobs warns that other processes on the ledger do not find the blobs, which are at url; "": no warning.
 func (a *App) WarnPrivateBlobs(url string) {
 	if url != "" {
-		a.Printer().
-			Warn("waybill: blobs are in %s, where processes with another home do not find them; name a store that all of them reach: blob.url in server.yaml",
-				a.Shorten(url))
+		a.Printer().Warn(
+			"waybill: blobs are in %s, where processes with another home do not find them; name a store that all of them reach: "+
+				"blob.url in server.yaml",
+			a.Shorten(url))
 	}
 }
 

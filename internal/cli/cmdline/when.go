@@ -18,12 +18,8 @@ func ReadAt(flag, text string, now time.Time) (time.Time, error) {
 	}
 	ahead, err := definition.ParseDuration(text)
 	if err != nil || ahead < 0 {
-		return time.Time{}, fault.New(
-			fault.Invalid,
-			"%s %s: want a time such as 2026-12-01T03:00:00Z, or a duration such as 2h or 7d",
-			flag,
-			text,
-		)
+		return time.Time{}, fault.New(fault.Invalid,
+			"%s %s: want a time such as 2026-12-01T03:00:00Z, or a duration such as 2h or 7d", flag, text)
 	}
 	return now.Add(ahead), nil
 }

@@ -20,13 +20,9 @@ import (
 
 // Command returns `waybill config` with every command below it.
 func Command(a *cmdline.App) *cobra.Command {
-	return cmdline.Group(
-		"config",
-		"Look at the configuration of the control plane",
+	return cmdline.Group("config", "Look at the configuration of the control plane",
 		"server.yaml says where the log is and which handlers there are.",
-		configCheckCommand(a),
-		configAcceptCommand(a),
-	)
+		configCheckCommand(a), configAcceptCommand(a))
 }
 
 func configCheckCommand(a *cmdline.App) *cobra.Command {
@@ -55,8 +51,7 @@ does not answer, and 0 when there are only warnings.`,
 			return checkConfig(c.Context(), a, path, live)
 		},
 	}
-	c.Flags().
-		BoolVar(&live, "live", false, "look for what the file names, too: secrets, hosts, templates, state machines, queues, the bucket")
+	c.Flags().BoolVar(&live, "live", false, "look for what the file names, too: secrets, hosts, templates, state machines, queues, the bucket")
 	return c
 }
 

@@ -59,7 +59,8 @@ func TestCheckConfigReportsEveryFaultWithItsPlace(t *testing.T) {
 func TestCheckConfigWithoutAFileShowsOne(t *testing.T) {
 	t.Parallel()
 	f := clitest.NewFolder(t, nil)
-	clitest.WantFault(t, checkConfig(t.Context(), f.App, filepath.Join(f.Dir, "server.yaml"), false), fault.Invalid, "read the configuration server.yaml: ", configStarter)
+	clitest.WantFault(t, checkConfig(t.Context(), f.App, filepath.Join(f.Dir, "server.yaml"), false), fault.Invalid,
+		"read the configuration server.yaml: ", configStarter)
 	err := checkConfig(t.Context(), f.App, f.Dir, false)
 	clitest.WantFault(t, err, fault.Invalid, "not a regular file", "")
 	if fault.HintOf(err) != "" {
@@ -70,7 +71,8 @@ func TestCheckConfigWithoutAFileShowsOne(t *testing.T) {
 // TestCheckConfigLooksForSecrets: --live misses the names in the file.
 func TestCheckConfigLooksForSecrets(t *testing.T) {
 	t.Parallel()
-	with := strings.Replace(serverFile, "request: {", "secrets: [{name: KEY, type: file, path: key}]\n    request: {headers: {Authorization: \"Bearer {{.secrets.KEY}}\"}, ", 1)
+	with := strings.Replace(serverFile, "request: {",
+		"secrets: [{name: KEY, type: file, path: key}]\n    request: {headers: {Authorization: \"Bearer {{.secrets.KEY}}\"}, ", 1)
 	f := clitest.NewFolder(t, map[string]string{"server.yaml": with})
 	path := filepath.Join(f.Dir, "server.yaml")
 	if err := checkConfig(t.Context(), f.App, path, false); err != nil {

@@ -31,11 +31,8 @@ With --catch-up it brings the current revision of a group to the hosts of TARGET
 host; none: the pipeline) that lack it: they joined after the group had finished, their failure was
 tolerated, or they report that they do not have the release that the log says. It changes nothing
 else, and runs no gate and no bake.`,
-		Example: cmdline.Examples(
-			"waybill deployment create greeter --revision 3f2c9a1",
-			"waybill deployment create greeter prod/east --revision 3f2c9a1",
-			"waybill deployment create greeter prod/east --catch-up",
-		),
+		Example: cmdline.Examples("waybill deployment create greeter --revision 3f2c9a1",
+			"waybill deployment create greeter prod/east --revision 3f2c9a1", "waybill deployment create greeter prod/east --catch-up"),
 		Args: cmdline.Arguments(1, 2, "PIPELINE", "TARGET"), ValidArgsFunction: cmdline.CompleteStages(a),
 		RunE: func(c *cobra.Command, given []string) error {
 			switch {

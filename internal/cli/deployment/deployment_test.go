@@ -20,9 +20,11 @@ var greeter2 = service.Ref{Pipeline: "greeter", Number: 2}
 
 func TestListDeployments(t *testing.T) {
 	t.Parallel()
-	f, o := &clitest.Log{Recent: []journal.Deployment{clitest.Deployed(2, 1, pipeline.StatusFailed), clitest.Deployed(1, 1, pipeline.StatusFinished)}}, clitest.NewOutput(clitest.AsText)
+	f, o := &clitest.Log{Recent: []journal.Deployment{clitest.Deployed(2, 1, pipeline.StatusFailed),
+		clitest.Deployed(1, 1, pipeline.StatusFinished)}}, clitest.NewOutput(clitest.AsText)
 	query := operation.DeploymentsInput{Pipeline: "greeter", Status: string(pipeline.StatusFailed), Limit: 20}
-	if err := runListDeployments(t.Context(), listDeploymentsOptions{Deployments: f, Query: query, Out: o.Printer, Now: clitest.Noon}); err != nil {
+	if err := runListDeployments(t.Context(), listDeploymentsOptions{Deployments: f, Query: query, Out: o.Printer,
+		Now: clitest.Noon}); err != nil {
 		t.Fatal(err)
 	}
 	f.WantCalls(t, "Deployments greeter 0 failed 20")
@@ -43,7 +45,8 @@ func TestShowDeploymentWarnsWhenNothingWorksOnIt(t *testing.T) {
 		{pipeline.StatusFinished, clitest.AsText, clitest.Idle, ""},
 	} {
 		f, o := &clitest.Log{Views: clitest.Seen(clitest.Deployed(2, 1, c.status))}, clitest.NewOutput(c.json)
-		if err := runShowDeployment(t.Context(), showDeploymentOptions{Deployments: f, Ref: greeter2, Idle: c.idle, Out: o.Printer, Now: clitest.Noon}); err != nil {
+		if err := runShowDeployment(t.Context(), showDeploymentOptions{Deployments: f, Ref: greeter2, Idle: c.idle,
+			Out: o.Printer, Now: clitest.Noon}); err != nil {
 			t.Fatal(err)
 		}
 		if o.Warned.String() != c.want || !strings.Contains(o.Printed.String(), string(c.status)) {
@@ -60,10 +63,12 @@ func TestIntentsAreRecordedAndShown(t *testing.T) {
 	}{
 		{service.Command{Kind: "retry"}, "greeter#2: retry recorded; active, 0 of 0 steps done\n", clitest.IdleWarning},
 		{service.Command{Kind: "hold", Target: "prod"}, "greeter#2: hold of prod recorded; active, 0 of 0 steps done\n", ""},
-		{service.Command{Kind: "skip", Target: "greeter/prod/east", Event: "test"}, "greeter#2: skip of prod/east test recorded; active, 0 of 0 steps done\n", clitest.IdleWarning},
+		{service.Command{Kind: "skip", Target: "greeter/prod/east", Event: "test"},
+			"greeter#2: skip of prod/east test recorded; active, 0 of 0 steps done\n", clitest.IdleWarning},
 	} {
 		f, o := &clitest.Log{Views: clitest.Seen(clitest.Deployed(2, 1, pipeline.StatusActive))}, clitest.NewOutput(clitest.AsText)
-		if err := runIntent(t.Context(), intentOptions{Deployments: f, Ref: greeter2, Intent: c.intent, Idle: clitest.Idle, Out: o.Printer, Now: clitest.Noon}); err != nil {
+		if err := runIntent(t.Context(), intentOptions{Deployments: f, Ref: greeter2, Intent: c.intent, Idle: clitest.Idle,
+			Out: o.Printer, Now: clitest.Noon}); err != nil {
 			t.Fatal(err)
 		}
 		f.WantCalls(t, strings.TrimSpace("Command greeter#2 "+c.intent.Kind+" "+c.intent.Target), "Deployment greeter#2")
@@ -76,8 +81,10 @@ func TestIntentsAreRecordedAndShown(t *testing.T) {
 
 func TestARefusedIntentShowsNothing(t *testing.T) {
 	t.Parallel()
-	f, o := &clitest.Log{Errs: map[string]error{"Command": fault.New(fault.Refused, "greeter#2 has been replaced")}}, clitest.NewOutput(clitest.AsText)
-	clitest.WantFault(t, runIntent(t.Context(), intentOptions{Deployments: f, Ref: greeter2, Intent: service.Command{Kind: "hold"}, Out: o.Printer, Now: clitest.Noon}), fault.Refused, "has been replaced", "")
+	f, o := &clitest.Log{Errs: map[string]error{"Command": fault.New(fault.Refused,
+		"greeter#2 has been replaced")}}, clitest.NewOutput(clitest.AsText)
+	clitest.WantFault(t, runIntent(t.Context(), intentOptions{Deployments: f, Ref: greeter2,
+		Intent: service.Command{Kind: "hold"}, Out: o.Printer, Now: clitest.Noon}), fault.Refused, "has been replaced", "")
 	o.Want(t, "", "")
 	f.WantCalls(t, "Command greeter#2 hold")
 }
@@ -86,7 +93,8 @@ func TestCreateDeployment(t *testing.T) {
 	t.Parallel()
 	f, o := &clitest.Log{}, clitest.NewOutput(clitest.AsText)
 	create := func(ctx context.Context) (operation.CommandAnswer, error) {
-		want := operation.DeployInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, Body: operation.DeployBody{Revision: "r1", Until: "beta"}}
+		want := operation.DeployInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"},
+			Body: operation.DeployBody{Revision: "r1", Until: "beta"}}
 		return operation.CreateDeployment.Call(ctx, f, want)
 	}
 	if err := runCreateDeployment(t.Context(), createDeploymentOptions{Create: create, Idle: clitest.Idle, Out: o.Printer}); err != nil {
@@ -95,15 +103,18 @@ func TestCreateDeployment(t *testing.T) {
 	f.WantCalls(t, "Deploy greeter r1 beta")
 	o.Want(t, "greeter#9  revision r1\n", clitest.IdleWarning)
 	o = clitest.NewOutput(clitest.AsJSON)
-	if err := runCreateDeployment(t.Context(), createDeploymentOptions{Create: create, Idle: clitest.Idle, Out: o.Printer}); err != nil || o.Warned.Len() > 0 || !strings.Contains(o.Printed.String(), `"number": 9`) {
+	if err := runCreateDeployment(t.Context(), createDeploymentOptions{Create: create, Idle: clitest.Idle,
+		Out: o.Printer}); err != nil || o.Warned.Len() > 0 || !strings.Contains(o.Printed.String(), `"number": 9`) {
 		t.Errorf("%v, printed %q and %q", err, o.Printed.String(), o.Warned.String())
 	}
 }
 
 func TestWhyCountsOpenSteps(t *testing.T) {
 	t.Parallel()
-	step := pipeline.StepState{StepKey: pipeline.StepKey{Target: "greeter/prod", Event: pipeline.StageStarted}, State: pipeline.StateWaiting, Reason: "waits for beta"}
-	f, o := &clitest.Log{Open: []pipeline.StepState{step, step}, Views: clitest.Seen(clitest.Deployed(2, 1, pipeline.StatusActive))}, clitest.NewOutput(clitest.AsText)
+	step := pipeline.StepState{StepKey: pipeline.StepKey{Target: "greeter/prod", Event: pipeline.StageStarted},
+		State: pipeline.StateWaiting, Reason: "waits for beta"}
+	f, o := &clitest.Log{Open: []pipeline.StepState{step, step},
+		Views: clitest.Seen(clitest.Deployed(2, 1, pipeline.StatusActive))}, clitest.NewOutput(clitest.AsText)
 	open, err := RunWhy(t.Context(), WhyOptions{Deployments: f, Ref: greeter2, Target: "prod", Idle: clitest.Idle, Out: o.Printer})
 	if err != nil || open != 2 {
 		t.Errorf("%d open, %v", open, err)
@@ -120,9 +131,11 @@ func TestWhyCountsOpenSteps(t *testing.T) {
 // logged are entries of a deployment that builds.
 func logged() []pipeline.Entry {
 	entry := func(seq int64, class pipeline.Class, event, detail string) pipeline.Entry {
-		return pipeline.Entry{Seq: seq, Pipeline: "greeter", Deployment: 2, Target: "greeter/build", Class: class, Event: event, At: clitest.Noon().Add(time.Duration(seq) * time.Second), Detail: []byte(detail)}
+		return pipeline.Entry{Seq: seq, Pipeline: "greeter", Deployment: 2, Target: "greeter/build", Class: class,
+			Event: event, At: clitest.Noon().Add(time.Duration(seq) * time.Second), Detail: []byte(detail)}
 	}
-	return []pipeline.Entry{entry(1, pipeline.Note, pipeline.StepClaimed, `{"event":"build-completed"}`), entry(4, pipeline.Fact, pipeline.BuildCompleted, `{}`)}
+	return []pipeline.Entry{entry(1, pipeline.Note, pipeline.StepClaimed, `{"event":"build-completed"}`),
+		entry(4, pipeline.Fact, pipeline.BuildCompleted, `{}`)}
 }
 
 func TestWatchShowsADeploymentUntilItsEnd(t *testing.T) {
@@ -135,7 +148,8 @@ func TestWatchShowsADeploymentUntilItsEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := strings.Split(strings.TrimSpace(o.Printed.String()), "\n")
-		if len(lines) != 4 || lines[0] != "greeter#2  revision r1  definition 1" || !strings.Contains(lines[1], "building") || !strings.Contains(lines[2], "built") ||
+		if len(lines) != 4 || lines[0] != "greeter#2  revision r1  definition 1" ||
+			!strings.Contains(lines[1], "building") || !strings.Contains(lines[2], "built") ||
 			!strings.Contains(lines[2], "3.0s") || !strings.HasPrefix(lines[3], "finished: r1") {
 			t.Errorf("printed %q", lines)
 		}

@@ -45,10 +45,7 @@ func holdCommand(a *cmdline.App) *cobra.Command {
 	c := intentCommand(a, &intent, "hold DEPLOYMENT [STAGE]", "Start nothing new until resumed", 2)
 	c.Long = `Holds a deployment, or one stage of it: running attempts end, nothing new begins, and it
 keeps its place.`
-	c.Example = cmdline.Examples(
-		`waybill deployment hold greeter#7 --reason "checking dashboards"`,
-		"waybill deployment hold greeter#7 prod",
-	)
+	c.Example = cmdline.Examples(`waybill deployment hold greeter#7 --reason "checking dashboards"`, "waybill deployment hold greeter#7 prod")
 	return c
 }
 

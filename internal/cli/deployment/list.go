@@ -42,7 +42,8 @@ func deploymentListCommand(a *cmdline.App) *cobra.Command {
 
 // deploymentStatuses returns the statuses that a deployment may have.
 func deploymentStatuses() []string {
-	return []string{string(pipeline.StatusActive), string(pipeline.StatusFinished), string(pipeline.StatusFailed), string(pipeline.StatusSuperseded), string(pipeline.StatusCanceled)}
+	return []string{string(pipeline.StatusActive), string(pipeline.StatusFinished), string(pipeline.StatusFailed),
+		string(pipeline.StatusSuperseded), string(pipeline.StatusCanceled)}
 }
 
 // checkStatus returns an error for a text that is not a status of a deployment; "" is any.

@@ -33,7 +33,8 @@ func reportVerification(found deployer.Verification, out show.Printer) error {
 	text := fmt.Sprintf("%s: entries 1 to %d are whole, and the database agrees with them (%s)", found.Pipeline, found.Entries,
 		show.Count(found.Deployments, "deployment"))
 	if found.Archived > 0 {
-		text = fmt.Sprintf("%s: all %d entries in the log are whole, and the database agrees with them; so are the archives of %d of %s", found.Pipeline,
+		text = fmt.Sprintf(
+			"%s: all %d entries in the log are whole, and the database agrees with them; so are the archives of %d of %s", found.Pipeline,
 			found.Entries, found.Archived, show.Count(found.Deployments, "deployment"))
 	}
 	if len(found.Faults) == 0 {
@@ -43,7 +44,8 @@ func reportVerification(found deployer.Verification, out show.Printer) error {
 		return err
 	}
 	if found.Damaged == len(found.Faults) { // restoring the database would undo later changes, and bring no archive back
-		return fault.New(fault.Failed, "%s: the log is whole, but archives are missing or damaged: %d of %d", found.Pipeline, found.Damaged, found.Archived).
+		return fault.New(fault.Failed, "%s: the log is whole, but archives are missing or damaged: %d of %d", found.Pipeline,
+			found.Damaged, found.Archived).
 			WithHint("copy these from a backup of the blob store; the database is not to be restored")
 	}
 	return fault.New(fault.Failed, "%s: the log and what the database keeps beside it do not agree", found.Pipeline).
@@ -53,7 +55,8 @@ func reportVerification(found deployer.Verification, out show.Printer) error {
 // digestLines returns the digest of a log, for comparison with one that was noted earlier or elsewhere, and its gaps.
 func digestLines(found deployer.Verification) (lines []string) {
 	if found.Uncovered > 0 {
-		lines = append(lines, fmt.Sprintf("  entries without a digest, of an earlier version: %d; a change of these is not noticed", found.Uncovered))
+		lines = append(lines,
+			fmt.Sprintf("  entries without a digest, of an earlier version: %d; a change of these is not noticed", found.Uncovered))
 	}
 	if !found.Digest.IsZero() {
 		lines = append(lines, fmt.Sprintf("  digest at entry %d: %s", found.Seq, found.Digest))

@@ -24,7 +24,8 @@ func OfferRetry(a *cmdline.App, s *assembly.Session) RetryOffer {
 		if !a.Confirm(ctx, "retry it now?") {
 			return false, cmdline.Printed(failed)
 		}
-		if _, err := operation.CommandDeployment("retry").Call(ctx, s, operation.CommandInput{DeploymentPath: operation.PathOf(ref)}); err != nil {
+		if _, err := operation.CommandDeployment("retry").
+			Call(ctx, s, operation.CommandInput{DeploymentPath: operation.PathOf(ref)}); err != nil {
 			return false, err
 		}
 		return true, nil

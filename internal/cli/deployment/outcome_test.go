@@ -31,7 +31,8 @@ func TestOutcome(t *testing.T) {
 		}
 	}
 	accepted := func(context.Context, service.Ref, error) (bool, error) { return true, nil }
-	if again, err := Outcome(t.Context(), clitest.Seen(clitest.Deployed(2, 1, pipeline.StatusFailed))["greeter#2"], clitest.NewOutput(clitest.AsText).Printer, accepted); !again || err != nil {
+	if again, err := Outcome(t.Context(), clitest.Seen(clitest.Deployed(2, 1, pipeline.StatusFailed))["greeter#2"],
+		clitest.NewOutput(clitest.AsText).Printer, accepted); !again || err != nil {
 		t.Errorf("a retry that was accepted: %v, %v", again, err)
 	}
 }

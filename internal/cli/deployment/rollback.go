@@ -25,10 +25,8 @@ else, comes before all other work, and waits for no window or approval.
 The revision that it undoes is rejected, and its deployment ends. Deployments of revisions that are
 registered already are held at these stages, as they may carry the fault; "waybill deployment
 resume" lets one continue.`,
-		Example: cmdline.Examples(
-			`waybill deployment rollback greeter prod --reason "error rate"`,
-			"waybill deployment rollback greeter prod/east/elm",
-		),
+		Example: cmdline.Examples(`waybill deployment rollback greeter prod --reason "error rate"`,
+			"waybill deployment rollback greeter prod/east/elm"),
 		Args:              cmdline.Arguments(1, 2, "PIPELINE", "TARGET"),
 		ValidArgsFunction: cmdline.CompleteStages(a),
 		RunE: func(c *cobra.Command, given []string) error {
@@ -41,10 +39,7 @@ resume" lets one continue.`,
 					answer, err := create(ctx)
 					return printPreview(a.Printer(), answer.Effect().Rollback, err, returning(want.Pipeline))
 				}
-				return runCreateDeployment(
-					ctx,
-					createDeploymentOptions{Create: create, Prefix: "back to ", Idle: s.IsIdle, Out: a.Printer()},
-				)
+				return runCreateDeployment(ctx, createDeploymentOptions{Create: create, Prefix: "back to ", Idle: s.IsIdle, Out: a.Printer()})
 			})
 		},
 	}

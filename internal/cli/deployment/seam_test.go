@@ -46,7 +46,8 @@ func deploymentRuns() clitest.Runs[*clitest.Log] {
 
 func TestDeploymentsReturnTheLogsErrors(t *testing.T) {
 	t.Parallel()
-	deploymentRuns().WantErrors(t, func() *clitest.Log { return &clitest.Log{Err: clitest.ErrAway} }, func(f *clitest.Log) []string { return f.Calls })
+	deploymentRuns().WantErrors(t, func() *clitest.Log { return &clitest.Log{Err: clitest.ErrAway} },
+		func(f *clitest.Log) []string { return f.Calls })
 }
 
 func TestEmptyListsOfDeployments(t *testing.T) {
@@ -72,7 +73,9 @@ func TestStatusesOfDeployments(t *testing.T) {
 
 func TestCompletionWordsOfDeployments(t *testing.T) {
 	t.Parallel()
-	view := service.DeploymentView{Stages: []service.StageRun{{Name: "build"}, {Name: "prod", Groups: []service.GroupRun{{Hosts: []service.HostRun{{Run: service.Run{Target: "greeter/prod/east/elm"}, Steps: []service.StepRun{{Name: "deploy"}}}}}}}}}
+	view := service.DeploymentView{Stages: []service.StageRun{{Name: "build"},
+		{Name: "prod", Groups: []service.GroupRun{{
+			Hosts: []service.HostRun{{Run: service.Run{Target: "greeter/prod/east/elm"}, Steps: []service.StepRun{{Name: "deploy"}}}}}}}}}
 	f := &clitest.Log{
 		Recent: []journal.Deployment{{Pipeline: "greeter", Number: 7, Label: "3f2c9a1", Status: pipeline.StatusActive}},
 		Views:  map[string]service.DeploymentView{"greeter#7": view},

@@ -19,12 +19,9 @@ func deploymentShowCommand(a *cmdline.App) *cobra.Command {
 		Use:   "show [DEPLOYMENT]",
 		Short: "Show a deployment: its stages, hosts and steps; what failed, why, and what to do",
 		Long:  "Without a name: the newest deployment of this folder's pipeline.",
-		Example: cmdline.Examples(
-			"waybill deployment show",
-			"waybill deployment show greeter#7",
+		Example: cmdline.Examples("waybill deployment show", "waybill deployment show greeter#7",
 			"waybill deployment show greeter   # its newest",
-			"waybill deployment show greeter#7 -o json | jq .failures",
-		),
+			"waybill deployment show greeter#7 -o json | jq .failures"),
 		Args:              cmdline.Arguments(0, 1, "DEPLOYMENT"),
 		ValidArgsFunction: cmdline.CompleteDeployments(a),
 		RunE: cmdline.WithDeployment(a, func(ctx context.Context, s *assembly.Session, ref service.Ref, _ []string) error {

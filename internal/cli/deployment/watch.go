@@ -22,11 +22,8 @@ func deploymentWatchCommand(a *cmdline.App) *cobra.Command {
 		Long: `Shows the progress of a deployment, as ship does, and does no work itself. Ctrl-C stops the watching
 only, and so does --timeout, with status 124. Without a name: the newest deployment of this folder's
 pipeline.`,
-		Example: cmdline.Examples(
-			"waybill deployment watch",
-			"waybill deployment watch greeter#7",
-			"waybill deployment watch greeter -o json",
-		),
+		Example: cmdline.Examples("waybill deployment watch", "waybill deployment watch greeter#7",
+			"waybill deployment watch greeter -o json"),
 		Args:              cmdline.Arguments(0, 1, "DEPLOYMENT"),
 		ValidArgsFunction: cmdline.CompleteDeployments(a),
 		RunE: cmdline.WithDeployment(a, func(ctx context.Context, s *assembly.Session, ref service.Ref, _ []string) error {

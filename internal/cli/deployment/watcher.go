@@ -38,7 +38,8 @@ type Watcher struct {
 
 // NewWatcher returns a watcher that shows the entries after one. Earlier entries are not shown, but they date the steps
 // that run. leave says how the watching ends while the deployment waits for a person.
-func NewWatcher(ctx context.Context, log watchedLog, out show.Printer, v service.DeploymentView, after int64, leave string) (*Watcher, error) {
+func NewWatcher(ctx context.Context, log watchedLog, out show.Printer, v service.DeploymentView, after int64,
+	leave string) (*Watcher, error) {
 	w := &Watcher{log: log, Ref: show.RefOf(v.Deployment), last: v, after: after, display: show.NewDisplay(out, v, leave)}
 	if after == 0 {
 		return w, nil
@@ -140,7 +141,8 @@ func (w *Watcher) look(ctx context.Context, last service.DeploymentView) (v serv
 
 // rest shows the entries that were written since the last one shown.
 func (w *Watcher) rest(ctx context.Context) error {
-	entries, err := operation.ReadLog.Call(ctx, w.log, operation.LogInputOf(journal.EntryQuery{Pipeline: w.Ref.Pipeline, Deployment: w.Ref.Number, After: w.after}))
+	entries, err := operation.ReadLog.Call(ctx, w.log,
+		operation.LogInputOf(journal.EntryQuery{Pipeline: w.Ref.Pipeline, Deployment: w.Ref.Number, After: w.after}))
 	if err != nil {
 		return err
 	}

@@ -23,11 +23,8 @@ before a step takes, the text says when the step is expected to begin, in UTC. S
 their events, as in waybill log: host-artifact-replicated is the end of replicate, host-deployed of
 deploy, host-deployment-tested of test, host-NAME of an own step NAME; the rest mark how far stages,
 groups and hosts are. Without a name: the newest deployment of this folder's pipeline.`,
-		Example: cmdline.Examples(
-			"waybill deployment why",
-			"waybill deployment why greeter#7",
-			"waybill deployment why greeter#7 prod/east",
-		),
+		Example: cmdline.Examples("waybill deployment why", "waybill deployment why greeter#7",
+			"waybill deployment why greeter#7 prod/east"),
 		Args:              cmdline.Arguments(0, 2, "DEPLOYMENT", "TARGET"),
 		ValidArgsFunction: cmdline.CompleteDeployments(a),
 		RunE: cmdline.WithDeployment(a, func(ctx context.Context, s *assembly.Session, ref service.Ref, rest []string) error {
@@ -47,7 +44,8 @@ type WhyOptions struct {
 
 // RunWhy prints the open steps of a deployment, and returns how many there are.
 func RunWhy(ctx context.Context, o WhyOptions) (open int, err error) {
-	steps, err := operation.ExplainDeployment.Call(ctx, o.Deployments, operation.WhyInput{DeploymentPath: operation.PathOf(o.Ref), Target: o.Target})
+	steps, err := operation.ExplainDeployment.Call(ctx, o.Deployments,
+		operation.WhyInput{DeploymentPath: operation.PathOf(o.Ref), Target: o.Target})
 	if err != nil {
 		return 0, err
 	}

@@ -14,15 +14,18 @@ import (
 
 // applying returns the options of an edit that loses work.
 func applying(f *clitest.Log, o *clitest.Output) cmdline.ApplyOptions {
-	f.Edit = service.EditView{Pipeline: "greeter", Version: 2, Words: []string{"- host prod/all/oak"}, Effects: []pipeline.Effect{{Deployment: 1, Drained: []pipeline.StepKey{{Target: "greeter/prod/all/oak", Event: pipeline.HostDeployed}}}}}
-	return cmdline.ApplyOptions{Edits: f, Proposal: service.Proposal{Definition: pipeline.Definition{Pipeline: "greeter"}}, Warn: func() {}, Ask: func(context.Context, string) bool { return false }, Out: o.Printer}
+	f.Edit = service.EditView{Pipeline: "greeter", Version: 2, Words: []string{"- host prod/all/oak"},
+		Effects: []pipeline.Effect{{Deployment: 1, Drained: []pipeline.StepKey{{Target: "greeter/prod/all/oak", Event: pipeline.HostDeployed}}}}}
+	return cmdline.ApplyOptions{Edits: f, Proposal: service.Proposal{Definition: pipeline.Definition{
+		Pipeline: "greeter"}}, Warn: func() {}, Ask: func(context.Context, string) bool { return false }, Out: o.Printer}
 }
 
 func TestApplyAsksBeforeWorkIsLost(t *testing.T) {
 	t.Parallel()
 	f, o := &clitest.Log{}, clitest.NewOutput(clitest.AsText)
 	options := applying(f, o)
-	clitest.WantFault(t, runApply(t.Context(), options), fault.Refused, "definition 2 of greeter is not applied", "--yes, to apply it all the same")
+	clitest.WantFault(t, runApply(t.Context(), options), fault.Refused, "definition 2 of greeter is not applied",
+		"--yes, to apply it all the same")
 	f.WantCalls(t, "PlanEdit greeter")
 	f.Calls = nil
 	var question string
@@ -44,7 +47,8 @@ func TestApplyWithYesAsksNothing(t *testing.T) {
 	if err := runApply(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(o.Printed.String(), `"applied": true`) || !strings.Contains(o.Warned.String(), "definition 2: - host prod/all/oak\n") {
+	if !strings.Contains(o.Printed.String(), `"applied": true`) ||
+		!strings.Contains(o.Warned.String(), "definition 2: - host prod/all/oak\n") {
 		t.Errorf("printed %q and %q", o.Printed.String(), o.Warned.String())
 	}
 }

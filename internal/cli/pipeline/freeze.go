@@ -25,10 +25,8 @@ func pipelineFreezeCommand(a *cmdline.App) *cobra.Command {
 deployments. What has started on a host runs to its end. With --until the freeze ends by itself.
 Without a name: this folder's pipeline. --all freezes each pipeline that there is and is not frozen;
 one that is applied for the first time later is not.`,
-		Example: cmdline.Examples(
-			"waybill pipeline freeze greeter --until 12h --reason holidays",
-			"waybill pipeline freeze --all --until 2026-12-27T09:00:00+01:00",
-		),
+		Example: cmdline.Examples("waybill pipeline freeze greeter --until 12h --reason holidays",
+			"waybill pipeline freeze --all --until 2026-12-27T09:00:00+01:00"),
 		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, given []string) (err error) {

@@ -22,10 +22,8 @@ func pipelineHistoryCommand(a *cmdline.App) *cobra.Command {
 		Long: `Lists the deployments that started at a target, newest first, each with how long it took there and
 how it ended: finished, failed, stopped (it failed elsewhere), superseded or canceled. Without
 --target: at the pipeline. -o json has each entry of the log at the target.`,
-		Example: cmdline.Examples(
-			"waybill pipeline history greeter --target prod",
-			"waybill pipeline history greeter --target prod/east/elm -o json",
-		),
+		Example: cmdline.Examples("waybill pipeline history greeter --target prod",
+			"waybill pipeline history greeter --target prod/east/elm -o json"),
 		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
@@ -77,10 +75,8 @@ func pipelineMetricsCommand(a *cmdline.App) *cobra.Command {
 commit to finish; how many changes failed, were rolled back, or were canceled after a host was
 started; and the time from a failure to the next finish. Times are the median and the 95th
 percentile.`,
-		Example: cmdline.Examples(
-			"waybill pipeline metrics greeter",
-			"waybill pipeline metrics greeter --stage prod --weeks 4 --by-week",
-		),
+		Example: cmdline.Examples("waybill pipeline metrics greeter",
+			"waybill pipeline metrics greeter --stage prod --weeks 4 --by-week"),
 		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {

@@ -19,12 +19,8 @@ type sshTarget struct {
 }
 
 // sshTargets returns the accounts of the named ssh hosts, or of all, each that differs by a key once, jump hosts first.
-func sshTargets(
-	d *pipeline.Definition,
-	names []string,
-	account func(pipeline.Place) (ssh.Target, error),
-	by func(ssh.Target) string,
-) ([]sshTarget, error) {
+func sshTargets(d *pipeline.Definition, names []string, account func(pipeline.Place) (ssh.Target, error),
+	by func(ssh.Target) string) ([]sshTarget, error) {
 	places, err := namedHosts(d, names, true)
 	if err != nil {
 		return nil, err
@@ -52,10 +48,7 @@ func sshTargets(
 func namedHosts(d *pipeline.Definition, names []string, remote bool) (places []pipeline.Place, err error) {
 	found := map[string]bool{}
 	for at := range d.EachHost() {
-		named := slices.IndexFunc(
-			names,
-			func(name string) bool { return name == belowPipeline(at) || name == at.Target || name == at.Host.Name },
-		)
+		named := slices.IndexFunc(names, func(name string) bool { return name == belowPipeline(at) || name == at.Target || name == at.Host.Name })
 		if len(names) > 0 && named < 0 || remote && !at.Host.Remote() {
 			continue
 		}
@@ -70,8 +63,7 @@ func namedHosts(d *pipeline.Definition, names []string, remote bool) (places []p
 	}
 	for _, name := range names {
 		if !found[name] {
-			return nil, fault.New(fault.NotFound, "pipeline %s has no %s %q", d.Pipeline, kind, name).
-				WithHint("name it as STAGE/GROUP/HOST")
+			return nil, fault.New(fault.NotFound, "pipeline %s has no %s %q", d.Pipeline, kind, name).WithHint("name it as STAGE/GROUP/HOST")
 		}
 	}
 	return places, nil

@@ -28,7 +28,8 @@ func pipelineRuns() clitest.Runs[*clitest.Log] {
 
 func TestPipelinesReturnTheLogsErrors(t *testing.T) {
 	t.Parallel()
-	pipelineRuns().WantErrors(t, func() *clitest.Log { return &clitest.Log{Err: clitest.ErrAway} }, func(f *clitest.Log) []string { return f.Calls })
+	pipelineRuns().WantErrors(t, func() *clitest.Log { return &clitest.Log{Err: clitest.ErrAway} },
+		func(f *clitest.Log) []string { return f.Calls })
 }
 
 func TestEmptyListsOfPipelines(t *testing.T) {

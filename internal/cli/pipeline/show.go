@@ -22,11 +22,8 @@ the hosts that run what was not tested, whose service was restarted or is down, 
 something else than their stage has. Without a name: this folder's pipeline. With --target: the
 current revision of a stage, a group or a host, the last that failed there, and what is on its way
 there.`,
-		Example: cmdline.Examples(
-			"waybill pipeline show greeter",
-			"waybill pipeline show greeter -o json | jq .drift",
-			"waybill pipeline show greeter --target prod/east/elm",
-		),
+		Example: cmdline.Examples("waybill pipeline show greeter",
+			"waybill pipeline show greeter -o json | jq .drift", "waybill pipeline show greeter --target prod/east/elm"),
 		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {

@@ -33,13 +33,15 @@ func TestStopPipeline(t *testing.T) {
 		{assembly.Stopped{}, clitest.AsJSON, "[]\n"},
 	} {
 		o := clitest.NewOutput(c.json)
-		if err := runStopPipeline(t.Context(), stopPipelineOptions{Services: fakeServices{Stopped: c.stopped}, Name: "greeter", Out: o.Printer}); err != nil {
+		if err := runStopPipeline(t.Context(), stopPipelineOptions{Services: fakeServices{Stopped: c.stopped},
+			Name: "greeter", Out: o.Printer}); err != nil {
 			t.Fatal(err)
 		}
 		o.Want(t, c.want, "")
 	}
 	o := clitest.NewOutput(clitest.AsText)
-	if err := runStopPipeline(t.Context(), stopPipelineOptions{Services: fakeServices{err: clitest.ErrAway}, Out: o.Printer}); !errors.Is(err, clitest.ErrAway) || o.Printed.Len() > 0 {
+	if err := runStopPipeline(t.Context(), stopPipelineOptions{Services: fakeServices{err: clitest.ErrAway},
+		Out: o.Printer}); !errors.Is(err, clitest.ErrAway) || o.Printed.Len() > 0 {
 		t.Errorf("%v, printed %q", err, o.Printed.String())
 	}
 }

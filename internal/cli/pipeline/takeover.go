@@ -40,7 +40,8 @@ func takeOverHosts(a *cmdline.App, c *cobra.Command, name string, names []string
 		if err != nil {
 			return err
 		}
-		return runTakeOver(ctx, takeOverOptions{Definition: &v.Definition, Places: places, Hosts: hosts, Log: s.Ledger, Ledger: id.String(), By: a.User(),
+		return runTakeOver(ctx, takeOverOptions{Definition: &v.Definition, Places: places, Hosts: hosts, Log: s.Ledger,
+			Ledger: id.String(), By: a.User(),
 			Ask: a.Confirm, Out: a.Printer()})
 	})
 }

@@ -59,7 +59,8 @@ func TestATakeOverIsAnEntryOfTheLog(t *testing.T) {
 	}
 	for _, broken := range []error{nil, errors.New("disk full")} {
 		log, out := &takenLog{err: broken}, clitest.NewOutput(false)
-		err := runTakeOver(t.Context(), takeOverOptions{Definition: &d, Places: places, Hosts: fencedHosts{"oak": "theirs", "elm": "ours"}, Log: log,
+		err := runTakeOver(t.Context(), takeOverOptions{Definition: &d, Places: places,
+			Hosts: fencedHosts{"oak": "theirs", "elm": "ours"}, Log: log,
 			Ledger: "ours", By: "ana", Ask: func(context.Context, string) bool { return true }, Out: out.Printer})
 		if broken != nil {
 			if !fault.Is(err, fault.Failed) || !strings.Contains(out.Printed.String(), "taken over, but the log does not say so: disk full") {

@@ -21,10 +21,8 @@ func pipelineTargetsCommand(a *cmdline.App) *cobra.Command {
 		Long: `Lists the pipeline, its stages, groups and hosts in the order of their names: the current revision
 of each, the last that failed there, and what is on its way there. With --target: that one and those
 below it.`,
-		Example: cmdline.Examples(
-			"waybill pipeline targets greeter",
-			"waybill pipeline targets greeter --target prod --limit 1000 -o json",
-		),
+		Example: cmdline.Examples("waybill pipeline targets greeter",
+			"waybill pipeline targets greeter --target prod --limit 1000 -o json"),
 		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {

@@ -34,11 +34,8 @@ The keys are stored on this machine: run it where the conductor runs. With --ser
 With --take-over it asks the hosts, also local ones, which log has deployed to them, and after a yes
 those of another log follow this one. The other one is refused there from then on. What runs is not
 changed. The hosts are those of the pipeline in the log, which notes each one as service-taken-over.`,
-		Example: cmdline.Examples(
-			"waybill pipeline trust",
-			"waybill pipeline trust greeter prod/east/elm",
-			"waybill pipeline trust greeter --take-over",
-		),
+		Example: cmdline.Examples("waybill pipeline trust", "waybill pipeline trust greeter prod/east/elm",
+			"waybill pipeline trust greeter --take-over"),
 		RunE: func(c *cobra.Command, given []string) error {
 			if !takeOver {
 				if err := trustedHere(a, given); err != nil {
@@ -75,10 +72,7 @@ changed. The hosts are those of the pipeline in the log, which notes each one as
 				}
 				return a.Accept(home) // with the file as it is now
 			}
-			return runTrust(
-				c.Context(),
-				trustOptions{Targets: targets, Show: hosts.SSH.Show, Store: store, Ask: a.Confirm, Out: a.Printer()},
-			)
+			return runTrust(c.Context(), trustOptions{Targets: targets, Show: hosts.SSH.Show, Store: store, Ask: a.Confirm, Out: a.Printer()})
 		},
 		ValidArgsFunction: cmdline.CompletePipelines(a),
 	}

@@ -35,7 +35,8 @@ func TestOneRunTrustsTheHostsBehindAJumpHost(t *testing.T) {
 	out, asked := clitest.NewOutput(false), 0
 	o := trustOptions{Targets: targets, Show: pool.Show, Store: ssh.Store, Out: out.Printer,
 		Ask: func(context.Context, string) bool { asked++; return true }}
-	if err := runTrust(t.Context(), o); err != nil || asked != 2 || !strings.Contains(out.Printed.String(), "stored 2 host keys in "+targets[0].KnownHosts) {
+	if err := runTrust(t.Context(), o); err != nil || asked != 2 ||
+		!strings.Contains(out.Printed.String(), "stored 2 host keys in "+targets[0].KnownHosts) {
 		t.Errorf("%v after %d questions:\n%s", err, asked, out.Printed.String())
 	}
 	if err := runTrust(t.Context(), o); err != nil || asked != 2 || !strings.Contains(out.Printed.String(), "no new keys") {
@@ -59,7 +60,8 @@ func TestLoginsAreTriedBeforeADeployment(t *testing.T) {
 	check("nothing is known", 0, false, false, "key not known: the host key of")
 	check("nothing is known", 1, false, false, "jump host")
 	yes := func(context.Context, string) bool { return true }
-	if err := runTrust(t.Context(), trustOptions{Targets: targets, Show: pool.Show, Store: ssh.Store, Out: clitest.NewOutput(true).Printer, Ask: yes}); err != nil {
+	if err := runTrust(t.Context(), trustOptions{Targets: targets, Show: pool.Show, Store: ssh.Store,
+		Out: clitest.NewOutput(true).Printer, Ask: yes}); err != nil {
 		t.Fatal(err)
 	}
 	check("all is known", 0, true, true, "lets us in")

@@ -21,11 +21,8 @@ column. Nothing is stored and no log is needed. Exit status 2 when something is 
 With --live it also logs in to each ssh host, by way of the jump host, and says whether the key of
 the host is known and one of ours is accepted. Exit status 1 when a host does not let this machine
 in.`,
-		Example: cmdline.Examples(
-			"waybill pipeline validate",
-			"waybill pipeline validate staging/waybill.yaml -o json",
-			"waybill pipeline validate --live",
-		),
+		Example: cmdline.Examples("waybill pipeline validate", "waybill pipeline validate staging/waybill.yaml -o json",
+			"waybill pipeline validate --live"),
 		Args: cmdline.Arguments(0, 1, "FILE"),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			if err := cmdline.ReachedFromHere(a, "waybill pipeline validate --live"); err != nil && live {
@@ -52,11 +49,7 @@ func validate(ctx context.Context, a *cmdline.App, arguments []string, live bool
 	if err != nil && !wrong {
 		return err
 	}
-	answer := validDocument{
-		File:     a.Shorten(p.File),
-		Valid:    err == nil,
-		Problems: append(append(fault.Problems{}, problems...), p.Warnings...),
-	}
+	answer := validDocument{File: a.Shorten(p.File), Valid: err == nil, Problems: append(append(fault.Problems{}, problems...), p.Warnings...)}
 	if answer.Valid && live {
 		if answer.Hosts, err = logins(ctx, a, p); answer.Hosts == nil && err != nil {
 			return err

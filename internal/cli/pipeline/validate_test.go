@@ -32,7 +32,8 @@ func TestValidateWarnsOfSecretsInTheFolder(t *testing.T) {
 	if err := validate(t.Context(), f.App, nil, false); err != nil {
 		t.Fatal(err)
 	}
-	if text := f.Warned.String(); !strings.Contains(text, "the secret file secrets/key is in the project's folder and git does not ignore it") {
+	if text := f.Warned.String(); !strings.Contains(text,
+		"the secret file secrets/key is in the project's folder and git does not ignore it") {
 		t.Errorf("standard error %q", text)
 	}
 	f.Printed.Reset()
@@ -41,7 +42,8 @@ func TestValidateWarnsOfSecretsInTheFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got validDocument
-	if err := json.Unmarshal(f.Printed.Bytes(), &got); err != nil || !got.Valid || got.File != "waybill.yaml" || len(got.Problems) != 1 || !got.Problems[0].Warning {
+	if err := json.Unmarshal(f.Printed.Bytes(), &got); err != nil || !got.Valid || got.File != "waybill.yaml" ||
+		len(got.Problems) != 1 || !got.Problems[0].Warning {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -53,9 +55,11 @@ func TestValidateReportsFaults(t *testing.T) {
 		want   string
 		hint   string
 	}{
-		"two faults":  {func(t *testing.T, f *clitest.Folder) { f.Write(t, "waybill.yaml", "pipelin: x\nstages: 7\n") }, "waybill.yaml:1:1", ""},
-		"no file":     {func(t *testing.T, f *clitest.Folder) { clitest.Rename(t, f, "waybill.yaml", "other.yaml") }, "waybill.yaml not found in ", cmdline.Starter},
-		"git ignores": {func(t *testing.T, f *clitest.Folder) { f.Write(t, ".gitignore", ".wharf-ci.yml\nsecrets\n") }, "git ignores .wharf-ci.yml, so no revision has it", "git add -f .wharf-ci.yml"},
+		"two faults": {func(t *testing.T, f *clitest.Folder) { f.Write(t, "waybill.yaml", "pipelin: x\nstages: 7\n") }, "waybill.yaml:1:1", ""},
+		"no file": {func(t *testing.T, f *clitest.Folder) { clitest.Rename(t, f, "waybill.yaml", "other.yaml") },
+			"waybill.yaml not found in ", cmdline.Starter},
+		"git ignores": {func(t *testing.T, f *clitest.Folder) { f.Write(t, ".gitignore", ".wharf-ci.yml\nsecrets\n") },
+			"git ignores .wharf-ci.yml, so no revision has it", "git add -f .wharf-ci.yml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -30,19 +30,14 @@ a stage expects lets its deployments continue. The same file may be uploaded aga
 a broken connection; another one under the same label is refused.`,
 		Example: cmdline.Examples("waybill revision artifact greeter v1.4.2 --arch arm64 dist/greeter-arm64.tar.gz"),
 		Args:    cmdline.Arguments(3, 3, "PIPELINE", "LABEL", "FILE"),
-		ValidArgsFunction: cmdline.InTurn(
-			cmdline.CompletePipelines(a),
-			cmdline.CompleteRevisions(a),
-			func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-				return nil, cobra.ShellCompDirectiveDefault // files
-			},
-		),
+		ValidArgsFunction: cmdline.InTurn(cmdline.CompletePipelines(a), cmdline.CompleteRevisions(
+			a), func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveDefault // files
+		}),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			if arch == "" {
-				return cmdline.UsageFault(
-					c,
-					fault.New(fault.Invalid, "which artifact?").WithHint("--arch ARTIFACT, a label of artifacts in waybill.yaml"),
-				)
+				return cmdline.UsageFault(c, fault.New(fault.Invalid, "which artifact?").
+					WithHint("--arch ARTIFACT, a label of artifacts in waybill.yaml"))
 			}
 			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
 				a.WarnPrivateBlobs(s.PrivateBlobs())

@@ -19,18 +19,13 @@ func revisionDiffCommand(a *cmdline.App) *cobra.Command {
 		Long: `Compares the current revisions of two points and lists the revisions that the older one does not
 have, with their commits. FROM and TO are stages, or labels of revisions; a name that is both is the
 stage.`,
-		Example: cmdline.Examples(
-			"waybill revision diff greeter beta prod",
-			"waybill revision diff greeter 88d0e17 prod -o json | jq -r '.revisions[].commit'",
-		),
+		Example: cmdline.Examples("waybill revision diff greeter beta prod",
+			"waybill revision diff greeter 88d0e17 prod -o json | jq -r '.revisions[].commit'"),
 		Args:              cmdline.Arguments(3, 3, "PIPELINE", "FROM", "TO"),
 		ValidArgsFunction: cmdline.InTurn(cmdline.CompletePipelines(a), cmdline.CompleteRevisions(a), cmdline.CompleteRevisions(a)),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runDiff(
-					ctx,
-					diffOptions{Log: s, Pipeline: arguments[0], From: arguments[1], To: arguments[2], Out: a.Printer(), Now: time.Now},
-				)
+				return runDiff(ctx, diffOptions{Log: s, Pipeline: arguments[0], From: arguments[1], To: arguments[2], Out: a.Printer(), Now: time.Now})
 			})
 		},
 	}

@@ -41,10 +41,7 @@ func judgmentCommand(a *cmdline.App, name string, judge judgment) *cobra.Command
 		ValidArgsFunction: cmdline.InTurn(cmdline.CompletePipelines(a), cmdline.CompleteRevisions(a)),
 		RunE: func(c *cobra.Command, given []string) error {
 			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runJudge(
-					ctx,
-					judgeOptions{Revisions: s, Judge: judge, Pipeline: given[0], Label: given[1], Reason: reason, Out: a.Printer()},
-				)
+				return runJudge(ctx, judgeOptions{Revisions: s, Judge: judge, Pipeline: given[0], Label: given[1], Reason: reason, Out: a.Printer()})
 			})
 		},
 	}

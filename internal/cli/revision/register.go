@@ -62,7 +62,8 @@ func runRegisterRevision(ctx context.Context, o registerRevisionOptions) error {
 	}
 	for _, stage := range version.Definition.Stages {
 		if stage.Build != nil && !stage.Build.External {
-			return fault.New(fault.Refused, "stage %q of %s builds from a revision's files, which waybill ship registers", stage.Name, o.Revision.Pipeline).
+			return fault.New(fault.Refused, "stage %q of %s builds from a revision's files, which waybill ship registers",
+				stage.Name, o.Revision.Pipeline).
 				WithHint("waybill ship; or build: external, if another program builds")
 		}
 	}

@@ -16,20 +16,10 @@ import (
 )
 
 func Command(a *cmdline.App) *cobra.Command {
-	return cmdline.Group(
-		"revision",
-		"Read, compare, register, reject and accept revisions",
+	return cmdline.Group("revision", "Read, compare, register, reject and accept revisions",
 		"A revision is a state of a project's files, under a label that is its own in the pipeline.",
-		revisionListCommand(
-			a,
-		),
-		revisionShowCommand(a),
-		revisionRegisterCommand(a),
-		revisionArtifactCommand(a),
-		revisionDiffCommand(a),
-		revisionRejectCommand(a),
-		revisionAcceptCommand(a),
-	)
+		revisionListCommand(a), revisionShowCommand(a), revisionRegisterCommand(a), revisionArtifactCommand(a),
+		revisionDiffCommand(a), revisionRejectCommand(a), revisionAcceptCommand(a))
 }
 
 func revisionListCommand(a *cmdline.App) *cobra.Command {
@@ -46,10 +36,7 @@ func revisionListCommand(a *cmdline.App) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return runListRevisions(
-					ctx,
-					listRevisionsOptions{Revisions: s, Pipeline: name, Limit: limit, Out: a.Printer(), Now: time.Now},
-				)
+				return runListRevisions(ctx, listRevisionsOptions{Revisions: s, Pipeline: name, Limit: limit, Out: a.Printer(), Now: time.Now})
 			})
 		},
 	}
@@ -75,12 +62,8 @@ func runListRevisions(ctx context.Context, o listRevisionsOptions) error {
 	if err != nil {
 		return err
 	}
-	return show.List(
-		o.Out,
-		found,
-		"no revisions",
-		func(found []pipeline.RegisteredRevision) []string { return show.Revisions(found, o.Out.Style, o.Now()) },
-	)
+	return show.List(o.Out, found, "no revisions",
+		func(found []pipeline.RegisteredRevision) []string { return show.Revisions(found, o.Out.Style, o.Now()) })
 }
 
 func revisionShowCommand(a *cmdline.App) *cobra.Command {
@@ -112,7 +95,8 @@ type showRevisionOptions struct {
 
 // runShowRevision prints one revision with its deployments.
 func runShowRevision(ctx context.Context, o showRevisionOptions) error {
-	r, err := operation.GetRevision.Call(ctx, o.Log, operation.LabelPath{PipelinePath: operation.PipelinePath{Pipeline: o.Pipeline}, Label: o.Label})
+	r, err := operation.GetRevision.Call(ctx, o.Log,
+		operation.LabelPath{PipelinePath: operation.PipelinePath{Pipeline: o.Pipeline}, Label: o.Label})
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,8 @@ func TestRegisterRevision(t *testing.T) {
 	o.Want(t, "greeter#1  revision v1  waits for artifact arm64\n", clitest.IdleWarning)
 	o = clitest.NewOutput(clitest.AsJSON)
 	options.Out = o.Printer
-	if err := runRegisterRevision(t.Context(), options); err != nil || o.Warned.Len() > 0 || !strings.Contains(o.Printed.String(), `"created": true`) {
+	if err := runRegisterRevision(t.Context(), options); err != nil || o.Warned.Len() > 0 ||
+		!strings.Contains(o.Printed.String(), `"created": true`) {
 		t.Errorf("%v, printed %q and %q", err, o.Printed.String(), o.Warned.String())
 	}
 }

@@ -21,7 +21,8 @@ func revisionRuns() clitest.Runs[*clitest.Log] {
 
 func TestRevisionsReturnTheLogsErrors(t *testing.T) {
 	t.Parallel()
-	revisionRuns().WantErrors(t, func() *clitest.Log { return &clitest.Log{Err: clitest.ErrAway} }, func(f *clitest.Log) []string { return f.Calls })
+	revisionRuns().WantErrors(t, func() *clitest.Log { return &clitest.Log{Err: clitest.ErrAway} },
+		func(f *clitest.Log) []string { return f.Calls })
 }
 
 func TestEmptyListsOfRevisions(t *testing.T) {

@@ -28,7 +28,8 @@ func serverRuns() clitest.Runs[*accessLog] {
 
 func TestStatusAndTokensReturnTheLogsErrors(t *testing.T) {
 	t.Parallel()
-	serverRuns().WantErrors(t, func() *accessLog { return &accessLog{Log: clitest.Log{Err: clitest.ErrAway}} }, func(f *accessLog) []string { return f.Calls })
+	serverRuns().WantErrors(t, func() *accessLog { return &accessLog{Log: clitest.Log{Err: clitest.ErrAway}} },
+		func(f *accessLog) []string { return f.Calls })
 }
 
 func TestEmptyListsOfTokens(t *testing.T) {

@@ -31,14 +31,15 @@ type serveFlags struct {
 
 func (f *serveFlags) add(a *cmdline.App, c *cobra.Command) {
 	cmdline.AddDials(a, c)
-	c.Flags().
-		StringVar(&f.listen, "listen", "", "where the API, the page, metrics and health are served (default: server.listen, else 127.0.0.1:7070)")
-	c.Flags().
-		StringVar(&a.Flags.LogRetention, "log-retention", "", "how long logs, artifacts and test results of builds in the database are kept, such as 30d, or never (default: ledger.logRetention, else 90d)")
+	c.Flags().StringVar(&f.listen, "listen", "",
+		"where the API, the page, metrics and health are served (default: server.listen, else 127.0.0.1:7070)")
+	c.Flags().StringVar(&a.Flags.LogRetention, "log-retention", "",
+		"how long logs, artifacts and test results of builds in the database are kept, such as 30d, or never (default: "+
+			"ledger.logRetention, else 90d)")
 	c.Flags().StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	c.Flags().StringVar(&f.logFormat, "log-format", "", "text or json (default: text on a terminal)")
-	c.Flags().
-		BoolVar(&f.metricsPerPipeline, "metrics-per-pipeline", false, "metrics of deployments, waiting steps and lag have the label pipeline")
+	c.Flags().BoolVar(&f.metricsPerPipeline, "metrics-per-pipeline", false,
+		"metrics of deployments, waiting steps and lag have the label pipeline")
 	cmdline.Offer(c, "log-level", "debug", "info", "warn", "error")
 	cmdline.Offer(c, "log-format", string(obs.Text), string(obs.JSON))
 }
@@ -113,10 +114,8 @@ and without --listen uses a free port of the host of server.listen, and logs it.
 Aggregators on one PostgreSQL share the workers of builds: each follows those that rendezvous
 hashing gives it among the live ones. --shard 2/3 takes the second of three fixed parts instead, and
 --shard /3 the part of this StatefulSet's pod, by the number at the end of its host's name.`,
-		Example: cmdline.Examples(
-			"waybill serve conductor deployer --store postgres://waybill@db/waybill",
-			"waybill serve api --listen 0.0.0.0:7070",
-		),
+		Example: cmdline.Examples("waybill serve conductor deployer --store postgres://waybill@db/waybill",
+			"waybill serve api --listen 0.0.0.0:7070"),
 		ValidArgs: allRoles(),
 		Args:      rolesWanted,
 		RunE: func(c *cobra.Command, roles []string) error {
@@ -128,8 +127,8 @@ hashing gives it among the live ones. --shard 2/3 takes the second of three fixe
 	}
 	flags.add(a, c)
 	c.Flags().StringVar(&flags.conductor, "conductor", config.DefaultConductor, "which of server.yaml's conductors the role conductor is")
-	c.Flags().
-		StringVar(&flags.shard, "shard", "", "which workers the role aggregator follows: i/N, or /N in a StatefulSet (default: live aggregators share them)")
+	c.Flags().StringVar(&flags.shard, "shard", "",
+		"which workers the role aggregator follows: i/N, or /N in a StatefulSet (default: live aggregators share them)")
 	cmdline.OfferFrom(c, cmdline.CompleteConfigured(a, cmdline.ConductorNames), "conductor")
 	return c
 }
@@ -143,13 +142,8 @@ func rolesWanted(_ *cobra.Command, names []string) error {
 	for i, name := range names {
 		switch {
 		case !slices.Contains(allRoles(), name):
-			return cmdline.NearestHint(
-				fault.New(fault.Invalid, "role %q not found: the roles are %s", name, strings.Join(allRoles(), ", ")),
-				name,
-				allRoles(),
-				"waybill serve %s",
-				every,
-			)
+			return cmdline.NearestHint(fault.New(fault.Invalid, "role %q not found: the roles are %s", name, strings.Join(allRoles(), ", ")),
+				name, allRoles(), "waybill serve %s", every)
 		case slices.Contains(names[:i], name):
 			return fault.New(fault.Invalid, "the role %q is named twice", name)
 		}
@@ -202,7 +196,8 @@ func serve(ctx context.Context, a *cmdline.App, names []string, flags serveFlags
 		if page {
 			greet(a, s)
 		} else if s.API != nil { // other listeners log their addresses themselves
-			a.Log.Info("the API and the pages are served", obs.KeyURL, s.API.URL(), obs.KeyPage, s.API.Page(), obs.KeyRoles, strings.Join(inOrder(names), " "))
+			a.Log.Info("the API and the pages are served", obs.KeyURL, s.API.URL(), obs.KeyPage, s.API.Page(), obs.KeyRoles,
+				strings.Join(inOrder(names), " "))
 		}
 	}})
 }
@@ -271,13 +266,8 @@ func roleOptions(a *cmdline.App, flags serveFlags) (assembly.RoleOptions, error)
 		return assembly.RoleOptions{}, err
 	}
 	shard, err := flags.parseShard()
-	return assembly.RoleOptions{
-		Log:                log,
-		Registry:           obs.NewRegistry(),
-		Listen:             flags.listen,
-		MetricsPerPipeline: flags.metricsPerPipeline,
-		Shard:              shard,
-	}, err
+	return assembly.RoleOptions{Log: log, Registry: obs.NewRegistry(), Listen: flags.listen,
+		MetricsPerPipeline: flags.metricsPerPipeline, Shard: shard}, err
 }
 
 // greet prints where the page is. At a terminal the address logs its reader in.

@@ -23,7 +23,9 @@ func TestRolesWanted(t *testing.T) {
 		text, hint string
 	}{
 		{nil, "serve wants at least one role", every},
-		{[]string{"conductr"}, `role "conductr" not found: the roles are provisioner, aggregator, watchdog, conductor, deployer, caboose, api`, "waybill serve conductor"},
+		{[]string{"conductr"},
+			`role "conductr" not found: the roles are provisioner, aggregator, watchdog, conductor, deployer, caboose, api`,
+			"waybill serve conductor"},
 		{[]string{"api", "promoter"}, `role "promoter" not found`, every},
 		{[]string{"api", "api"}, `the role "api" is named twice`, ""},
 	} {
@@ -76,7 +78,8 @@ func TestServeRunsItsRolesUntilASignal(t *testing.T) {
 func TestServeReportsWhatDoesNotStartOrEnds(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("port in use")
-	if err := runServe(t.Context(), serveOptions{Roles: &fakeRoles{err: broken}, Started: func() { t.Error("started") }}); !errors.Is(err, broken) {
+	if err := runServe(t.Context(), serveOptions{Roles: &fakeRoles{err: broken},
+		Started: func() { t.Error("started") }}); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 	if err := runServe(t.Context(), serveOptions{Roles: &fakeRoles{ends: broken}, Started: func() {}}); !errors.Is(err, broken) {

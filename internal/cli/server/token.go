@@ -57,11 +57,8 @@ func tokenCreateCommand(a *cmdline.App) *cobra.Command {
 Where builds run under the account of the server, without a provisioner of another account, a build
 can read the server's token. There execute and define are as good as all scopes: who may ship can
 approve, in any name.`,
-		Example: cmdline.Examples(
-			"waybill token create ci --scope execute,define --expires 90d",
-			"waybill token create dashboard --scope read",
-			"waybill token create jenkins --scope report",
-		),
+		Example: cmdline.Examples("waybill token create ci --scope execute,define --expires 90d",
+			"waybill token create dashboard --scope read", "waybill token create jenkins --scope report"),
 		Args: cmdline.Arguments(1, 1, "NAME"),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			token, err := newToken(arguments[0], wanted, expires, time.Now())
@@ -93,13 +90,8 @@ func newToken(name string, wanted []string, expires string, now time.Time) (toke
 	}
 	for _, scope := range wanted {
 		if !slices.Contains(scopes(), scope) {
-			return token, cmdline.NearestHint(
-				fault.New(fault.Invalid, "%q is not a scope", scope),
-				scope,
-				scopes(),
-				"--scope %s",
-				"--scope "+strings.Join(scopes(), ", "),
-			)
+			return token, cmdline.NearestHint(fault.New(fault.Invalid, "%q is not a scope", scope), scope, scopes(),
+				"--scope %s", "--scope "+strings.Join(scopes(), ", "))
 		}
 	}
 	if expires != "" {

@@ -14,14 +14,16 @@ import (
 func TestCreateTokenStoresTheHashOfWhatItPrints(t *testing.T) {
 	t.Parallel()
 	f, o := &accessLog{}, clitest.NewOutput(clitest.AsText)
-	if err := runCreateToken(t.Context(), createTokenOptions{Tokens: f, Token: token.Token{Name: "ci"}, Out: o.Printer, Now: clitest.Noon}); err != nil {
+	if err := runCreateToken(t.Context(), createTokenOptions{Tokens: f, Token: token.Token{Name: "ci"}, Out: o.Printer,
+		Now: clitest.Noon}); err != nil {
 		t.Fatal(err)
 	}
 	secret := strings.TrimSpace(o.Printed.String())
 	if !strings.HasPrefix(secret, "wb_") || len(secret) != 3+64 || f.tokens[0].Hash != sha256.Sum256([]byte(secret)) {
 		t.Errorf("printed %q for the hash %x", secret, f.tokens[0].Hash)
 	}
-	if err := runCreateToken(t.Context(), createTokenOptions{Tokens: f, Token: token.Token{Name: "cd"}, Out: o.Printer, Now: clitest.Noon}); err != nil || f.tokens[0].Hash == f.tokens[1].Hash {
+	if err := runCreateToken(t.Context(), createTokenOptions{Tokens: f, Token: token.Token{Name: "cd"}, Out: o.Printer,
+		Now: clitest.Noon}); err != nil || f.tokens[0].Hash == f.tokens[1].Hash {
 		t.Errorf("%v, two tokens have one secret", err)
 	}
 }
@@ -29,7 +31,8 @@ func TestCreateTokenStoresTheHashOfWhatItPrints(t *testing.T) {
 func TestATokenThatIsNotStoredIsNotPrinted(t *testing.T) {
 	t.Parallel()
 	f, o := &accessLog{Log: clitest.Log{Err: fault.New(fault.Conflict, "the token ci exists")}}, clitest.NewOutput(clitest.AsJSON)
-	clitest.WantFault(t, runCreateToken(t.Context(), createTokenOptions{Tokens: f, Token: token.Token{Name: "ci"}, Out: o.Printer, Now: clitest.Noon}), fault.Conflict, "exists", "")
+	clitest.WantFault(t, runCreateToken(t.Context(),
+		createTokenOptions{Tokens: f, Token: token.Token{Name: "ci"}, Out: o.Printer, Now: clitest.Noon}), fault.Conflict, "exists", "")
 	o.Want(t, "", "")
 }
 

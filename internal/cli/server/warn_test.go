@@ -42,8 +42,9 @@ func TestApprovalsBesideBuildsOfTheSameAccountAreWarnedOf(t *testing.T) {
 		here buildsHere
 		want bool
 	}{
-		"both":               {inForce{"shop": {Stages: []pipeline.Stage{built, guarded}}}, buildsHere{Stages: true}, true},
-		"of two pipelines":   {inForce{"shop": {Stages: []pipeline.Stage{guarded}}, "blog": {Stages: []pipeline.Stage{built}}}, buildsHere{Stages: true}, true},
+		"both": {inForce{"shop": {Stages: []pipeline.Stage{built, guarded}}}, buildsHere{Stages: true}, true},
+		"of two pipelines": {inForce{"shop": {Stages: []pipeline.Stage{guarded}},
+			"blog": {Stages: []pipeline.Stage{built}}}, buildsHere{Stages: true}, true},
 		"workers elsewhere":  {inForce{"shop": {Stages: []pipeline.Stage{built, guarded}}}, buildsHere{}, false},
 		"builds elsewhere":   {inForce{"shop": {Stages: []pipeline.Stage{elsewhere, guarded}}}, buildsHere{Stages: true}, false},
 		"builds of people":   {inForce{"shop": {Stages: []pipeline.Stage{elsewhere, guarded}}}, buildsHere{Every: true}, true},
@@ -51,7 +52,8 @@ func TestApprovalsBesideBuildsOfTheSameAccountAreWarnedOf(t *testing.T) {
 	} {
 		o := clitest.NewOutput(clitest.AsText)
 		warnUnguarded(t.Context(), c.log, c.here, o.Printer)
-		if got := strings.Contains(o.Warned.String(), "shop/prod waits for approval, but builds run under the account of this process"); got != c.want {
+		if got := strings.Contains(o.Warned.String(),
+			"shop/prod waits for approval, but builds run under the account of this process"); got != c.want {
 			t.Errorf("%s: it says %q", name, o.Warned.String())
 		}
 	}

@@ -22,12 +22,8 @@ type serviceHost struct {
 func (h serviceHost) target() string { return cmdline.FullTarget(h.Pipeline, h.Host) }
 
 // withServiceHost calls run with the host of the arguments [PIPELINE] HOST.
-func withServiceHost(
-	a *cmdline.App,
-	c *cobra.Command,
-	given []string,
-	run func(context.Context, *assembly.Session, serviceHost) error,
-) error {
+func withServiceHost(a *cmdline.App, c *cobra.Command, given []string, run func(context.Context, *assembly.Session,
+	serviceHost) error) error {
 	return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
 		name, err := a.PipelineName(given[:len(given)-1])
 		if err != nil {
@@ -50,8 +46,8 @@ func (h serviceHost) withLikely(ctx context.Context, log operation.Caller, comma
 	if likely == "" {
 		return err
 	}
-	return fault.Wrap(fault.NotFound, err).
-		WithHint("waybill service %s %s %s", command, h.Pipeline, strings.TrimPrefix(likely, h.Pipeline+"/"))
+	return fault.Wrap(fault.NotFound, err).WithHint("waybill service %s %s %s", command, h.Pipeline,
+		strings.TrimPrefix(likely, h.Pipeline+"/"))
 }
 
 // likelyHost returns the host that a person meant by a target: one below it, one whose path ends with it, or the nearest

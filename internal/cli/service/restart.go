@@ -27,11 +27,8 @@ With --verify the host first compares the files of the release with those of its
 have changed, the release is built beside, in another folder, and the host switches to that, as a
 deployment of the same revision with the definition in force would. The folder with the changed
 files stays.`,
-		Example: cmdline.Examples(
-			"waybill service restart beta/all/oak --reason 'new certificate'",
-			"waybill service restart beta/all/oak --verify",
-			"waybill service restart greeter beta/all/oak --server http://127.0.0.1:7070",
-		),
+		Example: cmdline.Examples("waybill service restart beta/all/oak --reason 'new certificate'",
+			"waybill service restart beta/all/oak --verify", "waybill service restart greeter beta/all/oak --server http://127.0.0.1:7070"),
 		Args:              cmdline.Arguments(1, 2, "HOST", "HOST"),
 		ValidArgsFunction: cmdline.CompleteHosts(a),
 		RunE: func(c *cobra.Command, given []string) error {

@@ -14,7 +14,8 @@ func serviceRuns() clitest.Runs[*serviceLog] {
 			return runListServices(ctx, listServicesOptions{Services: f, Pipeline: "greeter", Out: o.Printer, Now: clitest.Noon})
 		},
 		"service status": func(ctx context.Context, f *serviceLog, o *clitest.Output) error {
-			return runServiceStatus(ctx, serviceStatusOptions{Services: f, At: serviceHost{"greeter", "beta/all/oak"}, Out: o.Printer, Now: clitest.Noon})
+			return runServiceStatus(ctx, serviceStatusOptions{Services: f, At: serviceHost{"greeter", "beta/all/oak"},
+				Out: o.Printer, Now: clitest.Noon})
 		},
 		"service restart": func(ctx context.Context, f *serviceLog, o *clitest.Output) error {
 			return runRestartService(ctx, restartServiceOptions{Services: f, At: serviceHost{"greeter", "beta/all/oak"}, Out: o.Printer})
@@ -27,5 +28,6 @@ func serviceRuns() clitest.Runs[*serviceLog] {
 
 func TestServicesReturnTheLogsErrors(t *testing.T) {
 	t.Parallel()
-	serviceRuns().WantErrors(t, func() *serviceLog { return &serviceLog{Log: clitest.Log{Err: clitest.ErrAway}} }, func(f *serviceLog) []string { return f.Calls })
+	serviceRuns().WantErrors(t, func() *serviceLog { return &serviceLog{Log: clitest.Log{Err: clitest.ErrAway}} },
+		func(f *serviceLog) []string { return f.Calls })
 }

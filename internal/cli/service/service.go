@@ -30,10 +30,8 @@ func serviceListCommand(a *cmdline.App) *cobra.Command {
 		Long: `Lists each host with the revision that it runs and the state of its service, as the host reports it,
 how often its supervisor has restarted it, and since when it is up. At most 100 hosts are asked.
 Without PIPELINE: this folder's pipeline.`,
-		Example: cmdline.Examples(
-			"waybill service list greeter",
-			`waybill service list greeter -o json | jq -r '.[] | select(.state.state != "up").target'`,
-		),
+		Example: cmdline.Examples("waybill service list greeter",
+			`waybill service list greeter -o json | jq -r '.[] | select(.state.state != "up").target'`),
 		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, given []string) error {
@@ -78,10 +76,8 @@ func serviceStatusCommand(a *cmdline.App) *cobra.Command {
 restarts, the last exit status, and whether a switch is not final yet. With --verify the host
 also compares the files of its release with those of the artifact. HOST is STAGE/GROUP/HOST. Without
 PIPELINE: this folder's pipeline.`,
-		Example: cmdline.Examples(
-			"waybill service status beta/all/oak --verify",
-			"waybill service status greeter beta/all/oak -o json",
-		),
+		Example: cmdline.Examples("waybill service status beta/all/oak --verify",
+			"waybill service status greeter beta/all/oak -o json"),
 		Args:              cmdline.Arguments(1, 2, "HOST", "HOST"),
 		ValidArgsFunction: cmdline.CompleteHosts(a),
 		RunE: func(c *cobra.Command, given []string) error {

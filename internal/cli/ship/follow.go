@@ -75,7 +75,8 @@ func (s *shipment) drive(ctx context.Context, ref service.Ref) (service.Deployme
 	if held, ok := errors.AsType[*lifecycle.Held](err); ok {
 		s.Out.Note("pid %d holds the log; watching", held.PID)
 		if held.Silent() {
-			s.Out.Warn("waybill: pid %d has not been heard from since %s: waybill status says what to do", held.PID, held.Heard.Local().Format("15:04:05"))
+			s.Out.Warn("waybill: pid %d has not been heard from since %s: waybill status says what to do", held.PID,
+				held.Heard.Local().Format("15:04:05"))
 		}
 		return s.watchOrTakeOver(ctx, w)
 	}

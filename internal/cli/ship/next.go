@@ -29,7 +29,8 @@ func decideNext(
 	r pipeline.RegisteredRevision,
 	flags shipFlags,
 ) (nextStep, error) {
-	made, err := operation.ListDeployments.Call(ctx, log, operation.DeploymentsInput{Pipeline: r.Pipeline, Revision: r.Seq, Limit: ancestryLimit})
+	made, err := operation.ListDeployments.Call(ctx, log,
+		operation.DeploymentsInput{Pipeline: r.Pipeline, Revision: r.Seq, Limit: ancestryLimit})
 	if err != nil {
 		return nextStep{}, err
 	}
@@ -40,7 +41,8 @@ func decideNext(
 	}
 	d := &made[0]
 	if d.Status != pipeline.StatusActive && !flags.detach {
-		active, err := operation.ListDeployments.Call(ctx, log, operation.DeploymentsInput{Pipeline: r.Pipeline, Status: string(pipeline.StatusActive), Limit: 1})
+		active, err := operation.ListDeployments.Call(ctx, log,
+			operation.DeploymentsInput{Pipeline: r.Pipeline, Status: string(pipeline.StatusActive), Limit: 1})
 		if err != nil {
 			return nextStep{}, err
 		}

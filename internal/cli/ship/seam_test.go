@@ -18,12 +18,14 @@ func shipRuns() clitest.Runs[*clitest.Log] {
 			return runPlanStored(ctx, planStoredOptions{Pipelines: f, Query: operation.PlanInput{Simulate: true}, Out: o.Printer})
 		},
 		"ship": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {
-			return runShip(ctx, shipOptions{Revisions: f, Deployments: f, Pipelines: f, Edits: f, Entries: f, Pipeline: "greeter", Label: "r1", Out: o.Printer, Now: clitest.Noon})
+			return runShip(ctx, shipOptions{Revisions: f, Deployments: f, Pipelines: f, Edits: f, Entries: f,
+				Pipeline: "greeter", Label: "r1", Out: o.Printer, Now: clitest.Noon})
 		},
 	}
 }
 
 func TestShipAndPlanReturnTheLogsErrors(t *testing.T) {
 	t.Parallel()
-	shipRuns().WantErrors(t, func() *clitest.Log { return &clitest.Log{Err: clitest.ErrAway} }, func(f *clitest.Log) []string { return f.Calls })
+	shipRuns().WantErrors(t, func() *clitest.Log { return &clitest.Log{Err: clitest.ErrAway} },
+		func(f *clitest.Log) []string { return f.Calls })
 }

@@ -250,7 +250,8 @@ func (s *shipment) register(ctx context.Context) (*journal.Deployment, error) {
 }
 
 func (s *shipment) apply(ctx context.Context) error {
-	_, err := cmdline.ApplyEdit(ctx, cmdline.ApplyOptions{Edits: s.Edits, Proposal: s.Proposal, Warn: s.Warn, Yes: s.Flags.yes, Ask: s.Ask, Out: s.Out})
+	_, err := cmdline.ApplyEdit(ctx, cmdline.ApplyOptions{Edits: s.Edits, Proposal: s.Proposal, Warn: s.Warn,
+		Yes: s.Flags.yes, Ask: s.Ask, Out: s.Out})
 	return err
 }
 

@@ -36,7 +36,8 @@ func shipping(f *clitest.Log, json bool) (shipOptions, *clitest.Output) {
 
 func TestShipRegistersARevisionThatIsNew(t *testing.T) {
 	t.Parallel()
-	f := &clitest.Log{Edit: service.EditView{Pipeline: "greeter", Version: 1}, Views: clitest.Seen(clitest.Deployed(1, 1, pipeline.StatusActive))}
+	f := &clitest.Log{Edit: service.EditView{Pipeline: "greeter", Version: 1},
+		Views: clitest.Seen(clitest.Deployed(1, 1, pipeline.StatusActive))}
 	options, o := shipping(f, clitest.AsText)
 	options.Idle = clitest.Idle
 	warned := 0
@@ -61,18 +62,22 @@ func TestShipRegistersWithItsBound(t *testing.T) {
 	if err := runShip(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}
-	f.WantCalls(t, "Revision greeter r1", "Revisions greeter 50", "PlanEdit greeter", "PutSnapshot greeter r1", "Register r1 sha256/r1 true beta",
+	f.WantCalls(t, "Revision greeter r1", "Revisions greeter 50", "PlanEdit greeter", "PutSnapshot greeter r1",
+		"Register r1 sha256/r1 true beta",
 		"Deployment greeter#1", "Command greeter#1 until beta", "Deployment greeter#1")
 	clitest.WantValue(t, o, at)
 }
 
 func TestShipRefusesAnOlderRevision(t *testing.T) {
 	t.Parallel()
-	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Label: "r3", Commit: "c3"}, {Pipeline: "greeter", Label: "r2", Commit: "c3"}}, Edit: service.EditView{Unchanged: true}, Views: clitest.Seen(clitest.Deployed(1, 1, pipeline.StatusActive))}
+	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Label: "r3", Commit: "c3"},
+		{Pipeline: "greeter", Label: "r2", Commit: "c3"}}, Edit: service.EditView{Unchanged: true},
+		Views: clitest.Seen(clitest.Deployed(1, 1, pipeline.StatusActive))}
 	options, _ := shipping(f, clitest.AsText)
 	asked := 0
 	options.Precedes = func(_ context.Context, older, newer string) bool { asked++; return older == "c1" && newer == "c3" }
-	clitest.WantFault(t, runShip(t.Context(), options), fault.Refused, "r1 is older than r3, which is registered in greeter", "waybill ship --older, if the older one is what should run")
+	clitest.WantFault(t, runShip(t.Context(), options), fault.Refused,
+		"r1 is older than r3, which is registered in greeter", "waybill ship --older, if the older one is what should run")
 	if asked != 1 {
 		t.Errorf("git was asked %d times about one commit", asked)
 	}
@@ -105,19 +110,24 @@ func TestShipOfARegisteredRevision(t *testing.T) {
 			out: "greeter#2 is in progress: 0 of 0 steps done; resuming it\ngreeter#2  revision r1  registered\n", last: "Deployment greeter#2"},
 		"finished": {deployments: []journal.Deployment{clitest.Deployed(2, 1, pipeline.StatusFinished)},
 			out: "nothing to do: r1 finished as greeter#2, 1 minute ago\n", last: "Pipeline greeter"},
-		"finished with drift": {deployments: []journal.Deployment{clitest.Deployed(2, 1, pipeline.StatusFinished)}, drift: []service.Drift{{Target: "greeter/prod/all/elm", Reason: "has no release yet"}},
-			out: "nothing to do: r1 finished as greeter#2, 1 minute ago\nbut prod/all/elm has no release yet: waybill ship --again deploys to it once more\n", last: "Pipeline greeter"},
+		"finished with drift": {deployments: []journal.Deployment{clitest.Deployed(2, 1, pipeline.StatusFinished)},
+			drift: []service.Drift{{Target: "greeter/prod/all/elm", Reason: "has no release yet"}},
+			out: "nothing to do: r1 finished as greeter#2, 1 minute ago\n" +
+				"but prod/all/elm has no release yet: waybill ship --again deploys to it once more\n", last: "Pipeline greeter"},
 		"finished, again": {flags: shipFlags{again: true}, deployments: []journal.Deployment{clitest.Deployed(2, 1, pipeline.StatusFinished)},
 			out: "greeter#9  revision r1  registered\n", last: "Deployment greeter#9"},
-		"replaced": {deployments: []journal.Deployment{clitest.Deployed(3, 2, pipeline.StatusFinished), clitest.Deployed(2, 1, pipeline.StatusFinished)},
+		"replaced": {deployments: []journal.Deployment{clitest.Deployed(3, 2, pipeline.StatusFinished),
+			clitest.Deployed(2, 1, pipeline.StatusFinished)},
 			code: fault.Canceled, text: "r1 finished as greeter#2; greeter#3 has replaced it by r2 since", last: "Deployment greeter#2"},
 		"canceled": {deployments: []journal.Deployment{clitest.Deployed(2, 1, pipeline.StatusCanceled)},
 			code: fault.Canceled, text: "greeter#2 (r1) was canceled", last: "Deployment greeter#2"},
-		"failed": {deployments: []journal.Deployment{clitest.Deployed(2, 1, pipeline.StatusFailed)}, out: "greeter#2  revision r1  registered\n", last: "Deployment greeter#2"},
+		"failed": {deployments: []journal.Deployment{clitest.Deployed(2, 1, pipeline.StatusFailed)},
+			out: "greeter#2  revision r1  registered\n", last: "Deployment greeter#2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{r2, r1}, Recent: c.deployments, Snapshot: service.SnapshotView{Stored: true},
-				Pipelines: []service.PipelineView{{Name: "greeter", Drift: c.drift}}, Views: clitest.Seen(append(c.deployments, clitest.Deployed(9, 1, pipeline.StatusActive))...)}
+				Pipelines: []service.PipelineView{{Name: "greeter", Drift: c.drift}},
+				Views:     clitest.Seen(append(c.deployments, clitest.Deployed(9, 1, pipeline.StatusActive))...)}
 			options, o := shipping(f, clitest.AsText)
 			c.flags.detach = true
 			options.Flags = c.flags
@@ -141,19 +151,23 @@ func TestShipLeavesADeploymentThatWaitsLongerThanItsLimit(t *testing.T) {
 		active := clitest.Deployed(2, 1, pipeline.StatusActive)
 		views := clitest.Seen(active)
 		waits := views["greeter#2"]
-		waits.Stages = []service.StageRun{{Name: "prod", Run: service.Run{State: service.RunWaiting, Reason: "approval 0 of 1", Who: "waybill approve greeter prod --revision r1"}}}
+		waits.Stages = []service.StageRun{{Name: "prod",
+			Run: service.Run{State: service.RunWaiting, Reason: "approval 0 of 1", Who: "waybill approve greeter prod --revision r1"}}}
 		views["greeter#2"] = waits
-		f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, Edit: service.EditView{Unchanged: true},
+		f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}},
+			Edit:     service.EditView{Unchanged: true},
 			Snapshot: service.SnapshotView{Stored: true}, Recent: []journal.Deployment{active}, Views: views}
 		options, o := shipping(f, clitest.AsText)
 		options.Flags.detach, options.Idle = false, clitest.Idle
 		err := cmdline.Within(t.Context(), time.Hour, func(ctx context.Context) error { return runShip(ctx, options) })
-		clitest.WantFault(t, err, fault.TimedOut, "greeter#2 has not finished: the limit of --timeout 1h0m0s has passed; it stays active, waiting: approval 0 of 1",
+		clitest.WantFault(t, err, fault.TimedOut,
+			"greeter#2 has not finished: the limit of --timeout 1h0m0s has passed; it stays active, waiting: approval 0 of 1",
 			"waybill approve greeter prod --revision r1, then waybill ship")
 		if cmdline.ExitStatus(err) != fault.ExitTimedOut {
 			t.Errorf("exit status %d", cmdline.ExitStatus(err))
 		}
-		if want := "waybill: no process works on this log now, so greeter#2 waits: start waybill up or waybill serve\n"; !strings.Contains(o.Warned.String(), want) {
+		if want := "waybill: no process works on this log now, so greeter#2 waits: start waybill up or " +
+			"waybill serve\n"; !strings.Contains(o.Warned.String(), want) {
 			t.Errorf("%q has no %q", o.Warned.String(), want)
 		}
 	})
@@ -162,9 +176,11 @@ func TestShipLeavesADeploymentThatWaitsLongerThanItsLimit(t *testing.T) {
 func TestShipDeploysAgainWhenThePersonSaysSo(t *testing.T) {
 	t.Parallel()
 	finished := clitest.Deployed(2, 1, pipeline.StatusFinished)
-	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, Edit: service.EditView{Unchanged: true}, Snapshot: service.SnapshotView{Stored: true},
+	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}},
+		Edit: service.EditView{Unchanged: true}, Snapshot: service.SnapshotView{Stored: true},
 		Recent: []journal.Deployment{finished}, Views: clitest.Seen(finished, clitest.Deployed(9, 1, pipeline.StatusFinished)),
-		Pipelines: []service.PipelineView{{Name: "greeter", Hosts: []service.HostView{{Target: "greeter/prod/all/elm", Service: &service.Services{State: service.ServiceDown}}}}}}
+		Pipelines: []service.PipelineView{{Name: "greeter",
+			Hosts: []service.HostView{{Target: "greeter/prod/all/elm", Service: &service.Services{State: service.ServiceDown}}}}}}
 	options, o := shipping(f, clitest.AsText)
 	options.Flags.detach = false
 	var question string
@@ -172,7 +188,8 @@ func TestShipDeploysAgainWhenThePersonSaysSo(t *testing.T) {
 	if err := runShip(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}
-	if question != "deploy it again now?" || !strings.Contains(o.Printed.String(), "but the service on prod/all/elm is down: waybill ship --again starts it\n") || !strings.HasSuffix(o.Printed.String(), "  59m00s\n") {
+	if question != "deploy it again now?" || !strings.Contains(o.Printed.String(),
+		"but the service on prod/all/elm is down: waybill ship --again starts it\n") || !strings.HasSuffix(o.Printed.String(), "  59m00s\n") {
 		t.Errorf("asked %q, printed %q", question, o.Printed.String())
 	}
 	if !strings.Contains(strings.Join(f.Calls, "\n"), "Deploy greeter r1") {
@@ -183,7 +200,8 @@ func TestShipDeploysAgainWhenThePersonSaysSo(t *testing.T) {
 func TestShipStoresFilesThatTheBlobStoreLost(t *testing.T) {
 	t.Parallel()
 	active := clitest.Deployed(2, 1, pipeline.StatusActive)
-	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, Edit: service.EditView{Unchanged: true},
+	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}},
+		Edit:     service.EditView{Unchanged: true},
 		Snapshot: service.SnapshotView{Key: "sha256/r1"}, Recent: []journal.Deployment{active}, Views: clitest.Seen(active)}
 	options, o := shipping(f, clitest.AsText)
 	if err := runShip(t.Context(), options); err != nil {
@@ -202,11 +220,13 @@ func TestStoreSnapshotReportsTheSideThatFailed(t *testing.T) {
 		pack  func(context.Context, io.Writer) error
 		want  error
 	}{
-		"packing":  {&clitest.Log{}, func(context.Context, io.Writer) error { return broken }, broken},
-		"storing":  {&clitest.Log{Err: clitest.ErrAway}, func(_ context.Context, w io.Writer) error { _, err := w.Write([]byte("files")); return err }, clitest.ErrAway},
+		"packing": {&clitest.Log{}, func(context.Context, io.Writer) error { return broken }, broken},
+		"storing": {&clitest.Log{Err: clitest.ErrAway},
+			func(_ context.Context, w io.Writer) error { _, err := w.Write([]byte("files")); return err }, clitest.ErrAway},
 		"the both": {&clitest.Log{Err: clitest.ErrAway}, func(context.Context, io.Writer) error { return broken }, broken},
 	} {
-		if _, err := storeSnapshot(t.Context(), c.store, "greeter", "r1", c.pack); !errors.Is(err, c.want) || !strings.HasPrefix(err.Error(), "store the files of r1: ") {
+		if _, err := storeSnapshot(t.Context(), c.store, "greeter", "r1", c.pack); !errors.Is(err, c.want) ||
+			!strings.HasPrefix(err.Error(), "store the files of r1: ") {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
 	}
@@ -241,7 +261,8 @@ func (w *fakeWorker) Roles(context.Context) ([]lifecycle.Role, error) {
 func TestShipDoesTheWorkItself(t *testing.T) {
 	t.Parallel()
 	active, finished := clitest.Deployed(2, 1, pipeline.StatusActive), clitest.Deployed(2, 1, pipeline.StatusFinished)
-	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, Edit: service.EditView{Unchanged: true}, Snapshot: service.SnapshotView{Stored: true},
+	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}},
+		Edit: service.EditView{Unchanged: true}, Snapshot: service.SnapshotView{Stored: true},
 		Recent: []journal.Deployment{active}, Views: clitest.Seen(active)}
 	log := clitest.NewEnding(f, 5, clitest.Seen(finished)["greeter#2"])
 	options, o := shipping(f, clitest.AsText)
@@ -253,7 +274,8 @@ func TestShipDoesTheWorkItself(t *testing.T) {
 	if worker.unlocked != 1 {
 		t.Errorf("unlocked %d times", worker.unlocked)
 	}
-	if want := "greeter#2 is in progress: 0 of 0 steps done; resuming it\ngreeter#2  revision r1  definition 1\nfinished: r1"; !strings.HasPrefix(o.Printed.String(), want) {
+	if want := "greeter#2 is in progress: 0 of 0 steps done; resuming it\ngreeter#2  revision r1  definition 1\n" +
+		"finished: r1"; !strings.HasPrefix(o.Printed.String(), want) {
 		t.Errorf("printed %q", o.Printed.String())
 	}
 }
@@ -261,7 +283,8 @@ func TestShipDoesTheWorkItself(t *testing.T) {
 func TestShipTakesOverFromAProcessThatEnds(t *testing.T) {
 	t.Parallel()
 	active, finished := clitest.Deployed(2, 1, pipeline.StatusActive), clitest.Deployed(2, 1, pipeline.StatusFinished)
-	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, Edit: service.EditView{Unchanged: true}, Snapshot: service.SnapshotView{Stored: true},
+	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}},
+		Edit: service.EditView{Unchanged: true}, Snapshot: service.SnapshotView{Stored: true},
 		Recent: []journal.Deployment{active}, Views: clitest.Seen(active)}
 	locked := make(chan struct{})
 	log := &lockedEnding{Log: f, locked: locked, after: clitest.Seen(finished)["greeter#2"]}
@@ -272,7 +295,8 @@ func TestShipTakesOverFromAProcessThatEnds(t *testing.T) {
 	if err := runShip(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{"pid 42 holds the log; watching\n", "the process that held the log is gone; continuing here\n", "finished: r1"} {
+	for _, line := range []string{"pid 42 holds the log; watching\n",
+		"the process that held the log is gone; continuing here\n", "finished: r1"} {
 		if !strings.Contains(o.Printed.String(), line) {
 			t.Errorf("printed %q, want %q in it", o.Printed.String(), line)
 		}
@@ -305,7 +329,8 @@ func (e *lockedEnding) Deployment(ctx context.Context, ref service.Ref) (service
 func TestShipReportsALockThatCannotBeTaken(t *testing.T) {
 	t.Parallel()
 	active := clitest.Deployed(2, 1, pipeline.StatusActive)
-	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, Edit: service.EditView{Unchanged: true}, Snapshot: service.SnapshotView{Stored: true},
+	f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}},
+		Edit: service.EditView{Unchanged: true}, Snapshot: service.SnapshotView{Stored: true},
 		Recent: []journal.Deployment{active}, Views: clitest.Seen(active)}
 	options, _ := shipping(f, clitest.AsText)
 	broken := errors.New("read-only file system")
@@ -325,10 +350,13 @@ func TestShipReportsWhatASignalLeaves(t *testing.T) {
 		idle  bool
 		want  string
 	}{
-		"held":    {held, true, false, "waybill: terminated; greeter#2 stays active and held by ana: waybill deployment resume greeter#2\n"},
-		"worked":  {service.DeploymentView{}, true, false, "waybill: terminated; greeter#2 stays active, and what ran here was handed back: waybill ship resumes it\n"},
-		"idle":    {service.DeploymentView{}, false, true, "waybill: terminated; greeter#2 stays active until a process works on the log: start waybill up or waybill serve\n"},
-		"watched": {service.DeploymentView{}, false, false, "waybill: terminated; the processes that work on the log continue greeter#2: waybill deployment watch greeter#2\n"},
+		"held": {held, true, false, "waybill: terminated; greeter#2 stays active and held by ana: waybill deployment resume greeter#2\n"},
+		"worked": {service.DeploymentView{}, true, false,
+			"waybill: terminated; greeter#2 stays active, and what ran here was handed back: waybill ship resumes it\n"},
+		"idle": {service.DeploymentView{}, false, true,
+			"waybill: terminated; greeter#2 stays active until a process works on the log: start waybill up or waybill serve\n"},
+		"watched": {service.DeploymentView{}, false, false,
+			"waybill: terminated; the processes that work on the log continue greeter#2: waybill deployment watch greeter#2\n"},
 	} {
 		ctx, stop := context.WithCancelCause(t.Context())
 		stop(fault.Wrap(fault.Interrupted, lifecycle.ErrTerminated))
@@ -340,7 +368,8 @@ func TestShipReportsWhatASignalLeaves(t *testing.T) {
 		o.Want(t, "", strings.ReplaceAll(c.want, "terminated", lifecycle.ErrTerminated.Error()))
 	}
 	options, o := shipping(&clitest.Log{}, clitest.AsText)
-	if err := (&shipment{shipOptions: options}).reportInterrupted(t.Context(), ref, held, clitest.ErrAway); !errors.Is(err, clitest.ErrAway) || o.Warned.Len() > 0 {
+	if err := (&shipment{shipOptions: options}).reportInterrupted(t.Context(), ref, held,
+		clitest.ErrAway); !errors.Is(err, clitest.ErrAway) || o.Warned.Len() > 0 {
 		t.Errorf("without a signal: %v, %q", err, o.Warned.String())
 	}
 }
@@ -358,7 +387,8 @@ func TestCheckUntil(t *testing.T) {
 
 func TestReached(t *testing.T) {
 	t.Parallel()
-	v := service.DeploymentView{State: pipeline.DeploymentState{Until: "beta"}, Stages: []service.StageRun{{Name: "beta", Run: service.Run{State: service.RunRunning}}, {Name: "prod", Run: service.Run{State: service.RunFinished}}}}
+	v := service.DeploymentView{State: pipeline.DeploymentState{Until: "beta"}, Stages: []service.StageRun{{Name: "beta",
+		Run: service.Run{State: service.RunRunning}}, {Name: "prod", Run: service.Run{State: service.RunFinished}}}}
 	if reached(v) {
 		t.Error("reached while beta runs")
 	}

@@ -10,7 +10,8 @@ import (
 )
 
 // storeSnapshot stores the files that pack writes, and returns their key.
-func storeSnapshot(ctx context.Context, to operation.Caller, name, label string, pack func(context.Context, io.Writer) error) (key string, err error) {
+func storeSnapshot(ctx context.Context, to operation.Caller, name, label string, pack func(context.Context,
+	io.Writer) error) (key string, err error) {
 	reader, writer := io.Pipe()
 	packed := make(chan error, 1)
 	go func() {

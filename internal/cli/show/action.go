@@ -31,7 +31,8 @@ func ActionName(x queue.ActionState) string {
 	if x.Step == nil {
 		return FirstOf(x.Name, x.Handler)
 	}
-	return fmt.Sprintf("%s %s", service.Ref{Pipeline: x.Step.Pipeline, Number: x.Step.Deployment}, FirstOf(x.Name, x.Step.Event+" "+x.Step.Target))
+	return fmt.Sprintf("%s %s", service.Ref{Pipeline: x.Step.Pipeline, Number: x.Step.Deployment},
+		FirstOf(x.Name, x.Step.Event+" "+x.Step.Target))
 }
 
 // attemptsText returns the number of an attempt and how many are allowed: 1/3. An attempt that runs or succeeded is the
@@ -67,7 +68,8 @@ func Action(x service.ActionView, now time.Time) []string {
 		}
 	}
 	for _, c := range x.Children {
-		lines = append(lines, fmt.Sprintf("asked for: %s  %s %s  %s", c.ID, c.Kind, FirstOf(c.Name, c.Handler), strings.ToLower(c.Status.String())))
+		lines = append(lines, fmt.Sprintf("asked for: %s  %s %s  %s", c.ID, c.Kind, FirstOf(c.Name, c.Handler),
+			strings.ToLower(c.Status.String())))
 	}
 	if len(x.Output) > 0 && string(x.Output) != "null" {
 		lines = append(lines, "output: "+string(x.Output))

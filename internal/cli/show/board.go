@@ -81,7 +81,8 @@ func buildLines(stage service.StageRun, now time.Time) []line {
 	var build time.Duration
 	var lines []line
 	for _, step := range stage.Steps {
-		l := line{stage: stage.Name, name: strings.TrimPrefix(step.Name, "artifact "), state: stepState(step), word: step.Word, detail: stepRemark(step, now)}
+		l := line{stage: stage.Name, name: strings.TrimPrefix(step.Name, "artifact "), state: stepState(step),
+			word: step.Word, detail: stepRemark(step, now)}
 		switch {
 		case step.Event == pipeline.BuildCompleted && step.State == pipeline.StateComplete:
 			build = stepTook(step, now)

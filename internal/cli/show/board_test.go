@@ -51,7 +51,8 @@ func greeterView() service.DeploymentView {
 		Now:        at(100),
 		Stages: []service.StageRun{
 			{Name: "build", Kind: pipeline.BuildStage, Run: service.Run{State: service.RunFinished}, Steps: []service.StepRun{built, received}},
-			{Name: "prod", Kind: pipeline.HostStage, Run: service.Run{State: service.RunRunning}, Groups: []service.GroupRun{{Name: "east", Hosts: []service.HostRun{
+			{Name: "prod", Kind: pipeline.HostStage, Run: service.Run{
+				State: service.RunRunning}, Groups: []service.GroupRun{{Name: "east", Hosts: []service.HostRun{
 				hostRun("elm", service.RunFinished, stepRun(pipeline.HostReplicated, "replicated", pipeline.StateComplete, 62, 64),
 					stepRun(pipeline.HostDeployed, "deployed", pipeline.StateComplete, 64, 70)),
 				hostRun("fir", service.RunRunning, stepRun(pipeline.HostReplicated, "replicated", pipeline.StateComplete, 68, 70), again),

@@ -127,7 +127,8 @@ func BuildArtifacts(p *build.Plan, all []build.Artifact) []string {
 	var t table
 	t.add("ID", "STEP", "SIZE", "SHA-256", "NAME")
 	for _, artifact := range all {
-		t.add(strconv.Itoa(artifact.ID), StepPath(p, artifact.Step), service.Size(artifact.Size), artifact.SHA256[:min(12, len(artifact.SHA256))], artifactName(artifact))
+		t.add(strconv.Itoa(artifact.ID), StepPath(p, artifact.Step), service.Size(artifact.Size),
+			artifact.SHA256[:min(12, len(artifact.SHA256))], artifactName(artifact))
 	}
 	return t.lines()
 }

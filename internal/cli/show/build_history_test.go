@@ -16,10 +16,12 @@ func TestTheHistoryOfABuildSaysWhatItWaitsFor(t *testing.T) {
 	after := func(d time.Duration, status build.Status, attempt int, reason string) build.Update {
 		return build.Update{Timestamp: at.Add(d), Status: status, Attempt: attempt, Reason: reason}
 	}
-	d := BuildDocument{Plan: &build.Plan{Steps: []build.PlanStep{{ID: 1, Stage: "test", Name: "unit"}, {ID: 2, Stage: "test", Name: "vet"}, {ID: 3, Stage: "deploy", Name: "apply", After: []int{1, 2}}}},
+	d := BuildDocument{Plan: &build.Plan{Steps: []build.PlanStep{{ID: 1, Stage: "test", Name: "unit"},
+		{ID: 2, Stage: "test", Name: "vet"}, {ID: 3, Stage: "deploy", Name: "apply", After: []int{1, 2}}}},
 		Updates: map[int][]build.Update{
 			0: {after(0, build.Running, 0, "")},
-			1: {after(0, build.Scheduling, 1, ""), after(time.Second, build.Backoff, 1, "exit\nstatus 1"), after(2*time.Second, build.Scheduling, 2, "0 of 3 nodes fit")},
+			1: {after(0, build.Scheduling, 1, ""), after(time.Second, build.Backoff, 1, "exit\nstatus 1"),
+				after(2*time.Second, build.Scheduling, 2, "0 of 3 nodes fit")},
 		}}
 	got := strings.Join(BuildHistory(d, at.Add(10*time.Second)), "\n")
 	want := `

@@ -22,7 +22,8 @@ func BuildPlan(p *build.Plan) []string {
 		if summary == "" {
 			summary = s.Spec.Image
 		}
-		cells := []string{fmt.Sprintf(" %d", s.ID), s.Path(), s.Type, summary, "waits for " + waitsFor(s.After), strings.Join(planRemarks(p, s), "   ")}
+		cells := []string{fmt.Sprintf(" %d", s.ID), s.Path(), s.Type, summary, "waits for " + waitsFor(s.After),
+			strings.Join(planRemarks(p, s), "   ")}
 		t.add(cells...)
 	}
 	lines := append([]string{head}, t.lines()...)

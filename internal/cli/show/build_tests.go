@@ -40,8 +40,10 @@ func countTests(files []build.TestFile) (c testresult.Counts) {
 // the files that cannot be read.
 func testLines(s Style, files []build.TestFile, limit int) (lines []string) {
 	c := countTests(files)
-	lines = append(lines, outcomeLines(s.bad, files, testresult.Failed, fmt.Sprintf("%d of %s failed", c.Failed, Count(c.Tests, "test")), limit)...)
-	lines = append(lines, outcomeLines(s.warn, files, testresult.Flaky, fmt.Sprintf("%d of %s passed only when repeated", c.Flaky, Count(c.Tests, "test")), limit)...)
+	lines = append(lines, outcomeLines(s.bad, files, testresult.Failed,
+		fmt.Sprintf("%d of %s failed", c.Failed, Count(c.Tests, "test")), limit)...)
+	lines = append(lines, outcomeLines(s.warn, files, testresult.Flaky,
+		fmt.Sprintf("%d of %s passed only when repeated", c.Flaky, Count(c.Tests, "test")), limit)...)
 	for _, f := range files {
 		if f.Problem != nil {
 			lines = append(lines, fmt.Sprintf("%s %s:%d: %s", s.warn("warning:"), plainLine(f.Name), f.Problem.Line, plainLine(f.Problem.Text)))

@@ -51,7 +51,8 @@ func paintStatus(s Style, status pipeline.Status) string {
 
 // Deployment returns the board of a deployment, then its failures, or the reason of its wait.
 func Deployment(v service.DeploymentView, s Style, now time.Time) []string {
-	lines := []string{fmt.Sprintf("%s  revision %s  definition %d  %s", s.bold(RefOf(v.Deployment).String()), v.Label, v.State.Version, Standing(v, s, now))}
+	lines := []string{fmt.Sprintf("%s  revision %s  definition %d  %s", s.bold(RefOf(v.Deployment).String()), v.Label,
+		v.State.Version, Standing(v, s, now))}
 	lines = append(lines, layout{Style: s, columns: s.Columns}.render(boardLines(v))...)
 	if v.Archive != "" {
 		lines = append(lines, s.warn("archived:")+" waybill log "+RefOf(v.Deployment).String()+" prints what each host did")
@@ -62,7 +63,8 @@ func Deployment(v service.DeploymentView, s Style, now time.Time) []string {
 	for _, stage := range v.Stages {
 		for host := range Hosts(stage) {
 			if host.Runs != nil {
-				lines = append(lines, fmt.Sprintf("%s %s%s", s.warn("still runs:"), strings.TrimPrefix(host.Target, v.Pipeline+"/"), doubtText(host.Runs)))
+				lines = append(lines, fmt.Sprintf("%s %s%s", s.warn("still runs:"),
+					strings.TrimPrefix(host.Target, v.Pipeline+"/"), doubtText(host.Runs)))
 			}
 		}
 	}
@@ -70,7 +72,8 @@ func Deployment(v service.DeploymentView, s Style, now time.Time) []string {
 		lines = append(lines, s.warn("waiting:")+" "+waitingText(reason, who))
 	}
 	if v.State.Status == pipeline.StatusFailed && len(v.Failures) == 0 && v.State.RolledBackBy == 0 {
-		lines = append(lines, fmt.Sprintf("no step is failed any more: waybill deployment retry %s continues with what is left", RefOf(v.Deployment)))
+		lines = append(lines,
+			fmt.Sprintf("no step is failed any more: waybill deployment retry %s continues with what is left", RefOf(v.Deployment)))
 	}
 	return lines
 }

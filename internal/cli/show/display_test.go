@@ -18,7 +18,8 @@ import (
 // terminal returns a Printer on a terminal of 80 by 24, and its output.
 func terminal() (Printer, *bytes.Buffer) {
 	b := &bytes.Buffer{}
-	return Printer{Out: b, Err: b, Style: Style{Colours: true}, Columns: 80, Screen: &Screen{Out: b, Size: func() (int, int) { return 80, 24 }}}, b
+	return Printer{Out: b, Err: b, Style: Style{Colours: true}, Columns: 80,
+		Screen: &Screen{Out: b, Size: func() (int, int) { return 80, 24 }}}, b
 }
 
 func TestALineDisplayPrintsEachFailedAttemptOnce(t *testing.T) {
@@ -34,7 +35,8 @@ func TestALineDisplayPrintsEachFailedAttemptOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
-	if len(lines) != 2 || !strings.Contains(lines[0], "again  attempt 1 of 3 failed: exit 1 …; again in 2.0s") || lines[1] != "  waiting for the log: no route …" {
+	if len(lines) != 2 || !strings.Contains(lines[0], "again  attempt 1 of 3 failed: exit 1 …; again in 2.0s") ||
+		lines[1] != "  waiting for the log: no route …" {
 		t.Errorf("printed %q", lines)
 	}
 }
@@ -75,7 +77,8 @@ func TestALineDisplayPrintsWhatAPersonCanDo(t *testing.T) {
 		}
 		v.Now = v.Now.Add(time.Second)
 	}
-	if got, want := b.String(), "  waiting: approval 0 of 1 (waybill approve notes beta --revision 88d0e17)\n  to leave: Ctrl-C, then go home\n"; got != want {
+	if got, want := b.String(), "  waiting: approval 0 of 1 (waybill approve notes beta --revision 88d0e17)\n"+
+		"  to leave: Ctrl-C, then go home\n"; got != want {
 		t.Errorf("printed %q, want %q", got, want)
 	}
 }
@@ -91,7 +94,8 @@ func TestALiveDisplayDrawsWhatAPersonCanDo(t *testing.T) {
 		}
 		v.Now = v.Now.Add(time.Minute)
 	}
-	if got := b.String(); !strings.Contains(got, "  to continue: waybill approve notes beta --revision 88d0e17\x1b") || !strings.Contains(got, "  to leave: Ctrl-C, then go home\x1b") {
+	if got := b.String(); !strings.Contains(got, "  to continue: waybill approve notes beta --revision 88d0e17\x1b") ||
+		!strings.Contains(got, "  to leave: Ctrl-C, then go home\x1b") {
 		t.Errorf("drew %q", got)
 	}
 }
@@ -101,8 +105,10 @@ func TestAnEntryDisplayPrintsJSONLines(t *testing.T) {
 	var out, said bytes.Buffer
 	d := NewDisplay(Printer{Out: &out, Err: &said, JSON: true}, greeterView(), "Ctrl-C")
 	d.Known(entry(0, "greeter", pipeline.Fact, pipeline.PipelineStarted, `{}`))
-	err := errors.Join(d.Entry(entry(0, "greeter", pipeline.Fact, pipeline.PipelineStarted, `{}`)), d.View(greeterView()), d.Tick(at(0)), d.Away(errors.New("no route")), d.Close())
-	if err != nil || strings.Count(out.String(), "\n") != 1 || !strings.HasPrefix(out.String(), `{"`) || said.String() != "waybill: waiting for the log: no route\n" {
+	err := errors.Join(d.Entry(entry(0, "greeter", pipeline.Fact, pipeline.PipelineStarted, `{}`)), d.View(greeterView()),
+		d.Tick(at(0)), d.Away(errors.New("no route")), d.Close())
+	if err != nil || strings.Count(out.String(), "\n") != 1 || !strings.HasPrefix(out.String(), `{"`) ||
+		said.String() != "waybill: waiting for the log: no route\n" {
 		t.Errorf("%v, printed %q and %q", err, out.String(), said.String())
 	}
 }
@@ -111,7 +117,8 @@ func TestALiveDisplayDrawsInPlace(t *testing.T) {
 	t.Parallel()
 	p, b := terminal()
 	d := NewDisplay(p, greeterView(), "Ctrl-C")
-	if err := errors.Join(d.Entry(entry(0, "greeter", pipeline.Fact, pipeline.PipelineStarted, `{}`)), d.View(greeterView()), d.Tick(time.Now())); err != nil {
+	if err := errors.Join(d.Entry(entry(0, "greeter", pipeline.Fact, pipeline.PipelineStarted, `{}`)),
+		d.View(greeterView()), d.Tick(time.Now())); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.String(); !strings.Contains(got, "4 of 13 steps done") || strings.Contains(got, "\x1b[5A") || strings.Count(got, "\n") != 5 {
@@ -161,10 +168,12 @@ func play(v worker.View) {
 func TestABuildIsShownLineByLine(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	play(NewBuildView(Printer{Out: &b}, BuildHead{ID: "3", Label: "shop @ 3f9c2ab", Results: "/tmp/3", Log: "waybill build log 3", Plan: testPlan(), Runner: "runner docker (Engine 28.2.2)"}))
+	play(NewBuildView(Printer{Out: &b}, BuildHead{ID: "3", Label: "shop @ 3f9c2ab", Results: "/tmp/3",
+		Log: "waybill build log 3", Plan: testPlan(), Runner: "runner docker (Engine 28.2.2)"}))
 	lines := strings.Split(b.String(), "\n")
 	want := []string{"runner docker (Engine 28.2.2)", "build 3   shop @ 3f9c2ab   3 steps   results: /tmp/3", "test/unit | FAIL",
-		"test/unit   artifact dist/greeter  1.0 kB sha256:9b1e07d2", " ✗ test/unit    2.0s   Failed, exit status 1   .wharf-ci.yml:3:5", " ✗ test/unit    2.0s   Failed, exit status 1   .wharf-ci.yml:3:5",
+		"test/unit   artifact dist/greeter  1.0 kB sha256:9b1e07d2",
+		" ✗ test/unit    2.0s   Failed, exit status 1   .wharf-ci.yml:3:5", " ✗ test/unit    2.0s   Failed, exit status 1   .wharf-ci.yml:3:5",
 		"   1 of 214 tests failed (out/unit.xml): shop/cart TestCheckout", "     cart_test.go:41: total = 12, want 15"}
 	for i, line := range want {
 		if lines[i] != line {
@@ -196,14 +205,16 @@ func TestABuildIsShownAsATree(t *testing.T) {
 	t.Parallel()
 	p, b := terminal()
 	play(NewBuildView(p, BuildHead{ID: "3", Log: "waybill build log 3", Plan: testPlan()}))
-	if got := b.String(); !strings.Contains(got, "test/unit") || !strings.Contains(got, "clean/up") || !strings.Contains(got, "│") || strings.Count(got, "build 3 ") != 2 {
+	if got := b.String(); !strings.Contains(got, "test/unit") || !strings.Contains(got, "clean/up") ||
+		!strings.Contains(got, "│") || strings.Count(got, "build 3 ") != 2 {
 		t.Errorf("drew %q", got)
 	}
 }
 
 func TestABuildWithoutStepsSaysWhy(t *testing.T) {
 	t.Parallel()
-	for environment, want := range map[string]string{"": "nothing to run: every stage wants an environment", "stage": "nothing to run: no stage is for the environment stage"} {
+	for environment, want := range map[string]string{"": "nothing to run: every stage wants an environment",
+		"stage": "nothing to run: no stage is for the environment stage"} {
 		var b bytes.Buffer
 		NewBuildView(Printer{Out: &b}, BuildHead{Plan: &build.Plan{Environment: environment}}).Begin()
 		if !strings.HasPrefix(b.String(), want) {
@@ -215,7 +226,8 @@ func TestABuildWithoutStepsSaysWhy(t *testing.T) {
 func TestPrinterReportsAnOutputThatIsGone(t *testing.T) {
 	t.Parallel()
 	p := Printer{Out: gone{}, Err: gone{}}
-	for name, err := range map[string]error{"lines": p.Lines("x"), "document": p.Document(1), "line": p.Line(1), "unknown": p.Document(func() {})} {
+	for name, err := range map[string]error{"lines": p.Lines("x"), "document": p.Document(1), "line": p.Line(1),
+		"unknown": p.Document(func() {})} {
 		if err == nil || !strings.HasPrefix(err.Error(), "write output: ") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -231,8 +243,10 @@ func TestCountsAndTimesInWords(t *testing.T) {
 	t.Parallel()
 	for text, got := range map[string]string{
 		"1 host": Count(1, "host"), "0 hosts": Count(0, "host"), "2 processes": Count(2, "process"),
-		"just now": Ago(at(5), at(0)), "1 second ago": Ago(at(10), at(0)), "2 minutes ago": Ago(at(1200), at(0)), "47 hours ago": Ago(at(47*36000), at(0)), "2 days ago": Ago(at(48*36000), at(0)),
-		"-": Clock(at(0), time.Time{}), "in 2m00s": In(at(0), at(1200)), "now": In(at(5), at(0)), "14:00:00 UTC": Clock(at(10), at(0)), "2026-02-28 14:00 UTC": Clock(at(0), at(-24*36000)),
+		"just now": Ago(at(5), at(0)), "1 second ago": Ago(at(10), at(0)), "2 minutes ago": Ago(at(1200), at(0)),
+		"47 hours ago": Ago(at(47*36000), at(0)), "2 days ago": Ago(at(48*36000), at(0)),
+		"-": Clock(at(0), time.Time{}), "in 2m00s": In(at(0), at(1200)), "now": In(at(5), at(0)),
+		"14:00:00 UTC": Clock(at(10), at(0)), "2026-02-28 14:00 UTC": Clock(at(0), at(-24*36000)),
 	} {
 		if got != text {
 			t.Errorf("got %q, want %q", got, text)

@@ -44,7 +44,8 @@ func TestATableRowIsOneLine(t *testing.T) {
 func TestJSONCarriesControlsEscaped(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		text := strings.ToValidUTF8(rapid.StringOf(rapid.RuneFrom([]rune("aé\x00\x1b\x7f\u0085\u009b\u202e\u2066\u2028\n\t\"\\[31m"))).Draw(t, "text"), "")
+		text := strings.ToValidUTF8(
+			rapid.StringOf(rapid.RuneFrom([]rune("aé\x00\x1b\x7f\u0085\u009b\u202e\u2066\u2028\n\t\"\\[31m"))).Draw(t, "text"), "")
 		var b strings.Builder
 		p := Printer{Out: &gate{w: &b}}
 		if err := p.Document(map[string]string{"text": text}); err != nil {

@@ -116,7 +116,8 @@ func fold(lines []line, quiet func([]line) bool) []line {
 			end++
 		}
 		if stage := lines[start:end]; len(stage) > 1 && quiet(stage) {
-			folded = append(folded, line{stage: stage[0].stage, name: "all", state: stage[0].state, word: stage[0].word, detail: Count(len(stage), "host")})
+			folded = append(folded, line{stage: stage[0].stage, name: "all", state: stage[0].state, word: stage[0].word,
+				detail: Count(len(stage), "host")})
 		} else {
 			folded = append(folded, stage...)
 		}
@@ -142,7 +143,8 @@ func allIn(lines []line, states ...service.RunState) bool {
 func truncate(lines []line, rows int) []line {
 	keep := make([]bool, len(lines))
 	left := rows - 1
-	for _, state := range []service.RunState{service.RunFailed, service.RunRunning, service.RunTolerated, service.RunWaiting, service.RunFinished, service.RunSkipped, service.RunStopped, service.RunUnreached} {
+	for _, state := range []service.RunState{service.RunFailed, service.RunRunning, service.RunTolerated,
+		service.RunWaiting, service.RunFinished, service.RunSkipped, service.RunStopped, service.RunUnreached} {
 		for i, row := range lines {
 			if row.state == state && left > 0 {
 				keep[i], left = true, left-1
@@ -164,7 +166,8 @@ func truncate(lines []line, rows int) []line {
 // countStates returns "12 waiting, 80 finished".
 func countStates(counts map[service.RunState]int) string {
 	var parts []string
-	for _, state := range []service.RunState{service.RunFailed, service.RunTolerated, service.RunRunning, service.RunWaiting, service.RunFinished, service.RunSkipped, service.RunStopped, service.RunUnreached} {
+	for _, state := range []service.RunState{service.RunFailed, service.RunTolerated, service.RunRunning,
+		service.RunWaiting, service.RunFinished, service.RunSkipped, service.RunStopped, service.RunUnreached} {
 		if n := counts[state]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}

@@ -36,7 +36,8 @@ func TestAMeterShowsHowMuchWasRead(t *testing.T) {
 		}
 		m.Close()
 		frames := strings.Split(out.String(), "\x1b[?25l\r")
-		if len(frames) != 4 || !strings.Contains(frames[1], "uploading arm64  500.0 kB of 1.0 MB  50 %") || !strings.Contains(frames[2], "100 %") || frames[3] != "\x1b[1A\x1b[J\x1b[?25h" {
+		if len(frames) != 4 || !strings.Contains(frames[1], "uploading arm64  500.0 kB of 1.0 MB  50 %") ||
+			!strings.Contains(frames[2], "100 %") || frames[3] != "\x1b[1A\x1b[J\x1b[?25h" {
 			t.Errorf("got %q", frames)
 		}
 		out.Reset()

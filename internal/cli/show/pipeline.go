@@ -84,7 +84,8 @@ func leftServices(p service.PipelineView, s Style) (lines []string) {
 			strings.TrimPrefix(l.Target, p.Name+"/"), l.Name, l.Address, l.Runs.Label, l.Runs.Deployment, state))
 	}
 	if local {
-		lines = append(lines, fmt.Sprintf("waybill pipeline stop %s ends the services of local:// hosts, these and those of the definition", p.Name))
+		lines = append(lines,
+			fmt.Sprintf("waybill pipeline stop %s ends the services of local:// hosts, these and those of the definition", p.Name))
 	}
 	return lines
 }

@@ -11,7 +11,8 @@ import (
 func TestAPlanWithoutStepsSaysWhy(t *testing.T) {
 	t.Parallel()
 	frozen := PlanDocument{Pipeline: "greeter", Revision: "3f2c9a1", Todo: TodoShip, New: 1, Ends: []pipeline.ExpectedEnd{
-		{Deployment: 1, Label: "3f2c9a1", Status: pipeline.StatusActive, Reason: "greeter is frozen by ana", Who: "waybill pipeline thaw greeter"}}}
+		{Deployment: 1, Label: "3f2c9a1", Status: pipeline.StatusActive, Reason: "greeter is frozen by ana",
+			Who: "waybill pipeline thaw greeter"}}}
 	want := []string{"greeter#1 (3f2c9a1) goes no further: greeter is frozen by ana (waybill pipeline thaw greeter)"}
 	if got := ShipPlan(frozen, Style{}); !slices.Equal(got, want) {
 		t.Errorf("plan: %q, want %q", got, want)
@@ -23,10 +24,12 @@ func TestAPlanWithoutStepsSaysWhy(t *testing.T) {
 func TestAPlanThatDoesNotFinishLeadsWithWhy(t *testing.T) {
 	t.Parallel()
 	held := PlanDocument{Pipeline: "greeter", Revision: "3f2c9a1", Todo: TodoShip, New: 2,
-		Steps: []pipeline.PlanStep{{StepKey: pipeline.StepKey{Deployment: 2, Target: "greeter/build", Event: "build-completed"}, Work: true, End: 600_000_000}},
+		Steps: []pipeline.PlanStep{{StepKey: pipeline.StepKey{Deployment: 2, Target: "greeter/build",
+			Event: "build-completed"}, Work: true, End: 600_000_000}},
 		Ends: []pipeline.ExpectedEnd{
 			{Deployment: 1, Label: "88d0e17", Status: pipeline.StatusActive, Reason: "held by ana: looking"},
-			{Deployment: 2, Label: "3f2c9a1", Status: pipeline.StatusActive, Reason: "batch prod is held by greeter#1", Who: "waybill deployment resume greeter#1"}}}
+			{Deployment: 2, Label: "3f2c9a1", Status: pipeline.StatusActive, Reason: "batch prod is held by greeter#1",
+				Who: "waybill deployment resume greeter#1"}}}
 	lines := ShipPlan(held, Style{})
 	want := []string{"ship of 3f2c9a1 goes no further: batch prod is held by greeter#1 (waybill deployment resume greeter#1)",
 		"greeter#1 (88d0e17) goes no further: held by ana: looking"}

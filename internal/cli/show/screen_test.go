@@ -102,8 +102,10 @@ func TestABuildWhoseStepsHaveGapsIsShown(t *testing.T) {
 	t.Parallel()
 	plan := &build.Plan{Steps: []build.PlanStep{{ID: 2, Stage: "jenkins", Name: "step-2"}, {ID: 9, Stage: "jenkins", Name: "step-9"}}}
 	tests := map[int][]build.TestFile{11: {{Name: "unit.xml"}}}
-	d := BuildDocument{BuildSummary: BuildSummary{ID: "7", Status: build.Running}, Plan: plan, Updates: map[int][]build.Update{9: {{Status: build.Running}}}, Tests: tests}
-	lines := append(Build(d, "7", Style{}, now()), BuildArtifacts(plan, []build.Artifact{{ID: 1, Step: 9, Name: "a"}, {ID: 2, Step: 11, Name: "b"}})...)
+	d := BuildDocument{BuildSummary: BuildSummary{ID: "7", Status: build.Running}, Plan: plan,
+		Updates: map[int][]build.Update{9: {{Status: build.Running}}}, Tests: tests}
+	lines := append(Build(d, "7", Style{}, now()),
+		BuildArtifacts(plan, []build.Artifact{{ID: 1, Step: 9, Name: "a"}, {ID: 2, Step: 11, Name: "b"}})...)
 	text := strings.Join(append(lines, BuildHistory(d, now())...), "\n")
 	for _, want := range []string{"◦ jenkins/step-2", "… jenkins/step-9", "1   jenkins/step-9", "2   11"} {
 		if !strings.Contains(text, want) {
@@ -124,7 +126,8 @@ func TestLongNamesOfStepsLeaveRoom(t *testing.T) {
 	board.status(2, build.Update{Status: build.Failed, Reason: "exit status 1", Timestamp: at(0)})
 	for columns, want := range map[int][]string{
 		20: {" * test/i…ase=postgres)   10.0s   running", " ✗ test/i…ase=postgres)    0.0s   Failed, exit status 1"},
-		70: {" * test/integrat…hon=3.11, database=postgres)   10.0s   running", " ✗ test/integrat…hon=3.12, database=postgres)    0.0s   Failed, exit status 1"},
+		70: {" * test/integrat…hon=3.11, database=postgres)   10.0s   running",
+			" ✗ test/integrat…hon=3.12, database=postgres)    0.0s   Failed, exit status 1"},
 		0: {" * test/integration-with-a-database (python=3.11, database=postgres)   10.0s   running",
 			" ✗ test/integration-with-a-database (python=3.12, database=postgres)    0.0s   Failed, exit status 1"},
 	} {
@@ -132,7 +135,8 @@ func TestLongNamesOfStepsLeaveRoom(t *testing.T) {
 			t.Errorf("%d columns: %s", columns, diff)
 		}
 	}
-	if last := board.summary(Style{}, "log", 70)[0]; !strings.Contains(last, " test/integration-with-a-database (python=3.11, database=postgres) ") {
+	if last := board.summary(Style{}, "log", 70)[0]; !strings.Contains(last,
+		" test/integration-with-a-database (python=3.11, database=postgres) ") {
 		t.Errorf("the end cuts a name: %s", last)
 	}
 }
@@ -148,7 +152,8 @@ func TestTheTreeShowsALineThatHasBegun(t *testing.T) {
 		text    string
 		partial bool
 		want    string
-	}{{"before", false, "before"}, {"10%\r20%", true, "20%"}, {"\r30%\r", true, "30%"}, {"\rdone", false, "done"}, {"Password: ", true, "Password:"}} {
+	}{{"before", false, "before"}, {"10%\r20%", true, "20%"}, {"\r30%\r", true, "30%"}, {"\rdone", false, "done"},
+		{"Password: ", true, "Password:"}} {
 		board.output(step.ID, []build.Entry{{Text: []byte(c.text), Marks: build.Marks{Partial: c.partial}}})
 		if got := board.row(step, Style{}, at(1), "-", step.Path()); !strings.HasSuffix(got, "   "+c.want) {
 			t.Errorf("after %q the row is %q", c.text, got)
@@ -163,12 +168,14 @@ func TestLongNamesAreShortenedOnATerminal(t *testing.T) {
 	v.Stages[0].Name = long
 	for columns, whole := range map[int]bool{0: true, 100: false} {
 		lines := layout{columns: columns}.render(boardLines(v))
-		if got := strings.Contains(lines[0], long); got != whole || !strings.Contains(lines[0], "end  ") || !strings.Contains(lines[0], "received") {
+		if got := strings.Contains(lines[0], long); got != whole || !strings.Contains(lines[0], "end  ") ||
+			!strings.Contains(lines[0], "received") {
 			t.Errorf("%d columns: %q", columns, lines[0])
 		}
 		revisions := []pipeline.RegisteredRevision{{Label: long, State: "open"}, {Label: strings.Repeat("0", 40), Subject: "words " + long}}
 		text := strings.Join(Revisions(revisions, Style{Columns: columns}, now()), "\n")
-		if got := strings.Contains(text, long+" "); got != whole || !strings.Contains(text, strings.Repeat("0", 40)+" ") || !strings.HasSuffix(text, "words "+long) {
+		if got := strings.Contains(text, long+" "); got != whole || !strings.Contains(text, strings.Repeat("0", 40)+" ") ||
+			!strings.HasSuffix(text, "words "+long) {
 			t.Errorf("%d columns:\n%s", columns, text)
 		}
 	}

@@ -20,16 +20,19 @@ func serviceViews() map[string][]string {
 	other := up
 	other.Target, other.Found = "greeter/prod/east/fir", &service.Found{Release: "3f2c9a1-11aa22bb", Instead: "88d0e17 (#2)"}
 	nothing := service.ServiceView{Target: "greeter/prod/east/yew", Name: "greeter", Manager: "none"}
-	host := step.State{Release: "88d0e17-9b1e07d2", Previous: "3f2c9a1-11aa22bb", Ledger: "ledger-1", Rank: 2, Deployment: "greeter#2", Busy: true, Unfinished: true,
+	host := step.State{Release: "88d0e17-9b1e07d2", Previous: "3f2c9a1-11aa22bb", Ledger: "ledger-1", Rank: 2,
+		Deployment: "greeter#2", Busy: true, Unfinished: true,
 		Supervisor: 41, Service: 42, Started: at(100), Running: "88d0e17-9b1e07d2", Restarts: 3, Exit: "7"}
 	return map[string][]string{
-		"services":               Services("greeter", []service.ServiceView{up, untested, away, other, nothing}, Style{}, now()),
-		"service-status":         ServiceStatus(service.ServiceStatusView{ServiceView: up, Host: &host}, now()),
-		"service-status-stopped": ServiceStatus(service.ServiceStatusView{ServiceView: untested, Host: &step.State{Release: "3f2c9a1-11aa22bb", Unfinished: true}}, now()),
-		"service-status-away":    ServiceStatus(service.ServiceStatusView{ServiceView: away}, now()),
-		"service-status-changed": ServiceStatus(service.ServiceStatusView{ServiceView: up, Verified: true, Changed: []string{"bin/web", "data/words.txt"}}, now()),
-		"service-status-whole":   ServiceStatus(service.ServiceStatusView{ServiceView: up, Verified: true}, now()),
-		"service-status-none":    ServiceStatus(service.ServiceStatusView{ServiceView: nothing}, now()),
+		"services":       Services("greeter", []service.ServiceView{up, untested, away, other, nothing}, Style{}, now()),
+		"service-status": ServiceStatus(service.ServiceStatusView{ServiceView: up, Host: &host}, now()),
+		"service-status-stopped": ServiceStatus(service.ServiceStatusView{ServiceView: untested,
+			Host: &step.State{Release: "3f2c9a1-11aa22bb", Unfinished: true}}, now()),
+		"service-status-away": ServiceStatus(service.ServiceStatusView{ServiceView: away}, now()),
+		"service-status-changed": ServiceStatus(service.ServiceStatusView{ServiceView: up, Verified: true,
+			Changed: []string{"bin/web", "data/words.txt"}}, now()),
+		"service-status-whole": ServiceStatus(service.ServiceStatusView{ServiceView: up, Verified: true}, now()),
+		"service-status-none":  ServiceStatus(service.ServiceStatusView{ServiceView: nothing}, now()),
 	}
 }
 

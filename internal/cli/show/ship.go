@@ -46,7 +46,8 @@ func Stopped(v service.DeploymentView) error {
 
 // Replaced returns the error for a deployment that has finished, and by whose targets newer has another revision since.
 func Replaced(v service.DeploymentView, newer journal.Deployment) error {
-	return fault.New(fault.Canceled, "%s finished as %s; %s has replaced it by %s since", v.Label, RefOf(v.Deployment), RefOf(newer), newer.Label).
+	return fault.New(fault.Canceled, "%s finished as %s; %s has replaced it by %s since", v.Label, RefOf(v.Deployment),
+		RefOf(newer), newer.Label).
 		WithHint("%s", againHint(v))
 }
 
@@ -61,7 +62,8 @@ func againHint(v service.DeploymentView) string {
 // Failed returns the error for a deployment that failed: the failed step, the reason, and the remedy.
 func Failed(v service.DeploymentView) error {
 	ref := RefOf(v.Deployment)
-	return fault.New(fault.Failed, "%s failed: %s", ref, failureText(v)).WithHint("fix it and ship again, or: waybill deployment retry %s", ref)
+	return fault.New(fault.Failed, "%s failed: %s", ref, failureText(v)).
+		WithHint("fix it and ship again, or: waybill deployment retry %s", ref)
 }
 
 // RolledBack returns the error for a deployment that a rollback undoes.
@@ -95,7 +97,8 @@ func failureText(v service.DeploymentView) string {
 	}
 	var lines []string
 	for _, f := range v.Failures {
-		lines = append(lines, fmt.Sprintf("%s of %s: %s", service.StepName(f.Event), f.Target, strings.ReplaceAll(strings.TrimSpace(f.Why), "\n", "\n    ")))
+		lines = append(lines, fmt.Sprintf("%s of %s: %s", service.StepName(f.Event), f.Target,
+			strings.ReplaceAll(strings.TrimSpace(f.Why), "\n", "\n    ")))
 	}
 	if len(lines) == 1 {
 		return lines[0]
@@ -132,5 +135,6 @@ func Finished(v service.DeploymentView, s Style, columns int) string {
 
 // Halfway returns the last line of a deployment that has reached its bound.
 func Halfway(v service.DeploymentView, s Style) string {
-	return fmt.Sprintf("%s %s in %s; it goes no further until it is resumed: waybill deployment resume %s", s.good("finished:"), v.Label, v.State.Until, RefOf(v.Deployment))
+	return fmt.Sprintf("%s %s in %s; it goes no further until it is resumed: waybill deployment resume %s",
+		s.good("finished:"), v.Label, v.State.Until, RefOf(v.Deployment))
 }

@@ -106,7 +106,8 @@ func instanceLines(v service.StatusView) []string {
 	var t table
 	t.add("PROCESS", "STATE", "GUARD", "LEASE", "ROLES", "SINCE", "VERSION", "CONFIGURATION")
 	for _, p := range v.Processes {
-		t.add(p.Name, p.State, p.Guard, cmp.Or(p.Lease(v.Now), "-"), strings.Join(p.Roles, " "), Ago(v.Now, p.Since), p.Version, reloadText(p, v.Now))
+		t.add(p.Name, p.State, p.Guard, cmp.Or(p.Lease(v.Now), "-"), strings.Join(p.Roles, " "), Ago(v.Now, p.Since),
+			p.Version, reloadText(p, v.Now))
 	}
 	return t.lines()
 }

@@ -11,7 +11,8 @@ import (
 )
 
 func entry(tenths int, target string, class pipeline.Class, event, detail string) pipeline.Entry {
-	return pipeline.Entry{Pipeline: "greeter", Deployment: 1, Target: target, Class: class, Event: event, At: at(tenths), Detail: json.RawMessage(detail)}
+	return pipeline.Entry{Pipeline: "greeter", Deployment: 1, Target: target, Class: class, Event: event, At: at(tenths),
+		Detail: json.RawMessage(detail)}
 }
 
 func TestStoryTellsEachChangeInOneLine(t *testing.T) {

@@ -36,7 +36,8 @@ func TestTranscripts(t *testing.T) {
 // play returns a transcript with the present output of its commands.
 func play(t *testing.T, text string) string {
 	t.Helper()
-	w := newWorld(Config{Workers: 2, Rows: 1000}, map[string]Limits{"free": {}, "slow": {Limits: action.Limits{Lane: action.Limit{Slots: 1}}}, "away": {HandOff: true},
+	w := newWorld(Config{Workers: 2, Rows: 1000}, map[string]Limits{"free": {},
+		"slow": {Limits: action.Limits{Lane: action.Limit{Slots: 1}}}, "away": {HandOff: true},
 		"metered": {Limits: action.Limits{Lane: action.Limit{Rate: 100}}}})
 	return goldentest.Blocks(text, func(block []string) string {
 		var out strings.Builder

@@ -103,7 +103,8 @@ func inTime(t *rapid.T, w *world) {
 // in the first turn after it is found.
 func TestBlockedLanesCostTheOthersNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(Config{Workers: 10, Rows: 1000}, map[string]Limits{"free": {}, "slow": {Limits: action.Limits{Lane: action.Limit{Rate: 0.001}}}})
+	w := newWorld(Config{Workers: 10, Rows: 1000},
+		map[string]Limits{"free": {}, "slow": {Limits: action.Limits{Lane: action.Limit{Rate: 0.001}}}})
 	for i := range 10_000 {
 		w.s.Found([]string{fmt.Sprintf("slow/%05d", i)}, "", w.now)
 		w.s.inFlight++ // Found ends a search

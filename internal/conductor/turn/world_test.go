@@ -43,8 +43,9 @@ type flight struct {
 var epoch = time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 
 func newWorld(cfg Config, limits map[string]Limits) *world {
-	w := &world{s: New(cfg), now: epoch, ready: map[string]int{}, blocked: map[string]bool{}, granted: map[string]int{}, spent: map[string]int{},
-		most: map[string]int{}, limit: 30 * time.Second}
+	w := &world{s: New(cfg), now: epoch, ready: map[string]int{}, blocked: map[string]bool{}, granted: map[string]int{},
+		spent: map[string]int{},
+		most:  map[string]int{}, limit: 30 * time.Second}
 	w.serve(limits)
 	w.s.Joined()
 	w.s.Allow(true)

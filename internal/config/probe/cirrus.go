@@ -65,7 +65,8 @@ func Regions(ctx context.Context, path string, source []byte, cfg config.Config)
 		}
 		if _, err := Account(ctx, h); err != nil {
 			at := []string{"handlers", name, "cirrusConf"}
-			problems = append(problems, fault.Problem{Position: positionOf(root, at), Code: "field-missing", Scope: scopeOf(at), Text: inOneLine(err.Error())})
+			problems = append(problems, fault.Problem{Position: positionOf(root, at), Code: "field-missing", Scope: scopeOf(at),
+				Text: inOneLine(err.Error())})
 		}
 	}
 	return problems

@@ -32,7 +32,8 @@ func (s setup) archived(t *testing.T, number int64) journal.ArchivedDeployment {
 	t.Helper()
 	rows, err := s.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline, Deployment: number})
 	storetest.Check(t, err)
-	d := journal.ArchivedDeployment{Number: number, Key: fmt.Sprintf("archives/%s/%d.jsonl.gz", testPipeline, number), Entries: int64(len(rows))}
+	d := journal.ArchivedDeployment{Number: number, Key: fmt.Sprintf("archives/%s/%d.jsonl.gz", testPipeline, number),
+		Entries: int64(len(rows))}
 	if len(rows) > 0 {
 		d.First, d.Last = rows[0].Seq, rows[len(rows)-1].Seq
 	}
@@ -46,7 +47,8 @@ func (s setup) archive(lease journal.Lease, some ...journal.ArchivedDeployment) 
 
 func archiving(some ...journal.ArchivedDeployment) journal.Decider {
 	return func(journal.Locked) (journal.Change, error) {
-		return journal.Change{Entries: []pipeline.Entry{{Class: pipeline.Change, Event: pipeline.DeploymentsArchived, Detail: []byte(`{}`)}}, Archived: some}, nil
+		return journal.Change{Entries: []pipeline.Entry{{Class: pipeline.Change, Event: pipeline.DeploymentsArchived,
+			Detail: []byte(`{}`)}}, Archived: some}, nil
 	}
 }
 
@@ -179,7 +181,8 @@ func entriesStayUntilArchived(t *testing.T, s setup) {
 	storetest.Check(t, s.database.Exec("UPDATE deployment SET archive = '' WHERE number = 2"))
 	_, err := s.archive(lease, s.archived(t, 1))
 	storetest.Check(t, err)
-	refused("after", "DELETE FROM entry WHERE deployment = 0", "DELETE FROM entry WHERE deployment = 2", "DELETE FROM entry WHERE deployment = 3",
+	refused("after", "DELETE FROM entry WHERE deployment = 0", "DELETE FROM entry WHERE deployment = 2",
+		"DELETE FROM entry WHERE deployment = 3",
 		"DELETE FROM entry", "UPDATE entry SET revision = 9", "UPDATE deployment SET status = 'active' WHERE number = 1")
 	if got := len(s.positions(t, 2)); got != 3 {
 		t.Errorf("%d entries of deployment 2 are left, want 3", got)
@@ -210,7 +213,8 @@ func archivesAreListed(t *testing.T, s setup) {
 		var got []int64
 		for _, d := range some {
 			got = append(got, d.Number)
-			if want := map[int64]journal.ArchivedDeployment{1: first, 2: second}[d.Number]; d.Last != want.Last || d.Archive != want.Key || d.Label == "" {
+			if want := map[int64]journal.ArchivedDeployment{1: first, 2: second}[d.Number]; d.Last != want.Last ||
+				d.Archive != want.Key || d.Label == "" {
 				t.Errorf("%s: %+v, want %+v", name, d, want)
 			}
 		}

@@ -85,7 +85,8 @@ func editsOfEntriesAreNamed(t *testing.T, s setup) {
 		if diff := cmp.Diff(c.want, s.digestFaults(t)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-		for _, statement := range []string{"DELETE FROM entry", "INSERT INTO entry SELECT * FROM kept_entry", "UPDATE pipeline_head SET seq = 7"} {
+		for _, statement := range []string{"DELETE FROM entry", "INSERT INTO entry SELECT * FROM kept_entry",
+			"UPDATE pipeline_head SET seq = 7"} {
 			storetest.Check(t, s.database.Exec(statement))
 		}
 	}
@@ -124,7 +125,8 @@ func earlierVersionsWriteNoDigests(t *testing.T, s setup) {
 		t.Errorf("entries with digests (-want +got):\n%s", diff)
 	}
 	storetest.Check(t, s.database.Exec("UPDATE entry SET revision = 9 WHERE seq IN (3, 6)"))
-	if faults := s.digestFaults(t); len(faults) != 2 || !strings.Contains(faults[0], "entry 3 was changed") || !strings.Contains(faults[1], "entry 6 was changed") {
+	if faults := s.digestFaults(t); len(faults) != 2 || !strings.Contains(faults[0], "entry 3 was changed") ||
+		!strings.Contains(faults[1], "entry 6 was changed") {
 		t.Errorf("faults %q", faults)
 	}
 }

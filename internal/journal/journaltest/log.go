@@ -175,7 +175,8 @@ func refusedDecisionLeavesNothing(t *testing.T, s setup) {
 	if _, err := s.Head(s.ctx, "other"); fault.CodeOf(err) != fault.NotFound {
 		t.Errorf("a refused definition made its pipeline: %v", err)
 	}
-	broken := action.Action{Kind: "step", Step: &action.StepRef{Pipeline: testPipeline, Deployment: 7, Target: oak, Event: pipeline.HostDeployed}}
+	broken := action.Action{Kind: "step", Step: &action.StepRef{Pipeline: testPipeline, Deployment: 7, Target: oak,
+		Event: pipeline.HostDeployed}}
 	_, err = s.Pass(s.ctx, s.lease(t, s.instance(t, "host-a")), 0, func(journal.Locked) (journal.Change, error) {
 		return journal.Change{Entries: []pipeline.Entry{{Event: pipeline.HostJoined, Class: pipeline.Change}},
 			Actions: []action.Action{broken}}, nil
@@ -281,7 +282,8 @@ func questionsAreAnswered(t *testing.T, s setup) {
 	for _, label := range []string{"r1", "r2", "r3"} {
 		s.register(t, label)
 	}
-	back, err := s.Deploy(s.ctx, journal.NewDeployment{Pipeline: testPipeline, Revision: 1, Kind: journal.Manual, By: "ana"}) // greeter#4 brings r1 back
+	// greeter#4 brings r1 back
+	back, err := s.Deploy(s.ctx, journal.NewDeployment{Pipeline: testPipeline, Revision: 1, Kind: journal.Manual, By: "ana"})
 	storetest.Check(t, err)
 	s.append(t, fact(1, oak, pipeline.HostStarted), fact(1, oak, pipeline.HostFinished), fact(2, oak, pipeline.HostStarted),
 		note(2, oak, pipeline.StepFailed), fact(3, oak, pipeline.HostStarted), fact(3, oak, pipeline.HostFinished))

@@ -182,7 +182,8 @@ func decisionsCreateDeployments(t *testing.T, s setup) {
 	s.append(t, rejected, created)
 	made, err := s.Deployments(s.ctx, journal.DeploymentQuery{Pipeline: testPipeline})
 	storetest.Check(t, err)
-	if d := made[0]; len(made) != 3 || d.Number != 3 || d.Kind != journal.Rollback || d.Label != "3f2c9a1" || d.By != "ana" || d.Status != pipeline.StatusActive || d.ID == made[1].ID {
+	if d := made[0]; len(made) != 3 || d.Number != 3 || d.Kind != journal.Rollback || d.Label != "3f2c9a1" ||
+		d.By != "ana" || d.Status != pipeline.StatusActive || d.ID == made[1].ID {
 		t.Errorf("deployments: %+v", made)
 	}
 	for _, number := range []int64{3, 5} {

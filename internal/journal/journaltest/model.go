@@ -75,7 +75,8 @@ type program struct {
 }
 
 func newProgram(s setup, name string) *program {
-	p := &program{setup: s, name: name, dead: map[action.ID]bool{}, leases: map[action.ID]journal.Lease{}, revisions: map[string]modelRevision{}}
+	p := &program{setup: s, name: name, dead: map[action.ID]bool{}, leases: map[action.ID]journal.Lease{},
+		revisions: map[string]modelRevision{}}
 	for _, instance := range []string{"a", "b"} {
 		p.instances = append(p.instances, action.DerivedID(time.Now(), name, instance))
 	}

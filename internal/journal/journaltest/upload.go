@@ -28,7 +28,8 @@ func unusedUploadsAreSwept(t *testing.T, s setup) {
 	upload := func(age time.Duration) (key string) {
 		t.Helper()
 		at := now.Add(-age)
-		key, _, _, err := store.Put(s.ctx, path.Join("upload", at.Format("20060102T15"), action.DerivedID(at, t.Name()).String())+"/", strings.NewReader("files"))
+		key, _, _, err := store.Put(s.ctx,
+			path.Join("upload", at.Format("20060102T15"), action.DerivedID(at, t.Name()).String())+"/", strings.NewReader("files"))
 		storetest.Check(t, err)
 		return key
 	}
@@ -51,7 +52,8 @@ func unusedUploadsAreSwept(t *testing.T, s setup) {
 	if hour := path.Join("upload", now.Add(-60*24*time.Hour).Format("20060102T15")); slices.Contains(listed.hours, hour) {
 		t.Errorf("%s is swept again", hour)
 	}
-	for key, want := range map[string]bool{fresh: true, used: true, artifact: true, beside: false, alone: false, older: false, first: false, usedFirst: true} {
+	for key, want := range map[string]bool{fresh: true, used: true, artifact: true, beside: false, alone: false,
+		older: false, first: false, usedFirst: true} {
 		if has, err := store.Has(s.ctx, key); err != nil || has != want {
 			t.Errorf("%s is there: %v, %v; want %v", key, has, err, want)
 		}

@@ -123,7 +123,8 @@ func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.
 
 func (m manifest) metadata() object {
 	step := m.run.Step
-	labels := object{labelBuild: label(m.run.Build), labelStage: label(step.Stage), labelStep: label(step.Name), labelBy: managedBy, labelRun: m.runs}
+	labels := object{labelBuild: label(m.run.Build), labelStage: label(step.Stage), labelStep: label(step.Name),
+		labelBy: managedBy, labelRun: m.runs}
 	if m.From != "" {
 		labels[labelFrom] = label(m.From)
 	}
@@ -220,7 +221,8 @@ func (m manifest) environ() []any {
 	env := []any{
 		value("CI", "true"), value("WAYBILL", "true"), value("WAYBILL_BUILD_ID", run.Build), value("WAYBILL_STEP_ID", strconv.Itoa(run.Step.ID)),
 		value("WAYBILL_STAGE", run.Step.Stage), value("WAYBILL_STEP", run.Step.Name), value("WAYBILL_ATTEMPT", strconv.Itoa(run.Attempt)),
-		value("WAYBILL_WORKSPACE", shimv1.Repo), value("GIT_CONFIG_COUNT", "1"), value("GIT_CONFIG_KEY_0", "safe.directory"), value("GIT_CONFIG_VALUE_0", shimv1.Repo),
+		value("WAYBILL_WORKSPACE", shimv1.Repo), value("GIT_CONFIG_COUNT", "1"), value("GIT_CONFIG_KEY_0", "safe.directory"),
+		value("GIT_CONFIG_VALUE_0", shimv1.Repo),
 		value(shimv1.EnvGrace, m.Grace.String()), value(shimv1.EnvSilence, m.Silence.String()),
 	}
 	if run.Trace != "" {

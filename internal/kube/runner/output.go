@@ -15,7 +15,8 @@ import (
 // readSize is the most bytes of one read of a spool.
 const readSize = 64 << 10
 
-// Log makes lines of a spool and hands them to a sink. It is fed from the bytes of the spool in any pieces; when reading was cut, reading continues at Offset.
+// Log makes lines of a spool and hands them to a sink. It is fed from the bytes of the spool in any pieces; when
+// reading was cut, reading continues at Offset.
 type Log struct {
 	sink build.Sink
 

@@ -162,7 +162,8 @@ func (a *podAttempt) create(ctx context.Context) error {
 }
 
 // createWithinQuota creates an object, and waits while a quota of the namespace refuses it.
-func (a *podAttempt) createWithinQuota(ctx context.Context, in dynamic.ResourceInterface, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (a *podAttempt) createWithinQuota(ctx context.Context, in dynamic.ResourceInterface,
+	object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	for {
 		made, err := in.Create(ctx, object, metav1.CreateOptions{})
 		if !overQuota(err) {

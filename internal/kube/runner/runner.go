@@ -60,7 +60,8 @@ func OwnerFrom(get func(string) string) (*Owner, error) {
 	}
 	owner := &Owner{Name: get("WHARF_KUBERNETES_OWNER_NAME"), UID: get("WHARF_KUBERNETES_OWNER_UID")}
 	if owner.Name == "" || owner.UID == "" {
-		return nil, fault.New(fault.Invalid, "WHARF_KUBERNETES_OWNER_ENABLE is true, so WHARF_KUBERNETES_OWNER_NAME and WHARF_KUBERNETES_OWNER_UID must be set")
+		return nil, fault.New(fault.Invalid,
+			"WHARF_KUBERNETES_OWNER_ENABLE is true, so WHARF_KUBERNETES_OWNER_NAME and WHARF_KUBERNETES_OWNER_UID must be set")
 	}
 	return owner, nil
 }
@@ -98,7 +99,8 @@ func New(cluster *kube.Cluster, config Config) *Runner {
 	set(&config.PullDeadline, defaultPullDeadline)
 	set(&config.Silence, shimv1.Silence)
 	set(&config.Away, 10*time.Minute)
-	r := &Runner{Config: config, cluster: cluster, run: strings.ToLower(rand.Text()[:16]), dial: cluster.Dialer(), stopped: make(chan struct{})}
+	r := &Runner{Config: config, cluster: cluster, run: strings.ToLower(rand.Text()[:16]), dial: cluster.Dialer(),
+		stopped: make(chan struct{})}
 	r.pods = cluster.Pods()
 	r.secrets = cluster.Secrets()
 	r.seen = newPods(r.pods, cluster.Events(), labelRun+"="+r.run)
@@ -174,7 +176,8 @@ func (r *Runner) sweep(ctx context.Context) error {
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			return fmt.Errorf("delete the pods of the build (kubectl delete pod -n %s -l %s=%s): %w", r.cluster.Namespace, labelRun, r.run, errors.Join(context.Cause(ctx), err))
+			return fmt.Errorf("delete the pods of the build (kubectl delete pod -n %s -l %s=%s): %w", r.cluster.Namespace,
+				labelRun, r.run, errors.Join(context.Cause(ctx), err))
 		}
 	}
 }
@@ -184,12 +187,14 @@ func (r *Runner) sweep(ctx context.Context) error {
 func (r *Runner) Check(ctx context.Context, steps []build.PlanStep) fault.Problems {
 	var problems fault.Problems
 	for _, step := range steps {
-		if account := step.Spec.ServiceAccount; r.Accounts != nil && step.Type == "container" && account != "" && !slices.Contains(r.Accounts, account) {
+		if account := step.Spec.ServiceAccount; r.Accounts != nil && step.Type == "container" && account != "" &&
+			!slices.Contains(r.Accounts, account) {
 			problems = append(problems, fault.Problem{Position: step.At, Code: "account-refused", Scope: step.Path(),
 				Text: fmt.Sprintf("steps may not run as the service account %.100q, only as %s", account, strings.Join(r.Accounts, ", "))})
 		}
 		if step.Spec.OS == "windows" {
-			problems = append(problems, fault.Problem{Position: step.At, Code: "os-unfit", Scope: step.Path(), Text: "pods with os: windows are not supported: what runs beside a step needs linux"})
+			problems = append(problems, fault.Problem{Position: step.At, Code: "os-unfit", Scope: step.Path(),
+				Text: "pods with os: windows are not supported: what runs beside a step needs linux"})
 		}
 	}
 	if len(problems) == 0 && len(steps) > 0 {
@@ -214,12 +219,14 @@ func (r *Runner) Preview(ctx context.Context, steps []build.PlanStep) (remarks [
 // tryPod asks the cluster whether it would accept the pod of a step. With a full quota the step would wait. It would for an API server that
 // is away, too: a worker's pod bears that, since the cluster has just started it, and its build is not begun again by a person.
 func (r *Runner) tryPod(ctx context.Context, step build.PlanStep) fault.Problems {
-	m := manifest{Config: r.Config, run: build.Run{Build: "check", Step: step, Attempt: 1}, name: podName(step, r.run, "check"), namespace: r.cluster.Namespace, runs: r.run}
+	m := manifest{Config: r.Config, run: build.Run{Build: "check", Step: step, Attempt: 1},
+		name: podName(step, r.run, "check"), namespace: r.cluster.Namespace, runs: r.run}
 	_, err := r.pods.Create(ctx, &unstructured.Unstructured{Object: m.pod()}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err == nil || overQuota(err) || r.Owner != nil && !final(err) && !apierrors.IsUnauthorized(err) {
 		return nil
 	}
-	return fault.Problems{{Position: step.At, Code: "cluster-refuses", Scope: step.Path(), Text: fmt.Sprintf("Kubernetes, namespace %s: %v", r.cluster.Namespace, err)}}
+	return fault.Problems{{Position: step.At, Code: "cluster-refuses", Scope: step.Path(),
+		Text: fmt.Sprintf("Kubernetes, namespace %s: %v", r.cluster.Namespace, err)}}
 }
 
 // overQuota reports whether the cluster refuses a pod because the namespace has too many.

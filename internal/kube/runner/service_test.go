@@ -45,7 +45,8 @@ func podOf(t *testing.T, sink build.Sink, api http.HandlerFunc) *podAttempt {
 	server := httptest.NewServer(api)
 	t.Cleanup(server.Close)
 	config := filepath.Join(t.TempDir(), "config")
-	text := fmt.Sprintf(`{"clusters": [{"name": "c", "cluster": {"server": %q}}], "contexts": [{"name": "c", "context": {"cluster": "c", "namespace": "builds"}}], "current-context": "c"}`, server.URL)
+	text := fmt.Sprintf(
+		`{"clusters": [{"name": "c", "cluster": {"server": %q}}], "contexts": [{"name": "c", "context": {"cluster": "c", "namespace": "builds"}}], "current-context": "c"}`, server.URL)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +97,8 @@ func TestServicesWithoutTheRight(t *testing.T) {
 	a := podOf(t, sink, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
 	s := &serviceLog{podAttempt: a, container: "service-0-db"}
 	s.read(t.Context(), t.Context(), build.Service{Name: "db"})
-	if want := []string{"what the service db prints is left out: this account may not read the logs of pods (pods/log)"}; !slices.Equal(sink.notes, want) {
+	if want := []string{
+		"what the service db prints is left out: this account may not read the logs of pods (pods/log)"}; !slices.Equal(sink.notes, want) {
 		t.Errorf("got %q, want %q", sink.notes, want)
 	}
 }

@@ -172,7 +172,8 @@ func judgeDisruption(p *pod) verdict {
 		return verdict{Outcome: lost, Text: "Evicted: " + s.Message}
 	case s.Reason == "Preempting":
 		return verdict{Outcome: lost, Text: "Preempted: " + s.Message}
-	case s.Reason == "NodeLost", s.Reason == "NodeShutdown", s.Reason == "NodeAffinity", s.Reason == "Terminated" && s.Phase == "Failed", s.Phase == "Unknown":
+	case s.Reason == "NodeLost", s.Reason == "NodeShutdown", s.Reason == "NodeAffinity", s.Reason == "Terminated" &&
+		s.Phase == "Failed", s.Phase == "Unknown":
 		return verdict{Outcome: lost, Text: nodeLost + s.Message}
 	case s.Reason == "DeadlineExceeded":
 		return verdict{Outcome: failed, Text: "DeadlineExceeded: " + s.Message}
@@ -203,7 +204,8 @@ func judgeContainer(c containerStatus, pull time.Duration) verdict {
 		case "InvalidImageName":
 			return verdict{Outcome: failed, Text: "ImagePull: " + w.Message, OfStep: true}
 		case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed":
-			return verdict{Outcome: wait, Text: "ImagePull: " + w.Message, Patience: pull, OfStep: w.Reason == "ErrImageNeverPull" || attempt.ImageRefused(w.Message)}
+			return verdict{Outcome: wait, Text: "ImagePull: " + w.Message, Patience: pull,
+				OfStep: w.Reason == "ErrImageNeverPull" || attempt.ImageRefused(w.Message)}
 		case "CreateContainerConfigError", "CreateContainerError", "RunContainerError", "StartError":
 			return verdict{Outcome: wait, Text: podConfig + w.Message, Patience: configDeadline, OfStep: true}
 		}
@@ -235,7 +237,8 @@ func (t *terminated) String() string {
 // warningText returns what is noted of a warning about a pod; "" for what the pod's state shows too.
 func warningText(e event) string {
 	switch e.Reason {
-	case "Failed", "BackOff", "FailedScheduling", "InspectFailed", "ErrImageNeverPull", "Evicted", "Preempted", "Unhealthy", "TaintManagerEviction":
+	case "Failed", "BackOff", "FailedScheduling", "InspectFailed", "ErrImageNeverPull", "Evicted", "Preempted",
+		"Unhealthy", "TaintManagerEviction":
 		return ""
 	case "FailedMount", "FailedAttachVolume", "FailedMapVolume":
 		return podConfig + e.Message

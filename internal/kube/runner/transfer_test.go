@@ -123,7 +123,8 @@ func TestAStepMayPrintNothingForLong(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		pod := &fakeShim{stopped: make(chan struct{}), cuts: 5}
 		close(pod.stopped)
-		a := &podAttempt{runner: &Runner{Config: Config{Away: 10 * time.Minute}, seen: newPods(nil, nil, "")}, sink: &keeper{}, watched: map[string]bool{}}
+		a := &podAttempt{runner: &Runner{Config: Config{Away: 10 * time.Minute}, seen: newPods(nil, nil, "")},
+			sink: &keeper{}, watched: map[string]bool{}}
 		end, _, err := a.read(t.Context(), pod.serve(t))
 		if err != nil || end.Code != 143 {
 			t.Errorf("%+v, %v", end, err)
@@ -147,7 +148,8 @@ func TestFilesOfACanceledStepAreKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := &podAttempt{runner: &Runner{Config: Config{Grace: time.Second, Away: 10 * time.Minute, Silence: 10 * time.Minute}, seen: newPods(nil, nil, "")},
+		a := &podAttempt{runner: &Runner{Config: Config{Grace: time.Second, Away: 10 * time.Minute,
+			Silence: 10 * time.Minute}, seen: newPods(nil, nil, "")},
 			run: build.Run{Step: step}, sink: sink, given: &given{files: files}, folder: folder, watched: map[string]bool{}}
 		ctx, stop := context.WithCancelCause(t.Context())
 		podCtx, cancel := context.WithCancelCause(t.Context())

@@ -29,14 +29,8 @@ type pods struct {
 }
 
 func newPods(resource, events dynamic.ResourceInterface, selector string) *pods {
-	return &pods{
-		resource: resource,
-		events:   events,
-		selector: selector,
-		known:    map[string]*pod{},
-		warned:   map[string][]string{},
-		changed:  make(chan struct{}),
-	}
+	return &pods{resource: resource, events: events, selector: selector, known: map[string]*pod{},
+		warned: map[string][]string{}, changed: make(chan struct{})}
 }
 
 // run watches until ctx ends. A watch that is closed is opened again; one that is too old begins with a list.
@@ -47,9 +41,8 @@ func (p *pods) run(ctx context.Context) error {
 		return fmt.Errorf("watch the pods of the build: %w", err)
 	}
 	// Warnings only explain: an account that may not read them, or a watch that is interrupted, changes nothing.
-	warnings, err := watch.New(
-		watch.Config[*event]{Objects: p.events, Fields: "involvedObject.kind=Pod,type=Warning", Decode: readEvent, Changed: p.warn},
-	)
+	warnings, err := watch.New(watch.Config[*event]{Objects: p.events, Fields: "involvedObject.kind=Pod,type=Warning",
+		Decode: readEvent, Changed: p.warn})
 	if err != nil {
 		return fmt.Errorf("watch the events of the build: %w", err)
 	}
@@ -97,13 +90,8 @@ func read[T any](one *unstructured.Unstructured) (into T) {
 
 // identity returns the kept part of an object's metadata.
 func identity(one *unstructured.Unstructured) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Name:              one.GetName(),
-		Namespace:         one.GetNamespace(),
-		UID:               one.GetUID(),
-		ResourceVersion:   one.GetResourceVersion(),
-		DeletionTimestamp: one.GetDeletionTimestamp(),
-	}
+	return metav1.ObjectMeta{Name: one.GetName(), Namespace: one.GetNamespace(), UID: one.GetUID(), ResourceVersion: one.GetResourceVersion(),
+		DeletionTimestamp: one.GetDeletionTimestamp()}
 }
 
 // maxWarnings bounds the kept part of one pod, and of how many pods: the namespace may have others.

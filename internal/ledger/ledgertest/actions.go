@@ -319,7 +319,8 @@ func passStartsAndTurnFinishes(t *testing.T, s setup) {
 	entries, err := s.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline, Newest: true, Limit: 1})
 	storetest.Check(t, err)
 	last := entries[0]
-	if last.Class != pipeline.Fact || last.Event != pipeline.HostDeployed || last.Target != target || last.Deployment != 1 || last.Revision != 1 {
+	if last.Class != pipeline.Fact || last.Event != pipeline.HostDeployed || last.Target != target ||
+		last.Deployment != 1 || last.Revision != 1 {
 		t.Errorf("last entry: %+v", last)
 	}
 	var detail map[string]any
@@ -421,7 +422,8 @@ func observersMayRepeat(t *testing.T, s setup) {
 	}
 	events, err := s.Events(s.ctx, ends)
 	storetest.Check(t, err)
-	if !events[2].At.Equal(began) || !events[3].At.Equal(began.Add(time.Minute)) || events[3].Source != "caboose" || events[3].Ref != "archive" {
+	if !events[2].At.Equal(began) || !events[3].At.Equal(began.Add(time.Minute)) || events[3].Source != "caboose" ||
+		events[3].Ref != "archive" {
 		t.Errorf("events %+v", events)
 	}
 	entries, err := s.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline, Newest: true, Limit: 1})
@@ -430,7 +432,8 @@ func observersMayRepeat(t *testing.T, s setup) {
 		t.Errorf("the step's end gave %+v", e)
 	}
 	// an observer may put back what it saw wait, and an end that differs comes too late
-	_, err = s.Observe(s.ctx, queue.Observation{ID: runs, Source: "caboose", Outcome: action.Outcome{Kind: action.Retry, Error: "lost its node"}},
+	_, err = s.Observe(s.ctx, queue.Observation{ID: runs, Source: "caboose",
+		Outcome: action.Outcome{Kind: action.Retry, Error: "lost its node"}},
 		queue.Observation{ID: ends, Outcome: action.Outcome{Kind: action.Fatal}})
 	storetest.Check(t, err)
 	s.wantHistory(t, runs, action.Queued, action.Running, action.Backoff)

@@ -106,29 +106,38 @@ func plansUseIndexes(t *testing.T, s setup) {
 			_, err := tx.ActionStates(nil, queue.ActionQuery{Pipeline: testPipeline, Deployment: 1, Limit: 5})
 			return err
 		},
-		"ForgetRequests: old requests":               func(tx rows) error { _, err := tx.ForgetRequests(time.Now(), 10); return err },
-		"EventsAfter: what happens to all":           func(tx rows) error { _, err := tx.EventsAfter(queue.EventPosition{Tx: 1}, 10); return err },
-		"ActionStates: newest actions":               list(queue.ActionQuery{}),
-		"ActionStates: live":                         list(queue.ActionQuery{LiveOnly: true}),
-		"ActionStates: of a name":                    list(queue.ActionQuery{Kind: "job", Name: "x"}),
-		"ActionStates: of a handler":                 list(queue.ActionQuery{Handler: "rare"}),
-		"ActionStates: of a parent":                  list(queue.ActionQuery{Parent: id}),
-		"ActionStates: retries":                      list(queue.ActionQuery{RetryOf: id}),
-		"ActionStates: failed":                       list(queue.ActionQuery{Statuses: []action.Status{action.Failed, action.TimedOut}}),
-		"ActionStates: in a lane":                    list(queue.ActionQuery{Lane: "rare", LiveOnly: true}),
-		"ActionStates: failed since a time":          list(queue.ActionQuery{Statuses: []action.Status{action.Failed}, Since: time.Now().Add(-time.Hour)}),
-		"ActionStates: an older page":                list(queue.ActionQuery{After: id}),
-		"ActionStates: a newer page":                 list(queue.ActionQuery{After: id, Oldest: true}),
-		"ActionStates: jobs of processes":            list(queue.ActionQuery{Kind: action.KindJob, Names: []string{"x", "y"}}),
-		"ActionStates: successful of a handler":      list(queue.ActionQuery{Handler: "rare", Statuses: []action.Status{action.Successful, action.Failed}}),
-		"ActionStates: successful of a name":         list(queue.ActionQuery{Kind: "action", Name: "rare", Statuses: []action.Status{action.Successful}}),
-		"ActionStates: successful jobs of processes": list(queue.ActionQuery{Kind: action.KindJob, Names: []string{"rare", "x"}, Phases: []queue.Phase{queue.Successful}}),
-		"ActionStates: jobs accepted":                list(queue.ActionQuery{Kind: action.KindJob, Phases: []queue.Phase{queue.Accepted}}),
-		"ActionStates: jobs successful":              list(queue.ActionQuery{Kind: action.KindJob, Phases: []queue.Phase{queue.Successful}}),
-		"ActionStates: jobs failed":                  list(queue.ActionQuery{Kind: action.KindJob, Phases: []queue.Phase{queue.Failed}}),
-		"ActionStates: jobs dismissed":               list(queue.ActionQuery{Kind: action.KindJob, Phases: []queue.Phase{queue.Dismissed}}),
-		"ActionStates: long jobs":                    list(queue.ActionQuery{Kind: action.KindJob, Phases: []queue.Phase{queue.Successful}, Shortest: time.Hour}),
-		"ActionStates: short jobs":                   list(queue.ActionQuery{Kind: action.KindJob, Phases: []queue.Phase{queue.Successful}, Longest: time.Hour}),
+		"ForgetRequests: old requests": func(tx rows) error { _, err := tx.ForgetRequests(time.Now(), 10); return err },
+		"EventsAfter: what happens to all": func(tx rows) error {
+			_, err := tx.EventsAfter(queue.EventPosition{Tx: 1}, 10)
+			return err
+		},
+		"ActionStates: newest actions": list(queue.ActionQuery{}),
+		"ActionStates: live":           list(queue.ActionQuery{LiveOnly: true}),
+		"ActionStates: of a name":      list(queue.ActionQuery{Kind: "job", Name: "x"}),
+		"ActionStates: of a handler":   list(queue.ActionQuery{Handler: "rare"}),
+		"ActionStates: of a parent":    list(queue.ActionQuery{Parent: id}),
+		"ActionStates: retries":        list(queue.ActionQuery{RetryOf: id}),
+		"ActionStates: failed":         list(queue.ActionQuery{Statuses: []action.Status{action.Failed, action.TimedOut}}),
+		"ActionStates: in a lane":      list(queue.ActionQuery{Lane: "rare", LiveOnly: true}),
+		"ActionStates: failed since a time": list(queue.ActionQuery{Statuses: []action.Status{action.Failed},
+			Since: time.Now().Add(-time.Hour)}),
+		"ActionStates: an older page":     list(queue.ActionQuery{After: id}),
+		"ActionStates: a newer page":      list(queue.ActionQuery{After: id, Oldest: true}),
+		"ActionStates: jobs of processes": list(queue.ActionQuery{Kind: action.KindJob, Names: []string{"x", "y"}}),
+		"ActionStates: successful of a handler": list(queue.ActionQuery{Handler: "rare",
+			Statuses: []action.Status{action.Successful, action.Failed}}),
+		"ActionStates: successful of a name": list(queue.ActionQuery{Kind: "action", Name: "rare",
+			Statuses: []action.Status{action.Successful}}),
+		"ActionStates: successful jobs of processes": list(queue.ActionQuery{Kind: action.KindJob,
+			Names: []string{"rare", "x"}, Phases: []queue.Phase{queue.Successful}}),
+		"ActionStates: jobs accepted":   list(queue.ActionQuery{Kind: action.KindJob, Phases: []queue.Phase{queue.Accepted}}),
+		"ActionStates: jobs successful": list(queue.ActionQuery{Kind: action.KindJob, Phases: []queue.Phase{queue.Successful}}),
+		"ActionStates: jobs failed":     list(queue.ActionQuery{Kind: action.KindJob, Phases: []queue.Phase{queue.Failed}}),
+		"ActionStates: jobs dismissed":  list(queue.ActionQuery{Kind: action.KindJob, Phases: []queue.Phase{queue.Dismissed}}),
+		"ActionStates: long jobs": list(queue.ActionQuery{Kind: action.KindJob,
+			Phases: []queue.Phase{queue.Successful}, Shortest: time.Hour}),
+		"ActionStates: short jobs": list(queue.ActionQuery{Kind: action.KindJob,
+			Phases: []queue.Phase{queue.Successful}, Longest: time.Hour}),
 		"HasActions: what an archive belongs to": func(tx rows) error {
 			_, err := tx.HasActions(time.Now().AddDate(-1, 0, 0), time.Now().AddDate(-1, 0, 7), "action/2020w07")
 			return err
@@ -158,7 +167,8 @@ func plansUseIndexes(t *testing.T, s setup) {
 		"RollUp: what has finished and failed": func(tx rows) error {
 			some := make([]journal.RollUp, 50)
 			for i := range some {
-				some[i] = journal.RollUp{Target: fmt.Sprintf("%s/beta/all/host-%d", testPipeline, i), Deployment: 2, Revision: 1, At: tx.Now(), Failed: i%2 == 0}
+				some[i] = journal.RollUp{Target: fmt.Sprintf("%s/beta/all/host-%d", testPipeline, i), Deployment: 2, Revision: 1,
+					At: tx.Now(), Failed: i%2 == 0}
 			}
 			return tx.RollUp(1, some)
 		},
@@ -224,7 +234,8 @@ var unplanned = map[string]string{
 	"Backlogs": "counts all live rows",
 	"BindHost": "adds a row by its key, and reads it", "HostHomes": "reads local hosts, which people name",
 	"InsertVersion": "adds a row", "InsertEntries": "adds rows", "InsertRevision": "adds a row",
-	"InsertArtifact": "adds a row", "InsertDeployment": "adds a row", "InsertIntroduction": "adds a row", "InsertThreads": "adds rows", "Notify": "reads nothing",
+	"InsertArtifact": "adds a row", "InsertDeployment": "adds a row", "InsertIntroduction": "adds a row",
+	"InsertThreads": "adds rows", "Notify": "reads nothing",
 	"InsertActions": "adds rows", "InsertEvents": "adds rows", "InsertToken": "adds a row", "InsertSession": "adds a row",
 	"InsertSubscriber": "adds a row", "InsertDismissal": "adds a row",
 	"PutStageRun":  "adds a row, or changes it by its key",
@@ -276,7 +287,8 @@ func readsWholeTable(line string) bool {
 			return true
 		}
 	}
-	return slices.Contains([]string{"SCAN action", "SCAN event", "SCAN thread", "SCAN thread_done", "SCAN entry", "SCAN l", "SCAN revision", "SCAN revision_artifact"}, line)
+	return slices.Contains([]string{"SCAN action", "SCAN event", "SCAN thread", "SCAN thread_done", "SCAN entry",
+		"SCAN l", "SCAN revision", "SCAN revision_artifact"}, line)
 }
 
 // readsAllTargets knows how both databases report that they read every target of a pipeline.

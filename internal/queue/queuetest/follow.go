@@ -59,7 +59,8 @@ func (p *planner) Plan(_ context.Context, e queue.End) ([]queue.Successor, error
 // follower is an action that follows an end; it has the kind of that end.
 func follower(e queue.End, name string) action.Action {
 	said := fmt.Sprintf(`{"status": %q, "code": %q, "output": %q, "at": %q}`, e.Thread.Status, e.Code, e.Output, e.At.Format(time.RFC3339Nano))
-	return action.Action{ID: action.DerivedID(e.Action.ID.Time(), e.Action.ID.String(), name), Kind: "callback", Name: name, Handler: "callback",
+	return action.Action{ID: action.DerivedID(e.Action.ID.Time(), e.Action.ID.String(), name), Kind: "callback",
+		Name: name, Handler: "callback",
 		ParentID: e.Action.ID, Parameters: []byte(said), Policy: policy()}
 }
 
@@ -361,7 +362,8 @@ func followersFailAtBirth(t *testing.T, s setup) {
 		unstorable.Parameters = []byte("{")
 		misnamed := follower(e, "a\x00b")
 		misnamed.UniqueKey = strings.Repeat("k", 5000)
-		return []queue.Successor{{Action: bad, Code: "filter", Fault: "feature 3: no such key"}, {Action: unstorable}, {Action: misnamed}, {Action: follower(e, "good")}}
+		return []queue.Successor{{Action: bad, Code: "filter", Fault: "feature 3: no such key"}, {Action: unstorable},
+			{Action: misnamed}, {Action: follower(e, "good")}}
 	}})
 	host := s.join(t, "host-a")
 	id := s.enqueue(t, job("x"))
@@ -375,7 +377,8 @@ func followersFailAtBirth(t *testing.T, s setup) {
 	}
 	unstorable := `FAILED invalid parameters of action "unstorable" are not JSON`
 	misnamed := "FAILED invalid the name of action \"a\ufffdb\" has a NUL character or is not valid UTF-8"
-	if diff := cmp.Diff(map[string]string{"bad": "FAILED filter feature 3: no such key", "good": "PENDING  ", "unstorable": unstorable, "a\ufffdb": misnamed}, got); diff != "" {
+	if diff := cmp.Diff(map[string]string{"bad": "FAILED filter feature 3: no such key", "good": "PENDING  ",
+		"unstorable": unstorable, "a\ufffdb": misnamed}, got); diff != "" {
 		t.Errorf("followers (-want +got):\n%s", diff)
 	}
 	s.claim(t, host, "callback", 1) // the good one, and no other

@@ -46,7 +46,8 @@ func instancesLiveByTheirHeartbeat(t *testing.T, s setup) {
 // hurried joins as an instance that takes others for dead soon.
 func (s setup) hurried(t *testing.T, name string) queue.Instance {
 	t.Helper()
-	i := queue.Instance{ID: action.DerivedID(time.Now(), t.Name(), name), Name: name, Handlers: []string{"noop"}, Heartbeat: 200 * time.Millisecond}
+	i := queue.Instance{ID: action.DerivedID(time.Now(), t.Name(), name), Name: name, Handlers: []string{"noop"},
+		Heartbeat: 200 * time.Millisecond}
 	storetest.Check(t, s.Join(s.ctx, i))
 	return i
 }

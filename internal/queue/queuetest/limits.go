@@ -62,7 +62,8 @@ func tokensAreSharedOut(t *testing.T, s setup) {
 	if !ok || limit.Configured != 0.001 || limit.Burst != 10 || limit.Rate != 0.001 {
 		t.Errorf("listed: %+v", limit)
 	}
-	many, err := s.Grant(s.ctx, a, []action.Ask{{Key: "noop/z", Limit: action.Limit{Rate: 5}, Tokens: 9}, {Key: "noop/b", Limit: action.Limit{Rate: 2}, Tokens: 9}})
+	many, err := s.Grant(s.ctx, a, []action.Ask{{Key: "noop/z", Limit: action.Limit{Rate: 5}, Tokens: 9},
+		{Key: "noop/b", Limit: action.Limit{Rate: 2}, Tokens: 9}})
 	storetest.Check(t, err)
 	if len(many) != 2 || many[0].Key != "noop/b" || many[0].Tokens != 2 || many[1].Key != "noop/z" || many[1].Tokens != 5 {
 		t.Errorf("two at once: %+v", many)
@@ -71,7 +72,8 @@ func tokensAreSharedOut(t *testing.T, s setup) {
 
 func refusalsSlowALane(t *testing.T, s setup) {
 	a := s.join(t, "host-a")
-	report := action.Ask{Key: lane, Limit: action.Limit{Rate: 64}, Tokens: 10, Results: action.Results{Bad: 20, Over: 2 * time.Second, Reason: "503"}}
+	report := action.Ask{Key: lane, Limit: action.Limit{Rate: 64}, Tokens: 10,
+		Results: action.Results{Bad: 20, Over: 2 * time.Second, Reason: "503"}}
 	first := s.grant(t, a, report)
 	if first.Bucket.Slowed != 16 || first.Bucket.Reason != "503" || first.Bucket.SlowedAt.IsZero() || first.Tokens != 10 {
 		t.Fatalf("after twenty refusals: %+v", first)
@@ -93,9 +95,11 @@ func refusalsSlowALane(t *testing.T, s setup) {
 	}
 	now, err := s.Now(s.ctx)
 	storetest.Check(t, err)
-	pause := action.Ask{Key: lane, Limit: action.Limit{Rate: 64}, Tokens: 1, Results: action.Results{Bad: 1, Reason: "429", Pause: now.Add(48 * time.Hour)}}
+	pause := action.Ask{Key: lane, Limit: action.Limit{Rate: 64}, Tokens: 1,
+		Results: action.Results{Bad: 1, Reason: "429", Pause: now.Add(48 * time.Hour)}}
 	paused := s.grant(t, a, pause)
-	if b := paused.Bucket; paused.Tokens != 0 || b.PausedBy != action.ByTarget || b.PauseUntil.Sub(now) > action.MaxPause+10*time.Second || !b.HalfOpen() {
+	if b := paused.Bucket; paused.Tokens != 0 || b.PausedBy != action.ByTarget ||
+		b.PauseUntil.Sub(now) > action.MaxPause+10*time.Second || !b.HalfOpen() {
 		t.Errorf("after Retry-After: %+v", paused)
 	}
 	if paused.Slots != 0 {
@@ -110,7 +114,8 @@ func slotsAreSharedOut(t *testing.T, s setup) {
 	}
 	a, b := s.join(t, "host-a"), s.join(t, "host-b")
 	want := func(i queue.Instance, held, busy, want int) int {
-		return s.grant(t, i, action.Ask{Key: lane, Limit: action.Limit{Slots: 8}, SlotAsk: action.SlotAsk{Held: held, Busy: busy, Want: want}}).Slots
+		return s.grant(t, i, action.Ask{Key: lane, Limit: action.Limit{Slots: 8},
+			SlotAsk: action.SlotAsk{Held: held, Busy: busy, Want: want}}).Slots
 	}
 	steps := []struct {
 		who              queue.Instance
@@ -291,7 +296,8 @@ func peoplePauseAndDisableLanes(t *testing.T, s setup) {
 
 func wellLanesLeaveNoLimiter(t *testing.T, s setup) {
 	a := s.join(t, "host-a")
-	if got := s.grant(t, a, action.Ask{Key: lane, Tokens: 5, SlotAsk: action.SlotAsk{Want: 5}}); got.Tokens != action.Unlimited || got.Slots != action.Unlimited {
+	if got := s.grant(t, a, action.Ask{Key: lane, Tokens: 5,
+		SlotAsk: action.SlotAsk{Want: 5}}); got.Tokens != action.Unlimited || got.Slots != action.Unlimited {
 		t.Errorf("no limits: %+v", got)
 	}
 	limits, err := s.Limits(s.ctx)

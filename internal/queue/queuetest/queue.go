@@ -225,7 +225,8 @@ func deadClaimsAreRescued(t *testing.T, s setup) {
 	}
 	again, err := s.Action(s.ctx, againID)
 	storetest.Check(t, err)
-	if th := again.Thread; th.Status != action.Backoff || th.Spent != 0 || th.Lost != 1 || again.Code != action.CodeLeaseLost || again.Error != "lease lost on host-a" {
+	if th := again.Thread; th.Status != action.Backoff || th.Spent != 0 || th.Lost != 1 ||
+		again.Code != action.CodeLeaseLost || again.Error != "lease lost on host-a" {
 		t.Errorf("rescued: %+v %s %q", th, again.Code, again.Error)
 	}
 	unknown, err := s.Action(s.ctx, onceID)
@@ -502,7 +503,8 @@ func deadlinesEndActions(t *testing.T, s setup) {
 			storetest.Check(t, s.NewWaiter().Wait(s.ctx, store.TopicCancel, next))
 		}
 	}
-	for id, want := range map[action.ID]string{idle: "not done within its deadline of 1ms", tried: "not done within its deadline of 1ms; the last attempt: the port is closed"} {
+	for id, want := range map[action.ID]string{idle: "not done within its deadline of 1ms",
+		tried: "not done within its deadline of 1ms; the last attempt: the port is closed"} {
 		state, err := s.Action(s.ctx, id)
 		storetest.Check(t, err)
 		if state.Error != want {

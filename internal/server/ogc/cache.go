@@ -42,7 +42,8 @@ func (a *API) cache(r *http.Request) (reply, error) {
 
 // cacheEntryOf returns the document of a cache entry.
 func cacheEntryOf(r *http.Request, e queue.CacheEntry) CacheEntry {
-	entry := CacheEntry{Key: e.Key.String(), ProcessID: e.Name, Version: strconv.Itoa(e.Version), JobID: e.ActionID.String(), Created: e.CreatedAt}
+	entry := CacheEntry{Key: e.Key.String(), ProcessID: e.Name, Version: strconv.Itoa(e.Version),
+		JobID: e.ActionID.String(), Created: e.CreatedAt}
 	if !e.InvalidAfter.IsZero() {
 		entry.InvalidAfter = &e.InvalidAfter
 	}

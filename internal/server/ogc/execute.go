@@ -44,7 +44,8 @@ func (a *API) execute(r *http.Request) (reply, error) {
 		return reply{}, err
 	}
 	by := service.IdentityOf(r.Context()).Name
-	once, err := service.IdempotencyOf(r.Header.Get("Idempotency-Key"), by, sha256.Sum256(append([]byte(r.Method+" "+r.URL.Path+"\n"), body...)))
+	once, err := service.IdempotencyOf(r.Header.Get("Idempotency-Key"), by,
+		sha256.Sum256(append([]byte(r.Method+" "+r.URL.Path+"\n"), body...)))
 	if err != nil {
 		return reply{}, err
 	}
@@ -180,7 +181,8 @@ func readBody(r *http.Request) ([]byte, error) {
 	case err != nil:
 		return nil, fault.New(fault.Invalid, "read the request: %w", err)
 	case len(body) > largestRequest:
-		return nil, fault.New(fault.TooLarge, "the request has more than %d bytes", largestRequest).WithHint("give large inputs by reference: {\"href\": …}")
+		return nil, fault.New(fault.TooLarge, "the request has more than %d bytes", largestRequest).
+			WithHint("give large inputs by reference: {\"href\": …}")
 	}
 	if n, _ := store.MeasureJSON(body); n > mostValues {
 		return nil, fault.New(fault.TooLarge, "the request has %d values: want at most %d", n, mostValues).

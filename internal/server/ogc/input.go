@@ -137,7 +137,8 @@ func readInput(name string, raw json.RawMessage, described config.Value) *input 
 func listOf(raw json.RawMessage) ([]json.RawMessage, bool) {
 	var list []json.RawMessage
 	raw = bytes.TrimSpace(raw)
-	if !bytes.HasPrefix(raw, []byte("[")) || !bytes.ContainsRune(raw, '{') && !bytes.ContainsRune(raw, '"') || json.Unmarshal(raw, &list) != nil {
+	if !bytes.HasPrefix(raw, []byte("[")) || !bytes.ContainsRune(raw, '{') && !bytes.ContainsRune(raw, '"') ||
+		json.Unmarshal(raw, &list) != nil {
 		return nil, false
 	}
 	return list, true

@@ -24,13 +24,15 @@ func statusInfo(r *http.Request, state queue.ActionState) StatusInfo {
 	}
 	info.Links = addLink(nil, r, at, "self", typeJSON, "the job")
 	info.Links = addLink(info.Links, r, at, "monitor", typeJSON, "the job, while it runs")
-	info.Links = append(info.Links, Link{Href: absoluteURL(r, at, url.Values{"f": {"html"}}), Rel: "alternate", Type: typeHTML, Title: "the job as a page"})
+	info.Links = append(info.Links, Link{Href: absoluteURL(r, at, url.Values{"f": {"html"}}), Rel: "alternate",
+		Type: typeHTML, Title: "the job as a page"})
 	info.Links = addLink(info.Links, r, pathOf("processes", state.Name), "up", typeJSON, "its process")
 	if info.Status == string(queue.Successful) {
 		info.Links = addLink(info.Links, r, at+"/results", relResults, typeJSON, "its results")
 	}
 	info.Links = addLink(info.Links, r, at+"/inputs", "inputs", typeJSON, "its inputs")
-	info.Links = addLink(info.Links, r, pathOf("api", "v1", "actions", state.ID.String(), "events"), "events", typeJSON, "its history, also live")
+	info.Links = addLink(info.Links, r, pathOf("api", "v1", "actions", state.ID.String(), "events"), "events", typeJSON,
+		"its history, also live")
 	info.Links = append(info.Links, Link{Href: absoluteURL(r, "/api/v1/actions", url.Values{"parent": {state.ID.String()}}), Rel: "callbacks",
 		Type: typeJSON, Title: "what follows from it"})
 	return info

@@ -119,7 +119,8 @@ func readDates(query url.Values, q *queue.ActionQuery) error {
 	if text == "" {
 		return nil
 	}
-	wrong := fault.New(fault.Invalid, "datetime=%s: want a time such as 2026-11-21T00:00:00Z, or an interval such as 2026-11-01T00:00:00Z/..", text)
+	wrong := fault.New(fault.Invalid,
+		"datetime=%s: want a time such as 2026-11-21T00:00:00Z, or an interval such as 2026-11-01T00:00:00Z/..", text)
 	from, to, isInterval := strings.Cut(text, "/")
 	if !isInterval {
 		at, err := time.Parse(time.RFC3339, text)

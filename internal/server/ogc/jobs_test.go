@@ -85,8 +85,10 @@ func TestJobsAreFiltered(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", query, diff)
 		}
 	}
-	for query, named := range map[string]string{"?state=failed": `unknown query parameter "state"`, "?stats=x": `"stats"`, "?status=done": "status=done", "?limit=0": "limit=0", "?limit=x": "limit=x",
-		"?datetime=now": "datetime=now", "?datetime=../..": "datetime=../..", "?minDuration=long": "minDuration=long", "?maxDuration=-1": "maxDuration=-1",
+	for query, named := range map[string]string{"?state=failed": `unknown query parameter "state"`, "?stats=x": `"stats"`,
+		"?status=done": "status=done", "?limit=0": "limit=0", "?limit=x": "limit=x",
+		"?datetime=now": "datetime=now", "?datetime=../..": "datetime=../..", "?minDuration=long": "minDuration=long",
+		"?maxDuration=-1":     "maxDuration=-1",
 		"?waybillStatus=done": "waybillStatus=done", "?type=workflow": "type=workflow", "?after=x": "after=x", "?f=xml": "f=xml",
 		"?processID=a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q,r,s,t,u": "processID"} {
 		if p := w.problem(w.get("/jobs"+query), http.StatusBadRequest, invalid); !strings.Contains(p.Detail, named) {
@@ -133,16 +135,19 @@ func TestEveryDocumentIsAPageWithItsLinks(t *testing.T) {
 	w.until(id, "successful")
 	var list ogc.CacheList
 	w.get("/cache").into(t, &list)
-	for _, path := range []string{"/conformance", "/api", "/processes", "/processes/mirror", "/processes/mirror/inputsschema", "/processes/mirror/outputsschema", "/jobs", "/jobs/" + id,
+	for _, path := range []string{"/conformance", "/api", "/processes", "/processes/mirror",
+		"/processes/mirror/inputsschema", "/processes/mirror/outputsschema", "/jobs", "/jobs/" + id,
 		"/jobs/" + id + "/results", "/jobs/" + id + "/results/count", "/jobs/" + id + "/inputs", "/cache", "/cache/" + list.Entries[0].Key} {
 		var document struct{ Links []ogc.Link }
 		a := w.get(path)
 		if !strings.Contains(path, "/results") {
 			a.into(t, &document)
 		}
-		for name, page := range map[string]answer{"f": w.get(path + "?f=html"), "Accept": w.get(path, header{"Accept", "text/html,application/xhtml+xml,*/*;q=0.8"})} {
+		for name, page := range map[string]answer{"f": w.get(path + "?f=html"),
+			"Accept": w.get(path, header{"Accept", "text/html,application/xhtml+xml,*/*;q=0.8"})} {
 			page.want(t, http.StatusOK)
-			if kind := page.Header.Get("Content-Type"); kind != "text/html; charset=utf-8" || !strings.HasPrefix(string(page.body), "<!doctype html>") {
+			if kind := page.Header.Get("Content-Type"); kind != "text/html; charset=utf-8" ||
+				!strings.HasPrefix(string(page.body), "<!doctype html>") {
 				t.Errorf("%s by %s is %s", path, name, kind)
 			}
 			if name == "Accept" {
@@ -153,11 +158,13 @@ func TestEveryDocumentIsAPageWithItsLinks(t *testing.T) {
 				}
 			}
 		}
-		if a := w.get(path+"?f=json", header{"Accept", "text/html"}).want(t, http.StatusOK); strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
+		if a := w.get(path+"?f=json", header{"Accept", "text/html"}).
+			want(t, http.StatusOK); strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
 			t.Errorf("%s?f=json is a page", path)
 		}
 	}
-	if page := w.get("/jobs/none?f=html"); page.StatusCode != http.StatusNotFound || !strings.Contains(string(page.body), "job &#34;none&#34; not found") {
+	if page := w.get("/jobs/none?f=html"); page.StatusCode != http.StatusNotFound ||
+		!strings.Contains(string(page.body), "job &#34;none&#34; not found") {
 		t.Errorf("%s: %s", page.Status, page.body)
 	}
 	if page := w.get("/", header{"Accept", "text/html"}).want(t, http.StatusOK); !strings.Contains(string(page.body), "Pipelines") {
@@ -173,7 +180,8 @@ func TestMethodsAndAccess(t *testing.T) {
 	if a.Header.Get("Allow") != "GET" {
 		t.Errorf("Allow: %s", a.Header.Get("Allow"))
 	}
-	w.problem(w.ask(http.MethodPost, "/processes/mirror/execution", "{}", header{"Authorization", "Bearer wrong"}), http.StatusUnauthorized, "waybill:unauthorized")
+	w.problem(w.ask(http.MethodPost, "/processes/mirror/execution", "{}", header{"Authorization", "Bearer wrong"}),
+		http.StatusUnauthorized, "waybill:unauthorized")
 	head, err := http.Head(w.server.URL + "/jobs")
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,8 @@ import "net/http"
 func (a *API) landingPage(r *http.Request) (reply, error) {
 	links := selfLinks(r)
 	links = addLink(links, r, "/api", "service-desc", typeOpenAPI, "the API's definition")
-	links = append(links, Link{Href: absoluteURL(r, "/api", map[string][]string{"f": {"html"}}), Rel: "service-doc", Type: typeHTML, Title: "the API's documentation"})
+	links = append(links, Link{Href: absoluteURL(r, "/api", map[string][]string{"f": {"html"}}), Rel: "service-doc",
+		Type: typeHTML, Title: "the API's documentation"})
 	links = addLink(links, r, "/conformance", relConformance, typeJSON, "what this API conforms to")
 	links = addLink(links, r, "/processes", relProcesses, typeJSON, "the processes")
 	links = addLink(links, r, "/jobs", relJobs, typeJSON, "the jobs")

@@ -37,9 +37,11 @@ func TestNothingIsFetchedForUnknownInputs(t *testing.T) {
 	t.Parallel()
 	at, asked := counted(t)
 	w := start(t, loopback())
-	p := w.problem(w.ask(http.MethodPost, "/processes/mirror/execution", `{"inputs": {"payload": {}, "mode": "middle", "odd": {"href": "`+at+`/text/1"}, "output": {"href": "`+at+`/text/1"}}}`),
+	p := w.problem(w.ask(http.MethodPost, "/processes/mirror/execution",
+		`{"inputs": {"payload": {}, "mode": "middle", "odd": {"href": "`+at+`/text/1"}, "output": {"href": "`+at+`/text/1"}}}`),
 		http.StatusBadRequest, badInputs)
-	if asked.Load() != 0 || !strings.Contains(p.Detail, "additional properties 'odd' not allowed") || !strings.Contains(p.Detail, "inputs/mode: ") {
+	if asked.Load() != 0 || !strings.Contains(p.Detail, "additional properties 'odd' not allowed") ||
+		!strings.Contains(p.Detail, "inputs/mode: ") {
 		t.Errorf("%d links were followed; %s", asked.Load(), p.Detail)
 	}
 }
@@ -79,7 +81,8 @@ func TestRequestsAreBounded(t *testing.T) {
 		return b.String()[1:]
 	}
 	numbers := `{"payload": {"features": [` + many(260_000, func(int) string { return "1" }) + `]}}`
-	for path, body := range map[string]string{"/processes/mirror/execution": `{"inputs": ` + numbers + `}`, "/cache": `{"processID": "mirror", "inputs": ` + numbers + `}`} {
+	for path, body := range map[string]string{"/processes/mirror/execution": `{"inputs": ` + numbers + `}`,
+		"/cache": `{"processID": "mirror", "inputs": ` + numbers + `}`} {
 		p := w.problem(w.ask(http.MethodPost, path, body), http.StatusRequestEntityTooLarge, "waybill:too_large")
 		if !strings.Contains(p.Detail, "values: want at most 250000") {
 			t.Error(p.Detail)
@@ -87,7 +90,8 @@ func TestRequestsAreBounded(t *testing.T) {
 	}
 	unknown := func(i int) string { return fmt.Sprintf(`"unknown%d": 1`, i) }
 	for path, body := range map[string]string{"/processes/mirror/execution": "", "/cache": `"processID": "mirror", `} {
-		p := w.problem(w.ask(http.MethodPost, path, `{`+body+`"inputs": {`+many(1001, unknown)+`}}`), http.StatusRequestEntityTooLarge, "waybill:too_large")
+		p := w.problem(w.ask(http.MethodPost, path, `{`+body+`"inputs": {`+many(1001, unknown)+`}}`),
+			http.StatusRequestEntityTooLarge, "waybill:too_large")
 		if p.Detail != "the request has 1001 inputs: want at most 1000" {
 			t.Error(p.Detail)
 		}

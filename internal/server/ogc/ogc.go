@@ -133,5 +133,6 @@ func (a *API) wrongMethod(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
 	a.writeError(w, r, &operation.Problem{Type: "waybill:method_not_allowed", Title: http.StatusText(http.StatusMethodNotAllowed),
-		Status: http.StatusMethodNotAllowed, Detail: r.Method + " is not possible at " + r.URL.Path, Hint: "possible: " + strings.Join(allowed, ", ")}, asked)
+		Status: http.StatusMethodNotAllowed, Detail: r.Method + " is not possible at " + r.URL.Path,
+		Hint: "possible: " + strings.Join(allowed, ", ")}, asked)
 }

@@ -90,7 +90,8 @@ func TestProcessesAreDescribed(t *testing.T) {
 	w := start(t, webhook.Guard{})
 	var mirror ogc.Process
 	w.get("/processes/mirror").want(t, http.StatusOK).into(t, &mirror)
-	if mirror.Version != "2" || mirror.Title != "Mirror items" || mirror.Inputs["payload"].MinOccurs != 1 || mirror.Inputs["mode"].MinOccurs != 0 {
+	if mirror.Version != "2" || mirror.Title != "Mirror items" || mirror.Inputs["payload"].MinOccurs != 1 ||
+		mirror.Inputs["mode"].MinOccurs != 0 {
 		t.Errorf("%+v", mirror)
 	}
 	if diff := cmp.Diff([]string{"async-execute", "dismiss"}, mirror.JobControlOptions); diff != "" {
@@ -102,7 +103,8 @@ func TestProcessesAreDescribed(t *testing.T) {
 	}
 	var schema map[string]any
 	w.get("/processes/mirror/inputsschema").want(t, http.StatusOK).into(t, &schema)
-	if schema["$schema"] != "https://json-schema.org/draft/2020-12/schema" || schema["$defs"] == nil || schema["additionalProperties"] != false {
+	if schema["$schema"] != "https://json-schema.org/draft/2020-12/schema" || schema["$defs"] == nil ||
+		schema["additionalProperties"] != false {
 		t.Errorf("%v", schema)
 	}
 	w.get("/processes/mirror/outputsschema").want(t, http.StatusOK)
@@ -119,7 +121,8 @@ func TestJobsAreExecutedPolledAndFetched(t *testing.T) {
 	w := start(t, webhook.Guard{})
 	id := w.execute("mirror", `{`+features+`, "output": {"features": [{"id": "a"}], "count": 1, "picture": "iVBORw==", "note": "hello"}}`)
 	info := w.until(id, "successful")
-	if info.ProcessID != "mirror" || info.WaybillStatus != "SUCCESSFUL" || info.Progress != 100 || info.Finished.IsZero() || info.Started.Before(info.Created.Add(-1)) {
+	if info.ProcessID != "mirror" || info.WaybillStatus != "SUCCESSFUL" || info.Progress != 100 ||
+		info.Finished.IsZero() || info.Started.Before(info.Created.Add(-1)) {
 		t.Errorf("%+v", info)
 	}
 	for _, l := range info.Links {
@@ -127,7 +130,8 @@ func TestJobsAreExecutedPolledAndFetched(t *testing.T) {
 	}
 	var results map[string]json.RawMessage
 	w.get("/jobs/"+id+"/results?response=document").want(t, http.StatusOK).into(t, &results)
-	want := map[string]json.RawMessage{"features": []byte(`[{"id":"a"}]`), "count": []byte(`1`), "picture": []byte(`"iVBORw=="`), "note": []byte(`"hello"`)}
+	want := map[string]json.RawMessage{"features": []byte(`[{"id":"a"}]`), "count": []byte(`1`),
+		"picture": []byte(`"iVBORw=="`), "note": []byte(`"hello"`)}
 	if diff := cmp.Diff(want, results, compactJSON()); diff != "" {
 		t.Errorf("results (-want +got):\n%s", diff)
 	}
@@ -202,7 +206,8 @@ func TestFailuresHaveTheirOwnStatus(t *testing.T) {
 	if info := w.until(failed, "failed"); info.Message != "no disk" {
 		t.Errorf("message %q", info.Message)
 	}
-	if p := w.problem(w.get("/jobs/"+failed+"/results"), http.StatusInternalServerError, "waybill:failed"); !strings.Contains(p.Detail, "no disk") {
+	if p := w.problem(w.get("/jobs/"+failed+"/results"), http.StatusInternalServerError,
+		"waybill:failed"); !strings.Contains(p.Detail, "no disk") {
 		t.Errorf("detail %q", p.Detail)
 	}
 	wrong := w.execute("mirror", `{"payload": {"n": 2}, "outcome": "invalid", "error": "no such place"}`)
@@ -222,7 +227,8 @@ func TestSynchronousExecutionAnswersWithTheOutputs(t *testing.T) {
 		return w.ask(http.MethodPost, "/processes/"+process+"/execution", body, headers...)
 	}
 	one := ask("quick", `{"inputs": {"output": {"count": 1}}}`).want(t, http.StatusOK)
-	if string(one.body) != "1" || !regexp.MustCompile(`^<`+w.server.URL+`/jobs/[0-9a-f-]{36}>; rel="monitor"; type="application/json"$`).MatchString(one.Header.Get("Link")) {
+	if string(one.body) != "1" || !regexp.MustCompile(`^<`+w.server.URL+
+		`/jobs/[0-9a-f-]{36}>; rel="monitor"; type="application/json"$`).MatchString(one.Header.Get("Link")) {
 		t.Errorf("%s, Link %s", one.body, one.Header.Get("Link"))
 	}
 	several := ask("quick", `{"inputs": {"output": {"a": 1, "b": {"c": 2}}}, "response": "document"}`).want(t, http.StatusOK)
@@ -232,7 +238,9 @@ func TestSynchronousExecutionAnswersWithTheOutputs(t *testing.T) {
 	if string(results["b"]) != `{"value":{"c":2},"mediaType":"application/json"}` {
 		t.Errorf("an object is a qualified value: %s", results["b"])
 	}
-	document := ask("quick", `{"inputs": {"output": {"count": 2}}, "response": "document", "outputs": {"count": {"transmissionMode": "reference"}}}`).want(t, http.StatusOK)
+	document := ask("quick",
+		`{"inputs": {"output": {"count": 2}}, "response": "document", "outputs": {"count": {"transmissionMode": "reference"}}}`).
+		want(t, http.StatusOK)
 	w.rules.obeys(t, "results", document.body)
 	if !strings.Contains(string(document.body), "/results/count") {
 		t.Errorf("by reference: %s", document.body)
@@ -271,7 +279,8 @@ func TestEqualPayloadsAreOneJob(t *testing.T) {
 		t.Fatalf("%+v", list)
 	}
 	var entry ogc.CacheEntry
-	w.ask(http.MethodPost, "/cache", `{"processID": "mirror", "inputs": {"payload": {"a": [2], "b": 1}}}`).want(t, http.StatusOK).into(t, &entry)
+	w.ask(http.MethodPost, "/cache", `{"processID": "mirror", "inputs": {"payload": {"a": [2], "b": 1}}}`).
+		want(t, http.StatusOK).into(t, &entry)
 	if diff := cmp.Diff(list.Entries[0], entry); diff != "" {
 		t.Errorf("looked up (-listed +found):\n%s", diff)
 	}
@@ -339,7 +348,9 @@ func TestEveryFaultOfARequestIsReportedAtOnce(t *testing.T) {
 	if diff := cmp.Diff(sorted(want), sorted(got)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	got = texts(ask(`{"inputs": [], "inptus": {}, "response": "any", "outputs": {"feature": {}, "count": {"transmissionMode": "pigeon"}}, "subscriber": {"successUri": "ftp://x"}}`), invalid)
+	got = texts(
+		ask(
+			`{"inputs": [], "inptus": {}, "response": "any", "outputs": {"feature": {}, "count": {"transmissionMode": "pigeon"}}, "subscriber": {"successUri": "ftp://x"}}`), invalid)
 	want = []string{
 		`unknown key "inptus" (did you mean "inputs"?)`,
 		`inputs: found array where the schema wants another kind`,
@@ -374,7 +385,8 @@ func files(t *testing.T) string {
 	for path, kind := range map[string]string{"/features.json": "application/json", "/note.txt": "text/plain", "/picture": "image/png"} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", kind)
-			_, _ = io.WriteString(w, map[string]string{"/features.json": `{"features": [{"id": "z"}]}`, "/note.txt": "hello", "/picture": "\x89PNG"}[path])
+			_, _ = io.WriteString(w,
+				map[string]string{"/features.json": `{"features": [{"id": "z"}]}`, "/note.txt": "hello", "/picture": "\x89PNG"}[path])
 		})
 	}
 	return httptestServer(t, mux)
@@ -385,16 +397,19 @@ func TestInputsMayBeReferencesQualifiedAndBinary(t *testing.T) {
 	at := files(t)
 	w := start(t, loopback())
 	id := w.execute("mirror", `{"payload": {"href": "`+at+`/features.json"}, "mode": {"value": "slow", "mediaType": "text/plain"},
-		"image": {"href": "`+at+`/picture"}, "output": {"value": {"a": {"href": "`+at+`/note.txt"}}}, "parts": [{"value": 1}, 2], "error": {"href": "`+at+`/note.txt"}}`)
+		"image": {"href": "`+at+`/picture"}, "output": {"value": {"a": {"href": "`+at+
+		`/note.txt"}}}, "parts": [{"value": 1}, 2], "error": {"href": "`+at+`/note.txt"}}`)
 	var inputs map[string]json.RawMessage
 	w.get("/jobs/"+id+"/inputs").want(t, http.StatusOK).into(t, &inputs)
-	want := map[string]json.RawMessage{"payload": []byte(`{"features": [{"id": "z"}]}`), "mode": []byte(`"slow"`), "image": []byte(`"iVBORw=="`),
+	want := map[string]json.RawMessage{"payload": []byte(`{"features": [{"id": "z"}]}`), "mode": []byte(`"slow"`),
+		"image":  []byte(`"iVBORw=="`),
 		"output": []byte(`{"a": {"href": "` + at + `/note.txt"}}`), "parts": []byte(`[1, 2]`), "error": []byte(`"hello"`)}
 	if diff := cmp.Diff(want, inputs, compactJSON()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	guarded := start(t, webhook.Guard{})
-	p := guarded.problem(guarded.ask(http.MethodPost, "/processes/mirror/execution", `{"inputs": {"payload": {"href": "`+at+`/features.json"}}}`), http.StatusBadRequest, badInputs)
+	p := guarded.problem(guarded.ask(http.MethodPost, "/processes/mirror/execution",
+		`{"inputs": {"payload": {"href": "`+at+`/features.json"}}}`), http.StatusBadRequest, badInputs)
 	if !strings.Contains(p.Detail, "address 127.0.0.1 is refused: loopback") {
 		t.Errorf("detail %q", p.Detail)
 	}
@@ -405,7 +420,8 @@ func TestLargeInputsAreKeptBesideTheLog(t *testing.T) {
 	w := start(t, webhook.Guard{})
 	large := `{"payload": {"text": "` + strings.Repeat("x", 100_000) + `"}}`
 	id := w.execute("mirror", large)
-	if a := w.get("/jobs/"+id+"/inputs").want(t, http.StatusOK); string(a.body) != strings.ReplaceAll(large, ": ", ":") && string(a.body) != large {
+	if a := w.get("/jobs/"+id+"/inputs").want(t, http.StatusOK); string(a.body) != strings.ReplaceAll(large, ": ", ":") &&
+		string(a.body) != large {
 		t.Errorf("%d bytes came back of %d", len(a.body), len(large))
 	}
 	w.ask(http.MethodPost, "/processes/mirror/execution", `{"inputs": `+large+`}`).want(t, http.StatusSeeOther)

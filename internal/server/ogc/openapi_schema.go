@@ -39,14 +39,16 @@ func schemas() object {
 		"jobList":           structure([]string{"jobs", "links"}, object{"jobs": list(ref("statusInfo")), "links": links}),
 		"results":           byName(object{}),
 		"format":            structure(nil, object{"mediaType": text, "encoding": text, "schema": object{}}),
-		"output":            structure(nil, object{"transmissionMode": object{"type": "string", "enum": []any{"value", "reference"}}, "format": ref("format")}),
-		"subscriber":        structure(nil, object{"successUri": uri(), "inProgressUri": uri(), "failedUri": uri()}),
-		"execute":           structure(nil, object{"inputs": byName(object{}), "outputs": byName(ref("output")), "response": object{"type": "string", "enum": []any{"raw", "document"}, "default": "raw"}, "subscriber": ref("subscriber")}),
-		"cacheEntry":        cacheSchema(text, moment, links),
-		"cacheList":         structure([]string{"entries", "links"}, object{"entries": list(ref("cacheEntry")), "links": links}),
-		"cacheQuestion":     structure([]string{"processID"}, object{"processID": text, "inputs": byName(object{})}),
-		"cacheEnd":          structure(nil, object{"at": moment}),
-		"exception":         exceptionSchema(text, flag),
+		"output": structure(nil,
+			object{"transmissionMode": object{"type": "string", "enum": []any{"value", "reference"}}, "format": ref("format")}),
+		"subscriber": structure(nil, object{"successUri": uri(), "inProgressUri": uri(), "failedUri": uri()}),
+		"execute": structure(nil, object{"inputs": byName(object{}), "outputs": byName(ref("output")),
+			"response": object{"type": "string", "enum": []any{"raw", "document"}, "default": "raw"}, "subscriber": ref("subscriber")}),
+		"cacheEntry":    cacheSchema(text, moment, links),
+		"cacheList":     structure([]string{"entries", "links"}, object{"entries": list(ref("cacheEntry")), "links": links}),
+		"cacheQuestion": structure([]string{"processID"}, object{"processID": text, "inputs": byName(object{})}),
+		"cacheEnd":      structure(nil, object{"at": moment}),
+		"exception":     exceptionSchema(text, flag),
 	}
 }
 
@@ -62,7 +64,8 @@ func statusInfoSchema(text, moment, links object) object {
 func cacheSchema(text, moment, links object) object {
 	never := object{"type": "string", "format": "date-time", "nullable": true, "description": "null: it answers forever"}
 	return structure([]string{"key", "processID", "version", "jobID", "created", "invalidAfter", "links"}, object{
-		"key": object{"type": "string", "format": "uuid"}, "processID": text, "version": text, "jobID": object{"type": "string", "format": "uuid"},
+		"key": object{"type": "string", "format": "uuid"}, "processID": text, "version": text,
+		"jobID":   object{"type": "string", "format": "uuid"},
 		"created": moment, "invalidAfter": never, "links": links})
 }
 
@@ -71,6 +74,7 @@ func exceptionSchema(text, flag object) object {
 	problem := structure([]string{"code", "text"}, object{"code": text, "scope": text, "text": text, "suggestion": text, "warning": flag,
 		"pointer": text, "file": text, "line": object{"type": "integer"}, "column": object{"type": "integer"},
 		"more": object{"type": "integer"}})
-	return structure([]string{"type", "title", "status", "detail", "instance"}, object{"type": text, "title": text, "status": object{"type": "integer"},
+	return structure([]string{"type", "title", "status", "detail", "instance"}, object{"type": text, "title": text,
+		"status": object{"type": "integer"},
 		"detail": text, "instance": text, "hint": text, "problems": list(problem)})
 }

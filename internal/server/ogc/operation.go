@@ -55,7 +55,8 @@ func (o endpoint) path() string {
 // describe returns the entry of an operation in the document.
 func (o endpoint) describe() object {
 	responses := maps.Clone(o.answers)
-	known := []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusInternalServerError, http.StatusServiceUnavailable}
+	known := []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusInternalServerError,
+		http.StatusServiceUnavailable}
 	if o.body != "" {
 		known = append(known, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
 	}
@@ -76,31 +77,48 @@ func (o endpoint) describe() object {
 // operations returns the operations of the API, in the order of the standard.
 func operations() []endpoint {
 	missing := []int{http.StatusNotFound}
-	limit := parameter("limit", "largest number of entries; a number above "+strconv.Itoa(mostListed)+" means that", object{"type": "integer", "minimum": 1, "default": defaultLimit})
+	limit := parameter("limit", "largest number of entries; a number above "+strconv.Itoa(mostListed)+" means that",
+		object{"type": "integer", "minimum": 1, "default": defaultLimit})
 	after := parameter("after", "the last entry of the previous page", object{"type": "string"})
 	return []endpoint{
 		{pattern: "GET /{$}", id: "getLandingPage", serve: (*API).landingPage, summary: "The landing page", answers: found("landingPage")},
-		{pattern: "GET /conformance", id: "getConformanceClasses", serve: (*API).conformance, summary: "What the API conforms to", answers: found("confClasses")},
-		{pattern: "GET /api", id: "getApi", serve: (*API).definition, summary: "This document", answers: foundAs(typeOpenAPI, object{"type": "object"})},
-		{pattern: "GET /processes", id: "getProcesses", serve: (*API).processes, summary: "The processes", query: []object{limit, after}, answers: found("processList")},
-		{pattern: "GET /processes/{processID}", id: "getProcessDescription", serve: (*API).process, summary: "A process, with its inputs and outputs", answers: found("process"), errors: missing},
-		{pattern: "GET /processes/{processID}/inputsschema", id: "getInputsSchema", serve: (*API).inputsSchema, summary: "The JSON Schema of its inputs", answers: foundAs(typeSchema, object{"type": "object"}), errors: missing},
-		{pattern: "GET /processes/{processID}/outputsschema", id: "getOutputsSchema", serve: (*API).outputsSchema, summary: "The JSON Schema of its outputs", answers: foundAs(typeSchema, object{"type": "object"}), errors: missing},
+		{pattern: "GET /conformance", id: "getConformanceClasses", serve: (*API).conformance,
+			summary: "What the API conforms to", answers: found("confClasses")},
+		{pattern: "GET /api", id: "getApi", serve: (*API).definition, summary: "This document",
+			answers: foundAs(typeOpenAPI, object{"type": "object"})},
+		{pattern: "GET /processes", id: "getProcesses", serve: (*API).processes, summary: "The processes",
+			query: []object{limit, after}, answers: found("processList")},
+		{pattern: "GET /processes/{processID}", id: "getProcessDescription", serve: (*API).process,
+			summary: "A process, with its inputs and outputs", answers: found("process"), errors: missing},
+		{pattern: "GET /processes/{processID}/inputsschema", id: "getInputsSchema", serve: (*API).inputsSchema,
+			summary: "The JSON Schema of its inputs", answers: foundAs(typeSchema, object{"type": "object"}), errors: missing},
+		{pattern: "GET /processes/{processID}/outputsschema", id: "getOutputsSchema", serve: (*API).outputsSchema,
+			summary: "The JSON Schema of its outputs", answers: foundAs(typeSchema, object{"type": "object"}), errors: missing},
 		execution(),
-		{pattern: "GET /jobs", id: "getJobs", serve: (*API).jobs, summary: "The jobs, newest first", query: append([]object{limit}, jobFilters()...), answers: found("jobList")},
-		{pattern: "GET /jobs/{jobID}", id: "getStatus", serve: (*API).job, summary: "The state of a job", answers: found("statusInfo"), errors: missing},
-		{pattern: "DELETE /jobs/{jobID}", id: "dismiss", serve: (*API).dismiss, summary: "Cancel a job, or delete the results of one that has ended", scope: service.ScopeOperate,
+		{pattern: "GET /jobs", id: "getJobs", serve: (*API).jobs, summary: "The jobs, newest first",
+			query: append([]object{limit}, jobFilters()...), answers: found("jobList")},
+		{pattern: "GET /jobs/{jobID}", id: "getStatus", serve: (*API).job, summary: "The state of a job",
+			answers: found("statusInfo"), errors: missing},
+		{pattern: "DELETE /jobs/{jobID}", id: "dismiss", serve: (*API).dismiss,
+			summary: "Cancel a job, or delete the results of one that has ended", scope: service.ScopeOperate,
 			answers: object{"200": answer("The job is dismissed.", typeJSON, ref("statusInfo"))}, errors: missing},
-		{pattern: "GET /jobs/{jobID}/results", id: "getResult", serve: (*API).results, summary: "The outputs of a job", query: []object{many("outputs", "only these outputs, by value; default: those that the job's request wants", object{"type": "string"}),
-			parameter("response", "raw or document; default: what the job's request wants", object{"type": "string", "enum": []any{asRaw, asDocument}})},
+		{pattern: "GET /jobs/{jobID}/results", id: "getResult", serve: (*API).results, summary: "The outputs of a job", query: []object{
+			many("outputs", "only these outputs, by value; default: those that the job's request wants", object{"type": "string"}),
+			parameter("response", "raw or document; default: what the job's request wants",
+				object{"type": "string", "enum": []any{asRaw, asDocument}})},
 			answers: resultsAnswers(), errors: failures()},
-		{pattern: "GET /jobs/{jobID}/results/{outputID}", id: "getOutput", serve: (*API).result, summary: "One output, in its own media type", answers: foundAs("*/*", object{}), errors: failures()},
-		{pattern: "GET /jobs/{jobID}/inputs", id: "getInputs", serve: (*API).inputs, summary: "The inputs of a job", answers: foundAs(typeJSON, object{"type": "object"}), errors: missing},
-		{pattern: "GET /cache", id: "getCache", serve: (*API).cache, summary: "Which jobs answer for which payloads", query: []object{limit, after, parameter("processID", "of this process", object{"type": "string"})}, answers: found("cacheList")},
+		{pattern: "GET /jobs/{jobID}/results/{outputID}", id: "getOutput", serve: (*API).result,
+			summary: "One output, in its own media type", answers: foundAs("*/*", object{}), errors: failures()},
+		{pattern: "GET /jobs/{jobID}/inputs", id: "getInputs", serve: (*API).inputs, summary: "The inputs of a job",
+			answers: foundAs(typeJSON, object{"type": "object"}), errors: missing},
+		{pattern: "GET /cache", id: "getCache", serve: (*API).cache, summary: "Which jobs answer for which payloads",
+			query: []object{limit, after, parameter("processID", "of this process", object{"type": "string"})}, answers: found("cacheList")},
 		{pattern: "POST /cache", id: "lookUpCache", serve: (*API).lookUp, summary: "The entry that answers for inputs", body: "cacheQuestion",
 			answers: object{"200": answer("The entry.", typeJSON, ref("cacheEntry"))}, errors: missing},
-		{pattern: "GET /cache/{key}", id: "getCacheEntry", serve: (*API).cacheEntry, summary: "Which job answers for a payload", answers: found("cacheEntry"), errors: missing},
-		{pattern: "POST /cache/{key}/invalidate", id: "invalidateCacheEntry", serve: (*API).invalidate, summary: "Make an entry stop answering, from now or from another time on", scope: service.ScopeOperate,
+		{pattern: "GET /cache/{key}", id: "getCacheEntry", serve: (*API).cacheEntry,
+			summary: "Which job answers for a payload", answers: found("cacheEntry"), errors: missing},
+		{pattern: "POST /cache/{key}/invalidate", id: "invalidateCacheEntry", serve: (*API).invalidate,
+			summary: "Make an entry stop answering, from now or from another time on", scope: service.ScopeOperate,
 			body: "cacheEnd", optional: true, answers: object{"200": answer("The entry.", typeJSON, ref("cacheEntry"))}, errors: missing},
 	}
 }
@@ -116,10 +134,12 @@ func execution() endpoint {
 	for _, response := range done {
 		response.(object)["headers"] = object{"Link": header("the job, as rel=monitor; outputs by reference, as rel=item")}
 	}
-	return endpoint{pattern: "POST /processes/{processID}/execution", id: "execute", serve: (*API).execute, summary: "Execute a process", scope: service.ScopeExecute, body: "execute",
+	return endpoint{pattern: "POST /processes/{processID}/execution", id: "execute", serve: (*API).execute,
+		summary: "Execute a process", scope: service.ScopeExecute, body: "execute",
 		headers: []object{
 			{"name": "Prefer", "in": "header", "schema": object{"type": "string"}, "description": "respond-async, or wait=SECONDS (RFC 7240)"},
-			{"name": "Idempotency-Key", "in": "header", "schema": object{"type": "string", "maxLength": 255}, "description": "repeating the same request with this key within 24 hours returns the same job"},
+			{"name": "Idempotency-Key", "in": "header", "schema": object{"type": "string", "maxLength": 255},
+				"description": "repeating the same request with this key within 24 hours returns the same job"},
 		},
 		answers: object{"200": done["200"], "204": done["204"], "201": started, "303": there},
 		errors:  append(failures(), http.StatusUnprocessableEntity)}
@@ -128,10 +148,13 @@ func execution() endpoint {
 // resultsAnswers returns the responses with a job's outputs.
 func resultsAnswers() object {
 	return object{
-		"200": object{"description": "The outputs of the job: as a document, or raw: one as it is, several as multipart/related.", "content": object{
-			typeJSON: object{"schema": object{"anyOf": []any{ref("results"), object{}}}}, "multipart/related": object{"schema": object{"type": "string"}},
-			"*/*": object{"schema": object{}}}},
-		"204": object{"description": "Every output is wanted by reference, or the job has no outputs.", "headers": object{"Link": header("an output, as rel=item")}},
+		"200": object{"description": "The outputs of the job: as a document, or raw: one as it is, several as " +
+			"multipart/related.", "content": object{
+			typeJSON:            object{"schema": object{"anyOf": []any{ref("results"), object{}}}},
+			"multipart/related": object{"schema": object{"type": "string"}},
+			"*/*":               object{"schema": object{}}}},
+		"204": object{"description": "Every output is wanted by reference, or the job has no outputs.",
+			"headers": object{"Link": header("an output, as rel=item")}},
 	}
 }
 

@@ -147,7 +147,8 @@ func (o outputs) multipart(r *http.Request, job action.ID, references []string) 
 		_, _ = w.Write(part.raw)
 	}
 	_ = parts.Close()
-	return reply{raw: body.Bytes(), kind: mime.FormatMediaType("multipart/related", map[string]string{"type": first, "boundary": parts.Boundary()})}
+	return reply{raw: body.Bytes(), kind: mime.FormatMediaType("multipart/related",
+		map[string]string{"type": first, "boundary": parts.Boundary()})}
 }
 
 // document returns results.yaml: plain values, qualified values for objects, and links for the

@@ -73,20 +73,23 @@ func (a *API) process(r *http.Request) (reply, error) {
 	p := summary(r, w)
 	p.Inputs, p.Outputs = map[string]Input{}, map[string]Output{}
 	for _, v := range w.Inputs() {
-		in := Input{Title: schemaText(v.Schema, "title"), Description: schemaText(v.Schema, "description"), Schema: simplifySchema(v.Schema, w.Input.Document)}
+		in := Input{Title: schemaText(v.Schema, "title"), Description: schemaText(v.Schema, "description"),
+			Schema: simplifySchema(v.Schema, w.Input.Document)}
 		if v.Required {
 			in.MinOccurs = 1
 		}
 		p.Inputs[v.Name] = in
 	}
 	for _, v := range w.Output.Values() {
-		p.Outputs[v.Name] = Output{Title: schemaText(v.Schema, "title"), Description: schemaText(v.Schema, "description"), Schema: simplifySchema(v.Schema, w.Output.Document)}
+		p.Outputs[v.Name] = Output{Title: schemaText(v.Schema, "title"), Description: schemaText(v.Schema, "description"),
+			Schema: simplifySchema(v.Schema, w.Output.Document)}
 	}
 	p.Links = selfLinks(r)
 	p.Links = addLink(p.Links, r, at+"/execution", relExecute, typeJSON, "execute it")
 	p.Links = addLink(p.Links, r, at+"/inputsschema", "describedby", typeSchema, "the schema of its inputs")
 	p.Links = addLink(p.Links, r, at+"/outputsschema", "describedby", typeSchema, "the schema of its outputs")
-	p.Links = append(p.Links, Link{Href: absoluteURL(r, "/jobs", map[string][]string{"processID": {w.Name}}), Rel: relJobs, Type: typeJSON, Title: "its jobs"})
+	p.Links = append(p.Links, Link{Href: absoluteURL(r, "/jobs", map[string][]string{"processID": {w.Name}}),
+		Rel: relJobs, Type: typeJSON, Title: "its jobs"})
 	return reply{name: "process", doc: p}, nil
 }
 

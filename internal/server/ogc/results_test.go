@@ -72,13 +72,15 @@ var wanted = []struct {
 		}},
 	{"raw, all by reference", `"outputs": {"note": {"transmissionMode": "reference"}, "my output": {"transmissionMode": "reference"}}`, 204,
 		func(t *testing.T, at string, a answer) {
-			want := []string{`<` + at + `/my%20output>; rel=item; title="my output"; type="application/json"`, `<` + at + `/note>; rel=item; title=note; type="text/plain"`}
+			want := []string{`<` + at + `/my%20output>; rel=item; title="my output"; type="application/json"`,
+				`<` + at + `/note>; rel=item; title=note; type="text/plain"`}
 			got := a.Header.Values("Link")
 			if diff := cmp.Diff(want, got[len(got)-2:]); diff != "" || len(a.body) > 0 {
 				t.Errorf("%q, Link (-want +got):\n%s", a.body, diff)
 			}
 		}},
-	{"document", `"response": "document", "outputs": {"note": {}, "my output": {"transmissionMode": "reference"}}`, 200, func(t *testing.T, at string, a answer) {
+	{"document", `"response": "document", "outputs": {"note": {}, "my output": {"transmissionMode": "reference"}}`, 200, func(t *testing.T,
+		at string, a answer) {
 		want := `{"my output":{"href":"` + at + `/my%20output","rel":"item","type":"application/json","title":"my output"},"note":"hello"}`
 		if strings.TrimSpace(string(a.body)) != want || a.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s %s, want %s", a.Header.Get("Content-Type"), a.body, want)
@@ -119,7 +121,8 @@ func TestAClientOfAnotherRequestsJobSaysHowItWantsTheResults(t *testing.T) {
 	t.Parallel()
 	w := start(t, webhook.Guard{})
 	var info ogc.StatusInfo
-	w.ask(http.MethodPost, "/processes/report/execution", `{`+made+`, "response": "document", "outputs": {"note": {}}}`, header{"Prefer", "respond-async"}).
+	w.ask(http.MethodPost, "/processes/report/execution", `{`+made+`, "response": "document", "outputs": {"note": {}}}`,
+		header{"Prefer", "respond-async"}).
 		want(t, http.StatusCreated).into(t, &info)
 	w.until(info.JobID, "successful")
 	at := "/jobs/" + info.JobID + "/results"
@@ -143,14 +146,17 @@ func TestAClientOfAnotherRequestsJobSaysHowItWantsTheResults(t *testing.T) {
 func TestBrowsersRunNothingOfAJob(t *testing.T) {
 	t.Parallel()
 	w := start(t, webhook.Guard{})
-	id := w.execute("report", `{"output": {"html": "<script>alert(1)</script>", "drawing": "<svg onload='alert(1)'/>", "note": "<script>", "my output": 1, "scan": "SUkqAA=="}}`)
+	id := w.execute("report",
+		`{"output": {"html": "<script>alert(1)</script>", "drawing": "<svg onload='alert(1)'/>", "note": "<script>", "my output": 1, "scan": "SUkqAA=="}}`)
 	w.until(id, "successful")
 	at := "/jobs/" + id
-	for path, disposition := range map[string]string{"/results/html?f=json": "attachment", "/results/drawing?f=json": "attachment", "/results": "attachment",
+	for path, disposition := range map[string]string{"/results/html?f=json": "attachment",
+		"/results/drawing?f=json": "attachment", "/results": "attachment",
 		"/results/note?f=json": "", "/results/scan?f=json": "", "/results/my%20output": "", "/results?outputs=html&response=raw": "attachment",
 		"/results?response=document": "", "/inputs": ""} {
 		h := w.get(at+path).want(t, http.StatusOK).Header
-		if h.Get("Content-Security-Policy") != "sandbox; default-src 'none'" || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Content-Disposition") != disposition {
+		if h.Get("Content-Security-Policy") != "sandbox; default-src 'none'" ||
+			h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Content-Disposition") != disposition {
 			t.Errorf("%s: %v", path, h)
 		}
 	}
@@ -170,8 +176,9 @@ func TestPagesHaveTheStatusOfTheirDocuments(t *testing.T) {
 	w.until(gone, "successful")
 	w.ask(http.MethodDelete, "/jobs/"+gone, "").want(t, http.StatusOK)
 	live := w.execute("wait", `{}`)
-	for path, status := range map[string]int{"/jobs/" + failed + "/results": 500, "/jobs/" + gone + "/results": 410, "/jobs/" + gone + "/results/x": 410,
-		"/jobs/" + live + "/results": 404, "/jobs/none": 404} {
+	for path, status := range map[string]int{"/jobs/" + failed + "/results": 500, "/jobs/" + gone + "/results": 410,
+		"/jobs/" + gone + "/results/x": 410,
+		"/jobs/" + live + "/results":   404, "/jobs/none": 404} {
 		w.get(path).want(t, status)
 		if page := w.get(path, header{"Accept", "text/html"}).want(t, status); !strings.HasPrefix(string(page.body), "<!doctype html>") {
 			t.Errorf("%s: %s", path, page.body)
@@ -222,6 +229,8 @@ func TestPreferencesAreReadAsTheStandardSays(t *testing.T) {
 func TestRefusedBodiesHaveTheStatusOfHTTP(t *testing.T) {
 	t.Parallel()
 	w := start(t, webhook.Guard{})
-	w.problem(w.ask(http.MethodPost, "/processes/quick/execution", "a,b", header{"Content-Type", "text/csv"}), http.StatusUnsupportedMediaType, "waybill:unsupported_media_type")
-	w.problem(w.ask(http.MethodPost, "/processes/quick/execution", strings.Repeat(" ", 4<<20+1)), http.StatusRequestEntityTooLarge, "waybill:too_large")
+	w.problem(w.ask(http.MethodPost, "/processes/quick/execution", "a,b", header{"Content-Type", "text/csv"}),
+		http.StatusUnsupportedMediaType, "waybill:unsupported_media_type")
+	w.problem(w.ask(http.MethodPost, "/processes/quick/execution", strings.Repeat(" ", 4<<20+1)),
+		http.StatusRequestEntityTooLarge, "waybill:too_large")
 }

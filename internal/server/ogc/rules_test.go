@@ -18,7 +18,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	for _, kind := range []string{"text/html", "image/png", "image/tiff", "image/svg+xml", "multipart/related", "application/schema+json", "application/vnd.oai.openapi+json"} {
+	for _, kind := range []string{"text/html", "image/png", "image/tiff", "image/svg+xml", "multipart/related",
+		"application/schema+json", "application/vnd.oai.openapi+json"} {
 		openapi3filter.RegisterBodyDecoder(kind, openapi3filter.FileBodyDecoder)
 	}
 	for _, kind := range []string{"application/schema+json", "application/vnd.oai.openapi+json"} {

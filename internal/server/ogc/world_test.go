@@ -132,7 +132,8 @@ func serve(t testing.TB, l *ledger.Ledger, dir string, guard webhook.Guard) *wor
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := service.New(l, blobs, service.Options{Offers: service.Offers{Processes: func() map[string]config.Process { return configuration.Processes }}})
+	service := service.New(l, blobs,
+		service.Options{Offers: service.Offers{Processes: func() map[string]config.Process { return configuration.Processes }}})
 	api := ogc.New(ogc.Config{Service: service, Pages: web.New(service), Version: "test", Guard: guard})
 	face := server.New(service, server.Options{Token: token, Pages: api, Version: "test"})
 	w := &world{t: t, ledger: l, service: service, server: httptest.NewServer(face.Handler()), held: &held{release: make(chan struct{})}}
@@ -229,7 +230,8 @@ func (w *world) get(path string, headers ...header) answer {
 func (w *world) execute(process, inputs string) string {
 	w.t.Helper()
 	var info ogc.StatusInfo
-	a := w.ask(http.MethodPost, "/processes/"+process+"/execution", `{"inputs": `+inputs+`}`, header{"Prefer", "respond-async"}).want(w.t, http.StatusCreated)
+	a := w.ask(http.MethodPost, "/processes/"+process+"/execution", `{"inputs": `+inputs+`}`,
+		header{"Prefer", "respond-async"}).want(w.t, http.StatusCreated)
 	a.into(w.t, &info)
 	if location := a.Header.Get("Location"); location != w.server.URL+"/jobs/"+info.JobID {
 		w.t.Fatalf("Location %s of job %s", location, info.JobID)

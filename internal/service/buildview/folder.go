@@ -71,7 +71,8 @@ func (f *Folders) Builds(ctx context.Context, q Query) (List, error) {
 		if err := ctx.Err(); err != nil {
 			return list, context.Cause(ctx)
 		}
-		if s, err := f.summary(ctx, l.ID); err == nil && q.selects(s) && f.has(q, s) { // else it was removed just now, or another program wrote it
+		// else it was removed just now, or another program wrote it
+		if s, err := f.summary(ctx, l.ID); err == nil && q.selects(s) && f.has(q, s) {
 			list.Builds = append(list.Builds, s)
 		}
 		if i+1 < len(all) && (len(list.Builds) == limit || i+1 == mostListed) {

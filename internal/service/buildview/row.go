@@ -100,7 +100,8 @@ func (b *tableBuild) refresh(ctx context.Context) error {
 	if !row.ExpiredAt.Equal(before.ExpiredAt) {
 		before, next = builds.Build{}, knownBuild{row: row}
 	}
-	if before.ID != 0 && row.LastSeq == before.LastSeq && row.ArtifactCursor == before.ArtifactCursor && row.LastProgressAt.Equal(before.LastProgressAt) {
+	if before.ID != 0 && row.LastSeq == before.LastSeq && row.ArtifactCursor == before.ArtifactCursor &&
+		row.LastProgressAt.Equal(before.LastProgressAt) {
 		b.known = next
 		return nil
 	}

@@ -67,8 +67,8 @@ func TimedOut(ctx, limited context.Context, cursor string, err error) (string, e
 
 var ErrSearchTime = errors.New("the search took longer than " + LongestSearch.String())
 
-// SearchBuild searches the logs of steps, the last step and the newest entries first, for at most ten seconds. It gives what it finds to each, and
-// returns the cursor with which the search continues; "": everything was searched.
+// SearchBuild searches the logs of steps, the last step and the newest entries first, for at most ten seconds. It gives
+// what it finds to each, and returns the cursor with which the search continues; "": everything was searched.
 func SearchBuild(
 	ctx context.Context,
 	b Reader,

@@ -60,9 +60,11 @@ type Query struct {
 	Input       string    // NAME=VALUE, or a part of the value of any input; never of a password
 	Artifact    string    // in the name of an artifact
 	Test        string    // in the suite and name of a test
-	Text        string    // in the id, commit, branch, source, reason, pipeline, a stage, an input, an artifact or a test; upper and lower case are alike
-	After       string    // cursor: BuildList.Next of the page before
-	Limit       int       // 0: 50
+	// in the id, commit, branch, source, reason, pipeline, a stage, an input, an artifact or a test; upper and lower case
+	// are alike
+	Text  string
+	After string // cursor: BuildList.Next of the page before
+	Limit int    // 0: 50
 }
 
 // List is a page of a list of builds.
@@ -140,8 +142,10 @@ func (s Summary) Ended() bool { return s.Status.Ended() }
 // summarizeBuild returns the summary of a build from its description and the last update of step 0. alive reports
 // that its worker lives.
 func summarizeBuild(b results.Build, last build.Update, alive bool) Summary {
-	s := Summary{ID: b.ID, Status: last.Status, Reason: last.Reason, Source: b.Source, Branch: b.Branch, Commit: b.Commit, Subject: b.Subject, Environment: b.Plan.Environment,
-		Stages: []string{}, Params: []Param{}, Runner: b.Runner, RerunOf: b.RerunOf, Steps: len(b.Plan.Steps), ScheduledOn: b.StartedAt, StartedOn: b.StartedAt}
+	s := Summary{ID: b.ID, Status: last.Status, Reason: last.Reason, Source: b.Source, Branch: b.Branch, Commit: b.Commit,
+		Subject: b.Subject, Environment: b.Plan.Environment,
+		Stages: []string{}, Params: []Param{}, Runner: b.Runner, RerunOf: b.RerunOf, Steps: len(b.Plan.Steps),
+		ScheduledOn: b.StartedAt, StartedOn: b.StartedAt}
 	switch {
 	case last.Status.Ended():
 		s.FinishedOn = last.Timestamp
@@ -194,7 +198,8 @@ func (q Query) during(at time.Time) bool {
 
 // contained reports whether the text of a query is in a summary.
 func (q Query) contained(s Summary) bool {
-	texts := append([]string{s.ID, string(s.Status), s.Branch, s.Commit, s.Subject, s.Source, s.Reason, s.Pipeline, s.Environment}, s.Stages...)
+	texts := append([]string{s.ID, string(s.Status), s.Branch, s.Commit, s.Subject, s.Source, s.Reason, s.Pipeline,
+		s.Environment}, s.Stages...)
 	for _, p := range s.Params {
 		if p.Value != HiddenValue {
 			texts = append(texts, p.Value)

@@ -16,8 +16,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
-// Tables reads builds that ran in workers or by another build engine from the database, and those of results folders from Folders. Every exported
-// field must be set.
+// Tables reads builds that ran in workers or by another build engine from the database, and those of results folders
+// from Folders. Every exported field must be set.
 type Tables struct {
 	Rows    *builds.Builds
 	Folders *Folders
@@ -143,7 +143,8 @@ func (t *Tables) fitting(ctx context.Context, q Query, found []builds.Build) (fu
 		}
 	}
 	return func(s Summary) bool {
-		return (q.Stage == "" || stage[s.ID] || slices.Contains(s.Stages, q.Stage)) && (q.Artifact == "" || artifact[s.ID]) && (q.Test == "" || test[s.ID]) &&
+		return (q.Stage == "" || stage[s.ID] || slices.Contains(s.Stages, q.Stage)) &&
+			(q.Artifact == "" || artifact[s.ID]) && (q.Test == "" || test[s.ID]) &&
 			(q.Text == "" || q.contained(s) || textArtifact[s.ID] || textTest[s.ID]) && q.selects(s)
 	}, nil
 }

@@ -32,7 +32,8 @@ type Database struct {
 
 // Run runs the properties of a suite in parallel, each as a subtest with its own database. The key states the
 // property; setup prepares the part of the log that it is about.
-func Run[S any](t *testing.T, open func(t *testing.T) Database, setup func(*testing.T, Database) S, properties map[string]func(*testing.T, S)) {
+func Run[S any](t *testing.T, open func(t *testing.T) Database, setup func(*testing.T, Database) S,
+	properties map[string]func(*testing.T, S)) {
 	t.Helper()
 	for name, property := range properties {
 		t.Run(name, func(t *testing.T) {

@@ -47,7 +47,8 @@ func TestALongLineIsCut(t *testing.T) {
 	if len(line) > longestShown+100 || cut < 35_000 || !strings.HasSuffix(line, "é</span>") {
 		t.Errorf("%d bytes, %d are cut, %s", len(line), cut, line[len(line)-20:])
 	}
-	if line, _ := logLine([]byte(strings.Repeat("x", longestShown-3) + "\x1b[31mred")); strings.Contains(line, "\x1b") || strings.Contains(line, "[31") {
+	if line, _ := logLine([]byte(strings.Repeat("x", longestShown-3) + "\x1b[31mred")); strings.Contains(line, "\x1b") ||
+		strings.Contains(line, "[31") {
 		t.Errorf("a sequence is cut in two: %q", line[len(line)-10:])
 	}
 }
@@ -56,7 +57,8 @@ func TestEveryColourCanBeRead(t *testing.T) {
 	t.Parallel()
 	for n := range 256 {
 		c := palette(n)
-		if day, night := contrast(readable(c, dayCard, black), dayCard), contrast(readable(c, nightCard, white), nightCard); day < leastContrast || night < leastContrast {
+		if day, night := contrast(readable(c, dayCard, black), dayCard), contrast(readable(c, nightCard, white),
+			nightCard); day < leastContrast || night < leastContrast {
 			t.Errorf("colour %d: contrast %.1f by day, %.1f by night", n, day, night)
 		}
 		if max(contrast(c, black), contrast(c, white)) < leastContrast {
@@ -72,7 +74,8 @@ func TestEveryColourCanBeRead(t *testing.T) {
 }
 
 func FuzzLogLine(f *testing.F) {
-	for _, seed := range []string{"\x1b[31mred\x1b[0m", "\x1b[38;2;1;2;3m<&>\"'", "\x1b]8;;http://x\x07l\x1b]8;;\x07", "\u009b1m", strings.Repeat("\x1b[1m", 2000)} {
+	for _, seed := range []string{"\x1b[31mred\x1b[0m", "\x1b[38;2;1;2;3m<&>\"'", "\x1b]8;;http://x\x07l\x1b]8;;\x07",
+		"\u009b1m", strings.Repeat("\x1b[1m", 2000)} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

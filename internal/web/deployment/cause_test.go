@@ -32,9 +32,11 @@ func TestAnErrorOfManyHostsNamesFew(t *testing.T) {
 func TestApproveSaysHowManyMustToo(t *testing.T) {
 	t.Parallel()
 	for want, a := range map[string]admission.ApprovalState{
-		"1 more person must approve prod too before it starts in this deployment.":                       {Stage: "prod", Count: 3, Given: []string{"ana"}},
-		"2 more people must approve prod too before it starts in this deployment.":                       {Stage: "prod", Count: 3},
-		"prod starts in this deployment, unless a window, a freeze or another deployment keeps it back.": {Stage: "prod", Count: 2, Given: []string{"ana"}},
+		"1 more person must approve prod too before it starts in this deployment.": {Stage: "prod",
+			Count: 3, Given: []string{"ana"}},
+		"2 more people must approve prod too before it starts in this deployment.": {Stage: "prod", Count: 3},
+		"prod starts in this deployment, unless a window, a freeze or another deployment keeps it back.": {Stage: "prod",
+			Count: 2, Given: []string{"ana"}},
 	} {
 		if got := (deploymentPage{}).ApproveSays(a); got != want {
 			t.Errorf("%q, want %q", got, want)

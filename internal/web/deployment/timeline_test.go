@@ -26,12 +26,16 @@ func timed() deploymentPage {
 	deploy := step(pipeline.HostDeployed, pipeline.StateClaimed, at(80), time.Time{})
 	deploy.Attempt, deploy.Spent, deploy.Attempts, deploy.Status = 2, 1, 3, action.Running
 	deploy.Earlier = []service.Try{{Status: action.Failed, StartedAt: at(50), EndedAt: at(60)}}
-	host := service.HostRun{Name: "elm", Steps: []service.StepRun{step(pipeline.HostReplicated, pipeline.StateComplete, at(40), at(50)), deploy},
-		Run: service.Run{Target: "p/prod/all/elm", State: service.RunRunning, ReadyAt: at(20), StartedAt: at(40)}}
-	late := service.HostRun{Name: "fir", Run: service.Run{Target: "p/prod/all/fir", State: service.RunWaiting, ReadyAt: at(20), Reason: "1 of 1 hosts in flight"}}
-	group := service.GroupRun{Name: "all", Hosts: []service.HostRun{host, late}, Run: service.Run{Target: "p/prod/all", State: service.RunRunning, StartedAt: at(20)}}
+	host := service.HostRun{Name: "elm",
+		Steps: []service.StepRun{step(pipeline.HostReplicated, pipeline.StateComplete, at(40), at(50)), deploy},
+		Run:   service.Run{Target: "p/prod/all/elm", State: service.RunRunning, ReadyAt: at(20), StartedAt: at(40)}}
+	late := service.HostRun{Name: "fir", Run: service.Run{Target: "p/prod/all/fir", State: service.RunWaiting,
+		ReadyAt: at(20), Reason: "1 of 1 hosts in flight"}}
+	group := service.GroupRun{Name: "all", Hosts: []service.HostRun{host, late},
+		Run: service.Run{Target: "p/prod/all", State: service.RunRunning, StartedAt: at(20)}}
 	stages := []service.StageRun{
-		{Name: "prod", Run: service.Run{Target: "p/prod", State: service.RunRunning, ReadyAt: begun, StartedAt: at(20)}, Groups: []service.GroupRun{group}},
+		{Name: "prod", Run: service.Run{Target: "p/prod", State: service.RunRunning, ReadyAt: begun, StartedAt: at(20)},
+			Groups: []service.GroupRun{group}},
 		{Name: "last", Run: service.Run{Target: "p/last", State: service.RunWaiting, Reason: "waits for prod"},
 			Groups: []service.GroupRun{{Name: "all", Run: service.Run{Target: "p/last/all", State: service.RunWaiting}}}},
 	}
@@ -55,7 +59,8 @@ func TestTimelineShowsWaitsStepsAndRetries(t *testing.T) {
 	now := data.CreatedAt
 	per := func(seconds int) int { return seconds * axisWidth / 120 }
 	want := map[string][]bar{
-		"prod": {{"w-waiting", 0, per(20), "waited, 20.0s", time.Time{}}, {"t-running", per(20), per(80) + 1, "running", now.Add(20 * time.Second)}},
+		"prod": {{"w-waiting", 0, per(20), "waited, 20.0s", time.Time{}},
+			{"t-running", per(20), per(80) + 1, "running", now.Add(20 * time.Second)}},
 		"elm": {
 			{"w-waiting", per(20), per(20) + 1, "waited, 20.0s", time.Time{}},
 			{"w-begun", per(40), per(60), "running", now.Add(40 * time.Second)},

@@ -19,13 +19,15 @@ import (
 
 func TestFieldsAreNumbersAndDurations(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]int64{"": 0, "0": 0, "12": 12, "9223372036854775807": 1<<63 - 1, "-1": -1, "x": -1, "1.5": -1, "9223372036854775808": -1} {
+	for text, want := range map[string]int64{"": 0, "0": 0, "12": 12, "9223372036854775807": 1<<63 - 1, "-1": -1, "x": -1,
+		"1.5": -1, "9223372036854775808": -1} {
 		got, err := page.Number(httptest.NewRequest(http.MethodGet, "/?n="+url.QueryEscape(text), nil), "n")
 		if bad := want < 0; bad != fault.Is(err, fault.Invalid) || !bad && got != want {
 			t.Errorf("the number %q is %d, %v", text, got, err)
 		}
 	}
-	for text, want := range map[string]time.Duration{" 30m ": 30 * time.Minute, "7d": 7 * 24 * time.Hour, "": 0, "0s": 0, "-1h": 0, "soon": 0} {
+	for text, want := range map[string]time.Duration{" 30m ": 30 * time.Minute, "7d": 7 * 24 * time.Hour, "": 0, "0s": 0,
+		"-1h": 0, "soon": 0} {
 		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(url.Values{"for": {text}}.Encode()))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		got, err := page.Duration(r, "for")
@@ -51,7 +53,8 @@ func TestAnAddressKeepsItsOtherParameters(t *testing.T) {
 func TestEntriesAreShownNewestFirst(t *testing.T) {
 	t.Parallel()
 	log := []pipeline.Entry{
-		{Seq: 1, Detail: json.RawMessage(`{"event": "host-deployed", "status": "FAILED", "error": "no", "by": "ana", "size": 2048, "digest": "9b1e07d2aaaa"}`)},
+		{Seq: 1, Detail: json.RawMessage(
+			`{"event": "host-deployed", "status": "FAILED", "error": "no", "by": "ana", "size": 2048, "digest": "9b1e07d2aaaa"}`)},
 		{Seq: 2},
 		{Seq: 3, Detail: json.RawMessage(`no object`)},
 	}

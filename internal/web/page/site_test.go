@@ -26,7 +26,8 @@ const homeToken = "a-token-of-the-home"
 // templates has a page that fits, a file without the template of its name, and a template that calls
 // an unknown function.
 var templates = fstest.MapFS{
-	"templates/note.html":    {Data: []byte(`{{define "note"}}<p>{{shout .Data}}{{template "state" args "tone" (tone "failed") "word" "no"}}</p>{{end}}`)},
+	"templates/note.html": {
+		Data: []byte(`{{define "note"}}<p>{{shout .Data}}{{template "state" args "tone" (tone "failed") "word" "no"}}</p>{{end}}`)},
 	"templates/empty.html":   {Data: []byte(`{{define "other"}}{{end}}`)},
 	"templates/unknown.html": {Data: []byte(`{{define "unknown"}}{{whisper}}{{end}}`)},
 }
@@ -96,14 +97,16 @@ func TestAPageIsInTheFrameAndEscaped(t *testing.T) {
 	response := s.ask(t, http.MethodGet, "/note?x=1", "")
 	shown := text(t, response)
 	for _, want := range []string{
-		"<title>A &lt;note&gt; · Waybill</title>", `<p>&lt;B&gt;<span class="state t-failed">no</span></p>`, "/made.css", `type="module" src="/assets/`,
+		"<title>A &lt;note&gt; · Waybill</title>", `<p>&lt;B&gt;<span class="state t-failed">no</span></p>`, "/made.css",
+		`type="module" src="/assets/`,
 		`<a href="/jobs" aria-current="true">`, ` data-live>`,
 	} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("the page lacks %s:\n%s", want, shown)
 		}
 	}
-	if got := response.Header.Get("Content-Security-Policy"); !strings.Contains(got, "default-src 'none'") || response.Header.Get("Cache-Control") != "no-store" {
+	if got := response.Header.Get("Content-Security-Policy"); !strings.Contains(got, "default-src 'none'") ||
+		response.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("headers %v", response.Header)
 	}
 }
@@ -116,7 +119,8 @@ func TestAnErrorIsAPageThatDoesNotFollow(t *testing.T) {
 	for path, want := range map[string]string{"/note": "not &lt;now&gt;", "/nowhere": "page /nowhere not found"} {
 		response := s.ask(t, http.MethodGet, path, "")
 		shown := text(t, response)
-		if response.StatusCode < 400 || !strings.Contains(shown, want) || !strings.Contains(shown, `class="hint"`) || strings.Contains(shown, "data-live") {
+		if response.StatusCode < 400 || !strings.Contains(shown, want) || !strings.Contains(shown, `class="hint"`) ||
+			strings.Contains(shown, "data-live") {
 			t.Errorf("%s: %d\n%s", path, response.StatusCode, shown)
 		}
 	}
@@ -156,7 +160,8 @@ func TestAssetsAreCachedUnderTheirDigest(t *testing.T) {
 		}
 	}
 	body := httptest.NewRecorder()
-	page.NewSite(nil, map[string]string{"made.css": "other"}).WriteError(body, httptest.NewRequest(http.MethodGet, "/", nil), fault.New(fault.Invalid, "x"))
+	page.NewSite(nil, map[string]string{"made.css": "other"}).
+		WriteError(body, httptest.NewRequest(http.MethodGet, "/", nil), fault.New(fault.Invalid, "x"))
 	if digest == "" || strings.Contains(body.Body.String(), digest) {
 		t.Errorf("other assets have the same digest %q", digest)
 	}

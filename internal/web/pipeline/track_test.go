@@ -20,7 +20,8 @@ func TestALongDefinitionIsCut(t *testing.T) {
 
 func TestDepthsDoNotDependOnTheOrderOfStages(t *testing.T) {
 	t.Parallel()
-	stages := []service.StageView{{Name: "d", After: []string{"c", "a"}}, {Name: "c", After: []string{"b"}}, {Name: "b", After: []string{"a"}}, {Name: "a"}}
+	stages := []service.StageView{{Name: "d", After: []string{"c", "a"}}, {Name: "c", After: []string{"b"}},
+		{Name: "b", After: []string{"a"}}, {Name: "a"}}
 	for range 2 {
 		if got := depthsOf(stages); got["a"] != 0 || got["b"] != 1 || got["c"] != 2 || got["d"] != 3 {
 			t.Errorf("depths %v", got)

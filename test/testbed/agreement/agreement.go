@@ -40,8 +40,8 @@ func Files(image string) map[string]string {
 	return map[string]string{".wharf-ci.yml": strings.ReplaceAll(file, "IMAGE", image), "report.xml": report}
 }
 
-// Check compares the results in a folder with those that are wanted: statuses, attempts, outputs byte for byte, artifacts and tests. A build
-// without an environment has no step with a service.
+// Check compares the results in a folder with those that are wanted: statuses, attempts, outputs byte for byte,
+// artifacts and tests. A build without an environment has no step with a service.
 func Check(t testing.TB, dir string, services bool) {
 	t.Helper()
 	r, err := results.Open(dir)

@@ -53,7 +53,8 @@ func testInTheCluster(t *testing.T, w *world) {
 	t.Cleanup(func() { w.showLogs(t, namespace) })
 	collector, traced := w.collect(t, "attempt package/report", "Bearer of the test")
 	server := w.deploy(t, namespace, collector, w.serveRepository(t, map[string]string{
-		".wharf-ci.yml": strings.NewReplacer("IMAGE", w.cluster.Registry(t, "", ""), "SCRIPT", script).Replace(clusterBuild), "text": "of the repository\n",
+		".wharf-ci.yml": strings.NewReplacer("IMAGE", w.cluster.Registry(t, "", ""), "SCRIPT", script).Replace(clusterBuild),
+		"text":          "of the repository\n",
 	}))
 	token := w.inPod(t, namespace, "waybill-server", "server", "sh", "-c", "cat /mnt/home/token")
 	ask := func(arguments ...string) (string, error) {
@@ -80,7 +81,8 @@ func testInTheCluster(t *testing.T, w *world) {
 	if err := <-followed; err != nil || !strings.Contains(printed, "Completed") || !strings.Contains(printed, "line 19999 of the log") {
 		t.Errorf("the follower: %v\n%s", err, printed)
 	}
-	for step, want := range map[string]string{"test/unit": "of the repository\n", "test/large": longLog(), "package/report": "of the repository\nbegun\nended\n"} {
+	for step, want := range map[string]string{"test/unit": "of the repository\n", "test/large": longLog(),
+		"package/report": "of the repository\nbegun\nended\n"} {
 		if got, err := ask("build", "log", "1", step, "--raw"); err != nil || got != want {
 			t.Errorf("the log of %s has %d bytes, want %d: %v, %.200s", step, len(got), len(want), err, got)
 		}
@@ -95,7 +97,8 @@ func testInTheCluster(t *testing.T, w *world) {
 	}
 }
 
-// collect serves beside the node what takes spans, and returns its address. The channel is closed once a span of that name came with that authorization.
+// collect serves beside the node what takes spans, and returns its address. The channel is closed once a span of that
+// name came with that authorization.
 func (w *world) collect(t *testing.T, span, authorization string) (address string, came <-chan struct{}) {
 	t.Helper()
 	done := make(chan struct{})
@@ -131,7 +134,9 @@ func (w *world) deploy(t *testing.T, namespace, collector, repository string) (s
 			strings.Repeat("0", 64), fmt.Sprintf("%x", sha256.Sum256([]byte(token))),
 			`{url: "s3://waybill/blobs?region=eu-north-1"}`, `{url: "file:/mnt/home/blobs"}`,
 			"kubernetes: {image:", "kubernetes: {imagePullPolicy: IfNotPresent, image:",
-			"          ports:\n", fmt.Sprintf("            - {name: OTEL_EXPORTER_OTLP_ENDPOINT, value: %q}\n            - {name: OTEL_EXPORTER_OTLP_HEADERS, value: Authorization=Bearer%%20of%%20the%%20test}\n          ports:\n", collector),
+			"          ports:\n",
+			fmt.Sprintf("            - {name: OTEL_EXPORTER_OTLP_ENDPOINT, value: %q}\n"+
+				"            - {name: OTEL_EXPORTER_OTLP_HEADERS, value: Authorization=Bearer%%20of%%20the%%20test}\n          ports:\n", collector),
 		).Replace(string(text)))
 	}
 	service, err := w.client.CoreV1().Services(namespace).Get(t.Context(), "waybill-provisioner", metav1.GetOptions{})
@@ -163,7 +168,8 @@ func (w *world) showLogs(t *testing.T, namespace string) {
 	}
 	for _, pod := range pods.Items {
 		last := int64(100)
-		log, err := w.client.CoreV1().Pods(namespace).GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: &last, Container: pod.Spec.Containers[0].Name}).DoRaw(ctx)
+		log, err := w.client.CoreV1().Pods(namespace).
+			GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: &last, Container: pod.Spec.Containers[0].Name}).DoRaw(ctx)
 		t.Logf("pod %s is %s, %v, and printed\n%s", pod.Name, pod.Status.Phase, err, log)
 	}
 }
@@ -171,7 +177,8 @@ func (w *world) showLogs(t *testing.T, namespace string) {
 // apply applies manifests to a namespace.
 func (w *world) apply(t *testing.T, namespace, text string) {
 	t.Helper()
-	w.cluster.Apply(t, strings.NewReplacer("\nmetadata: {", "\nmetadata: {namespace: "+namespace+", ", "\nmetadata:\n  name", "\nmetadata:\n  namespace: "+namespace+"\n  name").Replace(text))
+	w.cluster.Apply(t, strings.NewReplacer("\nmetadata: {", "\nmetadata: {namespace: "+namespace+", ",
+		"\nmetadata:\n  name", "\nmetadata:\n  namespace: "+namespace+"\n  name").Replace(text))
 }
 
 // wantConfined checks what a worker's container may do, by trying it.
@@ -180,7 +187,8 @@ func (w *world) wantConfined(t *testing.T, worker *corev1.Pod) {
 	const try = `id -u; id -g; grep -e CapEff -e NoNewPrivs -e Seccomp: /proc/self/status | tr -d '\t'; touch /file 2>&1; touch /mnt/work/file && echo written; ` +
 		`cat /var/run/secrets/kubernetes.io/serviceaccount/namespace; echo`
 	got := w.inPod(t, worker.Namespace, worker.Name, "worker", "sh", "-c", try)
-	want := "65532\n65532\nCapEff:0000000000000000\nNoNewPrivs:1\nSeccomp:2\ntouch: /file: Read-only file system\nwritten\n" + worker.Namespace + "\n"
+	want := "65532\n65532\nCapEff:0000000000000000\nNoNewPrivs:1\nSeccomp:2\n" +
+		"touch: /file: Read-only file system\nwritten\n" + worker.Namespace + "\n"
 	if got != want {
 		t.Errorf("in the worker's container: %q, want %q", got, want)
 	}
@@ -237,7 +245,8 @@ func (w *world) serveRepository(t *testing.T, files map[string]string) string {
 			t.Fatal(err)
 		}
 	}
-	for _, arguments := range [][]string{{"init", "-q", "-b", "main"}, {"add", "."}, {"-c", "user.name=Ana", "-c", "user.email=a@example.net", "commit", "-q", "-m", "first"}} {
+	for _, arguments := range [][]string{{"init", "-q", "-b", "main"}, {"add", "."},
+		{"-c", "user.name=Ana", "-c", "user.email=a@example.net", "commit", "-q", "-m", "first"}} {
 		w.output(t, append([]string{"git", "-C", dir}, arguments...)...)
 	}
 	listener := w.cluster.Listen(t)
@@ -246,7 +255,8 @@ func (w *world) serveRepository(t *testing.T, files map[string]string) string {
 	if err := listener.Close(); err != nil { // it is free now
 		t.Fatal(err)
 	}
-	argv := w.cluster.Inside("git", "daemon", "--export-all", "--reuseaddr", "--base-path="+base, "--listen="+host, fmt.Sprintf("--port=%d", port))
+	argv := w.cluster.Inside("git", "daemon", "--export-all", "--reuseaddr", "--base-path="+base, "--listen="+host,
+		fmt.Sprintf("--port=%d", port))
 	c := exec.Command(argv[0], argv[1:]...)
 	c.Env = append(os.Environ(), "HOME="+base)
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // git is the parent of what serves

@@ -31,8 +31,8 @@ import (
 	"github.com/waybill-dev/waybill/test/testbed"
 )
 
-// site is a project whose builds have workers in a namespace of the cluster. The provisioner and the server are programs of their own, outside
-// of the cluster, with exactly the rights of the manifests.
+// site is a project whose builds have workers in a namespace of the cluster. The provisioner and the server are
+// programs of their own, outside of the cluster, with exactly the rights of the manifests.
 type site struct {
 	t           *testing.T
 	world       *world
@@ -107,7 +107,8 @@ package:
 // newSite starts the programs. Settings of the provisioner are lines of YAML.
 func newSite(t *testing.T, w *world, image string, retries int, settings string) *site {
 	t.Helper()
-	s := &site{t: t, world: w, namespace: w.cluster.Namespace(t), project: filepath.Join(t.TempDir(), "greeter"), token: "a token of the test", wait: filepath.Join(t.TempDir(), "wait"),
+	s := &site{t: t, world: w, namespace: w.cluster.Namespace(t), project: filepath.Join(t.TempDir(), "greeter"),
+		token: "a token of the test", wait: filepath.Join(t.TempDir(), "wait"),
 		log: &printed{changed: make(chan struct{}, 1)}, seen: map[types.UID]bool{}}
 	home := filepath.Join(s.project, ".waybill")
 	own := filepath.Join(t.TempDir(), "provisioner")
@@ -117,7 +118,9 @@ func newSite(t *testing.T, w *world, image string, retries int, settings string)
 		filepath.Join(s.project, "waybill.yaml"):  strings.ReplaceAll(shopPipeline, "RETRIES", fmt.Sprint(retries)),
 		filepath.Join(s.project, ".wharf-ci.yml"): strings.ReplaceAll(shopBuild, "WAIT", s.wait),
 		token: s.token,
-		filepath.Join(own, "server.yaml"): fmt.Sprintf("blob: {url: \"file:%s/blobs\"}\nbuilder:\n  provisioner:\n    listen: 127.0.0.1:0\n    tokens: [%s]\n    kubernetes: {kubeconfig: %s, namespace: %s, image: %s}\n%s",
+		filepath.Join(own, "server.yaml"): fmt.Sprintf(
+			"blob: {url: \"file:%s/blobs\"}\nbuilder:\n  provisioner:\n    listen: 127.0.0.1:0\n    tokens: [%s]\n"+
+				"    kubernetes: {kubeconfig: %s, namespace: %s, image: %s}\n%s",
 			home, hex.EncodeToString(sum[:]), w.account(t, s.namespace, "waybill-provisioner"), s.namespace, image, settings),
 	} {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
@@ -126,7 +129,8 @@ func newSite(t *testing.T, w *world, image string, retries int, settings string)
 	}
 	s.start(own, "serve", "provisioner", "--home", own)
 	s.provisioner = s.log.await(t, `requests for workers are served.*?(http://127.0.0.1:[0-9]+)`)
-	server := fmt.Sprintf("builder:\n  key: %s/builder.key\n  provisioner:\n    url: %q\n    tokenFile: %s\n    kubernetes: {kubeconfig: %s}\n%s"+
+	server := fmt.Sprintf("builder:\n  key: %s/builder.key\n  provisioner:\n    url: %q\n    tokenFile: %s\n"+
+		"    kubernetes: {kubeconfig: %s}\n%s"+
 		"builds: {projects: {shop: {repository: \"file://%s\", subdirectory: resumed}}}\n", own, s.provisioner, token,
 		w.account(t, s.namespace, "waybill-aggregator"), settings, s.project)
 	if err := errors.Join(os.MkdirAll(home, 0o700), os.WriteFile(filepath.Join(home, "server.yaml"), []byte(server), 0o600)); err != nil {
@@ -163,7 +167,8 @@ func (s *site) command(name string, arguments ...string) (string, error) {
 	defer cancel()
 	c := exec.CommandContext(ctx, name, arguments...)
 	c.Dir = s.project
-	c.Env = append(os.Environ(), "HOME="+s.t.TempDir(), "WAYBILL_HOME="+filepath.Join(s.project, ".waybill"), "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
+	c.Env = append(os.Environ(), "HOME="+s.t.TempDir(), "WAYBILL_HOME="+filepath.Join(s.project, ".waybill"),
+		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
 	out, err := c.CombinedOutput()
 	return string(out), err
 }
@@ -298,7 +303,8 @@ func TestWorkersOnKubernetes(t *testing.T) {
 		name string
 		run  func(*testing.T, *site)
 	}{
-		{"deployment", testDeployment}, {"killed", testWorkerKilled}, {"evicted", testWorkerEvicted}, {"requests", testRequests}, {"repository", testRepository},
+		{"deployment", testDeployment}, {"killed", testWorkerKilled}, {"evicted", testWorkerEvicted},
+		{"requests", testRequests}, {"repository", testRepository},
 		{"repository without the commit", testMissingCommit}, {"resumed", testResumed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -335,7 +341,8 @@ func TestTheManifestsAreValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "provisioner", Labels: d.Spec.Template.Labels}, Spec: d.Spec.Template.Spec}
-	if _, err := client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+	if _, err := client.CoreV1().Pods(namespace).
+		Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
 		t.Error(err)
 	}
 	policies, err := client.NetworkingV1().NetworkPolicies(namespace).List(t.Context(), metav1.ListOptions{})
@@ -343,7 +350,8 @@ func TestTheManifestsAreValid(t *testing.T) {
 		t.Errorf("%d network policies, %v", len(policies.Items), err)
 	}
 	files, err := config.Read("server.yaml", []byte(configOf(t, client, namespace)))
-	if err != nil || files.Builder.Provisioner.Kubernetes == nil || files.Builder.Provisioner.Kubernetes.Image != pod.Spec.Containers[0].Image {
+	if err != nil || files.Builder.Provisioner.Kubernetes == nil ||
+		files.Builder.Provisioner.Kubernetes.Image != pod.Spec.Containers[0].Image {
 		t.Errorf("the settings are %+v, %v", files.Builder, err)
 	}
 }
@@ -377,7 +385,8 @@ func testDeployment(t *testing.T, s *site) {
 	if step.OwnerReferences[0].Name != worker.Name || step.OwnerReferences[0].Controller == nil || !*step.OwnerReferences[0].Controller {
 		t.Errorf("the owner of the step's pod is %+v", step.OwnerReferences)
 	}
-	if status, answer := s.ask("GET", "/api/worker", ""); status != 200 || !strings.Contains(answer, `"status":"Running"`) || !strings.Contains(answer, `"complete":true`) {
+	if status, answer := s.ask("GET", "/api/worker", ""); status != 200 ||
+		!strings.Contains(answer, `"status":"Running"`) || !strings.Contains(answer, `"complete":true`) {
 		t.Errorf("the list is %d, %s", status, answer)
 	}
 	s.hold(false)
@@ -392,11 +401,13 @@ func testDeployment(t *testing.T, s *site) {
 
 // testWorkerKilled: the build is Lost, with the output of the worker, and made again.
 func testWorkerKilled(t *testing.T, s *site) {
-	s.lose(func(worker *corev1.Pod) { s.world.kubelet.KillContainer(t, worker.Name, "worker") }, "the container worker ended: exit status 137", "runner kubernetes")
+	s.lose(func(worker *corev1.Pod) { s.world.kubelet.KillContainer(t, worker.Name, "worker") },
+		"the container worker ended: exit status 137", "runner kubernetes")
 }
 
 func testWorkerEvicted(t *testing.T, s *site) {
-	s.lose(func(worker *corev1.Pod) { s.world.kubelet.Evict(t, worker.Name) }, "Evicted: The node was low on resource: ephemeral-storage.", "its last lines")
+	s.lose(func(worker *corev1.Pod) { s.world.kubelet.Evict(t, worker.Name) },
+		"Evicted: The node was low on resource: ephemeral-storage.", "its last lines")
 }
 
 // lose has a build lose its worker.
@@ -454,7 +465,8 @@ func testWorkerWithoutImage(t *testing.T, s *site) {
 
 func (s *site) request(id int64, repository, commit string) string {
 	s.t.Helper()
-	body, err := json.Marshal(map[string]any{"buildId": id, "project": "greeter", "instance": "other", "nonce": "mYoP3hQWq0JbUuV2", "inputs": map[string]string{},
+	body, err := json.Marshal(map[string]any{"buildId": id, "project": "greeter", "instance": "other",
+		"nonce": "mYoP3hQWq0JbUuV2", "inputs": map[string]string{},
 		"repository": map[string]string{"url": repository, "commit": commit, "branch": "main"}})
 	if err != nil {
 		s.t.Fatal(err)
@@ -541,7 +553,8 @@ func testResumed(t *testing.T, s *site) {
 // awaitLog waits until a worker without a reader has printed texts, and returns the output.
 func (s *site) awaitLog(worker *corev1.Pod, texts ...string) string {
 	s.t.Helper()
-	log, err := s.world.client.CoreV1().Pods(s.namespace).GetLogs(worker.Name, &corev1.PodLogOptions{Container: "worker", Follow: true}).Stream(s.t.Context())
+	log, err := s.world.client.CoreV1().Pods(s.namespace).
+		GetLogs(worker.Name, &corev1.PodLogOptions{Container: "worker", Follow: true}).Stream(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)
 	}

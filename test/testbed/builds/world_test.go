@@ -95,7 +95,8 @@ func (w *world) startAs(t *testing.T, kubeconfig, namespace string, files map[st
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), limit)
 	arguments := append([]string{"run", "--runner", "kubernetes", "--kubeconfig", kubeconfig, "--namespace", namespace,
-		"--shim-image", "waybill", "--results-dir", r.results, "--build-id", "7", "--grace", "20s", "--cache-dir", filepath.Join(t.TempDir(), "cache")}, flags...)
+		"--shim-image", "waybill", "--results-dir", r.results, "--build-id", "7", "--grace", "20s", "--cache-dir",
+		filepath.Join(t.TempDir(), "cache")}, flags...)
 	argv := w.cluster.Inside(append(append([]string{w.program}, arguments...), w.flags...)...)
 	r.command = exec.CommandContext(ctx, argv[0], argv[1:]...)
 	r.command.Dir, r.command.Stdout, r.command.Stderr = dir, &r.out, &r.out
@@ -146,7 +147,8 @@ func (r *run) end(status int) {
 func (r *run) fails(reason string) {
 	r.t.Helper()
 	r.end(1)
-	if got, why := r.statuses("1"); !slices.Equal(got, []string{"Scheduling", "Initializing", "Running", "Failed"}) || !strings.HasPrefix(why, reason) {
+	if got, why := r.statuses("1"); !slices.Equal(got, []string{"Scheduling", "Initializing", "Running", "Failed"}) ||
+		!strings.HasPrefix(why, reason) {
 		r.t.Errorf("%q, %q", got, why)
 	}
 }
@@ -280,7 +282,8 @@ func (w *world) waitingForServer(t *testing.T) (script string, let func()) {
 	})}
 	go func() { _ = server.Serve(listener) }() // it runs until it is closed
 	t.Cleanup(func() { _ = server.Close() })
-	return "echo begun; until wget -q -O /dev/null http://" + listener.Addr().String() + "/ 2> /dev/null; do sleep 0.1; done; echo ended", func() { open.Store(true) }
+	return "echo begun; until wget -q -O /dev/null http://" + listener.Addr().String() +
+		"/ 2> /dev/null; do sleep 0.1; done; echo ended", func() { open.Store(true) }
 }
 
 // statuses returns every status of a step in order.

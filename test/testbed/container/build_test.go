@@ -28,9 +28,11 @@ func TestDocker(t *testing.T) {
 	t.Parallel()
 	engine := testbed.Docker(t)
 	for name, test := range map[string]func(*testing.T, *testbed.Engine){
-		"ABuildAsPeopleWriteIt": aBuildAsPeopleWriteIt, "SameResults": sameResults, "OutputIsExact": outputIsExact, "BrokenConnection": brokenConnection,
-		"Cancel": cancel, "KilledWorker": killedWorker, "Images": images, "Secrets": secrets, "UserWithoutRights": userWithoutRights,
-		"ImageOfAStep": imageOfAStep, "Services": services, "UnreadyServices": unreadyServices, "Limits": limits, "RemovedContainer": removedContainer,
+		"ABuildAsPeopleWriteIt": aBuildAsPeopleWriteIt, "SameResults": sameResults, "OutputIsExact": outputIsExact,
+		"BrokenConnection": brokenConnection,
+		"Cancel":           cancel, "KilledWorker": killedWorker, "Images": images, "Secrets": secrets, "UserWithoutRights": userWithoutRights,
+		"ImageOfAStep": imageOfAStep, "Services": services, "UnreadyServices": unreadyServices, "Limits": limits,
+		"RemovedContainer": removedContainer,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -62,7 +64,8 @@ func aBuildAsPeopleWriteIt(t *testing.T, engine *testbed.Engine) {
 	p := newProject(t, engine, map[string]string{".wharf-ci.yml": six, "deps.txt": "dep 1\n",
 		"report.xml": `<testsuite name="shop"><testcase name="a"/><testcase name="b"><failure message="bad"/></testcase></testsuite>`})
 	o := p.want(0)
-	o.mustHave(t, "runner docker (Engine ", "test/unit | from the tool", "test/unit | x", "no cache", "test/flaky | attempt 1", "test/flaky | attempt 2",
+	o.mustHave(t, "runner docker (Engine ", "test/unit | from the tool", "test/unit | x", "no cache",
+		"test/flaky | attempt 1", "test/flaky | attempt 2",
 		"test/where | /mnt/repo", "test/where | deps.txt", "true test/where /mnt/repo", "1 of 2 tests failed", "saved")
 	if text, _ := printed(t, o.results, 4, true); string(text) != "oops\n" {
 		t.Errorf("standard error: %q", text)
@@ -148,7 +151,8 @@ func wantPrinted(t *testing.T, folder string, step int, stderr bool, want []byte
 	for same < min(len(got), len(want)) && got[same] == want[same] {
 		same++
 	}
-	t.Errorf("step %d: %d bytes, want %d; they differ from byte %d: %.80q, want %.80q", step, len(got), len(want), same, got[same:], want[same:])
+	t.Errorf("step %d: %d bytes, want %d; they differ from byte %d: %.80q, want %.80q", step, len(got), len(want), same,
+		got[same:], want[same:])
 }
 
 // brokenConnection cuts the connection that carries the output: at its beginning, in the middle and just before its end.
@@ -205,7 +209,8 @@ func cancel(t *testing.T, engine *testbed.Engine) {
 
 // killedWorker: what a worker leaves that was killed is removed when the user's next build starts, and not what others have.
 func killedWorker(t *testing.T, engine *testbed.Engine) {
-	p := newProject(t, engine, map[string]string{".wharf-ci.yml": polite, "quick.yml": "a:\n  b: {container: {image: BUSYBOX, cmds: [echo done]}}\n"})
+	p := newProject(t, engine, map[string]string{".wharf-ci.yml": polite,
+		"quick.yml": "a:\n  b: {container: {image: BUSYBOX, cmds: [echo done]}}\n"})
 	run, _, _ := p.start("--max-parallel", "3")
 	await(t, "three containers run", func() bool { return p.running() == 3 })
 	other := newProject(t, engine, map[string]string{".wharf-ci.yml": polite})
@@ -233,20 +238,24 @@ func killedWorker(t *testing.T, engine *testbed.Engine) {
 func images(t *testing.T, engine *testbed.Engine) {
 	pulled, private := engine.Registry(t, "", ""), engine.Registry(t, "ana", "pass:word")
 	p := newProject(t, engine, map[string]string{
-		"pull.yml":      "a:\n  b: {container: {image: \"" + pulled + "\", cmds: [echo done]}}\n",
-		"absent.yml":    "a:\n  b: {retry: {attempts: 2, on: [infrastructure], backoff: 1ms}, container: {image: \"" + pulled + "5\", cmds: [echo done]}}\n",
-		"private.yml":   "a:\n  b: {container: {image: \"" + private + "\", cmds: [echo done]}}\n",
-		"away.yml":      "a:\n  b: {retry: {attempts: 2, on: [infrastructure], backoff: 1ms}, container: {image: \"127.0.0.1:9/app:1\", cmds: [echo done]}}\n",
-		".wharf-ci.yml": "a:\n  b: {retry: {attempts: 2, on: [infrastructure], backoff: 1ms}, container: {image: \"local/absent:2\", cmds: [echo done]}}\n",
-		"bad.yml":       "a:\n  b: {container: {image: \"Not An Image\", cmds: [echo done]}}\n",
-		"shell.yml":     "a:\n  b: {container: {image: BUSYBOX, shell: /bin/fish, cmds: [echo done]}}\n",
+		"pull.yml": "a:\n  b: {container: {image: \"" + pulled + "\", cmds: [echo done]}}\n",
+		"absent.yml": "a:\n  b: {retry: {attempts: 2, on: [infrastructure], backoff: 1ms}, container: {image: \"" +
+			pulled + "5\", cmds: [echo done]}}\n",
+		"private.yml": "a:\n  b: {container: {image: \"" + private + "\", cmds: [echo done]}}\n",
+		"away.yml": "a:\n  b: {retry: {attempts: 2, on: [infrastructure], backoff: 1ms}, container: {image: " +
+			"\"127.0.0.1:9/app:1\", cmds: [echo done]}}\n",
+		".wharf-ci.yml": "a:\n  b: {retry: {attempts: 2, on: [infrastructure], backoff: 1ms}, container: {image: " +
+			"\"local/absent:2\", cmds: [echo done]}}\n",
+		"bad.yml":   "a:\n  b: {container: {image: \"Not An Image\", cmds: [echo done]}}\n",
+		"shell.yml": "a:\n  b: {container: {image: BUSYBOX, shell: /bin/fish, cmds: [echo done]}}\n",
 	})
 	p.want(1, "--pull", "never").mustHave(t, "image local/absent:2 is not in the Docker Engine, and --pull never forbids to pull it")
 	p.want(2, "--file", "bad.yml").mustHave(t, `bad.yml:2:3: a/b: "Not An Image" is not the name of an image`)
 	p.want(1, "--file", "shell.yml").mustHave(t, "/bin/fish")
 
 	p.want(1, "--file", "pull.yml", "--pull", "never")
-	p.want(2, "--file", "pull.yml", "--pull", "never", "--dry-run=server").mustHave(t, "pull.yml:2:3: a/b: image "+pulled+" is not in the Docker Engine")
+	p.want(2, "--file", "pull.yml", "--pull", "never", "--dry-run=server").
+		mustHave(t, "pull.yml:2:3: a/b: image "+pulled+" is not in the Docker Engine")
 	p.want(0, "--file", "pull.yml", "--dry-run=server").mustHave(t, "runner docker (Engine ", "  image "+pulled+" would be pulled")
 	p.want(0, "--file", "shell.yml", "--dry-run=server").mustHave(t, "  image "+testbed.Busybox+" is in the Engine")
 	p.want(0, "--file", "pull.yml").mustHave(t, "a/b | done", "pull "+pulled, "pulled "+pulled+" in ")
@@ -254,7 +263,8 @@ func images(t *testing.T, engine *testbed.Engine) {
 		t.Errorf("an image that is there was pulled\n%s", o.out)
 	}
 	p.want(0, "--file", "pull.yml", "--pull", "always").mustHave(t, "pulled "+pulled)
-	if o := p.want(1, "--file", "absent.yml"); !strings.Contains(o.out, "image "+pulled+"5 cannot be pulled") || strings.Contains(o.out, "attempt 2") {
+	if o := p.want(1, "--file", "absent.yml"); !strings.Contains(o.out, "image "+pulled+"5 cannot be pulled") ||
+		strings.Contains(o.out, "attempt 2") {
 		t.Errorf("an image that does not exist\n%s", o.out)
 	}
 	p.want(1, "--file", "private.yml").mustHave(t, "image "+private+" cannot be pulled")
@@ -310,14 +320,19 @@ a:
 // flags name files for it, which the step then has where it would have them in a cluster.
 func secretsOfAProject(t *testing.T, engine *testbed.Engine) {
 	p := newProject(t, engine, map[string]string{
-		".wharf-ci.yml": "a:\n  b: {secrets: [TOKEN], container: {image: BUSYBOX, secretName: npm, cmds: [\"echo $TOKEN $NPM_KEY; echo $TOKEN $NPM_KEY | tr s S\"]}}\n",
+		".wharf-ci.yml": "a:\n  b: {secrets: [TOKEN], container: {image: BUSYBOX, secretName: npm, cmds: [\"echo $TOKEN " +
+			"$NPM_KEY; echo $TOKEN $NPM_KEY | tr s S\"]}}\n",
 		"mounts.yml": "a:\n  b: {container: {image: BUSYBOX, certificatesMountPath: /certificates, cmds: [\"true\"]}}\n" +
 			"  c: {kubectl: {file: m.yml}}\n  d: {container: {image: BUSYBOX, serviceAccount: x, cmds: [\"true\"]}}\n",
-		"given.yml": "environments: {e: {where: dev}}\na:\n  b: {container: {image: BUSYBOX, certificatesMountPath: /certs, cmds: [\"cd $WAYBILL_CERTIFICATES; ls; cat *\"]}}\n" +
+		"given.yml": "environments: {e: {where: dev}}\na:\n" +
+			"  b: {container: {image: BUSYBOX, certificatesMountPath: /certs, cmds: [\"cd $WAYBILL_CERTIFICATES; ls; cat *\"]}}\n" +
 			"  c: {kubectl: {file: m.yml}}\n",
-		"server.yaml": "builder: {tools: {kubectl: \"" + programImage(t, engine, "kubectl", "echo \"$@\"; cat $KUBECONFIG m.yml") + "\"}}\n", "m.yml": "m: dev\n", "certificates/one.pem": "an authority\n",
-		"kube.yml": "apiVersion: v1\nkind: Config\ncontexts: [{name: dev, context: {cluster: dev, user: u}}, {name: prod, context: {cluster: prod, user: u}}]\n" +
-			"clusters: [{name: dev, cluster: {server: \"https://127.0.0.1:6443\"}}, {name: prod, cluster: {server: \"https://prod.example.net\"}}]\nusers: [{name: u, user: {token: t}}]\n"})
+		"server.yaml": "builder: {tools: {kubectl: \"" + programImage(t, engine, "kubectl",
+			"echo \"$@\"; cat $KUBECONFIG m.yml") + "\"}}\n", "m.yml": "m: dev\n", "certificates/one.pem": "an authority\n",
+		"kube.yml": "apiVersion: v1\nkind: Config\n" +
+			"contexts: [{name: dev, context: {cluster: dev, user: u}}, {name: prod, context: {cluster: prod, user: u}}]\n" +
+			"clusters: [{name: dev, cluster: {server: \"https://127.0.0.1:6443\"}}, {name: prod, cluster: {server: " +
+			"\"https://prod.example.net\"}}]\nusers: [{name: u, user: {token: t}}]\n"})
 	for name, content := range map[string]string{"default.env": "TOKEN=s3cr3t-token\n", "npm.env": "NPM_KEY=s3cr3t-npm\n"} {
 		if err := os.WriteFile(filepath.Join(p.home, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -327,9 +342,11 @@ func secretsOfAProject(t *testing.T, engine *testbed.Engine) {
 	p.want(2, "--file", "mounts.yml").mustHave(t, "mounts.yml:2:3: a/b: the step wants the certificates of the cluster", "--certificates DIR",
 		"mounts.yml:3:3: a/c: the step works in the cluster kubectl-config", "mounts.yml:4:3: a/d: the step runs as an account of a cluster")
 	p.want(2, "--file", "mounts.yml", "--dry-run=server").mustHave(t, "mounts.yml:3:3: a/c: the step works in the cluster kubectl-config")
-	o := p.want(0, "--file", "given.yml", "--certificates", filepath.Join(p.dir, "certificates"), "--cluster", "kubectl-config="+filepath.Join(p.dir, "kube.yml")+"#dev",
+	o := p.want(0, "--file", "given.yml", "--certificates", filepath.Join(p.dir, "certificates"), "--cluster",
+		"kubectl-config="+filepath.Join(p.dir, "kube.yml")+"#dev",
 		"--config", filepath.Join(p.dir, "server.yaml"))
-	o.mustHave(t, "a/b | one.pem", "a/b | an authority", "a/c | apply --filename m.yml", "a/c | current-context: dev", "a/c | m: dev", "--cluster kubectl-config: https://127.0.0.1:6443 is this computer")
+	o.mustHave(t, "a/b | one.pem", "a/b | an authority", "a/c | apply --filename m.yml", "a/c | current-context: dev",
+		"a/c | m: dev", "--cluster kubectl-config: https://127.0.0.1:6443 is this computer")
 	if strings.Contains(o.out, "prod.example.net") {
 		t.Errorf("the step has another context too\n%s", o.out)
 	}
@@ -366,7 +383,8 @@ func imageOfAStep(t *testing.T, engine *testbed.Engine) {
 	if err := errors.Join(os.Mkdir(filepath.Dir(config), 0o700), os.WriteFile(config, login, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	p.want(0, "--config", filepath.Join(p.dir, "server.yaml")).mustHave(t, "a/b | YW5hOnBhc3M6d29yZA==", "image reg.example.net/shop/app:1 is in the Engine")
+	p.want(0, "--config", filepath.Join(p.dir, "server.yaml")).
+		mustHave(t, "a/b | YW5hOnBhc3M6d29yZA==", "image reg.example.net/shop/app:1 is in the Engine")
 	for _, name := range []string{"reg.example.net/shop/app:1", "reg.example.net/shop/app:latest"} {
 		if _, err := engine.Client.ImageInspect(t.Context(), name); err != nil {
 			t.Error(err)
@@ -384,16 +402,19 @@ func programImage(t *testing.T, engine *testbed.Engine, name, script string) str
 	if _, writeErr := archive.Write([]byte(script)); err != nil || writeErr != nil || archive.Close() != nil {
 		t.Fatal(err, writeErr)
 	}
-	made, err := engine.Client.ContainerCreate(t.Context(), client.ContainerCreateOptions{Config: &container.Config{Image: testbed.Busybox, Cmd: []string{"true"}}})
+	made, err := engine.Client.ContainerCreate(t.Context(),
+		client.ContainerCreateOptions{Config: &container.Config{Image: testbed.Busybox, Cmd: []string{"true"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if _, err := engine.Client.ContainerRemove(context.WithoutCancel(t.Context()), made.ID, client.ContainerRemoveOptions{Force: true}); err != nil {
+		if _, err := engine.Client.ContainerRemove(context.WithoutCancel(t.Context()), made.ID,
+			client.ContainerRemoveOptions{Force: true}); err != nil {
 			t.Error(err)
 		}
 	}()
-	if _, err := engine.Client.CopyToContainer(t.Context(), made.ID, client.CopyToContainerOptions{DestinationPath: "/", Content: &files}); err != nil {
+	if _, err := engine.Client.CopyToContainer(t.Context(), made.ID,
+		client.CopyToContainerOptions{DestinationPath: "/", Content: &files}); err != nil {
 		t.Fatal(err)
 	}
 	image := "local/" + name + ":1"

@@ -73,7 +73,8 @@ func attemptWith(ctx context.Context, t *testing.T, engine *testbed.Engine, spec
 		spec.Image = testbed.Busybox
 	}
 	name := strings.ReplaceAll(t.Name(), "/", "-")
-	exit, err := runner.Run(ctx, build.Run{Build: name, Step: build.PlanStep{ID: 1, Stage: "test", Name: "unit", Spec: spec}, Attempt: 1, Tree: t.TempDir(), Scratch: t.TempDir()}, h)
+	exit, err := runner.Run(ctx, build.Run{Build: name,
+		Step: build.PlanStep{ID: 1, Stage: "test", Name: "unit", Spec: spec}, Attempt: 1, Tree: t.TempDir(), Scratch: t.TempDir()}, h)
 	if remarks, err := runner.Close(); err != nil || len(remarks) > 0 {
 		t.Error(err, remarks)
 	}
@@ -89,15 +90,18 @@ const server = `echo starting; sleep 1; mkdir -p /tmp/www; echo "hello from $NAM
 
 // services: a step reaches what runs beside it by name, once it listens.
 func services(t *testing.T, engine *testbed.Engine) {
-	exit, h, err := attempt(t.Context(), t, engine, build.Spec{Argv: shell("wget -qO- http://web:8080/; wget -qO- http://bare:8080/"), Services: []build.Service{
+	exit, h, err := attempt(t.Context(), t, engine, build.Spec{Argv: shell(
+		"wget -qO- http://web:8080/; wget -qO- http://bare:8080/"), Services: []build.Service{
 		{Name: "web", Image: testbed.Busybox, Argv: shell(server), Environ: []string{"NAME=web"}, Ports: []int{8080}, Ready: time.Minute},
 		// This one has no cat where a program searches for it.
-		{Name: "bare", Image: testbed.Busybox, Argv: shell("rm /bin/cat; " + server), Environ: []string{"NAME=bare"}, Ports: []int{8080}, Ready: time.Minute},
+		{Name: "bare", Image: testbed.Busybox, Argv: shell("rm /bin/cat; " + server), Environ: []string{"NAME=bare"},
+			Ports: []int{8080}, Ready: time.Minute},
 	}})
 	if err != nil || exit.Code != 0 {
 		t.Fatalf("%v, %v\n%s", exit, err, h.text())
 	}
-	for _, want := range []string{"web | starting\n", "note service web is ready after", "note service bare is ready after", "\nhello from web\n", "\nhello from bare\n"} {
+	for _, want := range []string{"web | starting\n", "note service web is ready after",
+		"note service bare is ready after", "\nhello from web\n", "\nhello from bare\n"} {
 		if !strings.Contains(h.text(), want) {
 			t.Errorf("no %q in\n%s", want, h.text())
 		}
@@ -109,7 +113,8 @@ func unreadyServices(t *testing.T, engine *testbed.Engine) {
 	for want, svc := range map[string]build.Service{
 		"service db ended with exit status 3 before it was ready:\ndb | no disk": {Argv: shell("echo no disk; exit 3"), Ready: time.Minute},
 		"service db did not listen at port 5432 within 1s:\ndb | deaf":           {Argv: shell("echo deaf; sleep 1000"), Ready: time.Second},
-		"service db did not listen at port 5432 within 1.5s":                     {Argv: shell("httpd -f -p 127.0.0.1:5432"), Ready: 1500 * time.Millisecond},
+		"service db did not listen at port 5432 within 1.5s": {Argv: shell("httpd -f -p 127.0.0.1:5432"),
+			Ready: 1500 * time.Millisecond},
 		"start service db: ": {Argv: []string{"/bin/absent"}, Ready: time.Minute},
 		"image local/absent:1 is not in the Docker Engine, and --pull never forbids to pull it": {Image: "local/absent:1", Ready: time.Minute},
 	} {
@@ -147,7 +152,8 @@ func removedContainer(t *testing.T, engine *testbed.Engine) {
 	}
 	go func() {
 		<-begun
-		found, err := engine.Client.ContainerList(context.Background(), client.ContainerListOptions{Filters: ofBuild(strings.ReplaceAll(t.Name(), "/", "-"))})
+		found, err := engine.Client.ContainerList(context.Background(),
+			client.ContainerListOptions{Filters: ofBuild(strings.ReplaceAll(t.Name(), "/", "-"))})
 		if err == nil && len(found.Items) == 1 {
 			_, _ = engine.Client.ContainerRemove(context.Background(), found.Items[0].ID, client.ContainerRemoveOptions{Force: true})
 		}

@@ -85,7 +85,8 @@ func (p *project) start(arguments ...string) (*exec.Cmd, *bytes.Buffer, string) 
 	folder := filepath.Join(p.home, "results", p.id())
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.t.Context()), limit)
 	p.t.Cleanup(cancel)
-	run := exec.CommandContext(ctx, waybill(p.t), append([]string{"run", "--runner", "docker", "--results-dir", folder, "--build-id", p.id()}, arguments...)...)
+	run := exec.CommandContext(ctx, waybill(p.t),
+		append([]string{"run", "--runner", "docker", "--results-dir", folder, "--build-id", p.id()}, arguments...)...)
 	run.Dir = p.dir
 	run.Env = append(os.Environ(), "HOME="+p.home, "XDG_CACHE_HOME=", "DOCKER_HOST="+p.host, "WAYBILL_RUNNER=")
 	run.Env = append(run.Env, p.env...)

@@ -67,7 +67,8 @@ func newSite(t *testing.T, engine *testbed.Engine, name string, port int, settin
 	t.Helper()
 	s := &site{t: t, engine: engine, dir: t.TempDir(), home: t.TempDir()}
 	s.log = filepath.Join(s.home, "log")
-	s.env = append(os.Environ(), "HOME="+s.home, "WAYBILL_HOME="+filepath.Join(s.dir, ".waybill"), "DOCKER_HOST=", "GIT_AUTHOR_NAME=Ana", "GIT_AUTHOR_EMAIL=a@example.net", "GIT_COMMITTER_NAME=Ana", "GIT_COMMITTER_EMAIL=a@example.net")
+	s.env = append(os.Environ(), "HOME="+s.home, "WAYBILL_HOME="+filepath.Join(s.dir, ".waybill"), "DOCKER_HOST=",
+		"GIT_AUTHOR_NAME=Ana", "GIT_AUTHOR_EMAIL=a@example.net", "GIT_COMMITTER_NAME=Ana", "GIT_COMMITTER_EMAIL=a@example.net")
 	config := fmt.Sprintf(`builder:
   instance: %s
   provisioner: {url: "http://127.0.0.1:%d", listen: "127.0.0.1:%d", grace: 20s, docker: {host: %q, image: %q%s}}
@@ -100,7 +101,8 @@ func newSite(t *testing.T, engine *testbed.Engine, name string, port int, settin
 			t.Logf("the server's log:\n%s", text[max(0, len(text)-6000):])
 		}
 	})
-	s.client = &provisionerv1.Client{URL: fmt.Sprintf("http://127.0.0.1:%d", port), HTTP: &http.Client{Transport: &http.Transport{DialContext: engine.Dial}},
+	s.client = &provisionerv1.Client{URL: fmt.Sprintf("http://127.0.0.1:%d", port),
+		HTTP: &http.Client{Transport: &http.Transport{DialContext: engine.Dial}},
 		Token: func() (string, error) {
 			text, err := os.ReadFile(filepath.Join(s.dir, ".waybill", "token"))
 			return strings.TrimSpace(string(text)), err
@@ -164,7 +166,8 @@ func await(t *testing.T, what string, holds func() bool) {
 // containers lists the ids of containers with a label.
 func (s *site) containers(label string) (ids []string) {
 	s.t.Helper()
-	found, err := s.engine.Client.ContainerList(context.WithoutCancel(s.t.Context()), client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", label)})
+	found, err := s.engine.Client.ContainerList(context.WithoutCancel(s.t.Context()),
+		client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", label)})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -275,7 +278,8 @@ func aDeploymentIsBuilt(t *testing.T, engine *testbed.Engine) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out := s.must(waybill(t), "build", "log", "1", "package/greeter", "--server", strings.TrimSpace(string(address))); !strings.Contains(out, "packed by ") {
+	if out := s.must(waybill(t), "build", "log", "1", "package/greeter", "--server",
+		strings.TrimSpace(string(address))); !strings.Contains(out, "packed by ") {
 		t.Errorf("%s", out)
 	}
 	await(t, "the worker and its steps are removed", func() bool {
@@ -328,7 +332,8 @@ func (s *site) stepsOf(worker string) (ids []string) {
 	if err != nil {
 		return nil
 	}
-	all, err := s.engine.Client.ContainerList(s.t.Context(), client.ContainerListOptions{Filters: make(client.Filters).Add("label", "dev.waybill.step")})
+	all, err := s.engine.Client.ContainerList(s.t.Context(),
+		client.ContainerListOptions{Filters: make(client.Filters).Add("label", "dev.waybill.step")})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -389,7 +394,8 @@ func repository(t *testing.T) bareRepository {
 }
 
 func wanted(name, commit string) provisionerv1.CreateWorker {
-	return provisionerv1.CreateWorker{BuildID: 7, Project: "shop", Instance: name, Nonce: "0123456789abcdef", Inputs: map[string]string{"password": "swordfish"},
+	return provisionerv1.CreateWorker{BuildID: 7, Project: "shop", Instance: name, Nonce: "0123456789abcdef",
+		Inputs:     map[string]string{"password": "swordfish"},
 		Repository: &provisionerv1.Repository{URL: "file://" + repositoryPath, Commit: commit, Branch: "main"}}
 }
 
@@ -444,7 +450,8 @@ func aRepositoryIsCloned(t *testing.T, engine *testbed.Engine, commit string) {
 	if err := s.client.Delete(t.Context(), "0123456789ab", true); err != nil {
 		t.Errorf("a worker that does not exist: %v", err)
 	}
-	if _, err := engine.Client.ContainerRemove(context.WithoutCancel(t.Context()), worker.WorkerID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true}); err != nil {
+	if _, err := engine.Client.ContainerRemove(context.WithoutCancel(t.Context()), worker.WorkerID,
+		client.ContainerRemoveOptions{Force: true, RemoveVolumes: true}); err != nil {
 		t.Error(err)
 	}
 }

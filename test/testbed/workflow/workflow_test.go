@@ -123,7 +123,8 @@ func TestActionsRunAsWorkflows(t *testing.T) {
 				Features []struct{ ID string }
 				Zone     string
 			}
-			if err := json.Unmarshal(state.Output, &output); err != nil || len(output.Features) != 1 || output.Features[0].ID != "a" || output.Zone != "north" {
+			if err := json.Unmarshal(state.Output, &output); err != nil || len(output.Features) != 1 ||
+				output.Features[0].ID != "a" || output.Zone != "north" {
 				t.Errorf("output %s, %v", state.Output, err)
 			}
 			w.wantHistory(done, action.Queued, action.Running, action.Successful)

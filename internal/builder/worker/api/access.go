@@ -54,7 +54,8 @@ func withoutBody(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// hurry has a request with a body be answered before that has come, and gives up the connection soon: HTTP/1.1 would wait for the body without a limit.
+// hurry has a request with a body be answered before that has come, and gives up the connection soon: HTTP/1.1 would
+// wait for the body without a limit.
 func hurry(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength == 0 || r.ProtoMajor > 1 {
 		return

@@ -30,7 +30,8 @@ func newTaken() taken {
 func (s *Server) Acknowledged() <-chan struct{} { return s.taken.all }
 
 // Acknowledge records the caller's positions, after comparing it with the results.
-func (s rpc) Acknowledge(_ context.Context, request *connect.Request[workerv1.AcknowledgeRequest]) (*connect.Response[workerv1.AcknowledgeResponse], error) {
+func (s rpc) Acknowledge(_ context.Context,
+	request *connect.Request[workerv1.AcknowledgeRequest]) (*connect.Response[workerv1.AcknowledgeResponse], error) {
 	m := request.Msg
 	if err := s.checkEvent(m.GetEventId()); err != nil {
 		return nil, err

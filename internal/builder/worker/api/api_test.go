@@ -116,7 +116,8 @@ func (s *served) finish() {
 		s.update(step, build.Scheduling)
 		s.print(step, "one", "", "nul \x00, \xff and \x1f", strings.Repeat("long ", 200))
 		s.update(step, build.Running)
-		if _, err := s.store.AddArtifact(step, fmt.Sprintf("out/%d.txt", step), build.KindFile, false, strings.NewReader("bytes of an artifact")); err != nil {
+		if _, err := s.store.AddArtifact(step, fmt.Sprintf("out/%d.txt", step), build.KindFile, false,
+			strings.NewReader("bytes of an artifact")); err != nil {
 			s.t.Fatal(err)
 		}
 		s.update(step, build.Completed)
@@ -140,7 +141,8 @@ func dial(addr, token string, options ...connect.ClientOption) (client workerv1c
 		protocols.SetHTTP1(true)
 	}
 	transport := &http.Transport{Protocols: protocols}
-	return workerv1connect.NewWorkerClient(&http.Client{Transport: bearer{token, transport}}, "http://"+addr, options...), transport.CloseIdleConnections
+	return workerv1connect.NewWorkerClient(&http.Client{Transport: bearer{token, transport}}, "http://"+addr, options...),
+		transport.CloseIdleConnections
 }
 
 // bearer shows a token with every request.
@@ -186,9 +188,11 @@ func (c *copyOf) take(m *workerv1.LogsResponse) error {
 		c.at[m.GetStepId()], c.logs[m.GetStepId()] = at, &bytes.Buffer{}
 	}
 	if m.GetFirstLogId() != at.LogId+1 || m.GetOffset() != at.Offset {
-		return fmt.Errorf("step %d: batch begins at entry %d, byte %d after entry %d, byte %d", m.GetStepId(), m.GetFirstLogId(), m.GetOffset(), at.LogId, at.Offset)
+		return fmt.Errorf("step %d: batch begins at entry %d, byte %d after entry %d, byte %d", m.GetStepId(),
+			m.GetFirstLogId(), m.GetOffset(), at.LogId, at.Offset)
 	}
-	if n := bytes.Count(m.GetData(), []byte("\n")); n != int(m.GetEntries()) || m.GetData()[len(m.GetData())-1] != '\n' || len(m.GetData()) > results.BatchSize {
+	if n := bytes.Count(m.GetData(), []byte("\n")); n != int(m.GetEntries()) || m.GetData()[len(m.GetData())-1] != '\n' ||
+		len(m.GetData()) > results.BatchSize {
 		return fmt.Errorf("step %d: batch of %d entries and %d bytes has %d lines", m.GetStepId(), m.GetEntries(), len(m.GetData()), n)
 	}
 	at.LogId += int64(m.GetEntries())
@@ -289,7 +293,8 @@ func (c *copyOf) check(t *testing.T, s *served) {
 	}
 	for i, a := range c.artifacts {
 		want := artifacts[i]
-		if a.GetName() != want.Name || a.GetSize() != want.Size || hex.EncodeToString(a.GetSha256()) != want.SHA256 || int(a.GetStepId()) != want.Step {
+		if a.GetName() != want.Name || a.GetSize() != want.Size || hex.EncodeToString(a.GetSha256()) != want.SHA256 ||
+			int(a.GetStepId()) != want.Step {
 			t.Errorf("artifact %v, want %v", a, want)
 		}
 	}

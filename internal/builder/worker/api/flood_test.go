@@ -15,7 +15,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
-// askWithoutReading sends so many requests over one connection whose flow control lets no answer through, and returns when each has got its header.
+// askWithoutReading sends so many requests over one connection whose flow control lets no answer through, and returns
+// when each has got its header.
 func (s *served) askWithoutReading(path string, requests int) {
 	s.t.Helper()
 	c, err := net.Dial("tcp", s.addr)
@@ -37,10 +38,12 @@ func (s *served) askWithoutReading(path string, requests int) {
 	fields := hpack.NewEncoder(&block)
 	for i := range requests {
 		block.Reset()
-		for _, f := range []hpack.HeaderField{{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "http"}, {Name: ":authority", Value: "worker"}, {Name: ":path", Value: path}} {
+		for _, f := range []hpack.HeaderField{{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "http"},
+			{Name: ":authority", Value: "worker"}, {Name: ":path", Value: path}} {
 			must(fields.WriteField(f))
 		}
-		must(framer.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*i + 1), BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true}))
+		must(framer.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*i + 1), BlockFragment: block.Bytes(),
+			EndStream: true, EndHeaders: true}))
 	}
 	for answered := 0; answered < requests; {
 		frame, err := framer.ReadFrame()

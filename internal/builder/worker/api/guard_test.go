@@ -94,13 +94,15 @@ func TestAWrongPositionIsAnsweredWithTheRightOne(t *testing.T) {
 		want  connect.Code
 		right *workerv1.Position
 	}{
-		"an offset inside an entry": {&workerv1.Position{StepId: 1, LogId: 1, Offset: first - 1}, connect.CodeOutOfRange, &workerv1.Position{StepId: 1, LogId: 1, Offset: first}},
-		"no offset":                 {&workerv1.Position{StepId: 1, LogId: end.LogId}, connect.CodeOutOfRange, end},
-		"no entry":                  {&workerv1.Position{StepId: 1, Offset: first}, connect.CodeOutOfRange, &workerv1.Position{StepId: 1}},
-		"beyond the end":            {&workerv1.Position{StepId: 1, LogId: 1 << 40, Offset: 1 << 50}, connect.CodeOutOfRange, end},
-		"below the start":           {&workerv1.Position{StepId: 1, LogId: -1, Offset: -1}, connect.CodeOutOfRange, &workerv1.Position{StepId: 1}},
-		"a step that is not there":  {&workerv1.Position{StepId: 9}, connect.CodeInvalidArgument, nil},
-		"a step below 0":            {&workerv1.Position{StepId: -1}, connect.CodeInvalidArgument, nil},
+		"an offset inside an entry": {&workerv1.Position{StepId: 1, LogId: 1, Offset: first - 1}, connect.CodeOutOfRange,
+			&workerv1.Position{StepId: 1, LogId: 1, Offset: first}},
+		"no offset":      {&workerv1.Position{StepId: 1, LogId: end.LogId}, connect.CodeOutOfRange, end},
+		"no entry":       {&workerv1.Position{StepId: 1, Offset: first}, connect.CodeOutOfRange, &workerv1.Position{StepId: 1}},
+		"beyond the end": {&workerv1.Position{StepId: 1, LogId: 1 << 40, Offset: 1 << 50}, connect.CodeOutOfRange, end},
+		"below the start": {&workerv1.Position{StepId: 1, LogId: -1, Offset: -1}, connect.CodeOutOfRange,
+			&workerv1.Position{StepId: 1}},
+		"a step that is not there": {&workerv1.Position{StepId: 9}, connect.CodeInvalidArgument, nil},
+		"a step below 0":           {&workerv1.Position{StepId: -1}, connect.CodeInvalidArgument, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := newCopy()
@@ -109,7 +111,8 @@ func TestAWrongPositionIsAnsweredWithTheRightOne(t *testing.T) {
 			if connect.CodeOf(err) != c.want || c.right != nil && !rightPosition(t, err, c.right) {
 				t.Errorf("stream: %v", err)
 			}
-			_, err = s.client(connect.WithGRPC()).Acknowledge(t.Context(), connect.NewRequest(&workerv1.AcknowledgeRequest{Logs: []*workerv1.Position{c.given}}))
+			_, err = s.client(connect.WithGRPC()).Acknowledge(t.Context(),
+				connect.NewRequest(&workerv1.AcknowledgeRequest{Logs: []*workerv1.Position{c.given}}))
 			if connect.CodeOf(err) != c.want || c.right != nil && !rightPosition(t, err, c.right) {
 				t.Errorf("acknowledgement: %v", err)
 			}
@@ -303,7 +306,8 @@ func TestAReaderOfNothingLearnsThatTheWorkerLives(t *testing.T) {
 	for range 3 { // more than half a batch, which is not waited for
 		s.print(1, strings.Repeat("x", 15_000))
 	}
-	for name, request := range map[string]*workerv1.LogsRequest{"before": {Before: timestamppb.New(time.Unix(1, 0))}, "since": {Since: timestamppb.New(time.Now().Add(time.Hour))}} {
+	for name, request := range map[string]*workerv1.LogsRequest{"before": {Before: timestamppb.New(time.Unix(1, 0))},
+		"since": {Since: timestamppb.New(time.Now().Add(time.Hour))}} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		stream, err := s.client().Logs(ctx, connect.NewRequest(request))
 		if err != nil {
@@ -341,28 +345,33 @@ func TestStepsAndArtifactsAreListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, steps, _ := s.get("/api/build/step", "", asked...)
-	size := `"logEntries":4,"logBytes":` + strconv.FormatInt(log.Size(), 10) + `,"identity":"` + s.server.Plan.Identity(1) + `"}` // neither step has a definition
+	// neither step has a definition
+	size := `"logEntries":4,"logBytes":` + strconv.FormatInt(log.Size(), 10) + `,"identity":"` + s.server.Plan.Identity(1) + `"}`
 	want := `{"steps":[{"stepId":1,"parentId":1,"stage":"test","name":"unit","status":"Completed","attempt":0,"needs":[],` + size +
 		`,{"stepId":2,"parentId":2,"stage":"pack","name":"zip","status":"Completed","attempt":0,"needs":[1],` + size + "]}\n"
 	if diff := cmp.Diff(want, steps); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
 	_, artifacts, _ := s.get("/api/artifact", "", asked...)
-	if !strings.HasPrefix(artifacts, `{"artifacts":[{"stepId":1,"artifactId":1,"name":"out/1.txt","size":20,"sha256":"`) || strings.Contains(artifacts, "path") {
+	if !strings.HasPrefix(artifacts,
+		`{"artifacts":[{"stepId":1,"artifactId":1,"name":"out/1.txt","size":20,"sha256":"`) || strings.Contains(artifacts, "path") {
 		t.Errorf("artifacts: %s", artifacts)
 	}
 	status, text, h := s.get("/api/artifact/2/download", "", asked...)
-	if status != http.StatusOK || text != "bytes of an artifact" || h.Get("X-Content-Type-Options") != "nosniff" || !strings.HasPrefix(h.Get("Content-Disposition"), "attachment") {
+	if status != http.StatusOK || text != "bytes of an artifact" || h.Get("X-Content-Type-Options") != "nosniff" ||
+		!strings.HasPrefix(h.Get("Content-Disposition"), "attachment") {
 		t.Errorf("download: %d %q %v", status, text, h)
 	}
 	status, text, _ = s.get("/api/artifact/2/download", "", append(asked, "Range", "bytes=9-10")...)
 	if status != http.StatusPartialContent || text != "bytes of an artifact"[9:11] {
 		t.Errorf("range: %d %q", status, text)
 	}
-	if status, _, _ := s.get("/api/artifact/2/download", "", append(asked, "If-None-Match", h.Get("ETag"))...); status != http.StatusNotModified {
+	if status, _, _ := s.get("/api/artifact/2/download", "",
+		append(asked, "If-None-Match", h.Get("ETag"))...); status != http.StatusNotModified {
 		t.Errorf("by its digest: %d", status)
 	}
-	for path, want := range map[string]int{"/api/artifact/3/download": 404, "/api/artifact/0/download": 400, "/api/artifact/..%2f1/download": 400, "/api/artifact/99999999999999999999/download": 400} {
+	for path, want := range map[string]int{"/api/artifact/3/download": 404, "/api/artifact/0/download": 400,
+		"/api/artifact/..%2f1/download": 400, "/api/artifact/99999999999999999999/download": 400} {
 		if status, _, _ := s.get(path, "", asked...); status != want {
 			t.Errorf("%s: %d, want %d", path, status, want)
 		}
@@ -374,7 +383,8 @@ func TestRequestsHaveBounds(t *testing.T) {
 	s := serve(t)
 	s.finish()
 	asked := []string{"Authorization", "Bearer " + token, "Content-Type", "application/json"}
-	if status, text, _ := s.get(acknowledgePath, strings.Repeat(" ", 1<<20)+"{}", asked...); status != http.StatusTooManyRequests || !strings.Contains(text, "resource_exhausted") {
+	if status, text, _ := s.get(acknowledgePath, strings.Repeat(" ", 1<<20)+"{}",
+		asked...); status != http.StatusTooManyRequests || !strings.Contains(text, "resource_exhausted") {
 		t.Errorf("a large body: %d %.100s", status, text)
 	}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.addr+"/healthz", strings.NewReader(""))
@@ -389,7 +399,8 @@ func TestRequestsHaveBounds(t *testing.T) {
 		}
 	}
 	many := &workerv1.LogsRequest{StepIds: make([]int32, 4)}
-	if stream, err := s.client().Logs(t.Context(), connect.NewRequest(many)); err != nil || stream.Receive() || connect.CodeOf(stream.Err()) != connect.CodeInvalidArgument {
+	if stream, err := s.client().Logs(t.Context(), connect.NewRequest(many)); err != nil || stream.Receive() ||
+		connect.CodeOf(stream.Err()) != connect.CodeInvalidArgument {
 		t.Errorf("more steps than there are: %v", stream.Err())
 	}
 	deep := strings.Repeat(`{"logs":[`, 20_000) + strings.Repeat(`]}`, 20_000)

@@ -43,7 +43,8 @@ func (s *Server) listSteps(w http.ResponseWriter, _ *http.Request) {
 				return
 			}
 			steps = append(steps, step{StepID: id, ParentID: stage + 1, Stage: planned.Stage, Name: planned.Name, Status: last.Status,
-				Attempt: last.Attempt, Needs: append([]int{}, planned.After...), LogEntries: end.ID, LogBytes: end.Offset, Identity: s.Plan.Identity(id)})
+				Attempt: last.Attempt, Needs: append([]int{}, planned.After...), LogEntries: end.ID, LogBytes: end.Offset,
+				Identity: s.Plan.Identity(id)})
 		}
 	}
 	writeJSON(w, map[string]any{"steps": steps})

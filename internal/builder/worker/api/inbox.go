@@ -69,7 +69,8 @@ func NewInbox(c InboxConfig) (*Inbox, error) {
 	workspace.HandleFunc("GET "+provisionerv1.PathWorkspace, b.state)
 	workspace.HandleFunc("PUT "+provisionerv1.PathWorkspace, b.put)
 	mux.Handle(provisionerv1.PathWorkspace, withToken(c.Token, limit(workspace, mostRequests)))
-	mux.HandleFunc("GET /healthz", withoutBody(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, map[string]string{"status": "alive"}) }))
+	mux.HandleFunc("GET /healthz",
+		withoutBody(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, map[string]string{"status": "alive"}) }))
 	mux.HandleFunc("/", withoutBody(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "1")
 		refuse(w, r, connect.CodeUnavailable, "the worker waits for the files of its build")
@@ -192,7 +193,8 @@ func (b *Inbox) fits(offset, length int64) (status int, text string) {
 	case offset != b.received:
 		return http.StatusConflict, fmt.Sprintf("offset %d does not fit: %d bytes have come; continue there", offset, b.received)
 	case length > b.Push.Size-offset:
-		return http.StatusRequestEntityTooLarge, fmt.Sprintf("%d bytes from offset %d are more than the snapshot's %d", length, offset, b.Push.Size)
+		return http.StatusRequestEntityTooLarge, fmt.Sprintf("%d bytes from offset %d are more than the snapshot's %d",
+			length, offset, b.Push.Size)
 	}
 	return 0, ""
 }

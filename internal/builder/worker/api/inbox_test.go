@@ -122,7 +122,8 @@ func TestNothingIsPushedWithoutTheToken(t *testing.T) {
 	w := await(t, "0123456789")
 	for _, with := range []string{"", "another"} {
 		for _, method := range []string{"GET", "PUT"} {
-			if status, text := w.ask(method, "/api/workspace?offset=0", with, strings.NewReader("0123456789")); status != 401 || strings.Contains(text, "received") {
+			if status, text := w.ask(method, "/api/workspace?offset=0", with, strings.NewReader("0123456789")); status != 401 ||
+				strings.Contains(text, "received") {
 				t.Errorf("%s with %q: %d %s", method, with, status, text)
 			}
 		}
@@ -193,7 +194,8 @@ func (w *waiting) raw(part string) net.Conn {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { connection.Close() })
-	if _, err := fmt.Fprintf(connection, "PUT /api/workspace?offset=0 HTTP/1.1\r\nHost: w\r\nAuthorization: Bearer %s\r\nContent-Length: 10\r\n\r\n%s", token, part); err != nil {
+	if _, err := fmt.Fprintf(connection,
+		"PUT /api/workspace?offset=0 HTTP/1.1\r\nHost: w\r\nAuthorization: Bearer %s\r\nContent-Length: 10\r\n\r\n%s", token, part); err != nil {
 		w.t.Fatal(err)
 	}
 	return connection
@@ -230,7 +232,8 @@ func TestALaterPushInterruptsTheOneBefore(t *testing.T) {
 	w.until(3)
 	w.want("PUT", "/api/workspace?offset=3", "3456789", 200, `"done":true`)
 	answer, err := io.ReadAll(connection)
-	if err != nil || !bytes.Contains(answer, []byte("409 Conflict")) || !bytes.Contains(answer, []byte("another request continues the snapshot")) {
+	if err != nil || !bytes.Contains(answer, []byte("409 Conflict")) ||
+		!bytes.Contains(answer, []byte("another request continues the snapshot")) {
 		t.Errorf("the first one: %s, %v", answer, err)
 	}
 }

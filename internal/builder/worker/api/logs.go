@@ -16,7 +16,8 @@ import (
 )
 
 // Logs sends the bytes of logs after the given positions.
-func (s rpc) Logs(ctx context.Context, request *connect.Request[workerv1.LogsRequest], stream *connect.ServerStream[workerv1.LogsResponse]) error {
+func (s rpc) Logs(ctx context.Context, request *connect.Request[workerv1.LogsRequest],
+	stream *connect.ServerStream[workerv1.LogsResponse]) error {
 	l, err := s.newLogStream(request.Msg, stream.Send)
 	if err != nil {
 		return err

@@ -45,7 +45,8 @@ func (s *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	default:
 		w.WriteHeader(code)
-		fmt.Fprintf(w, `{"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": %d, "reason": %q, "message": %q, "details": {"retryAfterSeconds": 7}}`,
+		fmt.Fprintf(w,
+			`{"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": %d, "reason": %q, "message": %q, "details": {"retryAfterSeconds": 7}}`,
 			code, s.reason, s.message)
 	}
 }
@@ -66,7 +67,8 @@ func newHandler(t *testing.T, s *answers, cfg Config) *Handler {
 var workflowID = action.NewID(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), [10]byte{8})
 
 func toCreate(parameters string) conductor.Attempt {
-	return conductor.Attempt{Action: action.Action{ID: workflowID, Kind: "action", Name: "argo", Handler: "argo", Parameters: []byte(parameters)}}
+	return conductor.Attempt{Action: action.Action{ID: workflowID, Kind: "action", Name: "argo", Handler: "argo",
+		Parameters: []byte(parameters)}}
 }
 
 const mirror = `{"template": "workflowtemplate/mirror"}`
@@ -80,9 +82,10 @@ func TestAnswersToTheCreationAreJudged(t *testing.T) {
 		want                    action.OutcomeKind
 		code                    string
 	}{
-		"created":                     {"", "", "", 0, action.Done, ""},
-		"there already":               {"POST", "AlreadyExists", `workflows "it" already exists`, 409, action.Done, ""},
-		"exceeded quota":              {"POST", "Forbidden", "exceeded quota: flows, requested: count/workflows.argoproj.io=1", 403, action.Throttle, "403"},
+		"created":       {"", "", "", 0, action.Done, ""},
+		"there already": {"POST", "AlreadyExists", `workflows "it" already exists`, 409, action.Done, ""},
+		"exceeded quota": {"POST", "Forbidden",
+			"exceeded quota: flows, requested: count/workflows.argoproj.io=1", 403, action.Throttle, "403"},
 		"forbidden":                   {"POST", "Forbidden", "no", 403, action.Throttle, "403"},
 		"unauthorized":                {"POST", "Unauthorized", "no", 401, action.Throttle, "401"},
 		"too many requests":           {"POST", "TooManyRequests", "slow down", 429, action.Throttle, "429"},
@@ -103,7 +106,8 @@ func TestAnswersToTheCreationAreJudged(t *testing.T) {
 		}
 		before := time.Now()
 		o := newHandler(t, s, Config{}).Do(t.Context(), toCreate(mirror))
-		if o.Kind != c.want || o.Code != c.code || o.Ref != "flows/"+workflowID.String() || o.Kind != action.Done && !strings.Contains(o.Error, c.message) {
+		if o.Kind != c.want || o.Code != c.code || o.Ref != "flows/"+workflowID.String() ||
+			o.Kind != action.Done && !strings.Contains(o.Error, c.message) {
 			t.Errorf("%s: %+v, want %s %s", name, o, c.want, c.code)
 		}
 		if c.status == 429 && (o.At.Before(before.Add(7*time.Second)) || o.At.After(time.Now().Add(7*time.Second))) {

@@ -28,7 +28,8 @@ func TestAttemptsThatAreCutOffAreJudged(t *testing.T) {
 		"this process goes away": {context.Canceled, action.Retry},
 		"changed meanwhile":      {apierrors.NewConflict(workflows, "x", errors.New("moved")), action.Retry},
 	} {
-		if got := outcome(fmt.Errorf("create: %w", c.err), "flows/x", missingPlace); got.Kind != c.want || got.Ref != "flows/x" || got.Error == "" {
+		if got := outcome(fmt.Errorf("create: %w", c.err), "flows/x", missingPlace); got.Kind != c.want ||
+			got.Ref != "flows/x" || got.Error == "" {
 			t.Errorf("%s: got %+v, want %s", name, got, c.want)
 		}
 	}
@@ -43,7 +44,8 @@ func TestParametersAreChecked(t *testing.T) {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
-	for _, bad := range []string{``, `{}`, `{"template": "mirror"}`, `{"template": "workflowtemplate/"}`, `{"template": "workflowtemplate/a/b"}`,
+	for _, bad := range []string{``, `{}`, `{"template": "mirror"}`, `{"template": "workflowtemplate/"}`,
+		`{"template": "workflowtemplate/a/b"}`,
 		`{"template": "workflowtemplate/a", "zone": {}}`} {
 		o := h.Do(t.Context(), conductor.Attempt{Action: action.Action{Parameters: []byte(bad)}})
 		if o.Kind != action.BadInput || o.Error == "" {
@@ -62,7 +64,8 @@ func TestAJobGetsWhatItsProcessSaysAndItsInputs(t *testing.T) {
 		t.Errorf("%+v, %v (-want +got):\n%s", p, err, diff)
 	}
 	job.Name = "gone"
-	if o := h.Do(t.Context(), conductor.Attempt{Action: job}); o.Kind != action.BadInput || !strings.Contains(o.Error, `process "gone" was removed`) {
+	if o := h.Do(t.Context(), conductor.Attempt{Action: job}); o.Kind != action.BadInput ||
+		!strings.Contains(o.Error, `process "gone" was removed`) {
 		t.Errorf("a job without its process: %+v", o)
 	}
 }

@@ -165,7 +165,8 @@ func find(w *unstructured.Unstructured, nodes map[string]any, name, mark string)
 	case phase == "Succeeded" || phase == "Failed" || phase == "Error":
 		return nil, &refusal{action.Fatal, "not_waiting", "it has ended: " + phase}
 	case len(waiting) > 1:
-		return nil, &refusal{action.BadInput, "node", fmt.Sprintf("%d nodes called %q wait; name one in full, such as %q", len(waiting), name, waiting[0]["name"])}
+		return nil, &refusal{action.BadInput, "node",
+			fmt.Sprintf("%d nodes called %q wait; name one in full, such as %q", len(waiting), name, waiting[0]["name"])}
 	case len(waiting) == 1:
 		return waiting[0], nil
 	case ended != "":

@@ -125,7 +125,8 @@ func TestAWaitingWorkflowIsResumedOnce(t *testing.T) {
 		t.Errorf("finished at %q", at)
 	}
 	delete(node, "finishedAt")
-	want := map[string]any{"name": "waiting[1].approve", "displayName": "approve", "type": "Suspend", "phase": "Succeeded", "progress": float64(2),
+	want := map[string]any{"name": "waiting[1].approve", "displayName": "approve", "type": "Suspend",
+		"phase": "Succeeded", "progress": float64(2),
 		"message": "resumed by action " + resumeID.String(), "outputs": map[string]any{"parameters": []any{
 			map[string]any{"name": "by", "value": `{"name":"ana"}`, "globalName": "verdict"},
 			map[string]any{"name": "size", "value": "7"},
@@ -134,7 +135,8 @@ func TestAWaitingWorkflowIsResumedOnce(t *testing.T) {
 		t.Errorf("node (-want +got):\n%s", diff)
 	}
 	global, _, err := unstructured.NestedSlice(s.workflow, "status", "outputs", "parameters")
-	if diff := cmp.Diff([]any{map[string]any{"name": "n", "value": "1"}, map[string]any{"name": "verdict", "value": `{"name":"ana"}`}}, global); err != nil || diff != "" {
+	if diff := cmp.Diff([]any{map[string]any{"name": "n", "value": "1"},
+		map[string]any{"name": "verdict", "value": `{"name":"ana"}`}}, global); err != nil || diff != "" {
 		t.Errorf("%v, outputs of the workflow (-want +got):\n%s", err, diff)
 	}
 	if twin := s.node("waiting-3"); twin["phase"] != "Running" {
@@ -212,13 +214,14 @@ func TestWhatCannotBeResumedSaysWhy(t *testing.T) {
 		want                        action.OutcomeKind
 		why                         string
 	}{
-		"no workflow":       {"{}", suspended, `{"workflow": "other", "node": "approve"}`, action.Fatal, "flows/other"},
-		"offloaded":         {"{}", `{"phase": "Running", "offloadNodeStatusVersion": "fnv:1"}`, approve, action.Fatal, "in a database"},
-		"not there yet":     {"{}", `{}`, approve, action.Retry, `no suspended node is called "approve" yet`},
-		"no suspend node":   {"{}", suspended, `{"workflow": "waiting", "node": "waiting"}`, action.Retry, `no suspended node`},
-		"ended":             {"{}", `{"phase": "Failed"}`, approve, action.Fatal, "it has ended: Failed"},
-		"resumed before":    {"{}", suspended, `{"workflow": "waiting", "node": "before"}`, action.Fatal, "does not wait any more: Succeeded"},
-		"several":           {"{}", suspended, `{"workflow": "waiting", "node": "twin"}`, action.BadInput, `2 nodes called "twin" wait; name one in full, such as "waiting[1].twin"`},
+		"no workflow":     {"{}", suspended, `{"workflow": "other", "node": "approve"}`, action.Fatal, "flows/other"},
+		"offloaded":       {"{}", `{"phase": "Running", "offloadNodeStatusVersion": "fnv:1"}`, approve, action.Fatal, "in a database"},
+		"not there yet":   {"{}", `{}`, approve, action.Retry, `no suspended node is called "approve" yet`},
+		"no suspend node": {"{}", suspended, `{"workflow": "waiting", "node": "waiting"}`, action.Retry, `no suspended node`},
+		"ended":           {"{}", `{"phase": "Failed"}`, approve, action.Fatal, "it has ended: Failed"},
+		"resumed before":  {"{}", suspended, `{"workflow": "waiting", "node": "before"}`, action.Fatal, "does not wait any more: Succeeded"},
+		"several": {"{}", suspended, `{"workflow": "waiting", "node": "twin"}`, action.BadInput,
+			`2 nodes called "twin" wait; name one in full, such as "waiting[1].twin"`},
 		"an output missing": {"{}", suspended, approve, action.BadInput, `waits for the output "by"`},
 		"an output more":    {"{by: {}, own: {}}", suspended, by, action.BadInput, `waits for no output own`},
 		"no node named":     {"{}", suspended, `{"workflow": "waiting"}`, action.BadInput, `the parameter "node" is missing`},

@@ -94,7 +94,8 @@ func (h *Handler) waitsForOlder(ctx context.Context, row builds.Build) error {
 	if err != nil || before == 0 {
 		return err
 	}
-	return end{waiting(fmt.Sprintf("queued: older builds of project %s that wait: %d", row.Project, before), min(time.Duration(before)*turnPause, mostTurnPause))}
+	return end{waiting(fmt.Sprintf("queued: older builds of project %s that wait: %d", row.Project, before),
+		min(time.Duration(before)*turnPause, mostTurnPause))}
 }
 
 // resolve stores the commit that a build's branch is at, unless the build has one. Later attempts build the same commit.
@@ -199,9 +200,11 @@ func (h *Handler) requestAlone(ctx context.Context, row builds.Build) (request p
 	if err != nil {
 		return request, err
 	}
-	return provisionerv1.CreateWorker{BuildID: int64(row.ID), Project: row.Project, ProjectID: p.ID, Instance: h.Workers.Instance, Nonce: row.Nonce,
-		Repository: &provisionerv1.Repository{URL: p.URL, Commit: row.Commit, Branch: row.Branch, Subdirectory: p.Subdirectory, Credential: p.Credential},
-		Earlier:    earlier, Revision: short(row.Commit), Environment: row.Environment, Stages: row.Stages, Inputs: inputs}, nil
+	return provisionerv1.CreateWorker{BuildID: int64(row.ID), Project: row.Project, ProjectID: p.ID,
+		Instance: h.Workers.Instance, Nonce: row.Nonce,
+		Repository: &provisionerv1.Repository{URL: p.URL, Commit: row.Commit, Branch: row.Branch,
+			Subdirectory: p.Subdirectory, Credential: p.Credential},
+		Earlier: earlier, Revision: short(row.Commit), Environment: row.Environment, Stages: row.Stages, Inputs: inputs}, nil
 }
 
 // passwords returns the passwords of a build by their names.

@@ -95,7 +95,8 @@ func TestABuildWithoutADeploymentBuildsTheCommitThatItsBranchWasAt(t *testing.T)
 	if o := s.do(t.Context(), 2); o.Kind != action.Done || o.Ref != "build/1" || string(o.Output) != `{"build":"1"}` {
 		t.Errorf("%+v", o)
 	}
-	want := provisionerv1.CreateWorker{BuildID: 1, Project: "shop", ProjectID: "42", Instance: "shop", Nonce: strings.Repeat("n", 20), Revision: commit[:7],
+	want := provisionerv1.CreateWorker{BuildID: 1, Project: "shop", ProjectID: "42", Instance: "shop",
+		Nonce: strings.Repeat("n", 20), Revision: commit[:7],
 		Repository:  &provisionerv1.Repository{URL: dir, Commit: commit, Branch: "main", Subdirectory: "app", Credential: "github"},
 		Environment: "stage", Stages: []string{"test"}, Inputs: map[string]string{"level": "debug"}}
 	if diff := cmp.Diff([]provisionerv1.CreateWorker{want, want}, y.asked); diff != "" {
@@ -173,7 +174,8 @@ func TestABuildWithoutADeploymentThatCannotBegin(t *testing.T) {
 	if o := s.do(t.Context(), 3); o.Kind != action.Retry || !strings.Contains(o.Error, "for its branches") {
 		t.Errorf("%+v", o)
 	}
-	if b, err := stored.Build(t.Context(), 1); err != nil || b.Status != domain.Scheduling || !strings.Contains(b.Message, "for its branches") {
+	if b, err := stored.Build(t.Context(), 1); err != nil || b.Status != domain.Scheduling ||
+		!strings.Contains(b.Message, "for its branches") {
 		t.Errorf("the build does not say what it waits for: %+v, %v", b, err)
 	}
 	s.handler.Workers.Provisioner = nil
@@ -209,7 +211,8 @@ func TestAPasswordAmongPlainInputsIsErased(t *testing.T) {
 			return []domain.Input{{Name: "level", Type: domain.StringInput}, {Name: "key", Type: domain.PasswordInput}}, nil
 		}
 		o := s.do(t.Context(), 1)
-		if o.Kind != action.Fatal || !strings.Contains(o.Error, `the input "key" is a password`) || !strings.Contains(o.Error, "-p key") || strings.Contains(o.Error, "marlin") {
+		if o.Kind != action.Fatal || !strings.Contains(o.Error, `the input "key" is a password`) ||
+			!strings.Contains(o.Error, "-p key") || strings.Contains(o.Error, "marlin") {
 			t.Errorf("%+v", o)
 		}
 		if again := s.do(t.Context(), 2); again.Kind != action.Fatal || again.Error != o.Error || len(y.asked) != 0 {
@@ -272,7 +275,8 @@ func TestBuildsOfAProjectTakeTurns(t *testing.T) {
 	if err := builds.Describe(&s.action, second); err != nil {
 		t.Fatal(err)
 	}
-	if o := s.do(t.Context(), 1); o.Kind != action.RetryAfter || o.Error != "queued: older builds of project shop that wait: 1" || len(y.asked) != 0 {
+	if o := s.do(t.Context(), 1); o.Kind != action.RetryAfter ||
+		o.Error != "queued: older builds of project shop that wait: 1" || len(y.asked) != 0 {
 		t.Errorf("%+v", o)
 	}
 	if _, err := stored.Cancel(t.Context(), 1, "ana"); err != nil {

@@ -173,7 +173,8 @@ func (h *Handler) task(ctx context.Context, a conductor.Attempt) (*task, error) 
 		return nil, fmt.Errorf("read revision %d of %s: %w", step.Revision, step.Pipeline, err)
 	}
 	if t.revision.Snapshot == "" {
-		return nil, fatal("no_snapshot", "revision %s was registered without its files and cannot be built; ship it from its folder, or register its artifacts", t.revision.Label)
+		return nil, fatal("no_snapshot",
+			"revision %s was registered without its files and cannot be built; ship it from its folder, or register its artifacts", t.revision.Label)
 	}
 	return t, nil
 }

@@ -148,7 +148,8 @@ func (t *task) store(ctx context.Context, r built, label string, a build.Artifac
 		return pipeline.RevisionArtifact{}, err
 	}
 	if digest != a.SHA256 || size != a.Size {
-		return pipeline.RevisionArtifact{}, fmt.Errorf("%w: %s has changed since it was built: sha256 %s, was %s", errDamaged, a.Name, digest, a.SHA256)
+		return pipeline.RevisionArtifact{}, fmt.Errorf("%w: %s has changed since it was built: sha256 %s, was %s",
+			errDamaged, a.Name, digest, a.SHA256)
 	}
 	return pipeline.RevisionArtifact{Label: label, Name: a.Name, Digest: digest, Size: size, Blob: key, Build: r.id()}, nil
 }

@@ -53,7 +53,8 @@ func (h *Handler) gather(ctx context.Context, row builds.Build) (key string, err
 	key, _, _, err = h.Blobs.Put(ctx, builds.BundleFolder(row.ID)+"/", in)
 	_ = in.CloseWithError(err) // ends a writer that Put has not read to its end
 	<-written
-	if err != nil && !fault.Is(err, fault.Unavailable) && !fault.Is(err, fault.LedgerUnavailable) { // what was there when it was looked at has gone in the meantime
+	// what was there when it was looked at has gone in the meantime
+	if err != nil && !fault.Is(err, fault.Unavailable) && !fault.Is(err, fault.LedgerUnavailable) {
 		err = fault.Wrap(fault.Unavailable, err)
 	}
 	return key, err
@@ -66,7 +67,8 @@ func (h *Handler) withoutEarlier(ctx context.Context, row builds.Build, cause er
 		return err
 	}
 	text := fmt.Sprintf("every step runs again: what build %d has left cannot be sent to the worker: %v", row.RerunOf, cause)
-	_, err := h.Workers.Builds.Record(ctx, row.ID, builds.Event{Source: builds.Conductor, EventID: "without-bundle", Status: build.Scheduling, Reason: "Resume", Message: text})
+	_, err := h.Workers.Builds.Record(ctx, row.ID,
+		builds.Event{Source: builds.Conductor, EventID: "without-bundle", Status: build.Scheduling, Reason: "Resume", Message: text})
 	if err != nil {
 		return err
 	}

@@ -35,13 +35,15 @@ func leave(t *testing.T, blobs blob.Store) builds.Batch {
 	t.Helper()
 	log := domain.FormatEntry(nil, domain.Entry{At: time.Unix(1, 0).UTC(), Text: []byte("made")})
 	sum, none := sha256.Sum256(log), sha256.Sum256(nil)
-	whole, empty := &domain.Trailer{Entries: 1, Bytes: int64(len(log)), SHA256: hex.EncodeToString(sum[:])}, &domain.Trailer{SHA256: hex.EncodeToString(none[:])}
+	whole, empty := &domain.Trailer{Entries: 1, Bytes: int64(len(log)),
+		SHA256: hex.EncodeToString(sum[:])}, &domain.Trailer{SHA256: hex.EncodeToString(none[:])}
 	key, digest, size, err := blobs.Put(t.Context(), builds.Folder(1)+"/1", strings.NewReader("the tool"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	exit := 1
-	events := []builds.Event{{Step: 0, Status: domain.Running}, {Step: 1, Status: domain.Running}, {Step: 1, Status: domain.Completed, Trailer: whole},
+	events := []builds.Event{{Step: 0, Status: domain.Running}, {Step: 1, Status: domain.Running},
+		{Step: 1, Status: domain.Completed, Trailer: whole},
 		{Step: 2, Status: domain.Running}, {Step: 2, Status: domain.Failed, ExitCode: &exit, Trailer: empty},
 		{Step: 0, Status: domain.Failed, Trailer: empty, Final: &domain.Final{Steps: 2, Events: 6, Artifacts: 1}}}
 	for i := range events {
@@ -50,10 +52,12 @@ func leave(t *testing.T, blobs blob.Store) builds.Batch {
 	report := domain.TestFile{Artifact: 1, Step: 1, Name: "out.xml", Format: testresult.JUnit, Report: testresult.Report{Results: []testresult.Result{
 		{Suite: "s", Name: "a", Outcome: testresult.Passed}, {Suite: "s", Name: "b", Outcome: testresult.Failed, Message: "no"}}}}
 	report.Counts = testresult.Counts{Tests: 2, Failed: 1}
-	return builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "one", Name: "tool", Identity: strings.Repeat("a", 64)}, {ID: 2, Stage: "two", Name: "use", Needs: []int{1}}},
-		Logs:      []*builds.LogBatch{{Step: 1, Entries: 1, Data: log}},
-		Artifacts: []builds.Artifact{{Artifact: domain.Artifact{ID: 1, Step: 1, Name: "bin/tool", Size: size, SHA256: digest, Kind: domain.KindFile, Path: key, Executable: true}, State: builds.Stored}},
-		Tests:     []domain.TestFile{report}, Events: events}
+	return builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "one", Name: "tool", Identity: strings.Repeat("a", 64)},
+		{ID: 2, Stage: "two", Name: "use", Needs: []int{1}}},
+		Logs: []*builds.LogBatch{{Step: 1, Entries: 1, Data: log}},
+		Artifacts: []builds.Artifact{{Artifact: domain.Artifact{ID: 1, Step: 1, Name: "bin/tool", Size: size, SHA256: digest,
+			Kind: domain.KindFile, Path: key, Executable: true}, State: builds.Stored}},
+		Tests: []domain.TestFile{report}, Events: events}
 }
 
 // resumes stores the earlier build 1 and build 2, which resumes it, and makes the handler's action that of build 2.
@@ -268,7 +272,8 @@ func TestABundleThatTheProvisionerCannotSendIsLeftOut(t *testing.T) {
 				t.Fatalf("%+v", o)
 			}
 			row, err := stored.Build(t.Context(), 2)
-			if err != nil || row.Reason != "Resume" || row.Message != "every step runs again: what build 1 has left cannot be sent to the worker: the bundle has 9 bytes" {
+			if err != nil || row.Reason != "Resume" ||
+				row.Message != "every step runs again: what build 1 has left cannot be sent to the worker: the bundle has 9 bytes" {
 				t.Errorf("%+v, %v", row, err)
 			}
 			y.away = nil

@@ -41,7 +41,8 @@ const startLimit = time.Minute
 // waitEvery is the interval between reads of a build whose changes nothing announces.
 const waitEvery = time.Minute
 
-// atEngine makes an attempt at a build that another build engine runs: it has the build started there, once, and waits for the reported end.
+// atEngine makes an attempt at a build that another build engine runs: it has the build started there, once, and waits
+// for the reported end.
 func (h *Handler) atEngine(ctx context.Context, a conductor.Attempt, row builds.Build) (action.Outcome, error) {
 	row, err := h.resolve(ctx, row)
 	if err != nil {
@@ -93,7 +94,8 @@ func (h *Handler) startAtEngine(ctx context.Context, a conductor.Attempt, row bu
 		return err
 	}
 	// Neither list is null: a template may take its length.
-	asked := engineParameters{row.ID, row.Project, p.URL, p.Subdirectory, row.Commit, row.Branch, append([]string{}, row.Stages...), row.Environment,
+	asked := engineParameters{row.ID, row.Project, p.URL, p.Subdirectory, row.Commit, row.Branch,
+		append([]string{}, row.Stages...), row.Environment,
 		row.Inputs, fmt.Sprintf("%s/api/build/%d", engine.API, row.ID)}
 	if asked.Inputs == nil {
 		asked.Inputs = map[string]string{}
@@ -113,6 +115,7 @@ func (h *Handler) startAtEngine(ctx context.Context, a conductor.Attempt, row bu
 	// The engine may report the end before this is stored.
 	ctx, stop := asking(context.WithoutCancel(ctx))
 	defer stop()
-	_, err = h.Workers.Builds.Record(ctx, row.ID, builds.Event{Source: builds.Conductor, EventID: startedEvent, Message: "started at " + row.Engine})
+	_, err = h.Workers.Builds.Record(ctx, row.ID,
+		builds.Event{Source: builds.Conductor, EventID: startedEvent, Message: "started at " + row.Engine})
 	return err
 }

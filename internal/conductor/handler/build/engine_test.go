@@ -36,7 +36,8 @@ func (c *ci) Do(_ context.Context, a conductor.Attempt) action.Outcome {
 
 // atJenkins gives a handler without a provisioner a build of the engine jenkins. wait is called while an attempt
 // waits.
-func atJenkins(t *testing.T, b builds.Build, wait func(ctx context.Context, stored *builds.Builds) error) (s *setup, stored *builds.Builds, jenkins *ci, dir, commit string) {
+func atJenkins(t *testing.T, b builds.Build, wait func(ctx context.Context,
+	stored *builds.Builds) error) (s *setup, stored *builds.Builds, jenkins *ci, dir, commit string) {
 	t.Helper()
 	s, stored, _ = inWorkers(t, wait)
 	s.handler.Workers.Provisioner = nil
@@ -68,16 +69,19 @@ func reports(status domain.Status) func(context.Context, *builds.Builds) error {
 func TestAnotherBuildEngineStartsABuildOnceAndReportsItsEnd(t *testing.T) {
 	t.Parallel()
 	var ends error // while the first attempt waits, its process goes away
-	s, stored, jenkins, dir, commit := atJenkins(t, builds.Build{Environment: "stage", Stages: []string{"test"}, Inputs: map[string]string{"level": "debug"}},
+	s, stored, jenkins, dir, commit := atJenkins(t,
+		builds.Build{Environment: "stage", Stages: []string{"test"}, Inputs: map[string]string{"level": "debug"}},
 		func(ctx context.Context, stored *builds.Builds) error {
 			if ends != nil {
 				return ends
 			}
 			return reports(domain.Completed)(ctx, stored)
 		})
-	jenkins.answer = action.Outcome{Kind: action.Throttle, Code: "http_503", Error: "503", Refused: true, DisableLane: true, PauseLane: time.Now()}
+	jenkins.answer = action.Outcome{Kind: action.Throttle, Code: "http_503", Error: "503", Refused: true,
+		DisableLane: true, PauseLane: time.Now()}
 	o := s.do(t.Context(), 1)
-	if o.Kind != action.Throttle || o.Error != "the build engine jenkins did not take the build: 503" || o.DisableLane || o.Refused || !o.PauseLane.IsZero() {
+	if o.Kind != action.Throttle || o.Error != "the build engine jenkins did not take the build: 503" || o.DisableLane ||
+		o.Refused || !o.PauseLane.IsZero() {
 		t.Errorf("%+v", o)
 	}
 	jenkins.answer, ends = action.Outcome{Kind: action.Done}, errors.New("the process goes away")
@@ -88,7 +92,8 @@ func TestAnotherBuildEngineStartsABuildOnceAndReportsItsEnd(t *testing.T) {
 	if o := s.do(t.Context(), 3); o.Kind != action.Done || o.Ref != "build/1" || string(o.Output) != `{"build":"1"}` {
 		t.Errorf("%+v", o)
 	}
-	want := map[string]any{"build": 1.0, "project": "shop", "repository": dir, "subdirectory": "app", "commit": commit, "branch": "main", "environment": "stage",
+	want := map[string]any{"build": 1.0, "project": "shop", "repository": dir, "subdirectory": "app", "commit": commit,
+		"branch": "main", "environment": "stage",
 		"stages": []any{"test"}, "inputs": map[string]any{"level": "debug"}, "report": "https://waybill.example.org/api/build/1"}
 	if diff := cmp.Diff([]map[string]any{want, want}, jenkins.asked); diff != "" {
 		t.Error(diff)
@@ -130,7 +135,8 @@ func TestACancelEndsABuildOfAnotherEngineAtOnce(t *testing.T) {
 			t.Errorf("%+v", o)
 		}
 	}
-	if err := reports(domain.Completed)(t.Context(), stored); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "takes no more reports") {
+	if err := reports(domain.Completed)(t.Context(), stored); !fault.Is(err, fault.Conflict) ||
+		!strings.Contains(err.Error(), "takes no more reports") {
 		t.Error(err)
 	}
 }
@@ -168,7 +174,8 @@ func TestABuildOfAnotherEngineThatCannotBegin(t *testing.T) {
 	}
 	s.handler.Workers.Project = project
 	jenkins.answer = action.Outcome{Kind: action.Fatal, Code: "http_404", Error: "404"}
-	if o := s.do(t.Context(), 1); o.Kind != action.Fatal || o.Code != "http_404" || !strings.Contains(o.Error, "jenkins did not take the build: 404") {
+	if o := s.do(t.Context(), 1); o.Kind != action.Fatal || o.Code != "http_404" ||
+		!strings.Contains(o.Error, "jenkins did not take the build: 404") {
 		t.Errorf("%+v", o)
 	}
 	s.handler.Workers.Engine = func(string) (build.Engine, error) { return build.Engine{}, errors.New("no engine jenkins") }

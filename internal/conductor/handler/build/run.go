@@ -167,7 +167,8 @@ func opensLog(pair string) bool {
 func (t *task) variables() map[string]string {
 	r := t.revision
 	known := map[string]string{"REPO_NAME": r.Pipeline, "GIT_COMMIT": r.Commit, "GIT_COMMIT_SUBJECT": r.Subject,
-		"GIT_COMMIT_SHORT": short(r.Commit), "GIT_BRANCH": r.Branch, "REPO_BRANCH": r.Branch, "GIT_SAFEBRANCH": strings.ReplaceAll(r.Branch, "/", "-"),
+		"GIT_COMMIT_SHORT": short(r.Commit), "GIT_BRANCH": r.Branch, "REPO_BRANCH": r.Branch,
+		"GIT_SAFEBRANCH":   strings.ReplaceAll(r.Branch, "/", "-"),
 		"WAYBILL_REVISION": r.Label}
 	maps.DeleteFunc(known, func(_, value string) bool { return value == "" })
 	return known

@@ -107,8 +107,10 @@ func (t *task) row(ctx context.Context) (builds.Build, error) {
 		}
 	}
 	step := t.attempt.Action.Step
-	return t.Workers.Builds.Create(ctx, builds.Build{Project: t.revision.Pipeline, Branch: t.revision.Branch, Commit: t.revision.Commit, Revision: t.revision.Label,
-		Deployment: step.Deployment, Target: step.Target, Stages: t.stages(), ActionID: id, Nonce: rand.Text(), CreatedBy: t.attempt.Action.CreatedBy})
+	return t.Workers.Builds.Create(ctx, builds.Build{Project: t.revision.Pipeline, Branch: t.revision.Branch,
+		Commit: t.revision.Commit, Revision: t.revision.Label,
+		Deployment: step.Deployment, Target: step.Target, Stages: t.stages(), ActionID: id, Nonce: rand.Text(),
+		CreatedBy: t.attempt.Action.CreatedBy})
 }
 
 // stages returns the stages of the build's file that are built; nil: all.
@@ -123,7 +125,9 @@ func (t *task) stages() []string {
 func (t *task) request(_ context.Context, row builds.Build) (provisionerv1.CreateWorker, error) {
 	if t.Workers.ProjectOf != nil {
 		if other := t.Workers.ProjectOf(row.Project); other != "" && other != row.Project {
-			return provisionerv1.CreateWorker{}, fatal("project_id", "the pipeline %s is called like the number of the project %s in builds.projects, and would have its Secrets: rename the pipeline, or give the project another id",
+			return provisionerv1.CreateWorker{}, fatal("project_id",
+				"the pipeline %s is called like the number of the project %s in builds.projects, and would have its Secrets: rename "+
+					"the pipeline, or give the project another id",
 				row.Project, other)
 		}
 	}
@@ -257,10 +261,12 @@ func (h *Handler) lookAt(ctx context.Context, row builds.Build) error {
 		patience = builds.LeaseTime // an aggregator that runs is quicker, and knows the output of the worker
 	}
 	now, err := h.Workers.Now(ctx)
-	if err != nil || now.Before(row.LeaseUntil.Add(patience)) || now.Sub(row.CreatedAt) < builds.LeaseTime+patience { // an aggregator may be storing the end
+	// an aggregator may be storing the end
+	if err != nil || now.Before(row.LeaseUntil.Add(patience)) || now.Sub(row.CreatedAt) < builds.LeaseTime+patience {
 		return err
 	}
-	_, err = h.Workers.Builds.Record(ctx, row.ID, builds.Event{Source: builds.Conductor, EventID: "lost", Status: build.Lost, Reason: "WorkerLost", Message: reason, At: now})
+	_, err = h.Workers.Builds.Record(ctx, row.ID,
+		builds.Event{Source: builds.Conductor, EventID: "lost", Status: build.Lost, Reason: "WorkerLost", Message: reason, At: now})
 	return err
 }
 

@@ -63,7 +63,8 @@ func inWorkers(t *testing.T, wait func(ctx context.Context, stored *builds.Build
 	stored, y := builds.New(db, driver, builds.Options{}), &yard{}
 	s := fresh(t, shop, pipeline.Artifact{Label: "about", Path: "dist/about"})
 	s.database = database
-	s.handler.Workers = &build.Workers{Builds: stored, Provisioner: y, Instance: "shop", Now: func(ctx context.Context) (time.Time, error) { return store.Now(ctx, db) },
+	s.handler.Workers = &build.Workers{Builds: stored, Provisioner: y, Instance: "shop",
+		Now:    func(ctx context.Context) (time.Time, error) { return store.Now(ctx, db) },
 		Inputs: func(context.Context, string, string, string) ([]domain.Input, error) { return nil, nil },
 		Hasten: func(_ context.Context, wait time.Duration, ids ...action.ID) error {
 			y.hastened = append(y.hastened, fmt.Sprint(wait, ids))
@@ -81,7 +82,8 @@ func fails(ctx context.Context, stored *builds.Builds) error {
 	if err != nil {
 		return err
 	}
-	_, err = stored.Record(ctx, all[0].ID, builds.Event{Source: builds.API, EventID: "end", Status: domain.Failed, Reason: "broken", Message: "beyond repair"})
+	_, err = stored.Record(ctx, all[0].ID, builds.Event{Source: builds.API, EventID: "end", Status: domain.Failed,
+		Reason: "broken", Message: "beyond repair"})
 	return err
 }
 
@@ -93,7 +95,8 @@ func TestABuildWaitsForItsWorkerAndSpendsNothing(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	y.away, y.waiting = nil, &provisionerv1.Waiting{Running: 4, Limit: 4, Project: "shop"}
-	if o := s.do(t.Context(), 2); o.Kind != action.RetryAfter || o.At.IsZero() || o.Error != "queued: 4 workers of project shop run, and 4 may at a time" {
+	if o := s.do(t.Context(), 2); o.Kind != action.RetryAfter || o.At.IsZero() ||
+		o.Error != "queued: 4 workers of project shop run, and 4 may at a time" {
 		t.Errorf("%+v", o)
 	}
 	y.waiting = nil
@@ -108,14 +111,16 @@ func TestABuildWaitsForItsWorkerAndSpendsNothing(t *testing.T) {
 	}
 	first := y.asked[0]
 	if err := first.Check(); err != nil || len(y.asked) != 3 || first.Variables["GIT_COMMIT_SHORT"] != "3f9c2ab" ||
-		first.Variables["GIT_BRANCH"] != "topic/a" || first.Variables["GIT_SAFEBRANCH"] != "topic-a" || first.Snapshot != s.log.revision.Snapshot {
+		first.Variables["GIT_BRANCH"] != "topic/a" || first.Variables["GIT_SAFEBRANCH"] != "topic-a" ||
+		first.Snapshot != s.log.revision.Snapshot {
 		t.Errorf("%d requests: %+v, %v", len(y.asked), first, err)
 	}
 	if o := s.do(t.Context(), 4); o.Ref != "build/2" {
 		t.Errorf("the failure was reported; want a new build: %+v", o)
 	}
 	all, err := stored.List(t.Context(), builds.Query{})
-	if err != nil || len(all) != 2 || all[1].WorkerID != "w" || all[1].Branch != "topic/a" || all[1].ActionID != s.action.ID || all[0].Nonce == all[1].Nonce {
+	if err != nil || len(all) != 2 || all[1].WorkerID != "w" || all[1].Branch != "topic/a" ||
+		all[1].ActionID != s.action.ID || all[0].Nonce == all[1].Nonce {
 		t.Errorf("%+v, %v", all, err)
 	}
 	if diff := cmp.Diff([]string{"w", "w"}, y.deleted); diff != "" {
@@ -123,15 +128,16 @@ func TestABuildWaitsForItsWorkerAndSpendsNothing(t *testing.T) {
 	}
 }
 
-// TestBuildsThatWaitAreAttemptedOnceThereMayBeRoom: the oldest of each project and of each pipeline, when a build has got its worker and when
-// it has ended.
+// TestBuildsThatWaitAreAttemptedOnceThereMayBeRoom: the oldest of each project and of each pipeline, when a build has
+// got its worker and when it has ended.
 func TestBuildsThatWaitAreAttemptedOnceThereMayBeRoom(t *testing.T) {
 	t.Parallel()
 	s, stored, y := inWorkers(t, func(ctx context.Context, stored *builds.Builds) error { return ends(ctx, stored, domain.Completed) })
 	dir, commit := repository(t)
 	of := func(n int64) action.ID { return action.DerivedID(time.Unix(n, 0), "waits") }
 	alone(t, s, stored, dir, builds.Build{Commit: commit})
-	for i, b := range []builds.Build{{Project: "shop"}, {Project: "shop"}, {Project: "shop", Revision: "3f9c2ab"}, {Project: "other"}, {Project: "other", WorkerID: "busy"}} {
+	for i, b := range []builds.Build{{Project: "shop"}, {Project: "shop"}, {Project: "shop", Revision: "3f9c2ab"},
+		{Project: "other"}, {Project: "other", WorkerID: "busy"}} {
 		b.ActionID, b.Nonce = of(int64(i)), strings.Repeat("n", 20)
 		created, err := stored.Create(t.Context(), b)
 		if err == nil && b.WorkerID != "" {
@@ -226,14 +232,16 @@ func whole(t *testing.T, s *setup) builds.Batch {
 		t.Fatal(err)
 	}
 	return builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "build", Name: "app"}},
-		Artifacts: []builds.Artifact{{Artifact: domain.Artifact{ID: 1, Step: 1, Name: "dist/about", Size: size, SHA256: digest, Kind: "file", Path: key}, State: builds.Stored}},
+		Artifacts: []builds.Artifact{{Artifact: domain.Artifact{ID: 1, Step: 1, Name: "dist/about", Size: size,
+			SHA256: digest, Kind: "file", Path: key}, State: builds.Stored}},
 		Events: []builds.Event{
 			{Source: builds.Worker, EventID: "1", Status: domain.Running},
 			{Source: builds.Worker, EventID: "2", Step: 1, Status: domain.Scheduling},
 			{Source: builds.Worker, EventID: "3", Step: 1, Status: domain.Initializing},
 			{Source: builds.Worker, EventID: "4", Step: 1, Status: domain.Running},
 			{Source: builds.Worker, EventID: "5", Step: 1, Status: domain.Completed, Trailer: &domain.Trailer{SHA256: nothing()}},
-			{Source: builds.Worker, EventID: "6", Status: domain.Completed, Trailer: &domain.Trailer{SHA256: nothing()}, Final: &domain.Final{Steps: 1, Events: 6, Artifacts: 1}},
+			{Source: builds.Worker, EventID: "6", Status: domain.Completed, Trailer: &domain.Trailer{SHA256: nothing()},
+				Final: &domain.Final{Steps: 1, Events: 6, Artifacts: 1}},
 		}}
 }
 
@@ -249,7 +257,8 @@ func TestAWorkersArtifactsAreRegistered(t *testing.T) {
 	if err := json.Unmarshal(o.Output, &got); o.Kind != action.Done || err != nil {
 		t.Fatalf("%+v, %v", o, err)
 	}
-	if diff := cmp.Diff(got.Artifacts, s.log.registered); diff != "" || len(got.Artifacts) != 1 || got.Artifacts[0].Build != "1" || !strings.HasPrefix(got.Artifacts[0].Blob, "upload/") {
+	if diff := cmp.Diff(got.Artifacts, s.log.registered); diff != "" || len(got.Artifacts) != 1 ||
+		got.Artifacts[0].Build != "1" || !strings.HasPrefix(got.Artifacts[0].Blob, "upload/") {
 		t.Errorf("%+v: %s", got, diff)
 	}
 }

@@ -83,7 +83,8 @@ func (h *Handler) message(ctx context.Context, id action.ID, payload string) (st
 			"let blob.url name a bucket that Cirrus can read (s3://…), bigger payloads go there", len(payload)>>10, aws.MaxMessage>>10)}
 	}
 	if _, _, _, err := h.cfg.Blobs.Put(ctx, key, strings.NewReader(payload)); err != nil {
-		return "", &action.Outcome{Kind: action.RetryAfter, Code: "upload", At: time.Now().Add(uploadAgain), Error: fmt.Sprintf("upload the payload: %s", err)}
+		return "", &action.Outcome{Kind: action.RetryAfter, Code: "upload", At: time.Now().Add(uploadAgain),
+			Error: fmt.Sprintf("upload the payload: %s", err)}
 	}
 	return fmt.Sprintf(`{"url": %q}`, url), nil
 }

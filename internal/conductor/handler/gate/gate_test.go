@@ -43,8 +43,9 @@ var local = []string{"127.0.0.0/8"}
 
 // attempt makes one attempt at a gate of prod.
 func attempt(ctx context.Context, l log, event string) action.Outcome {
-	return Handler{Ledger: l, Blobs: l.blobs}.Do(ctx, conductor.Attempt{Number: 1, Action: action.Action{Handler: "gate", Policy: action.Policy{Initial: action.Duration(time.Minute)},
-		Step: &action.StepRef{Pipeline: "greeter", Deployment: 1, Target: "greeter/prod", Event: event, Revision: 1, Version: 1}}})
+	return Handler{Ledger: l, Blobs: l.blobs}.Do(ctx, conductor.Attempt{Number: 1, Action: action.Action{Handler: "gate",
+		Policy: action.Policy{Initial: action.Duration(time.Minute)},
+		Step:   &action.StepRef{Pipeline: "greeter", Deployment: 1, Target: "greeter/prod", Event: event, Revision: 1, Version: 1}}})
 }
 
 // TestAnswersOfAGate: an answer that fits passes it, another spends an attempt, and none spends none.
@@ -71,13 +72,19 @@ func TestAnswersOfAGate(t *testing.T) {
 		text    string
 	}{
 		{"passes", pipeline.GateRequest{URL: good, Status: []int{200}, AllowNetworks: local}, action.Done, ""},
-		{"passes with its text", pipeline.GateRequest{URL: good, Status: []int{201, 200}, Body: "is ${word}", AllowNetworks: local}, action.Done, ""},
-		{"another text", pipeline.GateRequest{URL: good, Status: []int{200}, Body: "ill", AllowNetworks: local}, action.Retry, `answered 200 without "ill" in its body`},
-		{"another status", pipeline.GateRequest{URL: target.URL + "/broken", Status: []int{200, 204}, AllowNetworks: local}, action.Retry, "answered 503, want 200 or 204"},
-		{"a redirect is not followed", pipeline.GateRequest{URL: target.URL + "/moved", Status: []int{200}, AllowNetworks: local}, action.Retry, "answered 302, want 200"},
+		{"passes with its text", pipeline.GateRequest{URL: good, Status: []int{201, 200}, Body: "is ${word}",
+			AllowNetworks: local}, action.Done, ""},
+		{"another text", pipeline.GateRequest{URL: good, Status: []int{200}, Body: "ill", AllowNetworks: local},
+			action.Retry, `answered 200 without "ill" in its body`},
+		{"another status", pipeline.GateRequest{URL: target.URL + "/broken", Status: []int{200, 204}, AllowNetworks: local},
+			action.Retry, "answered 503, want 200 or 204"},
+		{"a redirect is not followed", pipeline.GateRequest{URL: target.URL + "/moved", Status: []int{200},
+			AllowNetworks: local}, action.Retry, "answered 302, want 200"},
 		{"no answer", pipeline.GateRequest{URL: target.URL + "/cut", Status: []int{200}, AllowNetworks: local}, action.RetryAfter, "/cut: "},
-		{"no connection", pipeline.GateRequest{URL: "http://127.0.0.1:1/", Status: []int{200}, AllowNetworks: local}, action.RetryAfter, "connection refused"},
-		{"an address that the guard refuses", pipeline.GateRequest{URL: good, Status: []int{200}}, action.Fatal, "allowNetworks lets networks through"},
+		{"no connection", pipeline.GateRequest{URL: "http://127.0.0.1:1/", Status: []int{200}, AllowNetworks: local},
+			action.RetryAfter, "connection refused"},
+		{"an address that the guard refuses", pipeline.GateRequest{URL: good, Status: []int{200}}, action.Fatal,
+			"allowNetworks lets networks through"},
 		{"a variable that is not set", pipeline.GateRequest{URL: "http://${host}/", Status: []int{200}}, action.Fatal, "${host} is not set"},
 		{"no URL", pipeline.GateRequest{URL: "readyz", Status: []int{200}}, action.Fatal, "is not an address"},
 		{"no network", pipeline.GateRequest{URL: good, Status: []int{200}, AllowNetworks: []string{"10"}}, action.Fatal, "allowNetworks: "},
@@ -102,8 +109,10 @@ func TestALabelAsksNoOtherAddress(t *testing.T) {
 	target := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.RequestURI }))
 	t.Cleanup(target.Close)
 	own := strings.TrimPrefix(target.URL, "http://")
-	for label, want := range map[string]string{"v1.2_3-4~x": "/of/v1.2_3-4~x?all=1", "a/../../x y": "/of/a%2F..%2F..%2Fx%20y?all=1", "x?all=0&y=1#": "/of/x%3Fall%3D0%26y%3D1%23?all=1"} {
-		o := attempt(t.Context(), log{label: label, request: pipeline.GateRequest{URL: target.URL + "/of/${revision}?all=1", Status: []int{200}, AllowNetworks: local}}, "gate-passed/smoke")
+	for label, want := range map[string]string{"v1.2_3-4~x": "/of/v1.2_3-4~x?all=1",
+		"a/../../x y": "/of/a%2F..%2F..%2Fx%20y?all=1", "x?all=0&y=1#": "/of/x%3Fall%3D0%26y%3D1%23?all=1"} {
+		o := attempt(t.Context(), log{label: label, request: pipeline.GateRequest{URL: target.URL + "/of/${revision}?all=1",
+			Status: []int{200}, AllowNetworks: local}}, "gate-passed/smoke")
 		if o.Kind != action.Done {
 			t.Fatalf("%s: %s %s", label, o.Kind, o.Error)
 		}
@@ -112,7 +121,8 @@ func TestALabelAsksNoOtherAddress(t *testing.T) {
 		}
 	}
 	for _, label := range []string{own + "/", own + "#", own + "?", "x@" + own + "/"} {
-		o := attempt(t.Context(), log{label: label, request: pipeline.GateRequest{URL: "http://${revision}.example.invalid/", Status: []int{200}, AllowNetworks: local}}, "gate-passed/smoke")
+		o := attempt(t.Context(), log{label: label, request: pipeline.GateRequest{URL: "http://${revision}.example.invalid/",
+			Status: []int{200}, AllowNetworks: local}}, "gate-passed/smoke")
 		if o.Kind != action.Fatal || len(asked) > 0 {
 			t.Errorf("%s: %s %s, want an address that is refused", label, o.Kind, o.Error)
 		}

@@ -67,7 +67,8 @@ func TestEndsOfAJob(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			o := attempt(t.Context(), snapshot(t, "#!/bin/sh\n"+c.smoke+"\n", "./smoke", "${word}", "${stage}", "${revision}", "$${word}"), "gate-passed/smoke")
+			o := attempt(t.Context(), snapshot(t, "#!/bin/sh\n"+c.smoke+"\n", "./smoke", "${word}", "${stage}", "${revision}",
+				"$${word}"), "gate-passed/smoke")
 			if o.Kind != c.want || !strings.Contains(o.Error, c.text) {
 				t.Errorf("%s %s: %q, want %s: %q", o.Kind, o.Code, o.Error, c.want, c.text)
 			}

@@ -86,7 +86,8 @@ func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 		return action.Outcome{Kind: action.Throttle, Code: codeNotStarted, Error: fmt.Sprintf("make a folder for the output: %s", err)}
 	}
 	defer os.RemoveAll(dir)
-	run := run{handler: h, attempt: a, output: filepath.Join(dir, "output"), stdout: command.Tail{Limit: maxStream}, stderr: command.Tail{Limit: maxStream}}
+	run := run{handler: h, attempt: a, output: filepath.Join(dir, "output"), stdout: command.Tail{Limit: maxStream},
+		stderr: command.Tail{Limit: maxStream}}
 	return run.do(ctx, stdin)
 }
 

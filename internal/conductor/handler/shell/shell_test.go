@@ -101,7 +101,8 @@ func TestParametersComeOnStandardInputAndOutputGoesToAFile(t *testing.T) {
 	if err := json.Unmarshal([]byte(w.archived(t, got.Ref)), &seen); err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(seen.Stdout, "OTHER") || !strings.Contains(seen.Stdout, "PATH") || seen.Stderr != "listed\n" || seen.Exit != "exit status 0" {
+	if strings.Contains(seen.Stdout, "OTHER") || !strings.Contains(seen.Stdout, "PATH") || seen.Stderr != "listed\n" ||
+		seen.Exit != "exit status 0" {
 		t.Errorf("%+v", seen)
 	}
 }
@@ -160,7 +161,8 @@ func TestTheEndOfEachStreamIsArchived(t *testing.T) {
 	if err := json.Unmarshal([]byte(w.archived(t, got.Ref)), &seen); err != nil {
 		t.Fatal(err)
 	}
-	if len(seen.Stdout) != 64<<10 || !strings.HasSuffix(seen.Stdout, "xend\n") || !seen.StdoutCut || seen.Stderr != "short\n" || seen.StderrCut {
+	if len(seen.Stdout) != 64<<10 || !strings.HasSuffix(seen.Stdout, "xend\n") || !seen.StdoutCut ||
+		seen.Stderr != "short\n" || seen.StderrCut {
 		t.Errorf("stdout %d bytes, cut %v; stderr %q, cut %v", len(seen.Stdout), seen.StdoutCut, seen.Stderr, seen.StderrCut)
 	}
 }

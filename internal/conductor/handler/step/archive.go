@@ -115,7 +115,8 @@ func (a *archive) visit(ctx context.Context, see func(e entry, content io.Reader
 		}
 		return visitTar(unpacked, see)
 	case strings.HasSuffix(name, ".tar.zst"), strings.HasSuffix(name, ".tzst"):
-		unpacked, err := zstd.NewReader(a.file, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20)) // as much memory as the program zstd takes
+		// as much memory as the program zstd takes
+		unpacked, err := zstd.NewReader(a.file, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
 		if err != nil {
 			return fmt.Errorf("unpack %s: %w", a.name, err)
 		}

@@ -148,26 +148,30 @@ func TestArchivesThatLeaveTheReleaseAreRefused(t *testing.T) {
 		"deep parent":    {[]tar.Header{{Name: "a/../../x", Size: 1}}, "leaves the release"},
 		"absolute":       {[]tar.Header{{Name: "/etc/x", Size: 1}}, `entry "/etc/x" leaves the release`},
 		"absolute twice": {[]tar.Header{{Name: "//etc/x", Size: 1}}, "leaves the release"},
-		"link":           {[]tar.Header{{Name: "a/l", Typeflag: tar.TypeSymlink, Linkname: "../../x"}}, "is a link to \"../../x\", which leaves the release"},
-		"absolute link":  {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "/etc"}}, "which leaves the release"},
-		"below a link":   {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "d"}, {Name: "l/x", Size: 1}}, `is below "l", which is not a folder`},
-		"below a file":   {[]tar.Header{{Name: "f", Size: 1}, {Name: "f/x", Size: 1}}, `is below "f", which is not a folder`},
-		"twice":          {[]tar.Header{{Name: "f", Size: 1}, {Name: "./f", Size: 2}}, "is in the archive twice"},
-		"device":         {[]tar.Header{{Name: "d", Typeflag: tar.TypeChar}}, "is neither file, folder nor link"},
-		"newline":        {[]tar.Header{{Name: "a\nb", Size: 1}}, "has a control character"},
-		"tab":            {[]tar.Header{{Name: "a\tb", Size: 1}}, "has a control character"},
-		"C1 control":     {[]tar.Header{{Name: "a\u0085b", Size: 1}}, "has a control character"},
-		"not UTF-8":      {[]tar.Header{{Name: "a\xff", Size: 1}}, "is not UTF-8"},
-		"long name":      {[]tar.Header{{Name: strings.Repeat("é", 128), Size: 1}}, "has a part of more than 255 bytes"},
-		"long path":      {[]tar.Header{{Name: strings.Repeat("abc/", 1024) + "f", Size: 1}}, "is longer than 4096 bytes"},
-		"link's text":    {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "a\tb"}}, "whose target has a control character"},
-		"empty link":     {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink}}, "is empty"},
+		"link": {[]tar.Header{{Name: "a/l", Typeflag: tar.TypeSymlink, Linkname: "../../x"}},
+			"is a link to \"../../x\", which leaves the release"},
+		"absolute link": {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "/etc"}}, "which leaves the release"},
+		"below a link": {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "d"}, {Name: "l/x", Size: 1}},
+			`is below "l", which is not a folder`},
+		"below a file": {[]tar.Header{{Name: "f", Size: 1}, {Name: "f/x", Size: 1}}, `is below "f", which is not a folder`},
+		"twice":        {[]tar.Header{{Name: "f", Size: 1}, {Name: "./f", Size: 2}}, "is in the archive twice"},
+		"device":       {[]tar.Header{{Name: "d", Typeflag: tar.TypeChar}}, "is neither file, folder nor link"},
+		"newline":      {[]tar.Header{{Name: "a\nb", Size: 1}}, "has a control character"},
+		"tab":          {[]tar.Header{{Name: "a\tb", Size: 1}}, "has a control character"},
+		"C1 control":   {[]tar.Header{{Name: "a\u0085b", Size: 1}}, "has a control character"},
+		"not UTF-8":    {[]tar.Header{{Name: "a\xff", Size: 1}}, "is not UTF-8"},
+		"long name":    {[]tar.Header{{Name: strings.Repeat("é", 128), Size: 1}}, "has a part of more than 255 bytes"},
+		"long path":    {[]tar.Header{{Name: strings.Repeat("abc/", 1024) + "f", Size: 1}}, "is longer than 4096 bytes"},
+		"link's text":  {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "a\tb"}}, "whose target has a control character"},
+		"empty link":   {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink}}, "is empty"},
 		"chain of links": {[]tar.Header{{Name: "a", Typeflag: tar.TypeDir}, {Name: "a/b", Typeflag: tar.TypeSymlink, Linkname: ".."},
 			{Name: "c", Typeflag: tar.TypeSymlink, Linkname: "a/b/../.."}}, `entry "c" is a link to "a/b/../..", which leaves the release`},
 		"link through a link to above": {[]tar.Header{{Name: "a/b/up", Typeflag: tar.TypeSymlink, Linkname: "../.."},
 			{Name: "c", Typeflag: tar.TypeSymlink, Linkname: "./a//b/up/.."}}, "leaves the release"},
-		"circle":             {[]tar.Header{{Name: "a", Typeflag: tar.TypeSymlink, Linkname: "b"}, {Name: "b", Typeflag: tar.TypeSymlink, Linkname: "a"}}, "leads through more than 40 links"},
-		"up from nowhere":    {[]tar.Header{{Name: "d/l", Typeflag: tar.TypeSymlink, Linkname: "../data/../x"}}, `goes up from "data", which is not a folder of the archive`},
+		"circle": {[]tar.Header{{Name: "a", Typeflag: tar.TypeSymlink, Linkname: "b"},
+			{Name: "b", Typeflag: tar.TypeSymlink, Linkname: "a"}}, "leads through more than 40 links"},
+		"up from nowhere": {[]tar.Header{{Name: "d/l", Typeflag: tar.TypeSymlink, Linkname: "../data/../x"}},
+			`goes up from "data", which is not a folder of the archive`},
 		"hard link":          {[]tar.Header{{Name: "h", Typeflag: tar.TypeLink, Linkname: "../../etc/passwd"}}, "leaves the release"},
 		"absolute hard link": {[]tar.Header{{Name: "h", Typeflag: tar.TypeLink, Linkname: "//etc/passwd"}}, "leaves the release"},
 		"empty":              {nil, "the archive is empty"},
@@ -193,14 +197,16 @@ func TestArchivesAreBounded(t *testing.T) {
 	if err := tar.NewWriter(&claims).WriteHeader(&tar.Header{Name: "hole", Size: maxUnpacked + 1, Mode: 0o644}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := manifestOf(t.Context(), archiveOf(t, "a.tar", claims.Bytes())); err == nil || !strings.Contains(err.Error(), `"hole": the archive unpacks to more than`) {
+	if _, err := manifestOf(t.Context(), archiveOf(t, "a.tar", claims.Bytes())); err == nil ||
+		!strings.Contains(err.Error(), `"hole": the archive unpacks to more than`) {
 		t.Errorf("a file of more than the bound: %v", err)
 	}
 	deep := map[string]entry{"a/b/c": {kind: kindFile, path: "a/b/c"}}
 	if m, err := complete(t.Context(), maps.Clone(deep), &room{entries: 2, names: 4}); err != nil || len(m) != 3 {
 		t.Errorf("folders within the bounds: %v, %v", m, err)
 	}
-	for want, left := range map[string]room{"more than 1000000 entries": {entries: 1, names: 100}, "the names in the archive have more than": {entries: 100, names: 3}} {
+	for want, left := range map[string]room{"more than 1000000 entries": {entries: 1, names: 100},
+		"the names in the archive have more than": {entries: 100, names: 3}} {
 		if _, err := complete(t.Context(), maps.Clone(deep), &left); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("folders beyond the bounds: %v, want %q", err, want)
 		}
@@ -209,7 +215,8 @@ func TestArchivesAreBounded(t *testing.T) {
 	if err := zip.NewWriter(&zipped).Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := zip.NewReader(&listed{bytes.NewReader(zipped.Bytes()), 10}, int64(zipped.Len())); err == nil || !strings.Contains(err.Error(), "the list of its files has more than") {
+	if _, err := zip.NewReader(&listed{bytes.NewReader(zipped.Bytes()), 10}, int64(zipped.Len())); err == nil ||
+		!strings.Contains(err.Error(), "the list of its files has more than") {
 		t.Errorf("a zip with a long list: %v", err)
 	}
 }
@@ -259,16 +266,20 @@ func TestTarWithoutItsEndIsRefused(t *testing.T) {
 	if _, err := manifestOf(t.Context(), archiveOf(t, "a.tar", whole[:end+512])); err != nil {
 		t.Errorf("one block of zeros, which other programs take for the end: %v", err)
 	}
-	if _, err := manifestOf(t.Context(), archiveOf(t, "a.tar", whole[:end])); err == nil || !strings.Contains(err.Error(), "the archive is cut off") {
+	if _, err := manifestOf(t.Context(), archiveOf(t, "a.tar", whole[:end])); err == nil ||
+		!strings.Contains(err.Error(), "the archive is cut off") {
 		t.Errorf("cut off between entries and end: %v", err)
 	}
 }
 
 func TestLinksThatStayInsideAreKept(t *testing.T) {
 	t.Parallel()
-	m, err := manifestOf(t.Context(), archiveOf(t, "a.tar", tarOf(t, tar.Header{Name: "a/b/file", Size: 1}, tar.Header{Name: `odd\name`, Size: 1}, tar.Header{Name: "FILE", Size: 1}, tar.Header{Name: "file", Size: 1},
-		tar.Header{Name: "to-dir", Typeflag: tar.TypeSymlink, Linkname: "a/b/"}, tar.Header{Name: "a/through", Typeflag: tar.TypeSymlink, Linkname: "../to-dir/../b/file"},
-		tar.Header{Name: "a/root", Typeflag: tar.TypeSymlink, Linkname: "./.."}, tar.Header{Name: "dangling", Typeflag: tar.TypeSymlink, Linkname: "later/x"},
+	m, err := manifestOf(t.Context(), archiveOf(t, "a.tar", tarOf(t, tar.Header{Name: "a/b/file", Size: 1},
+		tar.Header{Name: `odd\name`, Size: 1}, tar.Header{Name: "FILE", Size: 1}, tar.Header{Name: "file", Size: 1},
+		tar.Header{Name: "to-dir", Typeflag: tar.TypeSymlink, Linkname: "a/b/"},
+		tar.Header{Name: "a/through", Typeflag: tar.TypeSymlink, Linkname: "../to-dir/../b/file"},
+		tar.Header{Name: "a/root", Typeflag: tar.TypeSymlink, Linkname: "./.."},
+		tar.Header{Name: "dangling", Typeflag: tar.TypeSymlink, Linkname: "later/x"},
 		tar.Header{Name: "option", Typeflag: tar.TypeSymlink, Linkname: "-ft/etc"})))
 	if err != nil {
 		t.Fatal(err)
@@ -308,7 +319,8 @@ func TestArchivesOfOtherPrograms(t *testing.T) {
 	const sparse = "H4sIAAAAAAACA+3Q4QnCMBAG0IySEdoauogTCFYURKGt+xssKVbBfyqU9yDccXCE+47Xcxe+rMralB41e6l1fpsym+Z1WzVNiNvwA7dh3PUxhr9ZXD4nMvVpmdicVHrqy+7HD8rCm8OpH8YAAAAArFl32QsBAAAAAGCF7kLWI/oAKAAA"
 	const bzipped = "QlpoOTFBWSZTWXJOOM8AAGxbgMmAYABtgAAA4AAeQAQIIABUQQANGh6gRUnojEDQH3NdIRD2gInEt6m2tqIJILdQZQriExGUs90GQm7sAemZmRfF3JFOFCQck44zwA=="
 	for name, c := range map[string]struct{ content, digest string }{
-		"a.tgz": {sparse, "0c580c8ac3baef585b84570195ea11957517bb6030db91182776745d79f0dc67"}, "a.tar.bz2": {bzipped, digestOf("x")}, "a.TBZ2": {bzipped, digestOf("x")},
+		"a.tgz":     {sparse, "0c580c8ac3baef585b84570195ea11957517bb6030db91182776745d79f0dc67"},
+		"a.tar.bz2": {bzipped, digestOf("x")}, "a.TBZ2": {bzipped, digestOf("x")},
 	} {
 		content, err := base64.StdEncoding.DecodeString(c.content)
 		if err != nil {
@@ -318,7 +330,8 @@ func TestArchivesOfOtherPrograms(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, m, err)
 		}
 	}
-	if _, err := manifestOf(t.Context(), archiveOf(t, "dist/a.tar.xz", []byte("xz"))); err == nil || !strings.Contains(err.Error(), "archives of the kind .tar.xz are not unpacked") {
+	if _, err := manifestOf(t.Context(), archiveOf(t, "dist/a.tar.xz", []byte("xz"))); err == nil ||
+		!strings.Contains(err.Error(), "archives of the kind .tar.xz are not unpacked") {
 		t.Errorf("a kind that is not unpacked: %v", err)
 	}
 }
@@ -332,9 +345,11 @@ func digestOf(text string) string {
 // private.
 func TestModesOfFilesAndFolders(t *testing.T) {
 	t.Parallel()
-	modes := map[string]int64{"private/": 0o700, "private/key": 0o600, "entered/": 0o711, "text": 0o644, "group": 0o640, "run": 0o755, "own": 0o700, "others": 0o645,
+	modes := map[string]int64{"private/": 0o700, "private/key": 0o600, "entered/": 0o711, "text": 0o644, "group": 0o640,
+		"run": 0o755, "own": 0o700, "others": 0o645,
 		"hidden": 0o711, "none": 0, "set": 0o4755}
-	const want = "r 0700 private\np 0400 private/key\nd 0755 entered\nf 0444 text\np 0400 group\nx 0555 run\nq 0500 own\nf 0444 others\nq 0500 hidden\nx 0555 set\nq 0500 hard\n"
+	const want = "r 0700 private\np 0400 private/key\nd 0755 entered\nf 0444 text\np 0400 group\nx 0555 run\nq 0500 own\n" +
+		"f 0444 others\nq 0500 hidden\nx 0555 set\nq 0500 hard\n"
 	var tarred, zipped bytes.Buffer
 	tw, zw := tar.NewWriter(&tarred), zip.NewWriter(&zipped)
 	for name, mode := range modes {
@@ -382,7 +397,8 @@ func TestNamesAreTakenAsProgramsMeanThem(t *testing.T) {
 	t.Parallel()
 	want := strings.Join([]string{"f b", "d d", "f d/c", "f h", ""}, "\n")
 	names := []string{".//b", "././/d///./c"}
-	content := tarOf(t, tar.Header{Name: names[0], Size: 1}, tar.Header{Name: names[1], Size: 1}, tar.Header{Name: "x/..//h", Typeflag: tar.TypeLink, Linkname: ".//b"})
+	content := tarOf(t, tar.Header{Name: names[0], Size: 1}, tar.Header{Name: names[1], Size: 1},
+		tar.Header{Name: "x/..//h", Typeflag: tar.TypeLink, Linkname: ".//b"})
 	if m, err := manifestOf(t.Context(), archiveOf(t, "a.tar", content)); err != nil || kinds(m) != want {
 		t.Errorf("a tar: %q, %v", kinds(m), err)
 	}
@@ -425,8 +441,10 @@ func zipOf(t *testing.T, names ...string) []byte {
 // FuzzNames gives a file, a folder, a link and a hard link any names, in a tar and a zip. Each is refused, or has a clean path
 // inside; no entry has more folders above it than its name has slashes, so the work has a bound.
 func FuzzNames(f *testing.F) {
-	for _, name := range []string{".//b", "/", "//", "./", ".", "..", "", "a", "a/", "//b", "./../b", "a//b/./c", "a/..", "a/../..//c", ".//", ".././/a", "a/b/../../..", `\`, `c:\a`, "\x00",
-		"a\x00/b", strings.Repeat("a/", 2047), strings.Repeat("../", 9), strings.Repeat("./", 4000) + "b", "é/\xff", "-a", "...", "a/.../b", " ", "/././/x"} {
+	for _, name := range []string{".//b", "/", "//", "./", ".", "..", "", "a", "a/", "//b", "./../b", "a//b/./c", "a/..",
+		"a/../..//c", ".//", ".././/a", "a/b/../../..", `\`, `c:\a`, "\x00",
+		"a\x00/b", strings.Repeat("a/", 2047), strings.Repeat("../", 9), strings.Repeat("./", 4000) + "b", "é/\xff", "-a",
+		"...", "a/.../b", " ", "/././/x"} {
 		f.Add(name, ".//b")
 		f.Add("l", name)
 	}
@@ -509,7 +527,8 @@ func FuzzQuote(f *testing.F) {
 func TestAProgramThatIsNotExecutableIsFoundBeforeTheSwitch(t *testing.T) {
 	t.Parallel()
 	m := manifest{{kind: kindFolder, path: "bin"}, {kind: kindFile, path: "bin/plain"}, {kind: kindPrivateFile, path: "bin/private"},
-		{kind: kindExecutable, path: "bin/run"}, {kind: kindPrivateExecutable, path: "bin/own"}, {kind: kindLink, path: "bin/link", target: "plain"}}
+		{kind: kindExecutable, path: "bin/run"}, {kind: kindPrivateExecutable, path: "bin/own"},
+		{kind: kindLink, path: "bin/link", target: "plain"}}
 	for exec, want := range map[string]string{
 		"./bin/plain":   "./bin/plain, which service.exec starts, is not executable: chmod +x it before it is packed",
 		"bin/private":   "bin/private, which service.exec starts, is not executable: chmod +x it before it is packed",

@@ -77,14 +77,17 @@ func (h *Handler) divide(ctx context.Context, b *baking) error {
 	if _, here := homes[h.config.Here.ID]; len(homes) == 0 || here && len(homes) == 1 {
 		return nil
 	}
-	b.home, b.homes, b.hosts = h.config.Here.ID, slices.SortedFunc(maps.Values(homes), func(a, b queue.HostHome) int { return cmp.Compare(a.ID, b.ID) }), ours
+	b.home, b.homes, b.hosts = h.config.Here.ID, slices.SortedFunc(maps.Values(homes),
+		func(a, b queue.HostHome) int { return cmp.Compare(a.ID, b.ID) }), ours
 	_, here := homes[b.home]
 	last := slices.MinFunc(b.homes, func(x, y queue.HostHome) int { return cmp.Compare(b.observed[x.ID], b.observed[y.ID]) })
 	if here && b.observed[b.home] <= b.observed[last.ID] {
 		return nil
 	}
-	return fault.RetryAfter(fault.New(fault.Unavailable, "the bake waits for a conductor of the home %s, which holds files of its hosts; this one has %s",
-		last.Place, h.config.Here.Place).WithHint("start waybill serve conductor with that home"), time.Now().Add(min(time.Duration(b.number)*pause, mostAway)))
+	return fault.RetryAfter(fault.New(fault.Unavailable,
+		"the bake waits for a conductor of the home %s, which holds files of its hosts; this one has %s",
+		last.Place, h.config.Here.Place).WithHint("start waybill serve conductor with that home"), time.Now().
+		Add(min(time.Duration(b.number)*pause, mostAway)))
 }
 
 // least returns how long the home has observed its hosts that has done so for the shortest time.

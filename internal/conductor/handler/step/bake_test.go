@@ -29,7 +29,8 @@ type oven struct {
 func newOven(t *testing.T) *oven {
 	t.Helper()
 	bake := &pipeline.Bake{For: action.Duration(30 * time.Minute), Every: action.Duration(10 * time.Minute)}
-	o := &oven{t: t, definition: pipeline.Definition{Pipeline: "greeter", Service: pipeline.Service{Name: "greeter"}, Stages: []pipeline.Stage{{Name: "beta",
+	o := &oven{t: t, definition: pipeline.Definition{Pipeline: "greeter", Service: pipeline.Service{
+		Name: "greeter"}, Stages: []pipeline.Stage{{Name: "beta",
 		Kind: pipeline.HostStage, Bake: bake, Groups: []pipeline.Group{{Name: "all", Waves: &pipeline.Waves{Bake: bake},
 			Hosts: []pipeline.Host{{Name: "oak", URL: "local://oak"}, {Name: "elm", URL: "local://elm"}}}}}}}}
 	o.restart()
@@ -47,7 +48,8 @@ func (o *oven) Definition(context.Context, string, int) (pipeline.Definition, er
 }
 
 func (o *oven) Revision(context.Context, string, string, int64) (pipeline.RegisteredRevision, error) {
-	return pipeline.RegisteredRevision{Label: "r1", Artifacts: []pipeline.RevisionArtifact{{Label: "any", Digest: strings.Repeat("0", 64)}}}, nil
+	return pipeline.RegisteredRevision{Label: "r1",
+		Artifacts: []pipeline.RevisionArtifact{{Label: "any", Digest: strings.Repeat("0", 64)}}}, nil
 }
 
 func (o *oven) Era(context.Context) (int64, error) { return 0, nil }
@@ -123,7 +125,8 @@ func TestABakeOverSeveralHomes(t *testing.T) {
 		for _, name := range []string{"oak", "elm"} {
 			o.entries = append(o.entries, pipeline.Entry{Event: pipeline.HostFinished, Target: "greeter/beta/all/" + name})
 		}
-		homes := map[string]queue.HostHome{"a": {ID: "a", Place: "m1:/srv/a"}, "b": {ID: "b", Place: "m2:/srv/b"}, "c": {ID: "c", Place: "m3:/srv/c"}}
+		homes := map[string]queue.HostHome{"a": {ID: "a", Place: "m1:/srv/a"}, "b": {ID: "b", Place: "m2:/srv/b"},
+			"c": {ID: "c", Place: "m3:/srv/c"}}
 		processes := map[string]*Handler{}
 		for id, home := range homes {
 			o.restart()
@@ -151,7 +154,8 @@ func TestABakeOverSeveralHomes(t *testing.T) {
 				if out.Error == "" {
 					rounds[id]++
 					<-time.After(time.Until(out.At))
-				} else if !strings.Contains(out.Error, "the bake waits for a conductor of the home "+homes[map[string]string{"a": "b", "b": "a"}[id]].Place) {
+				} else if !strings.Contains(out.Error, "the bake waits for a conductor of the home "+
+					homes[map[string]string{"a": "b", "b": "a"}[id]].Place) {
 					t.Fatalf("a round of %s: %s", id, out.Error)
 				}
 			}
@@ -187,7 +191,8 @@ func TestABakeAddsUpWhatItObserves(t *testing.T) {
 			}
 		}
 		<-time.After(9 * time.Minute)
-		if out := o.round("greeter/beta", pipeline.StageBaked); out.Kind != action.Done || string(out.Output) != `{"text":"30m0s without a failure"}` {
+		if out := o.round("greeter/beta", pipeline.StageBaked); out.Kind != action.Done ||
+			string(out.Output) != `{"text":"30m0s without a failure"}` {
 			t.Errorf("the last round ends with %s %s: %s", out.Kind, out.Output, out.Error)
 		}
 	})

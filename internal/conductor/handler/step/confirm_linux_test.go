@@ -49,7 +49,8 @@ func TestASwitchIsFinalOnceItsChecksPass(t *testing.T) {
 		w.service.Ready.Checks, w.service.Ready.Within = listens(address), action.Duration(3*time.Second)
 		w.revise(2, forever+"; # two")
 		w.done(2, pipeline.HostReplicated)
-		w.wantOutcome(w.do(t.Context(), 2, pipeline.HostDeployed), action.Retry, "does not accept "+address, "went back to "+w.release(1), "I am oak")
+		w.wantOutcome(w.do(t.Context(), 2, pipeline.HostDeployed), action.Retry, "does not accept "+address,
+			"went back to "+w.release(1), "I am oak")
 		w.wantRuns(1)
 		opened := time.AfterFunc(time.Second, func() {
 			l, err := net.Listen("tcp", address)
@@ -103,7 +104,8 @@ func TestADeadlineTakesTheHostBack(t *testing.T) {
 		w.revise(2, forever+"; # two")
 		w.done(2, pipeline.HostReplicated)
 		w.service.Ready.For, w.service.Ready.Within = action.Duration(40*time.Second), action.Duration(2*time.Minute)
-		w.wantOutcome(w.cut(2, true, fmt.Errorf("%w (deadline: 6s)", conductor.ErrDeadline)), action.Retry, "deadline: 6s", "the host went back to "+w.release(1))
+		w.wantOutcome(w.cut(2, true, fmt.Errorf("%w (deadline: 6s)", conductor.ErrDeadline)), action.Retry, "deadline: 6s",
+			"the host went back to "+w.release(1))
 		w.wantRuns(1)
 		w.service.Ready = pipeline.Ready{Within: action.Duration(2 * time.Minute), Checks: listens(closedPort(t))}
 		w.wantOutcome(w.cut(2, false, conductor.ErrAttemptTimeout), action.Retry, "does not accept", "the host went back to "+w.release(1))
@@ -169,7 +171,8 @@ func TestALimitThatReadyDoesNotFitIntoSwitchesNothing(t *testing.T) {
 	w.revise(2, forever+"; # two")
 	w.done(2, pipeline.HostReplicated)
 	w.service.Ready.For, w.service.Ready.Within = action.Duration(20*time.Minute), action.Duration(time.Hour)
-	w.wantOutcome(w.do(t.Context(), 2, pipeline.HostDeployed), action.Retry, "nothing was switched: ready.for is 1200.0 s, and 4", "s are left", "attemptTimeout (1m0s)")
+	w.wantOutcome(w.do(t.Context(), 2, pipeline.HostDeployed), action.Retry,
+		"nothing was switched: ready.for is 1200.0 s, and 4", "s are left", "attemptTimeout (1m0s)")
 	if now := w.state(); now.Service != before.Service || now.Unfinished {
 		t.Errorf("the host had %+v and has %+v", before, now)
 	}
@@ -186,10 +189,12 @@ func TestAHostThatCannotBeAskedIsNamed(t *testing.T) {
 	w.url = "ssh://waybill@" + closedPort(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(conductor.ErrDeadline)
-	w.wantOutcome(w.do(ctx, 1, pipeline.HostDeployed), action.Retry, "cannot be asked to go back", "reach host oak", "does so by itself within 50s")
+	w.wantOutcome(w.do(ctx, 1, pipeline.HostDeployed), action.Retry, "cannot be asked to go back", "reach host oak",
+		"does so by itself within 50s")
 }
 
-// cut makes an attempt to deploy whose context ends with a cause once the release's service is started, and the host waits for it or no longer does.
+// cut makes an attempt to deploy whose context ends with a cause once the release's service is started, and the host
+// waits for it or no longer does.
 func (w *world) cut(n int64, busy bool, cause error) action.Outcome {
 	w.t.Helper()
 	ctx, cut := context.WithCancelCause(w.t.Context())
@@ -205,7 +210,8 @@ func (w *world) cut(n int64, busy bool, cause error) action.Outcome {
 func (w *world) call(n int64, verb string) (report, error) {
 	w.t.Helper()
 	a := conductor.Attempt{Number: w.attempts, Action: action.Action{ID: actionID(n, pipeline.HostDeployed), Handler: "step",
-		Step: &action.StepRef{Pipeline: "greeter", Deployment: n, Target: "greeter/beta/all/oak", Event: pipeline.HostDeployed, Revision: n, Version: 1}}}
+		Step: &action.StepRef{Pipeline: "greeter", Deployment: n, Target: "greeter/beta/all/oak",
+			Event: pipeline.HostDeployed, Revision: n, Version: 1}}}
 	attempt, err := w.handler.load(w.t.Context(), a)
 	if err != nil {
 		w.t.Fatal(err)

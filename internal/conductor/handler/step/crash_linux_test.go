@@ -197,7 +197,8 @@ func TestStopMayBeCutOff(t *testing.T) {
 
 func TestRunGoesOnWhenItsProgramIsKilled(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
-		w.own = []pipeline.Step{{Name: "warm", Event: "host-warm", Run: []string{"sh", "-c", "echo begun >>../../shared/count; sleep 2; echo ended >>../../shared/count"}}}
+		w.own = []pipeline.Step{{Name: "warm", Event: "host-warm",
+			Run: []string{"sh", "-c", "echo begun >>../../shared/count; sleep 2; echo ended >>../../shared/count"}}}
 		w.revise(1, forever)
 		w.done(1, pipeline.HostReplicated)
 		ctx, cut := context.WithCancelCause(t.Context())
@@ -232,7 +233,8 @@ func TestHostWithoutPermissionIsFatal(t *testing.T) {
 		forbid(t, filepath.Dir(w.dir))
 	}
 	w.revise(1, forever)
-	w.wantOutcome(w.do(t.Context(), 1, pipeline.HostReplicated), action.Fatal, "Permission denied", "let the user that runs Waybill there write to "+w.dir)
+	w.wantOutcome(w.do(t.Context(), 1, pipeline.HostReplicated), action.Fatal, "Permission denied",
+		"let the user that runs Waybill there write to "+w.dir)
 }
 
 func TestFolderOfAnotherUserIsRefused(t *testing.T) {
@@ -291,7 +293,8 @@ func TestHostThatLacksToolsSaysWhich(t *testing.T) {
 	}
 	w := newWorld(t, dir)
 	w.revise(1, forever)
-	w.wantOutcome(w.do(t.Context(), 1, pipeline.HostReplicated), action.Fatal, "host oak lacks tar, df,", "flock or lockf", "install what is missing")
+	w.wantOutcome(w.do(t.Context(), 1, pipeline.HostReplicated), action.Fatal, "host oak lacks tar, df,",
+		"flock or lockf", "install what is missing")
 }
 
 func TestAlteredArtifactIsFatal(t *testing.T) {
@@ -334,7 +337,8 @@ func TestAToolThatVanishesIsNamed(t *testing.T) {
 		if err := os.Rename(path, path+".away"); err != nil {
 			t.Fatal(err)
 		}
-		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostDeployed), action.Fatal, tool, "not found on this host any more", "install what is missing")
+		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostDeployed), action.Fatal, tool, "not found on this host any more",
+			"install what is missing")
 		if err := os.Rename(path+".away", path); err != nil {
 			t.Fatal(err)
 		}

@@ -40,7 +40,8 @@ func (t *attempt) deploy(ctx context.Context) (Output, error) {
 		args = append(args, pair("confirm", int(confirm.Seconds())))
 	}
 	begin, within := time.Now(), t.within(ctx)
-	answer, err := t.callWithRelease(ctx, func() io.Reader { return strings.NewReader(unit) }, "deploy", append(append(args, "--"), s.Shared...)...)
+	answer, err := t.callWithRelease(ctx, func() io.Reader { return strings.NewReader(unit) }, "deploy",
+		append(append(args, "--"), s.Shared...)...)
 	if err == nil && answer.first("armed") == "1" {
 		err = t.finishSwitch(ctx, common, begin.Add(time.Duration(within)))
 	}
@@ -97,7 +98,8 @@ func (t *attempt) hurried(err error, within action.Duration) error {
 	if within >= ready.Within || !fault.Is(err, fault.Failed) || fault.HintOf(err) != "" {
 		return err
 	}
-	return fault.Wrap(fault.Failed, err).WithHint("it had %s of ready.within (%s), by attemptTimeout (%s) and deadline (%s): make these longer",
+	return fault.Wrap(fault.Failed, err).WithHint(
+		"it had %s of ready.within (%s), by attemptTimeout (%s) and deadline (%s): make these longer",
 		time.Duration(within).Round(time.Second/10), time.Duration(ready.Within), time.Duration(p.AttemptTimeout), time.Duration(p.Deadline))
 }
 
@@ -119,7 +121,8 @@ func (t *attempt) withdraw(ctx context.Context, common []string, why error) erro
 	answer, err := t.program().call(detached, nil, "withdraw", replaced(common, "limit", t.limit(detached))...)
 	switch {
 	case err != nil && t.confirm() > 0:
-		return fault.New(fault.Failed, "%w; it cannot be asked to go back (%s), and does so by itself within %s of a switch", why, explain(err), t.confirm())
+		return fault.New(fault.Failed, "%w; it cannot be asked to go back (%s), and does so by itself within %s of a switch",
+			why, explain(err), t.confirm())
 	case err != nil:
 		return fault.New(fault.Failed, "%w; it cannot be asked to go back: %s", why, explain(err)).
 			WithHint("waybill service status %s %s", t.facts.Pipeline, strings.TrimPrefix(t.facts.Target, t.facts.Pipeline+"/"))
@@ -178,7 +181,8 @@ func (t *attempt) follows(event string) bool {
 
 // common returns the arguments by which the host recognizes an attempt.
 func (t *attempt) common(ctx context.Context) []string {
-	return []string{pair("action", t.id), pair("attempt", ranked(t.era, t.number)), pair("release", t.release), pair("ledger", t.config.LedgerID),
+	return []string{pair("action", t.id), pair("attempt", ranked(t.era, t.number)), pair("release", t.release),
+		pair("ledger", t.config.LedgerID),
 		pair("rank", t.rank), pair("name", t.owner), pair("limit", t.limit(ctx))}
 }
 
@@ -373,7 +377,8 @@ func (t *attempt) runOnHost(ctx context.Context, args []string, c hostCommand) (
 	text := fmt.Sprintf("ended with exit status %d", end.exit)
 	if end.exit >= exitSignal && time.Since(begin) >= time.Duration(c.limit)*time.Second {
 		p := t.step.Policy
-		steps := fmt.Sprintf("%s, by attemptTimeout (%s) and deadline (%s)", time.Duration(c.limit)*time.Second, time.Duration(p.AttemptTimeout), time.Duration(p.Deadline))
+		steps := fmt.Sprintf("%s, by attemptTimeout (%s) and deadline (%s)", time.Duration(c.limit)*time.Second,
+			time.Duration(p.AttemptTimeout), time.Duration(p.Deadline))
 		text = "was ended after " + cmp.Or(c.limitedBy, steps)
 	}
 	var lines string

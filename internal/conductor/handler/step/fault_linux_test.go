@@ -57,7 +57,8 @@ func TestAnSSHServerMayDieInEachCommand(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			count, fatal, script := filepath.Join(dir, "count"), filepath.Join(dir, "fatal"), filepath.Join(dir, "script")
-			line := `echo >>` + count + `; if [ "$(wc -l <` + count + `)" -eq "$(cat ` + fatal + `)" ]; then ` + death + `; else exec sh -c "$SSH_ORIGINAL_COMMAND"; fi`
+			line := `echo >>` + count + `; if [ "$(wc -l <` + count + `)" -eq "$(cat ` + fatal + `)" ]; then ` + death +
+				`; else exec sh -c "$SSH_ORIGINAL_COMMAND"; fi`
 			if err := os.WriteFile(script, []byte(line+"\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -252,7 +253,8 @@ func TestAHostThatLosesACommand(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.counting(int64(i + 2))
-		w.wantOutcome(w.do(t.Context(), int64(i+2), pipeline.HostReplicated), action.Fatal, tool, "not found", "install what is missing on the host")
+		w.wantOutcome(w.do(t.Context(), int64(i+2), pipeline.HostReplicated), action.Fatal, tool, "not found",
+			"install what is missing on the host")
 		if s := w.state(); s.Release != w.release(1) || s.Running != w.release(1) || s.Service == 0 {
 			t.Errorf("without %s: %+v", tool, s)
 		}

@@ -36,7 +36,8 @@ func (t *attempt) passes(fence string) {
 	if n &= 1<<queue.EraBits - 1; err != nil || t.fence.former == 0 || n <= t.fence.former {
 		return
 	}
-	t.fence.found = fmt.Sprintf("%s deployed to host %s last, and this log expected #%d at most: another Waybill has deployed to it, or this log was "+
+	t.fence.found = fmt.Sprintf("%s deployed to host %s last, and this log expected #%d at most: another Waybill has "+
+		"deployed to it, or this log was "+
 		"restored from an older backup, or the host had another address; let only one Waybill deploy to it", name, t.Host.Name, t.fence.former)
 }
 

@@ -83,7 +83,8 @@ func (w *world) traces(release string) string {
 
 // identity returns the arguments by which the host recognizes an attempt.
 func (w *world) identity(n int64, event string, attempt int) []string {
-	return []string{"action=" + actionID(n, event).String(), fmt.Sprint("attempt=", attempt), "release=" + w.release(n), "ledger=ledger-1", fmt.Sprint("rank=", n),
+	return []string{"action=" + actionID(n, event).String(), fmt.Sprint("attempt=", attempt), "release=" + w.release(n),
+		"ledger=ledger-1", fmt.Sprint("rank=", n),
 		fmt.Sprint("name=greeter#", n)}
 }
 
@@ -124,7 +125,8 @@ func TestDeadAttemptChangesNothing(t *testing.T) {
 			"the caller is dead":   {false, 100, exitBusy},
 			"a newer attempt came": {true, 0, exitFenced},
 		} {
-			if exit, out := w.verb(c.listens, "replicate", manifest, append(w.identity(1, pipeline.HostReplicated, c.attempt), bytes)...); exit != c.exit || strings.Contains(out, "state=") {
+			if exit, out := w.verb(c.listens, "replicate", manifest,
+				append(w.identity(1, pipeline.HostReplicated, c.attempt), bytes)...); exit != c.exit || strings.Contains(out, "state=") {
 				t.Errorf("%s: replicate ends with %d: %s", name, exit, out)
 			}
 			if exit, out := w.verb(c.listens, "receive", "", w.identity(1, pipeline.HostReplicated, c.attempt)...); exit != c.exit {
@@ -133,7 +135,8 @@ func TestDeadAttemptChangesNothing(t *testing.T) {
 			if exit, out := w.verb(c.listens, "deploy", "x", append(w.identity(1, pipeline.HostDeployed, c.attempt), "bytes=1")...); exit != c.exit {
 				t.Errorf("%s: deploy ends with %d: %s", name, exit, out)
 			}
-			if exit, out := w.verb(c.listens, "run", "", append(w.identity(1, "host-warm", c.attempt), "--", "sh", "-c", "echo again >>../../shared/state/count")...); exit != c.exit {
+			if exit, out := w.verb(c.listens, "run", "",
+				append(w.identity(1, "host-warm", c.attempt), "--", "sh", "-c", "echo again >>../../shared/state/count")...); exit != c.exit {
 				t.Errorf("%s: run ends with %d: %s", name, exit, out)
 			}
 		}
@@ -199,7 +202,8 @@ func TestAReleaseInUseWhoseFilesChangedIsBuiltBeside(t *testing.T) {
 			if diff := cmp.Diff(damaged, w.traces(folder)); diff != "" {
 				t.Errorf("the release that ran has changed (-before +after)\n%s", diff)
 			}
-			if s := w.state(); s.Release != beside || s.Running != beside || s.Previous != folder || w.read("current/data/words.txt") != "revision 1\n" {
+			if s := w.state(); s.Release != beside || s.Running != beside || s.Previous != folder ||
+				w.read("current/data/words.txt") != "revision 1\n" {
 				t.Errorf("%+v", s)
 			}
 			if changed := w.verify(); changed != nil {
@@ -217,7 +221,8 @@ func TestAReleaseInUseWhoseFilesChangedIsBuiltBeside(t *testing.T) {
 func TestTheHostsEnvironmentDamagesNoRelease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "/usr/bin:/bin")
-	w.handler.config.Env = append(slices.Clone(w.handler.config.Env), "TAR_OPTIONS=--exclude=* --transform=s,words,other,", "TAPE=/dev/full", "GZIP=-l",
+	w.handler.config.Env = append(slices.Clone(w.handler.config.Env),
+		"TAR_OPTIONS=--exclude=* --transform=s,words,other,", "TAPE=/dev/full", "GZIP=-l",
 		"GREP_OPTIONS=-v", "CDPATH=/tmp:.")
 	w.revise(1, forever)
 	w.ship(1)
@@ -250,8 +255,10 @@ func TestNamesInArtifactsAreNeverOptions(t *testing.T) {
 			return tar.Header{Name: name, Typeflag: tar.TypeSymlink, Linkname: target}
 		}
 		links := []tar.Header{link("authorized_keys", "-ft"+victim), link("zzz", "-ft."), link("y/current", "-ft."), link("-s", "--help")}
-		odd := []tar.Header{{Name: "x/current/index.html", Size: 1, Mode: 0o644}, {Name: "-rf", Size: 1, Mode: 0o755}, {Name: `back\slash\n`, Size: 2, Mode: 0o644},
-			{Name: " space ", Size: 3, Mode: 0o644}, {Name: "Ä/ä", Size: 4, Mode: 0o644}, {Name: "A", Size: 5, Mode: 0o644}, {Name: "a", Size: 6, Mode: 0o644}, {Name: "$(id)`id`", Size: 7, Mode: 0o644}}
+		odd := []tar.Header{{Name: "x/current/index.html", Size: 1, Mode: 0o644}, {Name: "-rf", Size: 1, Mode: 0o755},
+			{Name: `back\slash\n`, Size: 2, Mode: 0o644},
+			{Name: " space ", Size: 3, Mode: 0o644}, {Name: "Ä/ä", Size: 4, Mode: 0o644}, {Name: "A", Size: 5, Mode: 0o644},
+			{Name: "a", Size: 6, Mode: 0o644}, {Name: "$(id)`id`", Size: 7, Mode: 0o644}}
 		w.register(1, "a.tar", tarOf(t, append(links, odd...)...))
 		w.ship(1)
 		if out := w.done(1, pipeline.HostReplicated); !out.Already {

@@ -43,7 +43,8 @@ func TestFenceRefusesOlderDeploymentsAndForeignLedgers(t *testing.T) {
 		w.ship(2)
 		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostDeployed), action.Fatal, "greeter#2 was here")
 		w.handler.config.LedgerID = "ledger-2"
-		w.wantOutcome(w.do(t.Context(), 2, pipeline.HostDeployed), action.Fatal, "greeter#2 of another ledger was here", "waybill pipeline trust --take-over")
+		w.wantOutcome(w.do(t.Context(), 2, pipeline.HostDeployed), action.Fatal, "greeter#2 of another ledger was here",
+			"waybill pipeline trust --take-over")
 		if s := w.state(); s.Release != w.release(2) || s.Ledger != "ledger-1" {
 			t.Errorf("%+v", s)
 		}
@@ -121,7 +122,8 @@ func TestATakenOverHostFollowsItsNewLog(t *testing.T) {
 			t.Errorf("%+v, before %+v", s, before)
 		}
 		w.wantOutcome(w.do(t.Context(), 3, pipeline.HostDeployed), action.Fatal, "taken over by ana of another ledger was here")
-		w.wantOutcome(w.restart(t.Context(), 3, "restart"), action.Fatal, "taken over by ana of another pipeline or ledger was here", "--take-over")
+		w.wantOutcome(w.restart(t.Context(), 3, "restart"), action.Fatal,
+			"taken over by ana of another pipeline or ledger was here", "--take-over")
 		if s := w.state(); s.Service != before.Service {
 			t.Errorf("the old log has restarted the service: %+v, before %+v", s, before)
 		}
@@ -130,7 +132,8 @@ func TestATakenOverHostFollowsItsNewLog(t *testing.T) {
 		if s := w.state(); s.Deployment != "greeter#1" || s.Running != w.release(1) || s.Rank != 1 {
 			t.Errorf("after the first deployment of the new log: %+v", s)
 		}
-		if got := w.read(".waybill/audit"); !strings.Contains(got, " adopt ") || !strings.Contains(got, " status 0: taken over (taken over by ana)\n") {
+		if got := w.read(".waybill/audit"); !strings.Contains(got, " adopt ") ||
+			!strings.Contains(got, " status 0: taken over (taken over by ana)\n") {
 			t.Errorf("audit %q", got)
 		}
 	})
@@ -271,7 +274,8 @@ func TestStopIsNotedOnTheHostAndInTheLog(t *testing.T) {
 	if got, err := w.stop(); err != nil || len(got) != 0 {
 		t.Errorf("there is more to stop: %+v, %v", got, err)
 	}
-	if len(w.reports) != 1 || w.reports[0].Event != pipeline.ServiceStopped || w.reports[0].Class != pipeline.Change || w.reports[0].Target != "greeter/beta/all/oak" ||
+	if len(w.reports) != 1 || w.reports[0].Event != pipeline.ServiceStopped || w.reports[0].Class != pipeline.Change ||
+		w.reports[0].Target != "greeter/beta/all/oak" ||
 		!strings.Contains(string(w.reports[0].Detail), `"by":"ana"`) {
 		t.Errorf("entries %+v", w.reports)
 	}
@@ -284,7 +288,8 @@ func TestStopIsNotedOnTheHostAndInTheLog(t *testing.T) {
 	if err != nil || len(stops) != 1 {
 		t.Fatal(stops, err)
 	}
-	elsewhere := Stopper{Home: t.TempDir(), LedgerID: w.handler.config.LedgerID, Log: w}.Do(t.Context(), conductor.Attempt{Action: stops[0], Number: 1})
+	elsewhere := Stopper{Home: t.TempDir(), LedgerID: w.handler.config.LedgerID, Log: w}.Do(t.Context(),
+		conductor.Attempt{Action: stops[0], Number: 1})
 	w.wantOutcome(elsewhere, action.Throttle, "the service is on", "and this is")
 }
 
@@ -296,9 +301,11 @@ func TestWhatAnotherDeployedIsNotStopped(t *testing.T) {
 		before := w.state()
 		d := w.definition()
 		d.Stages[0].Groups[0].Hosts[0].URL = "local://oak" // an ssh host has its folder there as well
-		for name, other := range map[string]struct{ ledger, pipeline string }{"another pipeline": {"ledger-1", "greet"}, "another log": {"ledger-2", "greeter"}} {
+		for name, other := range map[string]struct{ ledger, pipeline string }{"another pipeline": {"ledger-1", "greet"},
+			"another log": {"ledger-2", "greeter"}} {
 			services := InstalledBy(&d)
-			if stops, err := Stops(t.Context(), w.home, other.ledger, other.pipeline, services, "ana"); len(stops) != 0 || !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "is of greeter#1") {
+			if stops, err := Stops(t.Context(), w.home, other.ledger, other.pipeline, services, "ana"); len(stops) != 0 ||
+				!fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "is of greeter#1") {
 				t.Errorf("%s: %+v, %v", name, stops, err)
 			}
 			services[0].Left = true
@@ -315,7 +322,8 @@ func TestWhatAnotherDeployedIsNotStopped(t *testing.T) {
 			}
 			got := Stopper{Home: w.home, LedgerID: other.ledger, Log: w}.Do(t.Context(), conductor.Attempt{Action: stop, Number: 1})
 			w.wantOutcome(got, action.Fatal, "greeter#1 of another pipeline or ledger was here")
-			if exit, out := w.verb(true, "restart", "", "action=1", "attempt=1", "ledger="+other.ledger, "name="+other.pipeline); exit != exitFenced {
+			if exit, out := w.verb(true, "restart", "", "action=1", "attempt=1", "ledger="+other.ledger,
+				"name="+other.pipeline); exit != exitFenced {
 				t.Errorf("%s: restart ends with %d: %s", name, exit, out)
 			}
 		}
@@ -455,7 +463,8 @@ func TestEnvReachesTheServiceAsItIs(t *testing.T) {
 		w.service.Env = map[string]string{"TEXT": value, "EMPTY": "", "WHERE": "on ${host} with ${revision}", "IFS": "x", "action": "1"}
 		w.service.Shared = []string{"state"}
 		w.service.Before = []string{"sh", "-c", `echo "hook $${TEXT-unset}" >>../../shared/state/others`}
-		w.own = []pipeline.Step{{Name: "warm", Event: "host-warm", Run: []string{"sh", "-c", `echo "step $${TEXT-unset}" >>../../shared/state/others`}}}
+		w.own = []pipeline.Step{{Name: "warm", Event: "host-warm",
+			Run: []string{"sh", "-c", `echo "step $${TEXT-unset}" >>../../shared/state/others`}}}
 		w.revise(1, `printf %s "$TEXT" >state/text; printf %s "${EMPTY-unset}" >state/empty; printf %s "$WHERE" >state/where; `+forever)
 		w.ship(1)
 		w.done(1, "host-warm")
@@ -552,9 +561,11 @@ func TestChecks(t *testing.T) {
 	w.done(1, pipeline.HostReplicated)
 	timeout := action.Duration(5 * time.Second)
 	address := strings.TrimPrefix(server.URL, "http://")
-	w.test = []pipeline.Check{{HTTP: server.URL + "/ready", Status: []int{200}, Body: "ok", Timeout: timeout}, {TCP: address, Timeout: timeout},
+	w.test = []pipeline.Check{{HTTP: server.URL + "/ready", Status: []int{200}, Body: "ok", Timeout: timeout},
+		{TCP: address, Timeout: timeout},
 		{Run: []string{"grep", "revision 1", "data/words.txt"}, Timeout: timeout},
-		{HTTP: server.URL + "/named", Status: []int{200}, Headers: map[string]string{"host": "shop.example.net", "X-Probe": "1"}, Timeout: timeout}}
+		{HTTP: server.URL + "/named", Status: []int{200},
+			Headers: map[string]string{"host": "shop.example.net", "X-Probe": "1"}, Timeout: timeout}}
 	if out := w.done(1, pipeline.HostTested); out.Text != "4 checks passed" {
 		t.Errorf("%+v", out)
 	}
@@ -582,7 +593,8 @@ func TestAServiceStaysUpWhenItsNextProgramIsNotExecutable(t *testing.T) {
 	w.revise(1, forever)
 	w.ship(1)
 	w.register(2, "greeter.tar.gz", pack(t, map[string]string{"greeter": "#!/bin/sh\n" + forever + "\n"}))
-	w.wantOutcome(w.do(t.Context(), 2, pipeline.HostReplicated), action.Fatal, "artifact greeter.tar.gz of revision r2: ./greeter, which service.exec starts, is not executable")
+	w.wantOutcome(w.do(t.Context(), 2, pipeline.HostReplicated), action.Fatal,
+		"artifact greeter.tar.gz of revision r2: ./greeter, which service.exec starts, is not executable")
 	w.wantRuns(1)
 }
 
@@ -628,7 +640,8 @@ func TestProgramThatFailsATestEndsItsAttempt(t *testing.T) {
 		w.revise(1, forever)
 		w.done(1, pipeline.HostReplicated)
 		for status, kind := range map[string]action.OutcomeKind{"1": action.Retry, "78": action.Fatal} {
-			w.test = []pipeline.Check{{Run: []string{"sh", "-c", "echo because >&2; echo >>../../shared/rounds; exit " + status}, Timeout: action.Duration(time.Minute)}}
+			w.test = []pipeline.Check{{Run: []string{"sh", "-c",
+				"echo because >&2; echo >>../../shared/rounds; exit " + status}, Timeout: action.Duration(time.Minute)}}
 			w.wantOutcome(w.do(t.Context(), 1, pipeline.HostTested), kind, "sh on host oak ended with exit status "+status, "because")
 		}
 		if got := w.read("shared/rounds"); got != "\n\n" {
@@ -640,7 +653,8 @@ func TestProgramThatFailsATestEndsItsAttempt(t *testing.T) {
 		w.test[0].Timeout = 0
 		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostTested), action.Retry, "sleep on host oak was ended after 1s, by attemptTimeout (3s)")
 		w.timeout = time.Minute
-		w.test = []pipeline.Check{{Run: []string{"sh", "-c", "mkdir ../../shared/again 2>/dev/null && exit 75 || exit 0"}, Timeout: action.Duration(time.Minute)}}
+		w.test = []pipeline.Check{{Run: []string{"sh", "-c", "mkdir ../../shared/again 2>/dev/null && exit 75 || exit 0"},
+			Timeout: action.Duration(time.Minute)}}
 		w.done(1, pipeline.HostTested)
 	})
 }
@@ -670,7 +684,8 @@ func TestFailingTestSaysWhyBeforeItsAttemptEnds(t *testing.T) {
 	if err := json.Unmarshal(got[0].Detail, &detail); err != nil {
 		t.Fatal(err)
 	}
-	if detail.Event != pipeline.HostTested || !strings.Contains(detail.Error, "exit status 75") || !strings.Contains(detail.Error, "the database is away") {
+	if detail.Event != pipeline.HostTested || !strings.Contains(detail.Error, "exit status 75") ||
+		!strings.Contains(detail.Error, "the database is away") {
 		t.Errorf("detail %+v", detail)
 	}
 }
@@ -703,7 +718,8 @@ func TestHostFollowsARestoredLog(t *testing.T) {
 		if s := w.state(); s.Release != w.release(2) || s.Running != w.release(2) || s.Deployment != "greeter#2" {
 			t.Errorf("after the restore: %+v", s)
 		}
-		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostReplicated), action.Fatal, "greeter#2 was here", "restored from an older backup", ".waybill/fence")
+		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostReplicated), action.Fatal, "greeter#2 was here",
+			"restored from an older backup", ".waybill/fence")
 		w.era = 0 // an instance that still has the log as it was
 		w.wantOutcome(w.do(t.Context(), 3, pipeline.HostDeployed), action.Fatal, "greeter#2 was here")
 	})

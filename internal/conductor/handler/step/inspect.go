@@ -16,10 +16,11 @@ import (
 
 // State is a host's report about a service.
 type State struct {
-	Release    string    `json:"release,omitempty"`    // current; "" is none
-	Previous   string    `json:"previous,omitempty"`   // the one before
-	Ledger     string    `json:"ledger,omitempty"`     // the ledger whose fence the host has
-	Rank       int64     `json:"rank,omitempty"`       // rank of the fence: usually the deployment's number, and above queue.EraBits the era of its log
+	Release  string `json:"release,omitempty"`  // current; "" is none
+	Previous string `json:"previous,omitempty"` // the one before
+	Ledger   string `json:"ledger,omitempty"`   // the ledger whose fence the host has
+	// rank of the fence: usually the deployment's number, and above queue.EraBits the era of its log
+	Rank       int64     `json:"rank,omitempty"`
 	Deployment string    `json:"deployment,omitempty"` // deployment of the fence, such as greeter#9
 	Busy       bool      `json:"busy,omitempty"`       // the host program is at work
 	Unfinished bool      `json:"unfinished,omitempty"` // a switch was begun and has not ended

@@ -18,7 +18,8 @@ import (
 func (w *world) lend(name, more string) (file, text string) {
 	w.t.Helper()
 	file = filepath.Join(os.Getenv("HOME"), ".config/systemd/user", name)
-	text = fmt.Sprintf("[Unit]\nDescription=%s, written by a person\n[Service]\nWorkingDirectory=%s/current\nExecStart=%[2]s/current/greeter lent\n%s\n", name, w.dir, more)
+	text = fmt.Sprintf("[Unit]\nDescription=%s, written by a person\n[Service]\nWorkingDirectory=%s/current\n"+
+		"ExecStart=%[2]s/current/greeter lent\n%s\n", name, w.dir, more)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		w.t.Fatal(err)
 	}
@@ -149,7 +150,8 @@ func TestAnExistingUnitIsReloaded(t *testing.T) {
 	w.systemctl("daemon-reload")
 	w.revise(4, forever+"; # four")
 	w.done(4, pipeline.HostReplicated)
-	w.wantOutcome(w.do(t.Context(), 4, pipeline.HostDeployed), action.Retry, "systemctl cannot reload greeter.service", "went back to "+w.release(3))
+	w.wantOutcome(w.do(t.Context(), 4, pipeline.HostDeployed), action.Retry, "systemctl cannot reload greeter.service",
+		"went back to "+w.release(3))
 	w.wantRuns(3)
 }
 
@@ -167,7 +169,8 @@ func TestAUnitThatIsNotThereIsRefusedBeforeTheSwitch(t *testing.T) {
 	w.service.Ready.Within = action.Duration(3 * time.Second)
 	for _, limit := range []string{"1s", "infinity"} { // it never reports that it is ready
 		w.lend("greeter.service", "Type=notify\nTimeoutStartSec="+limit)
-		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostDeployed), action.Retry, "systemctl cannot restart greeter.service", "nothing ran there before")
+		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostDeployed), action.Retry, "systemctl cannot restart greeter.service",
+			"nothing ran there before")
 		if s := w.state(); s.Release != "" || s.Service != 0 || w.systemctl("is-active", "greeter.service") == "active" {
 			t.Errorf("stopped: %+v", s)
 		}

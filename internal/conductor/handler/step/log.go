@@ -75,7 +75,8 @@ fi`
 
 // ReadLog reads the output of a service on a host, with marks in the place of the service's secrets. known is false
 // when no service was ever started there, or this process cannot reach the host.
-func (h *Hosts) ReadLog(ctx context.Context, at pipeline.Place, service *pipeline.Service, q LogQuery) (log ServiceLog, known bool, err error) {
+func (h *Hosts) ReadLog(ctx context.Context, at pipeline.Place, service *pipeline.Service,
+	q LogQuery) (log ServiceLog, known bool, err error) {
 	if at.Host.Remote() && h.SSH == nil {
 		return ServiceLog{}, false, nil
 	}
@@ -89,7 +90,8 @@ func (h *Hosts) ReadLog(ctx context.Context, at pipeline.Place, service *pipelin
 		asked++ // one more shows whether earlier ones exist
 	}
 	var out, reason bytes.Buffer
-	argv := []string{"sh", "-c", logLine, "waybill", folder, strconv.FormatInt(asked, 10), strconv.FormatUint(q.After.File, 10), strconv.FormatInt(q.After.Offset, 10)}
+	argv := []string{"sh", "-c", logLine, "waybill", folder, strconv.FormatInt(asked, 10),
+		strconv.FormatUint(q.After.File, 10), strconv.FormatInt(q.After.Offset, 10)}
 	exit, err := host.Run(ctx, argv, nil, &out, &reason)
 	switch {
 	case err != nil:
@@ -97,7 +99,8 @@ func (h *Hosts) ReadLog(ctx context.Context, at pipeline.Place, service *pipelin
 	case exit == exitAbsent:
 		return ServiceLog{}, false, nil
 	case exit != 0:
-		return ServiceLog{}, false, fault.New(fault.Unavailable, "read what service %s printed on host %s: %s", service.Name, at.Host.Name, lastLines(reason.String()))
+		return ServiceLog{}, false, fault.New(fault.Unavailable, "read what service %s printed on host %s: %s", service.Name,
+			at.Host.Name, lastLines(reason.String()))
 	}
 	log, err = q.readAnswer(out.Bytes())
 	if err != nil {

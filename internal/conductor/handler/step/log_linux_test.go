@@ -37,7 +37,8 @@ func TestTheEndOfAServicesLogIsRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for most, want := range map[int64]string{100: "one\ntwo\nthree\nfour\n false", 19: "one\ntwo\nthree\nfour\n false", 18: "two\nthree\nfour\n true",
+	for most, want := range map[int64]string{100: "one\ntwo\nthree\nfour\n false", 19: "one\ntwo\nthree\nfour\n false",
+		18: "two\nthree\nfour\n true",
 		12: "three\nfour\n true", 11: "four\n true", 6: "four\n true"} {
 		text, cut, known := read(most)
 		if got := fmt.Sprintf("%s %v", text, cut); got != want || !known {
@@ -55,7 +56,8 @@ func TestTheEndOfAServicesLogIsRead(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(dir, "log"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := hosts.ReadLog(t.Context(), at, &pipeline.Service{Name: "greeter"}, LogQuery{Most: 100}); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+	if _, _, err := hosts.ReadLog(t.Context(), at, &pipeline.Service{Name: "greeter"}, LogQuery{Most: 100}); err == nil ||
+		!strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("a pipe: %v", err)
 	}
 }
@@ -83,7 +85,8 @@ func TestALogIsFollowed(t *testing.T) {
 		var place LogPlace
 		want := func(when, text string, more bool) {
 			t.Helper()
-			log, known, err := w.handler.config.ReadLog(t.Context(), at, &pipeline.Service{Name: "greeter"}, LogQuery{Most: 12, After: place, Whole: true})
+			log, known, err := w.handler.config.ReadLog(t.Context(), at, &pipeline.Service{Name: "greeter"},
+				LogQuery{Most: 12, After: place, Whole: true})
 			if err != nil || !known || string(log.Text) != text || log.More != more {
 				t.Fatalf("%s: %q, more %v, known %v, %v; want %q, %v", when, log.Text, log.More, known, err, text, more)
 			}

@@ -108,7 +108,8 @@ func (p *program) failure(exit int, verb, reason string, answer report) error {
 	}
 	if strings.HasPrefix(reason, "sudo: ") {
 		return fault.Permanent(fault.New(fault.Refused, "host %s: %s", p.name, reason).
-			WithHint("let the user of the host's URL run sh as root without a password, by a line in /etc/sudoers.d there: USER ALL=(root) NOPASSWD: ALL"))
+			WithHint(
+				"let the user of the host's URL run sh as root without a password, by a line in /etc/sudoers.d there: USER ALL=(root) NOPASSWD: ALL"))
 	}
 	return fault.New(fault.Failed, "host %s: %s", p.name, reason)
 }

@@ -37,7 +37,8 @@ func TestTheLogOfAServiceIsBounded(t *testing.T) {
 			if log, before := size("log"), size("log.1"); log > 25*mebibyte || before > 25*mebibyte {
 				t.Fatalf("the log has %d bytes, the one before it %d", log, before)
 			}
-			log, _, err := w.handler.config.ReadLog(t.Context(), pipeline.Place{Host: &pipeline.Host{Name: "oak", URL: w.url, Root: w.root}, SSH: w.ssh},
+			log, _, err := w.handler.config.ReadLog(t.Context(),
+				pipeline.Place{Host: &pipeline.Host{Name: "oak", URL: w.url, Root: w.root}, SSH: w.ssh},
 				&pipeline.Service{Name: "greeter"}, LogQuery{Most: 100})
 			return err == nil && strings.HasSuffix(string(log.Text), "the end\nI am oak\n")
 		}
@@ -79,7 +80,8 @@ func TestTheOutputOfAProgramIsBoundedWhileItRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "/usr/bin:/bin")
 	w.own = []pipeline.Step{{Name: "loud", Event: "host-loud", Policy: action.Policy{AttemptTimeout: action.Duration(w.timeout)},
-		Run: []string{"sh", "-c", `head -c 68000000 /dev/zero; until [ "$(wc -c <../../.waybill/output)" -lt 1000 ]; do sleep 0.1; done; echo emptied`}}}
+		Run: []string{"sh", "-c",
+			`head -c 68000000 /dev/zero; until [ "$(wc -c <../../.waybill/output)" -lt 1000 ]; do sleep 0.1; done; echo emptied`}}}
 	w.revise(1, forever)
 	w.ship(1)
 	w.done(1, "host-loud")

@@ -116,7 +116,8 @@ func TestAnswerWithoutItsEndIsNoSuccess(t *testing.T) {
 // The output of own steps, however long and with or without a line end, never hides the end of the answer.
 func TestLongOutputOfAStepKeepsItsAnswerWhole(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
-		w.own = []pipeline.Step{{Name: "long", Event: "host-long", Run: []string{"sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x; printf 'the end'; exit 1"}},
+		w.own = []pipeline.Step{{Name: "long", Event: "host-long",
+			Run: []string{"sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x; printf 'the end'; exit 1"}},
 			{Name: "short", Event: "host-short", Run: []string{"printf", "done=replicate"}}}
 		w.revise(1, forever)
 		w.done(1, pipeline.HostReplicated)
@@ -156,13 +157,15 @@ func TestEmptyManifestBuildsNothing(t *testing.T) {
 		w.lose(manifest, 0)
 		var stream bytes.Buffer
 		zipped := gzip.NewWriter(&stream)
-		if _, err := zipped.Write(tarOf(t, tar.Header{Name: incomingDir + strings.Repeat("0", 64), Mode: 0o444}, tar.Header{Name: freshDir + "greeter", Mode: 0o444})); err != nil {
+		if _, err := zipped.Write(tarOf(t, tar.Header{Name: incomingDir + strings.Repeat("0", 64), Mode: 0o444},
+			tar.Header{Name: freshDir + "greeter", Mode: 0o444})); err != nil {
 			t.Fatal(err)
 		}
 		if err := zipped.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if exit, out := w.verb(true, "receive", stream.String(), w.identity(1, pipeline.HostReplicated, 100)...); exit != exitDamaged || strings.Contains(out, "state=") {
+		if exit, out := w.verb(true, "receive", stream.String(),
+			w.identity(1, pipeline.HostReplicated, 100)...); exit != exitDamaged || strings.Contains(out, "state=") {
 			t.Errorf("receive ends with %d: %s", exit, out)
 		}
 		w.attempts = 100
@@ -202,7 +205,8 @@ func TestSwitchIsSyncedBeforeItIsReported(t *testing.T) {
 	}
 	w.revise(1, forever)
 	w.done(1, pipeline.HostReplicated)
-	synced(w.dir+"/.waybill/host-", ".waybill\n", ".waybill/fence.new", ".waybill/manifests/.new.", ".waybill/manifests\n", "releases\n", "cas\n")
+	synced(w.dir+"/.waybill/host-", ".waybill\n", ".waybill/fence.new", ".waybill/manifests/.new.",
+		".waybill/manifests\n", "releases\n", "cas\n")
 	w.done(1, pipeline.HostReplicated)
 	synced("releases\n")
 	w.done(1, pipeline.HostDeployed)

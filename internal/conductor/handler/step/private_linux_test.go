@@ -16,7 +16,8 @@ import (
 // its own.
 func TestPrivateFilesStayPrivate(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
-		modes := map[string]fs.FileMode{"tls.key": 0o400, "tls.pem": 0o444, "own": 0o500, "greeter": 0o555, "large": 0o400, "certs": 0o700 | fs.ModeDir,
+		modes := map[string]fs.FileMode{"tls.key": 0o400, "tls.pem": 0o444, "own": 0o500, "greeter": 0o555, "large": 0o400,
+			"certs":    0o700 | fs.ModeDir,
 			"certs/ca": 0o444, "data": 0o755 | fs.ModeDir}
 		w.register(1, "a.tar", packModes(t, modes))
 		w.ship(1)

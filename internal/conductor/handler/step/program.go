@@ -58,8 +58,10 @@ const ownLine = `own() {
 // has the digest that its name ends in: a power loss may leave an empty file, and sh ends an empty file with success.
 // A file that is sent puts itself in place, durably.
 const (
-	callLine = ownLine + `own "$2"; { sum=$(sha256sum <"$1" || shasum -a 256 <"$1"); } 2>/dev/null; [ "${sum%% *}" = "${1##*-}" ] || exit 69; exec sh "$@"`
-	sendLine = ownLine + `own "$1"; umask 022 && mkdir -p "$1/.waybill" && chmod 700 "$1/.waybill" && cat >"$2.$$" && [ "$(wc -c <"$2.$$")" -eq "$3" ] && exec sh "$2.$$" "$1" install "name=$2"`
+	callLine = ownLine +
+		`own "$2"; { sum=$(sha256sum <"$1" || shasum -a 256 <"$1"); } 2>/dev/null; [ "${sum%% *}" = "${1##*-}" ] || exit 69; exec sh "$@"`
+	sendLine = ownLine +
+		`own "$1"; umask 022 && mkdir -p "$1/.waybill" && chmod 700 "$1/.waybill" && cat >"$2.$$" && [ "$(wc -c <"$2.$$")" -eq "$3" ] && exec sh "$2.$$" "$1" install "name=$2"`
 )
 
 // maxOutput is the number of bytes of a host's answer that are kept; the rest is dropped, and the

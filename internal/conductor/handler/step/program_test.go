@@ -10,7 +10,8 @@ import (
 func TestAnAnswerIsBounded(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 1<<20)
-	r := parseReport("folder=" + long + "\n" + strings.Repeat("changed="+long+"\n", 30) + strings.Repeat("log=line\n", 1000) + "log=" + long[:mostPrinted-4] + "\nlog=last\n")
+	r := parseReport("folder=" + long + "\n" + strings.Repeat("changed="+long+"\n", 30) +
+		strings.Repeat("log=line\n", 1000) + "log=" + long[:mostPrinted-4] + "\nlog=last\n")
 	if got := r.first("folder"); len(got) != maxPath {
 		t.Errorf("a value of %d bytes", len(got))
 	}

@@ -42,7 +42,8 @@ func (t *attempt) replicate(ctx context.Context) (Output, error) {
 	}
 	out := Output{Release: t.release, Size: m.size()}
 	list := m.String()
-	answer, err := t.program().call(ctx, func() io.Reader { return strings.NewReader(list) }, "replicate", append(t.common(ctx), pair("bytes", len(list)))...)
+	answer, err := t.program().call(ctx, func() io.Reader { return strings.NewReader(list) }, "replicate",
+		append(t.common(ctx), pair("bytes", len(list)))...)
 	if err != nil {
 		return Output{}, err
 	}
@@ -215,7 +216,8 @@ func (r transfer) writeContents(ctx context.Context, stream *tar.Writer) error {
 			return nil
 		}
 		sent[name] = true
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: incomingDir + name, Size: e.size, Mode: e.permissions(), ModTime: time.Unix(0, 0), Format: tar.FormatGNU}
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: incomingDir + name, Size: e.size, Mode: e.permissions(),
+			ModTime: time.Unix(0, 0), Format: tar.FormatGNU}
 		if err := stream.WriteHeader(header); err != nil {
 			return err
 		}

@@ -131,7 +131,8 @@ func (t *attempt) renew(ctx context.Context) (folder string, err error) {
 	case !state.of(t.config.LedgerID, t.facts.Pipeline):
 		return "", fault.Permanent(fault.New(fault.Refused, "%s of another pipeline or ledger was here", state.Deployment))
 	case state.Release != t.release && !strings.HasPrefix(state.Release, t.release+"."):
-		return "", fault.Permanent(fault.New(fault.Refused, "the host has switched to %q, which is not of revision %s", state.Release, t.revision.Label))
+		return "", fault.Permanent(fault.New(fault.Refused, "the host has switched to %q, which is not of revision %s",
+			state.Release, t.revision.Label))
 	}
 	t.rank, t.owner = state.Rank, state.Deployment
 	whole, err := t.replicate(ctx)
@@ -158,7 +159,8 @@ func (t *attempt) renew(ctx context.Context) (folder string, err error) {
 // restartService restarts the service on a host to which something was deployed.
 func (t *attempt) restartService(ctx context.Context) error {
 	begin := time.Now()
-	if _, err := t.program().call(ctx, nil, "restart", pair("action", t.id), pair("attempt", ranked(t.era, t.number)), pair("ledger", t.config.LedgerID), pair("name", t.facts.Pipeline),
+	if _, err := t.program().call(ctx, nil, "restart", pair("action", t.id), pair("attempt", ranked(t.era, t.number)),
+		pair("ledger", t.config.LedgerID), pair("name", t.facts.Pipeline),
 		pair("hold", tenths(t.Service.Ready.For)), pair("within", tenths(t.within(ctx)))); err != nil {
 		return err
 	}

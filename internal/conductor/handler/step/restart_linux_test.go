@@ -25,7 +25,8 @@ func (w *world) restartAs(ctx context.Context, n int64, id string, r Restart) ac
 	w.t.Helper()
 	d := w.definition()
 	at, _ := d.Place("greeter/beta/all/oak")
-	a, err := RestartAction(Restart{Pipeline: "greeter", Target: at.Target, Version: 1, Deployment: n, Revision: n, Reason: "it is slow", Verify: r.Verify}, at, d.Service, "ana")
+	a, err := RestartAction(Restart{Pipeline: "greeter", Target: at.Target, Version: 1, Deployment: n, Revision: n,
+		Reason: "it is slow", Verify: r.Verify}, at, d.Service, "ana")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -44,7 +45,8 @@ func TestRestartRunsTheSameReleaseAgain(t *testing.T) {
 		before := w.state()
 		w.wantOutcome(w.restart(t.Context(), 1, "restart"), action.Done)
 		after := w.state()
-		if after.Service == 0 || after.Service == before.Service || after.Supervisor == before.Supervisor || after.Running != w.release(1) || after.Restarts != 0 || alive(before.Service) {
+		if after.Service == 0 || after.Service == before.Service || after.Supervisor == before.Supervisor ||
+			after.Running != w.release(1) || after.Restarts != 0 || alive(before.Service) {
 			t.Errorf("%+v, then %+v", before, after)
 		}
 		w.wantOutcome(w.restart(t.Context(), 1, "restart"), action.Done) // the answer to the first attempt was lost
@@ -52,8 +54,10 @@ func TestRestartRunsTheSameReleaseAgain(t *testing.T) {
 			t.Errorf("one action has restarted the service twice: %+v, then %+v", after, again)
 		}
 		var detail map[string]string
-		if len(w.reports) != 2 || w.reports[0].Event != pipeline.ServiceRestarted || w.reports[0].Class != pipeline.Change || w.reports[0].Target != "greeter/beta/all/oak" ||
-			json.Unmarshal(w.reports[0].Detail, &detail) != nil || detail["by"] != "ana" || detail["reason"] != "it is slow" || detail["action"] == "" {
+		if len(w.reports) != 2 || w.reports[0].Event != pipeline.ServiceRestarted || w.reports[0].Class != pipeline.Change ||
+			w.reports[0].Target != "greeter/beta/all/oak" ||
+			json.Unmarshal(w.reports[0].Detail, &detail) != nil || detail["by"] != "ana" || detail["reason"] != "it is slow" ||
+			detail["action"] == "" {
 			t.Errorf("entries %+v", w.reports)
 		}
 		if audit := w.read(".waybill/audit"); !strings.Contains(audit, " restart ") || !strings.Contains(audit, "status 0: restarted") {
@@ -83,7 +87,8 @@ func TestARestartThatVerifiesBuildsAChangedReleaseBeside(t *testing.T) {
 		o := w.restartAs(t.Context(), 1, "changed", Restart{Verify: true})
 		w.wantOutcome(o, action.Done)
 		s := w.state()
-		if s.Release != beside || s.Running != beside || w.read("current/data/words.txt") != "revision 1\n" || s.Rank != before.Rank || s.Deployment != before.Deployment {
+		if s.Release != beside || s.Running != beside || w.read("current/data/words.txt") != "revision 1\n" ||
+			s.Rank != before.Rank || s.Deployment != before.Deployment {
 			t.Errorf("a changed release: %+v, before %+v", s, before)
 		}
 		if !strings.Contains(string(o.Output), beside) || !strings.Contains(string(w.reports[1].Detail), `"release":"`+beside+`"`) {

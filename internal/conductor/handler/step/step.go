@@ -266,9 +266,11 @@ func (h *Handler) bind(ctx context.Context, host pipeline.Host, claim int) error
 		return err
 	}
 	if keeper.ID != h.config.Here.ID {
-		return fault.RetryAfter(fault.New(fault.Unavailable, "host %s waits for a conductor of the home %s, which holds its files; this one has %s",
+		return fault.RetryAfter(fault.New(fault.Unavailable,
+			"host %s waits for a conductor of the home %s, which holds its files; this one has %s",
 			host.Name, keeper.Place, h.config.Here.Place).
-			WithHint("start waybill serve conductor with that home, or give the host a new name in waybill.yaml"), time.Now().Add(min(time.Duration(claim)*pause, mostAway)))
+			WithHint("start waybill serve conductor with that home, or give the host a new name in waybill.yaml"), time.Now().
+			Add(min(time.Duration(claim)*pause, mostAway)))
 	}
 	return nil
 }

@@ -101,8 +101,10 @@ func newWorld(t *testing.T, path string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, timeout: time.Minute, home: home, dir: filepath.Join(home, "hosts", "oak", "greeter"), blobs: blobs, revisions: map[int64]pipeline.RegisteredRevision{},
-		url: "local://oak", service: pipeline.Service{Name: "greeter", Manager: "process", Exec: []string{"./greeter", "${host}"}, Restart: "restart",
+	w := &world{t: t, timeout: time.Minute, home: home, dir: filepath.Join(home, "hosts", "oak", "greeter"), blobs: blobs,
+		revisions: map[int64]pipeline.RegisteredRevision{},
+		url:       "local://oak", service: pipeline.Service{Name: "greeter", Manager: "process",
+			Exec: []string{"./greeter", "${host}"}, Restart: "restart",
 			Ready: pipeline.Ready{For: action.Duration(300 * time.Millisecond), Within: action.Duration(20 * time.Second)}}}
 	hosts := Hosts{Home: home, Dir: filepath.Dir(home), SSH: ssh.NewPool(ssh.Config{}), Env: []string{"PATH=" + path}}
 	t.Cleanup(hosts.SSH.Close)
@@ -132,7 +134,8 @@ func (w *world) stop() (outcomes []action.Outcome, err error) {
 	stops, err := Stops(context.Background(), w.home, w.handler.config.LedgerID, d.Pipeline, InstalledBy(&d), "ana")
 	for i, stop := range stops {
 		stop.ID = actionID(int64(i), "stop")
-		outcomes = append(outcomes, Stopper{Home: w.home, LedgerID: w.handler.config.LedgerID, Log: w}.Do(context.Background(), conductor.Attempt{Action: stop, Number: 1}))
+		outcomes = append(outcomes,
+			Stopper{Home: w.home, LedgerID: w.handler.config.LedgerID, Log: w}.Do(context.Background(), conductor.Attempt{Action: stop, Number: 1}))
 	}
 	return outcomes, err
 }
@@ -183,7 +186,8 @@ func (w *world) Remark(_ context.Context, name string, note pipeline.Entry) erro
 // revise registers revision n, whose greeter is a shell script with the given body.
 func (w *world) revise(n int64, script string) {
 	w.t.Helper()
-	w.register(n, "greeter.tar.gz", pack(w.t, map[string]string{"greeter*": "#!/bin/sh\n" + script + "\n", "data/words.txt": fmt.Sprintf("revision %d\n", n)}))
+	w.register(n, "greeter.tar.gz",
+		pack(w.t, map[string]string{"greeter*": "#!/bin/sh\n" + script + "\n", "data/words.txt": fmt.Sprintf("revision %d\n", n)}))
 }
 
 func (w *world) register(n int64, name string, content []byte) {
@@ -247,7 +251,8 @@ func (w *world) doOn(ctx context.Context, host string, n int64, event string) ac
 	w.attempts++
 	number := w.attempts
 	w.mu.Unlock()
-	return w.handler.Do(ctx, conductor.Attempt{Number: number, Action: action.Action{ID: actionID(n, event), Handler: "step", Parameters: w.parameters,
+	return w.handler.Do(ctx, conductor.Attempt{Number: number, Action: action.Action{ID: actionID(n, event),
+		Handler: "step", Parameters: w.parameters,
 		Step: &action.StepRef{Pipeline: "greeter", Deployment: n, Target: "greeter/beta/all/" + host, Event: event, Revision: n, Version: 1}}})
 }
 
@@ -333,7 +338,8 @@ func TestShipSwitchesReleases(t *testing.T) {
 		if since := time.Since(first.Started); since < -2*time.Second || since > 10*time.Minute {
 			t.Errorf("the service was started at %s", first.Started)
 		}
-		if first.Release != w.release(1) || first.Running != w.release(1) || first.Service == 0 || first.Rank != 1 || first.Deployment != "greeter#1" {
+		if first.Release != w.release(1) || first.Running != w.release(1) || first.Service == 0 || first.Rank != 1 ||
+			first.Deployment != "greeter#1" {
 			t.Errorf("after #1: %+v", first)
 		}
 		if out := w.done(1, pipeline.HostDeployed); !out.Already || out.Text != "already runs r1, not restarted" {

@@ -89,7 +89,8 @@ func Stops(ctx context.Context, home, ledger, name string, services []Installed,
 		}
 		if other := state.Deployment; other != "" && !state.of(ledger, name) {
 			if !at.Left {
-				err = errors.Join(err, fault.New(fault.Refused, "what runs in %s is of %s", folder, other).WithHint("pipeline %s has the same folder: give the service another service.name in one of the two", name))
+				err = errors.Join(err, fault.New(fault.Refused, "what runs in %s is of %s", folder, other).
+					WithHint("pipeline %s has the same folder: give the service another service.name in one of the two", name))
 			}
 			continue
 		}
@@ -108,7 +109,8 @@ func stopOf(s Stop, by string) (action.Action, error) {
 	parameters, err := json.Marshal(s)
 	policy := action.DefaultPolicy()
 	policy.AttemptTimeout, policy.Deadline = action.Duration(stopTakes), action.Duration(stopWaits)
-	return action.Action{Kind: "stop", Name: "stop " + s.Target, Handler: StopHandler, Lane: StopHandler, UniqueKey: "stop " + s.Machine + " " + s.Folder,
+	return action.Action{Kind: "stop", Name: "stop " + s.Target, Handler: StopHandler, Lane: StopHandler,
+		UniqueKey:  "stop " + s.Machine + " " + s.Folder,
 		Parameters: parameters, Policy: policy, CreatedBy: by}, err
 }
 
@@ -150,7 +152,8 @@ func (s Stopper) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 		return outcomeOf(ctx, throttled{fault.New(fault.Unavailable, "the service is on %s, and this is %s", stop.Machine, here)})
 	}
 	p := &program{host: &command.Local{}, name: stop.Target, folder: stop.Folder}
-	if _, err := p.call(ctx, nil, "stop", pair("action", a.Action.ID), pair("attempt", a.Number), pair("ledger", s.LedgerID), pair("name", stop.Pipeline)); err != nil {
+	if _, err := p.call(ctx, nil, "stop", pair("action", a.Action.ID), pair("attempt", a.Number),
+		pair("ledger", s.LedgerID), pair("name", stop.Pipeline)); err != nil {
 		return outcomeOf(ctx, err)
 	}
 	detail, err := json.Marshal(map[string]string{"action": a.Action.ID.String(), "by": a.Action.CreatedBy})

@@ -146,7 +146,8 @@ func TestSystemdRunsTheService(t *testing.T) {
 	if s.Service == 0 || s.Supervisor == 0 || s.Running != w.release(1) || s.Restarts != 0 || s.Started.IsZero() {
 		t.Errorf("after the first deployment: %+v", s)
 	}
-	if got := w.systemctl("show", "--property=ActiveState,UnitFileState", unit); !strings.Contains(got, "ActiveState=active") || !strings.Contains(got, "UnitFileState=enabled") {
+	if got := w.systemctl("show", "--property=ActiveState,UnitFileState", unit); !strings.Contains(got,
+		"ActiveState=active") || !strings.Contains(got, "UnitFileState=enabled") {
 		t.Errorf("systemd says %q", got)
 	}
 	if got := w.read(".waybill/log"); !strings.HasPrefix(got, "one of oak\n") {
@@ -170,7 +171,8 @@ func TestSystemdRunsTheService(t *testing.T) {
 	w.service.Ready.Within = action.Duration(2e9)
 	w.revise(2, "echo address already in use; exit 3")
 	w.done(2, pipeline.HostReplicated)
-	w.wantOutcome(w.do(t.Context(), 2, pipeline.HostDeployed), action.Retry, "did not stay up", "last exit status 3", "address already in use", "went back to "+w.release(1))
+	w.wantOutcome(w.do(t.Context(), 2, pipeline.HostDeployed), action.Retry, "did not stay up", "last exit status 3",
+		"address already in use", "went back to "+w.release(1))
 	until(t, "the service of #1 is up again", func() bool { s := w.state(); return s.Running == w.release(1) && s.Service != 0 })
 	w.service.Ready.Within = action.Duration(20e9)
 

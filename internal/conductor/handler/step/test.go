@@ -76,7 +76,8 @@ func (t *attempt) round(ctx context.Context, checks []pipeline.Check) error {
 }
 
 func (t *attempt) check(ctx context.Context, c *pipeline.Check) error {
-	limited, cancel := context.WithTimeoutCause(ctx, time.Duration(c.Timeout), fmt.Errorf("no answer within its timeout of %s", time.Duration(c.Timeout)))
+	limited, cancel := context.WithTimeoutCause(ctx, time.Duration(c.Timeout),
+		fmt.Errorf("no answer within its timeout of %s", time.Duration(c.Timeout)))
 	defer cancel()
 	switch {
 	case c.HTTP != "":

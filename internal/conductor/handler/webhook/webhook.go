@@ -59,7 +59,8 @@ type Handler struct {
 func New(cfg config.Handler, archive evidence.Archive) *Handler {
 	return &Handler{
 		cfg: cfg, archive: archive, secrets: secret.NewStore(cfg.Secrets...),
-		client: webhook.NewClient(webhook.ClientConfig{Guard: cfg.Request.Guard, Proxy: cfg.Request.Proxy, Once: cfg.Delivery == action.AtMostOnce}),
+		client: webhook.NewClient(webhook.ClientConfig{Guard: cfg.Request.Guard, Proxy: cfg.Request.Proxy,
+			Once: cfg.Delivery == action.AtMostOnce}),
 	}
 }
 

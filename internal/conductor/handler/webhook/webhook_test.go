@@ -192,7 +192,8 @@ func TestRetryAfterIsTheEarliestTime(t *testing.T) {
 // configured makes a handler of one line of server.yaml; %s in it is the target's address.
 func configured(t *testing.T, address, line string) *webhook.Handler {
 	t.Helper()
-	config, err := config.Read("server.yaml", fmt.Appendf(nil, "handlers: {notify: {type: webhook, parameters: {p: {default: x}}, "+line+"}}", address))
+	config, err := config.Read("server.yaml", fmt.Appendf(nil,
+		"handlers: {notify: {type: webhook, parameters: {p: {default: x}}, "+line+"}}", address))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,14 +268,16 @@ func TestTheExchangeIsArchivedWithoutSecrets(t *testing.T) {
 	})
 	w := setup(t, address, "at-least-once")
 	got := w.Do(t.Context(), attempt(`{"team": "web"}`))
-	if want := `retry http_500 500 in N ms: "/teams/web sent {\"text\": \"hello\", \"day\": \"21\"} with [secret:token]"`; comparable(got) != want {
+	if want := `retry http_500 500 in N ms: "/teams/web sent {\"text\": \"hello\", \"day\": \"21\"} with [secret:token]"`; comparable(
+		got) != want {
 		t.Errorf("got %s, want %s", comparable(got), want)
 	}
 	if want := "action/2026w47/" + attempt("").Action.ID.String() + "/exchange-1.json"; got.Ref != want {
 		t.Fatalf("ref %q, want %q", got.Ref, want)
 	}
 	archived := w.archived(t, got.Ref)
-	for _, want := range []string{`"Authorization": [` + "\n   " + ` "[secret:Authorization]"`, `"[secret:token]"`, `"status": 500`, `with [secret:token]`, `"firstByteMs"`} {
+	for _, want := range []string{`"Authorization": [` + "\n   " + ` "[secret:Authorization]"`, `"[secret:token]"`,
+		`"status": 500`, `with [secret:token]`, `"firstByteMs"`} {
 		if !strings.Contains(archived, want) {
 			t.Errorf("no %s in %s", want, archived)
 		}
@@ -288,7 +291,8 @@ func TestARefusedAddressKeepsNoBody(t *testing.T) {
 	t.Parallel()
 	w := setup(t, "http://192.168.7.7", "at-least-once")
 	got := w.Do(t.Context(), attempt(`{"team": "web"}`))
-	if archived := w.archived(t, got.Ref); strings.Contains(archived, "hello") || !strings.Contains(archived, "192.168.7.7") || !strings.Contains(got.Error, "192.168.7.7") {
+	if archived := w.archived(t, got.Ref); strings.Contains(archived, "hello") ||
+		!strings.Contains(archived, "192.168.7.7") || !strings.Contains(got.Error, "192.168.7.7") {
 		t.Errorf("%+v %s", got, archived)
 	}
 }
