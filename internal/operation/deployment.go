@@ -152,12 +152,17 @@ var (
 const deploymentsPage = 1000
 
 // AllDeployments returns the deployments that an input selects, newest first: as many as its limit, 0: all. It reads them
-// page by page.
+// page by page; of more than a page, pipeline by pipeline if the input names none.
 func AllDeployments(ctx context.Context, to Caller, in DeploymentsInput) (all []journal.Deployment, err error) {
 	if in.Limit > 0 && in.Limit <= deploymentsPage {
 		return ListDeployments.Call(ctx, to, in)
 	}
 	if in.Pipeline == "" {
+		first := in
+		first.Limit = deploymentsPage
+		if page, err := ListDeployments.Call(ctx, to, first); err != nil || len(page) < deploymentsPage {
+			return page, err
+		}
 		return allPipelinesDeployments(ctx, to, in)
 	}
 	for most := in.Limit; ; {

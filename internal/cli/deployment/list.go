@@ -65,6 +65,9 @@ type listDeploymentsOptions struct {
 
 // runListDeployments prints the deployments that a query finds.
 func runListDeployments(ctx context.Context, o listDeploymentsOptions) error {
+	if o.Query.Limit < 0 {
+		return fault.New(fault.Invalid, "--limit is %d; want 0 or more", o.Query.Limit)
+	}
 	found, err := operation.AllDeployments(ctx, o.Deployments, o.Query)
 	if err != nil {
 		return err
