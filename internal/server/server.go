@@ -50,7 +50,7 @@ const DefaultListen = "127.0.0.1:7070"
 const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
-	drainTimeout  = 10 * time.Second // time of requests in flight when the process ends
+	drainTimeout  = 8 * time.Second // time of requests in flight when the process ends
 )
 
 // Bounds of connections.
