@@ -3,6 +3,6 @@
 //
 // The files, in the order in which a process goes through them: Place finds the log (place, home, trust), Open opens
 // it with its Service (open, drivers), Roles builds the components (wire, handlers), and reloading keeps them up to
-// date (reload). Beside these: the operations of commands (operations), backup and restore (copy), and `pipeline
+// date (reload). Beside these: the streams of commands (streams), backup and restore (copy), and `pipeline
 // stop` (stop).
 package assembly

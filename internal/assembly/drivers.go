@@ -33,7 +33,7 @@ func (s *Session) openDriver(ctx context.Context, m Mode) (ledger.Driver, error)
 	return sqlite.Open(ctx, s.URL)
 }
 
-// keeper is a ledger whose maintenance also deletes entries older than the retention.
+// keeper is a ledger whose maintenance also deletes actions, logs of builds and bundles that are too old.
 type keeper struct {
 	*ledger.Ledger
 	blobs     blob.Store
@@ -41,7 +41,7 @@ type keeper struct {
 	logs      time.Duration // retention of what builds have left; 0: it is kept
 }
 
-// Maintain creates the partitions of the next weeks, and deletes those that are too old.
+// Maintain creates the partitions of the next weeks, and deletes data older than its retention.
 func (k keeper) Maintain(ctx context.Context) error {
 	if err := k.Ledger.Maintain(ctx); err != nil {
 		return err

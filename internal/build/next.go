@@ -26,7 +26,7 @@ type Ending struct {
 // Error returns the reason, which a step that is stopped learns as the cause of its context.
 func (e Ending) Error() string { return e.Reason }
 
-// Next decides the next actions of a build at the time now. It changes nothing. Start and End are decided once, given
+// Next decides how a build goes on at the time now. It changes nothing. Start and End are decided once, given
 // the states that follow from them; Stop is repeated until the step has ended.
 func Next(p *Plan, s States, now time.Time) Decision {
 	n := &next{plan: p, states: s, now: now, culprits: map[int]string{}}

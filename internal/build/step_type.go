@@ -35,7 +35,7 @@ func (f fields) settled(name string) *document.Node {
 	return n
 }
 
-// lack reports missing keys that only a running step needs.
+// lack reports missing keys that a step needs only if it is to run.
 func (f fields) lack(at fault.Position, scope, code, text string) {
 	if f.replaced != nil {
 		f.step.lacks.Add(fault.Problem{Position: at, Code: code, Scope: scope, Text: text})

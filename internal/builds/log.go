@@ -37,7 +37,7 @@ func (l *LogBatch) Join(next *LogBatch) bool {
 	return true
 }
 
-// Pack compresses the batch ahead of Ingest, which otherwise does it in its transaction. Call it for a build that is
+// Pack compresses the batch ahead of Ingest, which otherwise does it in its transaction. Call it for a batch that is
 // surely new.
 func (l *LogBatch) Pack() {
 	if l.packed == nil {

@@ -14,7 +14,7 @@ import (
 //
 // One reader takes them in the order in which the kernel has found them ready (epoll's list is first in, first out),
 // so a write to one output and a write to the other that follows it keep their order. Bytes that a program writes to
-// one output while the reader is not running is read at once, even if it wrote to the other in between: pipes have no
+// one output while the reader is not running are read at once, even if it wrote to the other in between: pipes have no
 // times.
 func (o *outputs) open() (read func(), err error) {
 	r := &readiness{o: o}

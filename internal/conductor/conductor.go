@@ -24,7 +24,7 @@ type Ledger interface {
 	Membership
 	Signals
 	Ticks
-	// Maintain creates in advance the tables of the next weeks, such as partitions.
+	// Maintain creates the partitions of the next weeks, and may delete data that is too old.
 	Maintain(ctx context.Context) error
 	// Sample counts all actions by handler and status.
 	Sample(ctx context.Context) (queue.Sample, error)
@@ -52,7 +52,7 @@ type Membership interface {
 	Rescue(ctx context.Context, self action.ID, began func(action.ID) bool) ([]queue.Rescued, error)
 }
 
-// Signals reports actions of callers and other instances: work became ready, or an end was requested.
+// Signals reports changes by callers and other instances: work became ready, or an end was requested.
 type Signals interface {
 	Wait(ctx context.Context, topic store.Topic, deadline time.Time) error
 	ReadyLanes() []string
@@ -97,7 +97,7 @@ type Conductor struct {
 	drains  atomic.Bool           // this instance claims nothing more
 
 	instance  atomic.Pointer[queue.Instance]  // this process; its id is zero between being declared dead and joining again
-	beaten    atomic.Pointer[time.Time]       // time of the last heartbeat that the ledger answered
+	beaten    atomic.Pointer[time.Time]       // time of sending the last heartbeat that the ledger answered
 	standings atomic.Pointer[[]turn.Standing] // how lanes are limited, for the metrics
 
 	// Signals. Each has room for one, so that sending never blocks and signals that come together

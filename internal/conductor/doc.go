@@ -26,8 +26,7 @@
 //   - watch wakes the main loop and dues when work may be ready.
 //   - cancels ends attempts that are canceled, and stops handed-off work.
 //   - beats keeps this instance alive, and takes back the claims of dead instances.
-//
-// - maintain creates tables that the database needs in advance, and removes those that it no longer needs.
+//   - maintain creates partitions in advance, and deletes data older than its retention.
 //   - ticks creates the actions of schedules. Every instance computes the same ticks, and a tick's
 //     action has the same id everywhere, so that only one is created.
 //   - measure samples the queue for the metrics, on one instance.
@@ -51,7 +50,7 @@
 // Once a second the loop reports how attempts ended, and takes tokens and slots of lanes that have limits or whose
 // targets refuse work, in one transaction. The queue's rows are the truth. Tokens and slots that were granted may be
 // lost with the process, and are never exceeded. An instance gets a lane's slot only while it has one of the
-// handler's. Otherwise two instances could deadlock, each holding a lock that the other needs. A lane that may start
+// handler's. Otherwise two instances could deadlock, each holding slots that the other needs. A lane that may start
 // nothing is blocked, and delays no other lane. Searches and claims leave out lanes that are paused, disabled or
 // slowed without a token.
 //
@@ -67,7 +66,7 @@
 //
 // When Run's context ends nothing more is claimed; attempts have Config.Drain to end on their own, then their
 // contexts end with ErrShutdown and unfinished ones are given back unspent. Claims that even then do not come back
-// stay as they are: Leave reports that this instance is gone, and the next one finds the truth.
+// stay as they are: Leave reports that this instance is gone, and the next one finds out what happened.
 //
 // # Where to look
 //

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Bounds of git's output and time. A repository or a server may have it print without end, and git keeps all branches
+// Bounds of git's output and memory. A repository or a server may have it print without end, and git keeps all branches
 // and tags of a server in memory before it prints the first.
 const (
 	mostPrinted  = 128 << 20 // bytes of the standard output: the paths of more than a million files

@@ -111,7 +111,7 @@ func (o *owning) pinned(head *HeadRow) error {
 	return nil
 }
 
-// left adds hosts that definitions no longer have and a deployment has started: an active one may be changing it
+// left adds resources that definitions no longer have and a deployment has started: an active one may be changing it
 // still, and the newest there may be retried once it has failed.
 func (o *owning) left() error {
 	started, err := o.Resources(ResourceQuery{})

@@ -1,6 +1,6 @@
 // Package lifecycle starts and stops a process: it locks the home, turns signals
-// into a drain, and runs several roles until the first role ends. Only
-// package cli uses it.
+// into a drain, and runs several roles until the first role ends. Packages
+// assembly and cli, with those below cli, use it.
 //
 // Drain is not stop. The first signal ends the roles' contexts: they take on nothing new and finish or hand back
 // their claims. The second ends the process at once, which is safe because everything that counts is in the log.

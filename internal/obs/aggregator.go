@@ -39,7 +39,7 @@ func (a *Aggregator) Behind(bytes int64) { a.lagBytes.Add(float64(bytes)) }
 // Stored counts a transaction whose newest entry is so old. The worker's clock may be ahead.
 func (a *Aggregator) Stored(age time.Duration) { a.lagSeconds.Observe(max(0, age.Seconds())) }
 
-// Ingested counts the rows that a transaction stored.
+// Ingested counts the entries and bytes that a transaction stored, and refused events.
 func (a *Aggregator) Ingested(entries, bytes int64, refused int) {
 	a.entries.Add(float64(entries))
 	a.bytes.Add(float64(bytes))

@@ -2,5 +2,5 @@
 // uses, and each component's metrics as a struct.
 //
 // Nothing is global, neither registry nor logger: a component is given its
-// own (wired in package cli) and works without one as well.
+// own (wired in package assembly) and works without one as well.
 package obs

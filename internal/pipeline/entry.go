@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/admission"
 )
 
-// Class is the effect of an entry on completed steps.
+// Class is the kind of an entry: completing a step, annotating, or changing the pipeline.
 type Class uint8
 
 // The classes. The numbers are stored.

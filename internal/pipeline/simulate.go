@@ -17,7 +17,7 @@ type Scenario struct {
 	Now      time.Time                   // at which virtual time is zero
 	Revision int64                       // revision of a new deployment; 0: none, without approvals, so that steps that need one stop
 	Label    string                      // label of the revision
-	After    time.Duration               // time at which that deployment is created
+	After    time.Duration               // time from Now until that deployment is created
 	Duration func(StepKey) time.Duration // how long a step's action takes; a negative time counts as zero
 	Fail     []Failing                   // steps of that deployment that fail
 	Stop     func() error                // asked in every turn: an error ends the simulation; nil: never
@@ -68,7 +68,7 @@ type ExpectedEnd struct {
 	Deployment int64         `json:"deployment"`
 	Label      string        `json:"label"`            // label of its revision
 	Status     Status        `json:"status"`           // active: it stops
-	At         time.Duration `json:"at"`               // time of the end; 0 for a deployment that stops
+	At         time.Duration `json:"at"`               // virtual time from Now to the end; 0 for a deployment that stops
 	Reason     string        `json:"reason,omitempty"` // why it stops, or failed
 	Who        string        `json:"who,omitempty"`    // the command that can change that
 }

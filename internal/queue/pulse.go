@@ -26,7 +26,7 @@ type Beat struct {
 	Shared []InstanceRow // the instances, each with its id and the end of its lease alone
 }
 
-// Pulse requests everything that an instance waits for, and wakes the waiters of what it finds; with renew it is a
+// Pulse looks up everything that an instance waits for, and wakes the waiters of what it finds; with renew it is a
 // heartbeat as well. While it is called regularly, no loop that waits for TopicReady or TopicCancel polls.
 // fault.StaleClaim reports that the instance was declared dead.
 //

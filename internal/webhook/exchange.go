@@ -46,8 +46,8 @@ type Message struct {
 // Timing is when an exchange began and how long its parts took.
 type Timing struct {
 	StartedAt   time.Time `json:"startedAt"`
-	ConnectedMS float64   `json:"connectedMs,omitempty"` // time of the connection
-	FirstByteMS float64   `json:"firstByteMs,omitempty"` // time of the answer's first byte
+	ConnectedMS float64   `json:"connectedMs,omitempty"` // time from the start to the connection
+	FirstByteMS float64   `json:"firstByteMs,omitempty"` // time from the start to the answer
 	EndedMS     float64   `json:"endedMs"`
 }
 

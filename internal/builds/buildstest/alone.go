@@ -120,7 +120,7 @@ func aCancelEndsABuildWithoutAWorker(t *testing.T, s setup) {
 	}
 }
 
-// theQueueReadsNoBuildThatHasEnded: each build that waits requests the queue, and ended ones stay for good. A
+// theQueueReadsNoBuildThatHasEnded: each build that waits reads the queue, and ended ones stay for good. A
 // server's planner decides by what its tables hold, so only the embedded database is checked.
 func theQueueReadsNoBuildThatHasEnded(t *testing.T, s setup) {
 	if !s.db.Embedded() {

@@ -63,7 +63,7 @@ type buildSearchOptions struct {
 	Bytes       io.Writer
 }
 
-// logSearcher searches logs of builds; server.Client does.
+// logSearcher searches logs of builds; client.Client does.
 type logSearcher interface {
 	Build(ctx context.Context, id string) (operation.BuildView, error)
 	SearchLogs(ctx context.Context, id, text string, q buildview.Query, limit int, each func(buildview.LogEntry) error) error

@@ -24,7 +24,7 @@ func ReadAt(flag, text string, now time.Time) (time.Time, error) {
 	return now.Add(ahead), nil
 }
 
-// ReadPast reads the value of a flag with server.ParsePast.
+// ReadPast reads the value of a flag with service.ParsePast.
 func ReadPast(flag, text string, now time.Time) (time.Time, error) {
 	at, err := service.ParsePast(text, now)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/service"
 )
 
-// The actions of ship, as `waybill plan -o json` names it.
+// Next steps of ship, as `waybill plan -o json` names it.
 const (
 	TodoShip     = "ship"     // make a deployment of the revision
 	TodoContinue = "continue" // take an active deployment further

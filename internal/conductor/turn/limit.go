@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	askEvery   = time.Second           // between requests what lanes may do
+	askEvery   = time.Second           // between requests for the tokens and slots of lanes
 	askSoonest = 50 * time.Millisecond // the same for a lane without a request in the last askEvery, or that got slots then
-	maxPause   = 5 * time.Second       // longest time without an request a paused lane: this machine's clock may be wrong
+	maxPause   = 5 * time.Second       // longest time without a request for a paused lane: this machine's clock may be wrong
 	forever    = time.Hour             // how long a lane is blocked that only an event can open
 	maxAsks    = 1000                  // limiters in one request: it locks a row for each
 )

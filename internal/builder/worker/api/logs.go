@@ -46,7 +46,7 @@ type logCursor struct {
 	began   bool
 	over    bool           // nothing more is sent
 	trailer *build.Trailer // nil: the step has not ended
-	first   time.Time      // time of the first entry that waits for others to fill a batch; zero: none waits
+	first   time.Time      // time at which the first waiting entry was seen for others to fill a batch; zero: none waits
 }
 
 // newLogStream reads a request.

@@ -1,4 +1,4 @@
-// Package gate is the handler that checks whether a gate of a stage has passed. One attempt is one request: an answer
+// Package gate is the handler that checks whether a gate of a stage has passed. One attempt is one check: an answer
 // that fits passes the gate, any other answer spends an attempt, and no answer at all spends none, since it is no
 // evidence about the revision. The action's deadline, which is the gate's timeout, bounds both.
 //
@@ -35,13 +35,13 @@ type Ledger interface {
 	Revision(ctx context.Context, pipeline, label string, seq int64) (pipeline.RegisteredRevision, error)
 }
 
-// Handler requests gates. Safe for concurrent use.
+// Handler checks gates. Safe for concurrent use.
 type Handler struct {
 	Ledger Ledger
 	Blobs  Blobs
 }
 
-// Do sends one request.
+// Do checks once.
 func (h Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	if a.Action.Step == nil {
 		return action.Outcome{Kind: action.Fatal, Error: fmt.Sprintf("action %s names no step of a deployment", a.Action.ID)}
@@ -173,7 +173,7 @@ func unanswered(ctx context.Context, call webhook.Call, seen *webhook.Exchange, 
 // logPause is a gate's wait for a log that cannot be reached.
 const logPause = time.Second
 
-// unread returns the outcome of an error of the log: missing rows never come, the rest passes.
+// unread returns the outcome of an error of the log: missing or damaged data never gets better, the rest passes.
 func unread(err error) action.Outcome {
 	o := action.Outcome{Kind: action.RetryAfter, Code: string(fault.CodeOf(err)), Error: err.Error(), At: time.Now().Add(logPause)}
 	switch fault.CodeOf(err) {
