@@ -82,7 +82,7 @@ func (a *API) endpoint(o endpoint) http.Handler {
 			a.writeError(w, r, err, jsonForm)
 			return
 		}
-		follows := strings.Contains(r.Header.Get("Accept"), "text/event-stream")
+		follows := r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/event-stream")
 		switch {
 		case o.pattern == "GET /{$}" && (asked == htmlForm || follows):
 			a.pages.ServeHTTP(w, r) // Waybill's own first page
