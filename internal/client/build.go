@@ -107,7 +107,7 @@ func (c *Client) OpenBuildArtifact(ctx context.Context, id string, artifact int)
 	return response.Body, nil
 }
 
-// TestSummary lists the files of test results of a build.
+// BuildTests lists the files of test results of a build.
 func (c *Client) BuildTests(ctx context.Context, id string) (all []build.TestFile, err error) {
 	var list []buildview.TestFileView
 	err = c.getBuild(ctx, apiPath(id, "test-result"), nil, &list)

@@ -2,10 +2,8 @@ package client
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -47,18 +45,6 @@ func (c *Client) Call(ctx context.Context, d operation.Description, in, out any)
 		out = nil
 	}
 	return c.doJSON(ctx, q, out)
-}
-
-func (c *Client) getJSON(ctx context.Context, path string, query url.Values, into any) error {
-	return c.doJSON(ctx, request{method: http.MethodGet, path: path, query: query}, into)
-}
-
-func (c *Client) postJSON(ctx context.Context, path string, body, into any) error {
-	content, err := json.Marshal(body)
-	if err != nil {
-		return fmt.Errorf("encode the request to %s: %w", path, err)
-	}
-	return c.doJSON(ctx, request{method: http.MethodPost, path: path, body: bytes.NewReader(content), kind: "application/json"}, into)
 }
 
 // doJSON sends a request and decodes the answer into a value, unless that is nil.

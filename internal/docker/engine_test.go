@@ -167,7 +167,7 @@ func (e *fakeEngine) routes() http.Handler {
 	}
 	for kind := range e.others {
 		mux.HandleFunc("GET /"+kind, func(w http.ResponseWriter, _ *http.Request) { e.list(w, kind) })
-		mux.HandleFunc("DELETE /"+kind+"/{name}", func(w http.ResponseWriter, r *http.Request) {
+		mux.HandleFunc("DELETE /"+kind+"/{name}", func(_ http.ResponseWriter, r *http.Request) {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			e.removed = append(e.removed, r.PathValue("name"))
@@ -293,7 +293,7 @@ func (c *fakeContainer) cut() {
 }
 
 func wait(w http.ResponseWriter, r *http.Request, c *fakeContainer) {
-	w.WriteHeader(200)
+	w.WriteHeader(http.StatusOK)
 	_ = http.NewResponseController(w).Flush()
 	select {
 	case <-c.exited:

@@ -248,7 +248,7 @@ func TestAnImageThatAStepMadeIsLoaded(t *testing.T) {
 			bubbletest.Test(t, func(t *testing.T) {
 				e, sink := newFakeEngine(t), &log{}
 				e.kept = archiveOf(t, nil)
-				e.faults["POST /images/load"] = func(w http.ResponseWriter, r *http.Request) bool {
+				e.faults["POST /images/load"] = func(_ http.ResponseWriter, r *http.Request) bool {
 					_, _ = io.Copy(io.Discard, r.Body)
 					for _, image := range names {
 						e.images[image] = ""

@@ -55,7 +55,7 @@ func (s *Service) Build(ctx context.Context, id string) (buildview.Reader, error
 	return s.builds.OpenBuild(ctx, id)
 }
 
-// State opens a build and reads its state.
+// BuildState opens a build and reads its state.
 func (s *Service) BuildState(ctx context.Context, id string) (buildview.Reader, buildview.State, error) {
 	r, err := s.Build(ctx, id)
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,7 +61,7 @@ func (s *source) compile() error {
 	if s.exports != nil {
 		return nil
 	}
-	list := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Export,Dir,GoFiles", "./api/...", "./cmd/...", "./internal/...")
+	list := exec.CommandContext(context.Background(), "go", "list", "-export", "-deps", "-json=ImportPath,Export,Dir,GoFiles", "./api/...", "./cmd/...", "./internal/...")
 	list.Dir, list.Stderr = s.root, os.Stderr
 	out, err := list.Output()
 	if err != nil {
