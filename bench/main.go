@@ -87,7 +87,7 @@ func benches() map[string]bench {
 		"chaos":          {"seconds until the claims of a killed process are another's", chaosFlags, breakDown},
 		"drain":          {"actions/s through a conductor whose handler does nothing", drainFlags, drain},
 		"edit":           {"CPU ms of an edit with deployments inside, computed and applied", editFlags, edit},
-		"edit-lock":      {"ms for which an edit holds the lock of the head, with deployments under way", editFlags, editLock},
+		"edit-lock":      {"ms for which an edit holds the lock of the head, with deployments in progress", editFlags, editLock},
 		"engine":         {"rows per CPU second of the scheduler alone, its heap, and passes beside many deployments", engineFlags, engine},
 		"fold":           {"rows per CPU second of folding a log from memory, or ms from a database", foldFlags, fold},
 		"in-flight-heap": {"MB of heap that deployments take in memory, beside the graph", inFlightHeapFlags, inFlightHeap},

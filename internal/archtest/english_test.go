@@ -33,7 +33,7 @@ var turns = []struct {
 // fragment matches a comment after code that does not stand alone.
 var fragment = regexp.MustCompile(`^(of|that|which|for|from|until|when)\b`)
 
-// fragments is how many comments after code begin with such a word.
+// fragments is the number of comments after code that begin with such a word.
 const fragments = 65
 
 func TestCommentsUseTheWordsOfTheField(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/archtest"
 )
 
-// manyParameters is how many functions of the product may have more than four parameters. The number can only fall.
+// manyParameters is the number of product functions with more than four parameters. It can only fall.
 const manyParameters = 95
 
 func loadProduct(t *testing.T) []archtest.File {

@@ -128,7 +128,7 @@ func (u *universe) Import(pkg string) (*types.Package, error) {
 	}
 	if files := u.files[pkg]; files != nil {
 		u.infos[pkg] = &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
-		// empty packages lack what is used of them
+		// empty packages lack the names that the code uses
 		cfg := types.Config{Importer: u, IgnoreFuncBodies: true, FakeImportC: true, Error: func(error) {}}
 		done, err := cfg.Check(pkg, u.set, files, u.infos[pkg])
 		if done == nil {

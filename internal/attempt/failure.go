@@ -6,7 +6,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// ImageRefused reports whether the text of a failed pull reports that pulling again comes to the same: the image does
+// ImageRefused reports whether the text of a failed pull means that pulling again fails, too: the image does
 // not exist, or this user may not have it.
 func ImageRefused(text string) bool {
 	text = strings.ToLower(text)

@@ -155,7 +155,7 @@ func TestNextTranscripts(t *testing.T) {
 			[]string{"begin: start a",
 				"+1h: b Canceled (the build took longer than 1h0m0s) stop a TimedOut (the build took longer than 1h0m0s)",
 				"a TimedOut: done TimedOut"}},
-		"needs in place of stages": {needing(plan(0, "a b", "c", "d"), 3, 2),
+		"needs instead of stages": {needing(plan(0, "a b", "c", "d"), 3, 2),
 			[]string{"b Completed", "c Completed", "a Completed", "d Completed"},
 			[]string{"begin: start a start b", "b Completed: start c", "c Completed:", "a Completed: start d", "d Completed: done Completed"}},
 		"no needs at all": {needing(plan(0, "a", "b"), 2), []string{"a Failed", "b Completed"},

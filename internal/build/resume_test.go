@@ -35,7 +35,7 @@ func TestReusable(t *testing.T) {
 		"what completed, with what it waited for": {before, before, []int{1, 3}, map[int]int{1: 1}},
 		"at another place": {before, before + "\nc: {n: " + step("n", "") + "}", []int{1, 2, 3},
 			map[int]int{1: 1, 2: 2, 3: 3}},
-		"not behind a new stage": {before, "c: {n: " + step("n", "") + "}\n" + before, []int{1, 2, 3}, map[int]int{}},
+		"not after a new stage": {before, "c: {n: " + step("n", "") + "}\n" + before, []int{1, 2, 3}, map[int]int{}},
 		"not what runs always": {before + "\nc: {runs-if: always, n: " + step("n", "") + "}",
 			before + "\nc: {runs-if: always, n: " + step("n", "") + "}", []int{1, 2, 3, 4}, map[int]int{1: 1, 2: 2, 3: 3}},
 		"not what changed": {before,

@@ -28,7 +28,7 @@ var inherited = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "
 // Run runs argv in a session of its own and returns its exit status; 128 + signal when a signal ended it. An error
 // reports that it did not run, or that stdin could not be read.
 //
-// When ctx ends first, Run returns its cause at once and argv continues as it would behind a connection that is cut:
+// When ctx ends first, Run returns its cause at once and argv continues as after a connection that is cut:
 // its standard input ends, and its output goes nowhere.
 func (l *Local) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 	if err := context.Cause(ctx); err != nil {

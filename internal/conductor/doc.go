@@ -64,7 +64,7 @@
 //
 // # Drain and stop
 //
-// When Run's context ends nothing more is claimed; attempts have Config.Drain to end on their own, then their
+// When Run's context ends, no action is claimed any more; attempts have Config.Drain to end on their own, then their
 // contexts end with ErrShutdown and unfinished ones are given back unspent. Claims that even then do not come back
 // stay as they are: Leave reports that this instance is gone, and the next one finds out what happened.
 //

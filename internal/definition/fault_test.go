@@ -549,7 +549,7 @@ func TestFaultsOfGates(t *testing.T) {
 	}, func(text string) string { return ofStage("gates: [" + text + "]") })
 }
 
-// TestFaultsOfSize: a file that nobody means is refused before anything is planned.
+// TestFaultsOfSize: a file that no user can mean is refused before anything is planned.
 func TestFaultsOfSize(t *testing.T) {
 	t.Parallel()
 	stages := make([]string, 1001)

@@ -33,7 +33,7 @@ type fakeEngine struct {
 
 	// program runs in every container from its start to its end, and returns its exit status.
 	program func(c *fakeContainer) int
-	// faults answer a request, by method and path, in place of the Engine. They return false to leave it to the Engine.
+	// faults answer a request, by method and path, instead of the Engine. They return false to leave it to the Engine.
 	faults map[string]func(w http.ResponseWriter, r *http.Request) bool
 	kept   []byte // the archive of the workspace after a step
 

@@ -310,7 +310,7 @@ func TestAStepWaitsForItsServices(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		listens time.Duration // when the service does; 0: never
-		ends    time.Duration // when it ends by itself; 0: never
+		ends    time.Duration // time of its automatic end; 0: never
 		noCat   bool
 		fails   string
 		after   time.Duration

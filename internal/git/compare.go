@@ -118,7 +118,7 @@ var standIns = []standIn{ //nolint:gochecknoglobals // a constant table
 	{"\x00GITCRYPT\x00", "encrypted by git-crypt", "git-crypt unlock"},
 }
 
-// addStandIns notes files of a repository that are still git's stored form of them. Git takes them for unchanged.
+// addStandIns notes files of a repository that are still in git's stored form. Git takes them for unchanged.
 // Filters have any name, such as git-crypt-ops for a second key, so every file with a filter is looked into.
 func (c *comparison) addStandIns(ctx context.Context, at place) error {
 	outside := at.folder.outside()
@@ -211,7 +211,7 @@ const mostArguments = 64 << 10
 
 // differAlsoConverted reports whether one of the files is another than committed also as git would commit it. That
 // counts only for files of which the attributes of the repository report that a checkout has another content, which
-// is the same for everyone. Line ends that one user's configuration changes are another content.
+// is the same for everyone. Line ends that one user's configuration changes are different content.
 func (f *Folder) differAlsoConverted(ctx context.Context, files []committed) (bool, error) {
 	converts, err := f.convertedFiles(ctx, files)
 	if err != nil {

@@ -84,7 +84,7 @@
 // which steps are listed for people is breadth-first, in Graph.rank.
 //
 // Beside these the engine numbers what outlasts a graph: stages, groups, hosts, batches and resources (numbers.go).
-// What it keeps of them over all deployments is in slices by these numbers, so that a row of the log is searched for
+// Data kept over all deployments is in slices by these numbers, so that a row of the log is looked up
 // by name once, and a row of a pass not at all.
 //
 // Whatever a deployment keeps of steps that its graph may lack is kept by name: the path of a target

@@ -20,7 +20,7 @@ import (
 // same state (I8).
 func (e *Engine) Apply(row Entry) error { return e.apply(&row, unknownStep) }
 
-// unknownStep stands for a step that is still to be searched for by its names.
+// unknownStep marks a step that is still to be looked up by its names.
 const unknownStep = -2
 
 // apply folds one row. step is the number of the step that it completes or claims, on the graph of

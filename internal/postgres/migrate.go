@@ -42,7 +42,7 @@ const (
 const (
 	lockWait   = 2 * time.Second        // wait for a lock on a table, and so the time for which a step may hold up readers of the table
 	migrateFor = 10 * time.Minute       // how long one step is tried again because a lock was not free
-	turnEvery  = 200 * time.Millisecond // how often a waiting instance asks whether the migration by another has ended
+	turnEvery  = 200 * time.Millisecond // interval of a waiting instance's checks for the end of the migration
 )
 
 // migrator brings the schema up to date. It works on one connection while another has an open transaction with the

@@ -59,7 +59,7 @@ func (t *tx) LiveKeys(keys []string) (map[string]action.ID, error) {
 // are fenced off by a materialised CTE, so that no more are updated than were requested, and each is updated at the
 // place where it was locked. Picked and claimed are never joined by id: hash and merge joins are off here, and
 // comparing each row with each costs the square of the claim. LIMIT 1 reports that an action is in one partition,
-// which the planner would otherwise multiply by their number. When the parameters of all come to more than $7 bytes,
+// which the planner would otherwise multiply by their number. When the parameters of all exceed $7 bytes,
 // lanes take turns until they do. The size of a text is known without reading it. Nothing is taken of a lane that may
 // start nothing now.
 const claim = `WITH want AS (

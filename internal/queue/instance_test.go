@@ -20,7 +20,7 @@ func TestSilenceIsWatched(t *testing.T) {
 	}{
 		"watched for a lease": {looks: []time.Duration{0, 5 * second, 10 * second, 15 * second}, want: true},
 		"watched for less":    {looks: []time.Duration{0, 5 * second, 10 * second, 14 * second}},
-		"renewed meanwhile":   {looks: []time.Duration{0, 5 * second, 10 * second, 15 * second, 20 * second}, renews: 9 * second},
+		"renewed in between":  {looks: []time.Duration{0, 5 * second, 10 * second, 15 * second, 20 * second}, renews: 9 * second},
 		"renewed and then silent": {looks: []time.Duration{0, 5 * second, 10 * second, 15 * second, 20 * second,
 			25 * second}, renews: 9 * second, want: true},
 		"looked at twice":     {looks: []time.Duration{0, time.Hour}},

@@ -18,7 +18,7 @@ import (
 // mostArtifacts bounds the artifacts of a build. The list of a step is written again with each, and readers acknowledge all at once.
 const mostArtifacts = 10_000
 
-// ErrArtifactLimit reports that a build keeps no more artifacts.
+// ErrArtifactLimit reports that a build has as many artifacts as it may.
 var ErrArtifactLimit = fmt.Errorf(
 	"ArtifactLimit: the build has %d artifacts, which are as many as may be; archive: true packs files into one", mostArtifacts)
 

@@ -1,5 +1,5 @@
 // Package server serves Waybill's API and pages over HTTP: the listener, access rules, login, problems, streams and the routes
-// of all operations. A Server asks a service.Service for every answer; a Local performs operations in this process.
+// of all operations. A Server gets every answer from a service.Service; a Local performs operations in this process.
 //
 // # States
 //

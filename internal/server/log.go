@@ -62,7 +62,7 @@ func (a *api) wholeLog(ctx context.Context, q journal.EntryQuery) (*huma.StreamR
 			separator = ","
 			return errors.Join(err, entries.Encode(e))
 		})
-		if err == nil { // else the list stays open, so that nobody takes it for whole
+		if err == nil { // else the list stays open, so that no client takes it for complete
 			_ = list.WriteByte(']')
 			err = list.Flush()
 		}

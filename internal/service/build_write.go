@@ -199,7 +199,7 @@ const (
 // checkWithFile returns all faults of a request by the build's file: a password among the plain inputs, which would
 // be stored and shown, and unless another engine builds it stages, an environment and inputs that the file does not
 // have, and passwords that are missing. A repository that does not answer soon is not waited for, but in a dry run:
-// the conductor searches for passwords again before a worker has the build, and the worker for everything.
+// the conductor checks passwords again before a worker has the build, and the worker checks everything.
 func (s *Service) checkWithFile(ctx context.Context, o NewBuild, engine string) error {
 	if s.projects.File == nil || engine != "" && len(o.Inputs) == 0 {
 		return nil
@@ -336,7 +336,7 @@ func faultsOf(o NewBuild, p config.Project) (faults fault.Problems) {
 	return faults
 }
 
-// sizeOf returns how many bytes names and values come to.
+// sizeOf returns the size of names and values, in bytes.
 func sizeOf(values map[string]string) (size int) {
 	for name, value := range values {
 		size += len(name) + len(value)

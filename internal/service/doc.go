@@ -14,7 +14,7 @@
 //
 //   - A fold is the engine of one pipeline, as far as it has read the log. Each request first applies the rows that are new.
 //     A fold that fails half-way is forgotten, and the next request folds the log from its start.
-//   - A look at a service of this machine is under way, recent or forgotten. Requests share the look that is under way.
+//   - A look at a service of this machine is running, recent or forgotten. Requests share the running look.
 //   - The status, which counts every live row, is kept for 20 times as long as it took to read.
 //
 // # Invariants

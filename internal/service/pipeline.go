@@ -54,7 +54,7 @@ type Standing struct {
 	At         time.Time       `json:"at,omitzero"` // time at which it finished the stage, or started it if it is inside
 	HostsDone  int             `json:"hostsDone"`   // how many of Hosts are finished
 	Hosts      int             `json:"hosts"`
-	FailedHere bool            `json:"failedHere,omitempty"` // the deployment failed in this stage and not only in another one
+	FailedHere bool            `json:"failedHere,omitempty"` // the deployment failed in this stage and not only elsewhere
 }
 
 // Drift is a host that does not run the current release of its stage.

@@ -61,7 +61,8 @@ func (s *source) compile() error {
 	if s.exports != nil {
 		return nil
 	}
-	list := exec.CommandContext(context.Background(), "go", "list", "-export", "-deps", "-json=ImportPath,Export,Dir,GoFiles", "./api/...", "./cmd/...", "./internal/...")
+	list := exec.CommandContext(context.Background(), "go", "list", "-export", "-deps",
+		"-json=ImportPath,Export,Dir,GoFiles", "./api/...", "./cmd/...", "./internal/...")
 	list.Dir, list.Stderr = s.root, os.Stderr
 	out, err := list.Output()
 	if err != nil {

@@ -136,7 +136,7 @@ func (w *world) worker() aggregator.Worker {
 type list struct {
 	mu      sync.Mutex
 	workers []aggregator.Worker
-	asked   chan struct{} // gets a value for every request, if it has room
+	asked   chan struct{} // receives a value for every request, if it has room
 }
 
 func (l *list) Workers(context.Context) ([]aggregator.Worker, error) {

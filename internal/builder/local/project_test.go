@@ -31,7 +31,7 @@ func TestAWorkersBuildIsOfItsProject(t *testing.T) {
 		"by hand": {}, "a pipeline's": {pipeline: "shop"}, "a worker's": {launch: launch("shop", "")},
 		"another worker's": {launch: launch("tools", "")},
 		"of a repository":  {launch: launch("shop", "https://git.example.org/shop.git")},
-		"of another one":   {launch: launch("shop", "https://git.example.org/tools.git")},
+		"of another build": {launch: launch("shop", "https://git.example.org/tools.git")},
 	} {
 		owner := job{source: source, flags: Options{Launch: j.launch}}.cacheOwner(j.pipeline)
 		if other, twice := owners[owner]; twice {

@@ -111,7 +111,7 @@ func New(c Config) *Worker {
 }
 
 // Run runs the build to its end and returns its result, which is on disk by then. When ctx ends, the build is
-// canceled: running steps are ended, nothing more starts, and the result reports it. An error means that the build
+// canceled: running steps are ended, no step starts, and the result reports it. An error means that the build
 // could not be recorded; then it has no final marker.
 func (w *Worker) Run(ctx context.Context) (build.Status, error) {
 	result, err := w.run(w.spans.build(ctx, w.ID, w.Trace))

@@ -9,7 +9,7 @@ import (
 // Runs holds the commands of a noun that query the log, by their names, with the least that they need.
 type Runs[F any] map[string]func(ctx context.Context, f F, o *Output) error
 
-// WantErrors runs every command on a log that does not answer: each passes the error on, calls nothing more, and prints no half
+// WantErrors runs every command on a log that does not answer: each passes the error on, makes no further call, and prints no half
 // answer. calls returns the recorded calls of a log.
 func (r Runs[F]) WantErrors(t *testing.T, away func() F, calls func(F) []string) {
 	t.Helper()

@@ -41,7 +41,7 @@
 //
 // A reload may change the limits at any moment. What was granted or reserved under former limits no longer counts
 // from then on, and a grant that was requested under them is ignored when it arrives. Attempts that run are left
-// alone: a lane may have more of them than its new limit until they end.
+// alone: a lane may have more attempts than its new limit until they end.
 //
 // # Guarantees
 //

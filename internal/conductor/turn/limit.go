@@ -133,7 +133,7 @@ func (l *limiter) spend() {
 }
 
 // countResult counts the outcome of an attempt, unless it reports nothing about the target. If the target requests a
-// pause, nothing more starts in this instance from now on, without waiting for the ledger.
+// pause, no action starts in this instance from now on, without waiting for the ledger.
 func (s *State) countResult(l *limiter, o action.Outcome, now time.Time) {
 	if o.Kind == action.Stopped || o.Kind == action.GivenBack {
 		return

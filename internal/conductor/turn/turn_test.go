@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// TestWhateverHappens: over random events, lost answers and changes of the served handlers, no more is claimed or
+// TestWhateverHappens: over random events, lost answers and changes of the served handlers, nothing beyond the limits is claimed or
 // begun than may be, nothing begins late, ends are recorded in time, waiting claims are given back in time, Next
 // never spins, and in the end everything that was ready is done.
 func TestWhateverHappens(t *testing.T) {

@@ -27,7 +27,7 @@ const (
 // patience bounds one probe.
 const patience = 10 * time.Second
 
-// All searches for everything that a sound file names, all at once, and returns a problem for each thing not found.
+// All checks everything that a sound file names, all at once, and returns a problem for each thing not found.
 func All(ctx context.Context, path string, source []byte, cfg config.Config) fault.Problems {
 	root, _ := yamltree.Parse(path, source, len(source)) // config.Check has reported its faults
 	l := &looker{root: root}

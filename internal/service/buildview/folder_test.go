@@ -24,7 +24,7 @@ func TestABuildThatEndsWhileItIsReadIsNotLost(t *testing.T) {
 			}
 			return list.Builds[0].Status, nil
 		},
-		"by itself": func(t *testing.T, f *buildview.Folders) (build.Status, error) {
+		"alone": func(t *testing.T, f *buildview.Folders) (build.Status, error) {
 			r, err := f.OpenBuild(t.Context(), "7")
 			if err != nil {
 				return "", err

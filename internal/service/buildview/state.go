@@ -136,7 +136,7 @@ func statusID(s build.Status) int {
 	return 1
 }
 
-// Ended reports whether nothing more will come.
+// Ended reports whether the log is complete.
 func (s Summary) Ended() bool { return s.Status.Ended() }
 
 // summarizeBuild returns the summary of a build from its description and the last update of step 0. alive reports

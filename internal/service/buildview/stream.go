@@ -185,7 +185,7 @@ func (f *Follower) Follow(ctx context.Context, write func(id, kind string, value
 }
 
 // round sends what the state has beyond the cursor: entries first, so that the end of a step comes after its log.
-// over reports that nothing more will come; more that not everything was sent yet.
+// over reports that the stream is complete; more that entries remain to be sent.
 func (f *Follower) round(ctx context.Context, state State) (over, more bool, err error) {
 	if more, err = f.sendLogs(ctx, state); err != nil {
 		return false, false, err

@@ -233,7 +233,7 @@ func (h *Handler) await(ctx context.Context, row builds.Build) (builds.Build, er
 	}
 }
 
-// lookAt ends a build as Lost whose worker has gone and of which nothing more can come. A provisioner that does not
+// lookAt ends a build as Lost whose worker has gone and whose results cannot grow. A provisioner that does not
 // answer proves nothing about the worker.
 func (h *Handler) lookAt(ctx context.Context, row builds.Build) error {
 	asked, cancel := asking(ctx)
