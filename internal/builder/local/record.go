@@ -46,7 +46,8 @@ func (b *Builder) record(ctx context.Context, j job, view worker.View, config wo
 		return "", errors.Join(err, store.Close())
 	}
 	view.Begin()
-	config.ID, config.Plan, config.Observer, config.Workspace, config.Remarks, config.Store, config.Scratch = j.id, j.plan, view, j.source.workspace(), j.source.notes, store, j.source.scratch
+	config.ID, config.Plan, config.Observer, config.Store = j.id, j.plan, view, store
+	config.Workspace, config.Remarks, config.Scratch = j.source.workspace(), j.source.notes, j.source.scratch
 	if j.flags.KeepWorkspace {
 		config.Packer = j.source.packer()
 	}
