@@ -4,16 +4,20 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strconv"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/operation"
 )
 
 // FollowAction calls Service.FollowAction on the server. A broken connection is resumed without loss or repetition.
 func (c *Client) FollowAction(ctx context.Context, id action.ID, after int, each func(action.Event) error, end func() error) error {
-	ask := request{method: http.MethodGet, path: apiPath("actions", id.String(), "events"), accept: "text/event-stream",
-		lastEvent: strconv.Itoa(after)}
+	in := operation.EventsInput{ActionPath: operation.ActionPath{ID: id.String()}}
+	ask, err := newRequest(operation.Description(operation.ReadEvents), &in)
+	if err != nil {
+		return err
+	}
+	ask.accept, ask.lastEvent = "text/event-stream", strconv.Itoa(after)
 	return c.followStream(ctx, ask, func(kind, data string) (bool, error) {
 		if kind == "end" {
 			return false, end()

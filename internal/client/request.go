@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -198,24 +197,4 @@ func apiPath(parts ...string) string {
 		b.WriteString("/" + url.PathEscape(part))
 	}
 	return b.String()
-}
-
-// numberQuery returns a query of name and number pairs, without the numbers that are 0.
-func numberQuery(pairs ...any) url.Values {
-	query := url.Values{}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if n := pairs[i+1].(int64); n != 0 {
-			query.Set(pairs[i].(string), strconv.FormatInt(n, 10))
-		}
-	}
-	return query
-}
-
-// addTexts adds name and text pairs to a query, without the texts that are "".
-func addTexts(query url.Values, pairs ...string) {
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			query.Set(pairs[i], pairs[i+1])
-		}
-	}
 }

@@ -2,6 +2,7 @@ package operation
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"time"
 
@@ -89,4 +90,24 @@ type BuildTestInput struct {
 	BuildPath
 	Outcome string `query:"outcome" enum:"passed,failed,skipped,flaky" doc:"default: all"`
 	Limit   int    `query:"limit" minimum:"0" maximum:"50000" doc:"default 1000"`
+}
+
+// buildsPage is the most builds that ListBuilds answers with.
+const buildsPage = 500
+
+// AllBuilds returns the builds that an input selects, newest first: as many as its limit; 0: all.
+func AllBuilds(ctx context.Context, to Caller, in BuildsInput) (all []buildview.Summary, err error) {
+	for most := in.Limit; ; {
+		if in.Limit = buildsPage; most > 0 {
+			in.Limit = min(buildsPage, most-len(all))
+		}
+		page, err := ListBuilds.Call(ctx, to, in)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, page.Builds...); page.Next == "" || len(all) == most {
+			return all, nil
+		}
+		in.After = page.Next
+	}
 }

@@ -29,7 +29,7 @@ type RunBuildInput struct {
 // MadeBuild is the build that a request was for.
 type MadeBuild struct {
 	buildview.Summary
-	Created bool // false: the request was a repeat, or a dry run
+	Created bool `json:"-"` // false: the request was a repeat, or a dry run; over HTTP the status reports it
 }
 
 // RerunBuildBody is the body of a request to build again.

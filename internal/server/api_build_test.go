@@ -420,13 +420,14 @@ func TestLogsOfManyBuildsAreSearched(t *testing.T) {
 	client := client.New(s.URL, homeToken, "ana")
 	for limit, n := range map[int]int{0: 8, 3: 3} {
 		count := 0
-		err := client.SearchLogs(t.Context(), "", "needle",
-			buildview.Query{Since: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)}, limit, func(buildview.LogEntry) error { count++; return nil })
+		err := operation.EachMatch(t.Context(), client, operation.SearchLogsInput{
+			LogSearch: operation.LogSearch{Text: "needle", Limit: limit}, Since: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)},
+			func(buildview.LogEntry) error { count++; return nil })
 		if err != nil || count != n {
 			t.Errorf("limit %d: %d matches, %v", limit, count, err)
 		}
 	}
-	list, err := client.AllBuilds(t.Context(), buildview.Query{Limit: 3, Input: "level=debug",
+	list, err := operation.AllBuilds(t.Context(), client, operation.BuildsInput{Limit: 3, Value: "level=debug",
 		Since: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)})
 	if err != nil || len(list) != 3 {
 		t.Errorf("%d builds, %v", len(list), err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/client"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
@@ -61,14 +62,16 @@ func TestACutLogIsResumed(t *testing.T) {
 		api.ServeHTTP(&cut{ResponseWriter: rw, left: 2}, r)
 	}))
 	defer cutting.Close()
-	reader := client.New(cutting.URL, "", "ana")
+	reader, path := client.New(cutting.URL, "", "ana"), operation.BuildPath{ID: "7.1"}
 	for _, follow := range []bool{false, true} {
 		var got []string
 		each := func(l buildview.Line) error {
 			got = append(got, fmt.Sprintf("%s %d %s", l.Step, l.ID, l.Text))
 			return nil
 		}
-		read := func() error { return reader.BuildLines(t.Context(), "7.1", client.BuildLogRange{}, each) }
+		read := func() error {
+			return operation.EachLine(t.Context(), reader, operation.BuildLogInput{BuildPath: path}, each)
+		}
 		if follow {
 			read = func() error { return reader.FollowBuild(t.Context(), "7.1", "", each) }
 		}
@@ -82,7 +85,7 @@ func TestACutLogIsResumed(t *testing.T) {
 	if n := connections.Load(); n < 10 {
 		t.Errorf("%d connections: the stream was not cut", n)
 	}
-	if err := reader.BuildLines(t.Context(), "7.1", client.BuildLogRange{Step: "s/c"}, nil); err == nil ||
+	if err := operation.EachLine(t.Context(), reader, operation.BuildLogInput{BuildPath: path, Step: "s/c"}, nil); err == nil ||
 		!strings.Contains(err.Error(), `has no step "s/c"`) {
 		t.Errorf("an unknown step: %v", err)
 	}

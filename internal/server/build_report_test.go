@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/client"
 	"github.com/waybill-dev/waybill/internal/config"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
 	"github.com/waybill-dev/waybill/internal/service"
@@ -95,14 +96,16 @@ func TestAnotherEngineReportsABuild(t *testing.T) {
 	reading := httptest.NewServer(server.New(service, server.Options{Token: homeToken}).Handler())
 	defer reading.Close()
 	client := client.New(reading.URL, homeToken, "ana")
+	made := operation.BuildPath{ID: fmt.Sprint(b.ID)}
+	stepLog := func(step string) operation.BuildLogInput { return operation.BuildLogInput{BuildPath: made, Step: step} }
 	var printed []byte
-	if err := client.BuildEntries(t.Context(), fmt.Sprint(b.ID), "test/unit", true, func(e build.Entry) error {
+	if err := client.BuildEntries(t.Context(), stepLog("test/unit"), true, func(e build.Entry) error {
 		printed = e.AppendPrinted(printed)
 		return nil
 	}); err != nil || string(printed) != "one\ntwo\r\n" {
 		t.Errorf("the log is %q, %v", printed, err)
 	}
-	if err := client.BuildEntries(t.Context(), fmt.Sprint(b.ID), "jenkins/step-2", true, func(e build.Entry) error {
+	if err := client.BuildEntries(t.Context(), stepLog("jenkins/step-2"), true, func(e build.Entry) error {
 		if string(e.Text) != "x" || e.At.Year() < 2026 || e.At.Year() > 9999 {
 			t.Errorf("an entry has lost its time: %s %q", e.At, e.Text)
 		}
@@ -110,14 +113,14 @@ func TestAnotherEngineReportsABuild(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
-	artifacts, err := client.BuildArtifacts(t.Context(), fmt.Sprint(b.ID))
+	artifacts, err := operation.ListBuildArtifacts.Call(t.Context(), client, operation.BuildStepInput{BuildPath: made})
 	if err != nil || len(artifacts) != 4 || artifacts[0].Size != 8 {
 		t.Errorf("%+v, %v", artifacts, err)
 	}
 	if err == nil && (len(artifacts) != 4 || strings.ContainsAny(artifacts[1].Name, "\x1b\r\n\u202e")) {
 		t.Errorf("a name has control characters: %+v", artifacts)
 	}
-	view, err := client.Build(t.Context(), fmt.Sprint(b.ID))
+	view, err := operation.GetBuild.Call(t.Context(), client, made)
 	if err != nil || view.Status != build.Failed || view.Engine != "jenkins" || view.Tests.Failed != 1 ||
 		view.Tests.Tests != 2 || view.Steps[0].Status != build.Failed {
 		t.Errorf("%+v, %v", view, err)

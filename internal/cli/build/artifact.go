@@ -19,6 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/operation"
 )
 
 func buildArtifactCommand(a *cmdline.App) *cobra.Command {
@@ -50,8 +51,14 @@ verified.`,
 	return c
 }
 
+// artifactServer is a server that has artifacts of builds.
+type artifactServer interface {
+	operation.Caller
+	OpenBuildArtifact(ctx context.Context, id string, artifact int) (io.ReadCloser, error)
+}
+
 type buildArtifactOptions struct {
-	Server   buildServer // nil: the builds of this computer
+	Server   artifactServer // nil: the builds of this computer
 	Builds   buildShelf
 	Build    string
 	Artifact string // "": all are listed
@@ -85,14 +92,15 @@ type madeArtifacts struct {
 // made reads the artifacts of the build, here or from the server.
 func (o buildArtifactOptions) made(ctx context.Context) (m madeArtifacts, err error) {
 	if o.Server != nil {
-		view, err := o.Server.Build(ctx, o.Build)
+		path := operation.BuildPath{ID: o.Build}
+		view, err := operation.GetBuild.Call(ctx, o.Server, path)
 		if err != nil {
 			return m, err
 		}
 		m = madeArtifacts{build: view.ID, plan: view.Plan, open: func(a build.Artifact) (io.ReadCloser, error) {
 			return o.Server.OpenBuildArtifact(ctx, view.ID, a.ID)
 		}}
-		m.all, err = o.Server.BuildArtifacts(ctx, o.Build)
+		m.all, err = artifactsFrom(ctx, o.Server, path)
 		return m, err
 	}
 	r, err := o.Builds.open(o.Build)

@@ -145,17 +145,26 @@ func TestBuildLog(t *testing.T) {
 }
 
 // logServer is a server with the log of one build.
-type logServer struct{ calls []string }
+type logServer struct {
+	operation.Calls
+	calls []string
+}
 
-func (l *logServer) BuildLines(_ context.Context, id string, in client.BuildLogRange, each func(buildview.Line) error) error {
-	l.calls = append(l.calls, "lines "+id+" "+in.Step)
-	for _, line := range []buildview.Line{{Step: "test/unit", Text: "one, ", Partial: true},
-		{Step: "test/unit", Text: "two"}, {Step: "test/vet", Text: "three"}} {
-		if err := each(line); err != nil {
-			return err
+func newLogServer() *logServer {
+	l := &logServer{Calls: operation.Calls{}}
+	operation.Serve(l.Calls, operation.GetBuild, func(context.Context, *operation.BuildPath) (operation.BuildView, error) {
+		return operation.BuildView{Plan: &build.Plan{Steps: []build.PlanStep{{ID: 1, Stage: "test", Name: "unit"},
+			{ID: 2, Stage: "test", Name: "vet"}}}}, nil
+	})
+	operation.Serve(l.Calls, operation.ReadBuildLog, func(_ context.Context, in *operation.BuildLogInput) ([]buildview.LogEntry, error) {
+		l.calls = append(l.calls, "lines "+in.ID+" "+in.Step+" "+in.After)
+		if in.After != "" {
+			return nil, nil
 		}
-	}
-	return nil
+		return []buildview.LogEntry{{StepID: 0, ID: 1, Message: "a note"}, {StepID: 1, ID: 1, Message: "one, ", Partial: true},
+			{StepID: 1, ID: 2, Message: "two"}, {StepID: 2, ID: 1, Message: "three"}}, nil
+	})
+	return l
 }
 
 func (l *logServer) FollowBuild(_ context.Context, id, step string, each func(buildview.Line) error) error {
@@ -169,31 +178,25 @@ func (l *logServer) FollowBuild(_ context.Context, id, step string, each func(bu
 	return nil
 }
 
-func (l *logServer) BuildEntries(_ context.Context, id, step string, _ bool, each func(build.Entry) error) error {
-	l.calls = append(l.calls, "bytes "+id+" "+step)
+func (l *logServer) BuildEntries(_ context.Context, in operation.BuildLogInput, _ bool, each func(build.Entry) error) error {
+	l.calls = append(l.calls, "bytes "+in.ID+" "+in.Step)
 	return each(build.Entry{Text: []byte("\x1b]raw"), Marks: build.Marks{Unended: true}})
 }
 
-func (l *logServer) Build(context.Context, string) (operation.BuildView, error) {
-	return operation.BuildView{}, fault.New(fault.Internal, "it has a log")
-}
-
-// silentServer is a server with a build that has printed nothing.
-type silentServer struct {
-	logServer
-	view operation.BuildView
-}
-
-func (s *silentServer) BuildLines(_ context.Context, _ string, in client.BuildLogRange, _ func(buildview.Line) error) error {
-	if in.Step == "" {
-		return nil
-	}
-	_, err := buildview.FindStep(s.view.Plan, in.Step)
-	return err
-}
-
-func (s *silentServer) Build(context.Context, string) (operation.BuildView, error) {
-	return s.view, nil
+// newSilentServer returns a server with a build that has printed nothing.
+func newSilentServer(view operation.BuildView) *logServer {
+	l := &logServer{Calls: operation.Calls{}}
+	operation.Serve(l.Calls, operation.GetBuild, func(context.Context, *operation.BuildPath) (operation.BuildView, error) {
+		return view, nil
+	})
+	operation.Serve(l.Calls, operation.ReadBuildLog, func(_ context.Context, in *operation.BuildLogInput) (none []buildview.LogEntry,
+		err error) {
+		if in.Step != "" {
+			_, err = buildview.FindStep(view.Plan, in.Step)
+		}
+		return none, err
+	})
+	return l
 }
 
 // TestTheLogOfABuildThatNeverRanSaysWhy: on the standard error, with the exit status of its outcome.
@@ -238,12 +241,13 @@ func TestTheLogOfABuildThatNeverRanSaysWhy(t *testing.T) {
 		"a step that never had been": {status: build.TimedOut, reason: "it took too long", plan: plan, step: "vet",
 			code: fault.Failed, want: "build 7: TimedOut, it took too long"},
 	} {
-		s, o := &silentServer{}, clitest.NewOutput(clitest.AsText)
-		s.view.Status, s.view.Reason, s.view.Plan, s.view.Done = c.status, c.reason, c.plan, c.updates
-		if s.view.Plan == nil {
-			s.view.Plan = &build.Plan{}
+		o := clitest.NewOutput(clitest.AsText)
+		view := operation.BuildView{Plan: &build.Plan{}, Done: c.updates}
+		if c.plan != nil {
+			view.Plan = c.plan
 		}
-		err := runBuildLog(t.Context(), buildLogOptions{Server: s, Build: "7", Step: c.step, Bytes: o.Out, Out: o.Printer})
+		view.Status, view.Reason = c.status, c.reason
+		err := runBuildLog(t.Context(), buildLogOptions{Server: newSilentServer(view), Build: "7", Step: c.step, Bytes: o.Out, Out: o.Printer})
 		if fault.CodeOf(err) != c.code || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -253,7 +257,7 @@ func TestTheLogOfABuildThatNeverRanSaysWhy(t *testing.T) {
 
 func TestBuildLogOfAServer(t *testing.T) {
 	t.Parallel()
-	l, o := &logServer{}, clitest.NewOutput(clitest.AsText)
+	l, o := newLogServer(), clitest.NewOutput(clitest.AsText)
 	if err := runBuildLog(t.Context(), buildLogOptions{Server: l, Build: "7", Bytes: o.Out, Out: o.Printer}); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +273,7 @@ func TestBuildLogOfAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.Want(t, "\x1b]raw", "")
-	if got := strings.Join(l.calls, ", "); got != "lines 7 , follow 7 , bytes 7 test/unit" {
+	if got := strings.Join(l.calls, ", "); got != "lines 7  , lines 7  2:1, follow 7 , bytes 7 test/unit" {
 		t.Errorf("calls %q", got)
 	}
 }
@@ -425,7 +429,7 @@ func TestFollowingABuildEndsAtItsLimit(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		o := clitest.NewOutput(clitest.AsText)
 		err := cmdline.Within(t.Context(), time.Hour, func(ctx context.Context) error {
-			return runBuildLog(ctx, buildLogOptions{Server: silentBuilds{&logServer{}}, Address: "https://waybill.example.org",
+			return runBuildLog(ctx, buildLogOptions{Server: silentBuilds{newLogServer()}, Address: "https://waybill.example.org",
 				Build: "7", Follow: true, Bytes: o.Out, Out: o.Printer})
 		})
 		clitest.WantFault(t, err, fault.TimedOut, "build 7 has not ended: the limit of --timeout 1h0m0s has passed; it continues",

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
@@ -14,17 +13,28 @@ import (
 	"github.com/waybill-dev/waybill/internal/service/buildview"
 )
 
-// buildServer is a server that knows of builds.
-type buildServer interface {
-	AllBuilds(ctx context.Context, q buildview.Query) ([]buildview.Summary, error)
-	Build(ctx context.Context, id string) (operation.BuildView, error)
-	BuildArtifacts(ctx context.Context, id string) ([]build.Artifact, error)
-	BuildTests(ctx context.Context, id string) ([]build.TestFile, error)
-	OpenBuildArtifact(ctx context.Context, id string, artifact int) (io.ReadCloser, error)
-}
-
 func buildClient(a *cmdline.App, address string) *client.Client {
 	return a.Client(a.HomeOf(a.Dir), address)
+}
+
+// artifactsFrom lists the artifacts of a server's build, step by step.
+func artifactsFrom(ctx context.Context, server operation.Caller, id operation.BuildPath) (all []build.Artifact, err error) {
+	list, err := operation.ListBuildArtifacts.Call(ctx, server, operation.BuildStepInput{BuildPath: id})
+	for _, a := range list {
+		a.Step = a.StepID
+		all = append(all, a.Artifact)
+	}
+	return all, err
+}
+
+// testsFrom lists the files of test results of a server's build.
+func testsFrom(ctx context.Context, server operation.Caller, id operation.BuildPath) (all []build.TestFile, err error) {
+	list, err := operation.ListBuildTests.Call(ctx, server, id)
+	for _, f := range list {
+		f.Step = f.StepID
+		all = append(all, f.TestFile)
+	}
+	return all, err
 }
 
 // summaryFrom returns a server's summary in the form that is printed.

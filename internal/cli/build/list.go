@@ -9,11 +9,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/service/buildview"
+	"github.com/waybill-dev/waybill/internal/operation"
 )
 
 func buildListCommand(a *cmdline.App) *cobra.Command {
-	var q buildview.Query
+	var in operation.BuildsInput
 	var since, until string
 	c := &cobra.Command{
 		Use:   "list",
@@ -23,13 +23,13 @@ func buildListCommand(a *cmdline.App) *cobra.Command {
 		Args: cmdline.Arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			now := time.Now()
-			if q.Since, err = cmdline.ReadPast("--since", since, now); err != nil {
+			if in.Since, err = cmdline.ReadPast("--since", since, now); err != nil {
 				return err
 			}
-			if q.Until, err = cmdline.ReadPast("--until", until, now); err != nil {
+			if in.Until, err = cmdline.ReadPast("--until", until, now); err != nil {
 				return err
 			}
-			o := listBuildsOptions{Builds: shelfOf(a), Query: q, Shorten: a.Shorten, Out: a.Printer(), Now: time.Now}
+			o := listBuildsOptions{Builds: shelfOf(a), Query: in, Shorten: a.Shorten, Out: a.Printer(), Now: time.Now}
 			if address := a.Flags.Server; address != "" {
 				o.Server, o.Shorten = buildClient(a, address), func(path string) string { return path }
 			}
@@ -41,26 +41,26 @@ func buildListCommand(a *cmdline.App) *cobra.Command {
 		into        *string
 		name, usage string
 	}{
-		{(*string)(&q.Status), "status",
+		{&in.Status, "status",
 			"with this status: Scheduling, Running, Completed, Failed, Canceled, TimedOut, Lost or Skipped"},
-		{&q.Pipeline, "project", "of this project or pipeline"},
-		{&q.Branch, "branch", "of this branch"}, {&q.Commit, "commit", "of commits that begin so"},
-		{&q.Environment, "environment", "for this environment"},
-		{&q.Stage, "stage", "with this stage"}, {&since, "since", "since this time (RFC 3339), or at most this long ago, such as 10m"},
+		{&in.Project, "project", "of this project or pipeline"},
+		{&in.Branch, "branch", "of this branch"}, {&in.Commit, "commit", "of commits that begin so"},
+		{&in.Environment, "environment", "for this environment"},
+		{&in.Stage, "stage", "with this stage"}, {&since, "since", "since this time (RFC 3339), or at most this long ago, such as 10m"},
 		{&until, "until", "before this time (RFC 3339), or longer ago, such as 10m"},
-		{&q.Input, "input", "with this input (NAME=VALUE), or with an input that has this in its value"},
-		{&q.Artifact, "artifact", "with this in the name of an artifact"}, {&q.Test, "test", "with this in the name of a test"},
-		{&q.Text, "search", "with this in any of these, or in the reason"},
+		{&in.Value, "input", "with this input (NAME=VALUE), or with an input that has this in its value"},
+		{&in.Artifact, "artifact", "with this in the name of an artifact"}, {&in.Test, "test", "with this in the name of a test"},
+		{&in.Search, "search", "with this in any of these, or in the reason"},
 	} {
 		c.Flags().StringVar(flag.into, flag.name, "", of+flag.usage)
 	}
-	c.Flags().IntVar(&q.Limit, "limit", 0, "with --server: at most so many; 0: all")
+	c.Flags().IntVar(&in.Limit, "limit", 0, "with --server: at most so many; 0: all")
 	return c
 }
 
 type listBuildsOptions struct {
-	Server  buildServer // nil: the builds of this computer
-	Query   buildview.Query
+	Server  operation.Caller // nil: the builds of this computer
+	Query   operation.BuildsInput
 	Builds  buildShelf
 	Shorten func(string) string
 	Out     show.Printer
@@ -71,12 +71,12 @@ type listBuildsOptions struct {
 func runListBuilds(ctx context.Context, o listBuildsOptions) error {
 	var all []show.BuildSummary
 	switch {
-	case o.Server == nil && o.Query != buildview.Query{}:
+	case o.Server == nil && o.Query != operation.BuildsInput{}:
 		return fault.New(fault.Invalid, "filters select builds of a server").WithHint("add --server ADDRESS")
 	case o.Server == nil:
 		all = o.Builds.summaries()
 	default:
-		found, err := o.Server.AllBuilds(ctx, o.Query)
+		found, err := operation.AllBuilds(ctx, o.Server, o.Query)
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func runListBuilds(ctx context.Context, o listBuildsOptions) error {
 	}
 	if len(all) == 0 {
 		none := "no builds yet"
-		if o.Query != (buildview.Query{}) {
+		if o.Query != (operation.BuildsInput{}) {
 			none = "no build fits"
 		}
 		return o.Out.Answer(show.Items(all), none)

@@ -11,7 +11,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
-	"github.com/waybill-dev/waybill/internal/client"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/service/buildview"
@@ -81,10 +80,9 @@ type buildLogOptions struct {
 
 // buildLogServer reads the logs of builds on a server's machine.
 type buildLogServer interface {
+	operation.Caller
 	FollowBuild(ctx context.Context, id, step string, each func(buildview.Line) error) error
-	BuildLines(ctx context.Context, id string, in client.BuildLogRange, each func(buildview.Line) error) error
-	BuildEntries(ctx context.Context, id, step string, follow bool, each func(build.Entry) error) error
-	Build(ctx context.Context, id string) (operation.BuildView, error)
+	BuildEntries(ctx context.Context, in operation.BuildLogInput, follow bool, each func(build.Entry) error) error
 }
 
 // runBuildLog prints the log of one step, or of every step in turn. When there is none, it reports the build's
@@ -152,8 +150,9 @@ func (o buildLogOptions) fromHere(ctx context.Context, lines *logPrinter, covers
 
 // fromServer prints the log of a build of a server's machine, as fromHere does.
 func (o buildLogOptions) fromServer(ctx context.Context, lines *logPrinter, covers func(time.Time) bool) error {
+	in := operation.BuildLogInput{BuildPath: operation.BuildPath{ID: o.Build}, Step: o.Step}
 	if o.Raw {
-		return o.Server.BuildEntries(ctx, o.Build, o.Step, o.Follow, func(e build.Entry) error {
+		return o.Server.BuildEntries(ctx, in, o.Follow, func(e build.Entry) error {
 			if !covers(e.At) {
 				return nil
 			}
@@ -169,7 +168,8 @@ func (o buildLogOptions) fromServer(ctx context.Context, lines *logPrinter, cove
 	if o.Follow {
 		return o.Server.FollowBuild(ctx, o.Build, o.Step, covered)
 	}
-	return o.Server.BuildLines(ctx, o.Build, client.BuildLogRange{Step: o.Step, Since: o.Since, Before: o.Before}, covered)
+	in.Since, in.Before = o.Since, o.Before
+	return operation.EachLine(ctx, o.Server, in, covered)
 }
 
 // printRaw prints the output of the program.

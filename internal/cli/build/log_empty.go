@@ -9,6 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/service/buildview"
 )
 
@@ -22,7 +23,7 @@ type buildOutcome struct {
 // outcome reads the outcome of the build.
 func (o buildLogOptions) outcome(ctx context.Context) (b buildOutcome, err error) {
 	if o.Server != nil {
-		view, err := o.Server.Build(ctx, o.Build)
+		view, err := operation.GetBuild.Call(ctx, o.Server, operation.BuildPath{ID: o.Build})
 		return buildOutcome{summaryFrom(view.Summary), cmp.Or(view.Plan, &build.Plan{}), view.Done}, err
 	}
 	d, _, err := showBuildOptions{Builds: o.Builds, Name: o.Build}.readHere()

@@ -40,7 +40,7 @@ first, so narrow the search down.`,
 			if o.Query.Until, err = cmdline.ReadPast("--until", until, now); err != nil {
 				return err
 			}
-			o.Text, o.Build, o.Out, o.Bytes = given[0], cmdline.Optional(given, 1), a.Printer(), show.Ungated(a.Out)
+			o.Query.Text, o.Build, o.Out, o.Bytes = given[0], cmdline.Optional(given, 1), a.Printer(), show.Ungated(a.Out)
 			if a.Flags.Server == "" {
 				return fault.New(fault.Invalid, "the logs of a server's builds are searched").
 					WithHint("add --server ADDRESS; here: waybill build log BUILD | grep TEXT")
@@ -48,30 +48,23 @@ first, so narrow the search down.`,
 			return runBuildSearch(c.Context(), buildClient(a, a.Flags.Server), o)
 		},
 	}
-	c.Flags().StringVar(&o.Query.Pipeline, "project", "", "search all builds of this project or pipeline")
+	c.Flags().StringVar(&o.Query.Project, "project", "", "search all builds of this project or pipeline")
 	c.Flags().StringVar(&since, "since", "", "search builds since this time (RFC 3339), or at most this long ago, such as 24h")
 	c.Flags().StringVar(&until, "until", "", "search builds before this time (RFC 3339), or longer ago, such as 24h")
-	c.Flags().IntVar(&o.Limit, "limit", 100, "end after so many lines; 0: none")
+	c.Flags().IntVar(&o.Query.Limit, "limit", 100, "end after so many lines; 0: none")
 	return c
 }
 
 type buildSearchOptions struct {
-	Text, Build string
-	Query       buildview.Query
-	Limit       int
-	Out         show.Printer
-	Bytes       io.Writer
-}
-
-// logSearcher searches logs of builds; client.Client does.
-type logSearcher interface {
-	Build(ctx context.Context, id string) (operation.BuildView, error)
-	SearchLogs(ctx context.Context, id, text string, q buildview.Query, limit int, each func(buildview.LogEntry) error) error
+	Build string
+	Query operation.SearchLogsInput
+	Out   show.Printer
+	Bytes io.Writer
 }
 
 // stepNamer names the steps of builds.
 type stepNamer struct {
-	from  logSearcher
+	from  operation.Caller
 	build string // the last one; a search gives those of a build one after another
 	plan  *build.Plan
 }
@@ -80,7 +73,7 @@ type stepNamer struct {
 func (n *stepNamer) name(ctx context.Context, id string, step int) string {
 	if n.build != id {
 		n.build, n.plan = id, nil
-		if view, err := n.from.Build(ctx, id); err == nil {
+		if view, err := operation.GetBuild.Call(ctx, n.from, operation.BuildPath{ID: id}); err == nil {
 			n.plan = view.Plan
 		}
 	}
@@ -91,18 +84,19 @@ func (n *stepNamer) name(ctx context.Context, id string, step int) string {
 }
 
 // runBuildSearch prints each entry that is found as it is found: build, step, number of the line, text.
-func runBuildSearch(ctx context.Context, s logSearcher, o buildSearchOptions) error {
-	none := o.Query == buildview.Query{}
+func runBuildSearch(ctx context.Context, s operation.Caller, o buildSearchOptions) error {
+	in := o.Query
+	all := in.Project != "" || !in.Since.IsZero() || !in.Until.IsZero()
 	switch {
-	case o.Build != "" && !none:
+	case o.Build != "" && all:
 		return fault.New(fault.Invalid, "--project, --since and --until select builds, and build %s is named", o.Build)
-	case o.Build == "" && o.Query.Pipeline == "" && o.Query.Since.IsZero():
+	case o.Build == "" && in.Project == "" && in.Since.IsZero():
 		return fault.New(fault.Invalid, "a search needs a build, --project or --since: it reads every log that is selected")
-	case o.Limit < 0:
-		return fault.New(fault.Invalid, "--limit %d: want 0 or more", o.Limit)
+	case in.Limit < 0:
+		return fault.New(fault.Invalid, "--limit %d: want 0 or more", in.Limit)
 	}
 	found, steps := 0, stepNamer{from: s}
-	err := s.SearchLogs(ctx, o.Build, o.Text, o.Query, o.Limit, func(e buildview.LogEntry) error {
+	each := func(e buildview.LogEntry) error {
 		found++
 		if o.Out.JSON {
 			return o.Out.Line(e)
@@ -110,7 +104,14 @@ func runBuildSearch(ctx context.Context, s logSearcher, o buildSearchOptions) er
 		step := build.Printable(steps.name(ctx, e.BuildID, e.StepID), nil)
 		_, err := fmt.Fprintf(o.Bytes, "%s %s:%d %s\n", build.Printable(e.BuildID, nil), step, e.ID, build.VisibleText([]byte(e.Message)))
 		return err
-	})
+	}
+	var err error
+	if o.Build != "" {
+		err = operation.EachBuildMatch(ctx, s,
+			operation.SearchBuildInput{BuildPath: operation.BuildPath{ID: o.Build}, LogSearch: in.LogSearch}, each)
+	} else {
+		err = operation.EachMatch(ctx, s, in, each)
+	}
 	if err == nil && found == 0 && !o.Out.JSON {
 		return o.Out.Lines("not found")
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/client"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/service"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/service/buildview"
 )
 
@@ -27,7 +27,7 @@ func changesOf(a *cmdline.App, here string) (*client.Client, error) {
 }
 
 func buildRunCommand(a *cmdline.App) *cobra.Command {
-	var o service.NewBuild
+	in := operation.RunBuildInput{Body: &operation.RunBuildBody{}}
 	var inputs, passwords, steps []string
 	var follow bool
 	var timeout time.Duration
@@ -54,35 +54,35 @@ stages; waybill run --step runs single steps on this computer.`,
 			if err != nil {
 				return err
 			}
-			o.Project, o.IdempotencyKey = given[0], rand.Text()
-			if o.Inputs, err = local.ReadInputs(inputs); err != nil {
+			in.Project, in.IdempotencyKey = given[0], rand.Text()
+			if in.Body.Inputs, err = local.ReadInputs(inputs); err != nil {
 				return err
 			}
-			if o.Passwords, err = readPasswords(c.Context(), a, passwords); err != nil {
+			if in.Body.Passwords, err = readPasswords(c.Context(), a, passwords); err != nil {
 				return err
 			}
-			made, err := changes.RunBuild(c.Context(), o)
+			made, err := operation.RunBuild.Call(c.Context(), changes, in)
 			if err != nil {
 				return err
 			}
-			if o.DryRun {
-				return a.Printer().Answer(made, fmt.Sprintf("a build of %s can be started; nothing was", o.Project))
+			if in.DryRun {
+				return a.Printer().Answer(made.Summary, fmt.Sprintf("a build of %s can be started; nothing was", in.Project))
 			}
-			return begun(c.Context(), a, changes, made, follow, timeout)
+			return begun(c.Context(), a, changes, made.Summary, follow, timeout)
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.Branch, "branch", "", "build this branch (default: the project's, else the repository's own)")
-	f.StringVar(&o.Commit, "commit", "", "build this commit, given as all of its hex digits")
-	f.StringVar(&o.Environment, "environment", "", "select an environment of the file")
-	f.StringVar(&o.Engine, "engine", "",
+	f.StringVar(&in.Branch, "branch", "", "build this branch (default: the project's, else the repository's own)")
+	f.StringVar(&in.Body.Commit, "commit", "", "build this commit, given as all of its hex digits")
+	f.StringVar(&in.Environment, "environment", "", "select an environment of the file")
+	f.StringVar(&in.Engine, "engine", "",
 		"start the build at this other build engine of the server, or in a worker: waybill (default: as the server is configured)")
-	f.StringArrayVar(&o.Stages, "stage", nil, "run only this stage (repeatable)")
+	f.StringArrayVar(&in.Stages, "stage", nil, "run only this stage (repeatable)")
 	f.StringArrayVar(&steps, "step", nil, "refused")
 	_ = f.MarkHidden("step") // it is declared
 	f.StringArrayVarP(&inputs, "input", "i", nil, "give an input of the file its value, as name=value (repeatable)")
 	passwordFlag(c, &passwords)
-	f.BoolVar(&o.DryRun, "dry-run", false, "have the server check the request and the types of its inputs, and start nothing")
+	f.BoolVar(&in.DryRun, "dry-run", false, "have the server check the request and the types of its inputs, and start nothing")
 	f.BoolVarP(&follow, "follow", "f", false, "print what the build prints until it has ended; its failure is status 1")
 	cmdline.AddTimeout(c, &timeout, "with --follow: "+cmdline.StopWatching)
 	return c
@@ -95,7 +95,8 @@ func completeProjects(a *cmdline.App, c *cobra.Command, given []string) (words [
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), cmdline.CompletionPatience)
 	defer cancel()
-	projects, _ := buildClient(a, a.Flags.Server).Projects(ctx) // a shell has no place for an error
+	server := buildClient(a, a.Flags.Server)
+	projects, _ := operation.ListProjects.Call(ctx, server, operation.Nothing{}) // a shell has no place for an error
 	for _, p := range projects {
 		words = append(words, p.Name+"\t"+p.Repository)
 	}
@@ -172,17 +173,16 @@ of the new build says of every step why it is reused or runs again.`,
 				return rerunHere(c.Context(), a, given[0], values, resume)
 			}
 			changes := buildClient(a, a.Flags.Server)
-			made, err := changes.RerunBuild(
-				c.Context(),
-				service.BuildRerun{ID: given[0], Passwords: values, Resume: resume, IdempotencyKey: rand.Text()},
-			)
+			made, err := operation.RerunBuild.Call(c.Context(), changes, operation.RerunBuildInput{
+				BuildPath: operation.BuildPath{ID: given[0]}, Resume: resume, IdempotencyKey: rand.Text(),
+				Body: &operation.RerunBuildBody{Passwords: values}})
 			if err != nil {
 				return err
 			}
 			if resume && !made.Resume {
 				a.Printer().Note("the server is of an older version: it runs every step again")
 			}
-			return begun(c.Context(), a, changes, made, follow, timeout)
+			return begun(c.Context(), a, changes, made.Summary, follow, timeout)
 		},
 	}
 	passwordFlag(c, &passwords)
@@ -208,7 +208,8 @@ worker, else once its worker has stopped what runs.`,
 			if a.Flags.Server == "" {
 				return cancelHere(c.Context(), a, given[0])
 			}
-			now, err := buildClient(a, a.Flags.Server).CancelBuild(c.Context(), given[0])
+			changes := buildClient(a, a.Flags.Server)
+			now, err := operation.CancelBuild.Call(c.Context(), changes, operation.BuildPath{ID: given[0]})
 			if err != nil {
 				return err
 			}
@@ -236,7 +237,8 @@ stay.`,
 			if a.Flags.Server == "" {
 				return deleteHere(a, given[0])
 			}
-			if err := buildClient(a, a.Flags.Server).DeleteBuild(c.Context(), given[0]); err != nil {
+			changes := buildClient(a, a.Flags.Server)
+			if _, err := operation.DeleteBuild.Call(c.Context(), changes, operation.BuildPath{ID: given[0]}); err != nil {
 				return err
 			}
 			return a.Printer().Answer(map[string]string{"buildId": given[0]}, "build "+given[0]+": deleted")

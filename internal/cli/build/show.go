@@ -9,6 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/operation"
 )
 
 func buildShowCommand(a *cmdline.App) *cobra.Command {
@@ -33,7 +34,7 @@ func buildShowCommand(a *cmdline.App) *cobra.Command {
 }
 
 type showBuildOptions struct {
-	Server buildServer // nil: the build is on this computer
+	Server operation.Caller // nil: the build is on this computer
 	Builds buildShelf
 	Name   string
 	// Verbose prints every status too. JSON always has them.
@@ -98,7 +99,8 @@ func (o showBuildOptions) readHere() (d show.BuildDocument, tests []build.TestFi
 
 // readServer reads a build of a server.
 func (o showBuildOptions) readServer(ctx context.Context) (d show.BuildDocument, tests []build.TestFile, err error) {
-	view, err := o.Server.Build(ctx, o.Name)
+	path := operation.BuildPath{ID: o.Name}
+	view, err := operation.GetBuild.Call(ctx, o.Server, path)
 	if err != nil {
 		return d, nil, err
 	}
@@ -108,9 +110,9 @@ func (o showBuildOptions) readServer(ctx context.Context) (d show.BuildDocument,
 		id := d.Plan.Steps[i].ID
 		d.Updates[id] = view.Done[id]
 	}
-	if d.Artifacts, err = o.Server.BuildArtifacts(ctx, o.Name); err != nil {
+	if d.Artifacts, err = artifactsFrom(ctx, o.Server, path); err != nil {
 		return d, nil, err
 	}
-	tests, err = o.Server.BuildTests(ctx, o.Name)
+	tests, err = testsFrom(ctx, o.Server, path)
 	return d, tests, err
 }
