@@ -1,8 +1,6 @@
 package server
 
 import (
-	"bytes"
-	"io"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -69,18 +67,4 @@ func (a *api) register() {
 	a.registerReplay()
 	a.registerSchedules()
 	a.registerBuilds()
-}
-
-// safeJSON returns the format of JSON whose texts a terminal does not obey.
-func safeJSON() huma.Format {
-	format := huma.DefaultJSONFormat
-	format.Marshal = func(w io.Writer, v any) error {
-		var b bytes.Buffer
-		if err := huma.DefaultJSONFormat.Marshal(&b, v); err != nil {
-			return err
-		}
-		_, err := w.Write(escapeControls(b.Bytes()))
-		return err
-	}
-	return format
 }

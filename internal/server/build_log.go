@@ -2,7 +2,6 @@ package server
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,7 +14,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
-	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/service/buildview"
 )
 
@@ -89,22 +87,6 @@ func sendJSONLog(w http.ResponseWriter, r *http.Request, b buildview.Reader, sta
 	}
 	_, _ = w.Write(append(escapeControls(answer), '\n')) // a client that has gone needs no answer
 	return nil
-}
-
-// escapeControls escapes the characters of a JSON document that a terminal or an editor may obey and that JSON allows as they are.
-func escapeControls(document []byte) []byte {
-	if !bytes.ContainsFunc(document, service.Obeyed) {
-		return document
-	}
-	var b bytes.Buffer
-	for _, r := range string(document) {
-		if service.Obeyed(r) {
-			fmt.Fprintf(&b, "\\u%04x", r)
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.Bytes()
 }
 
 // mostAnswer bounds the texts of one answer in JSON, in bytes.

@@ -17,7 +17,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/otel/trace"
-	"golang.org/x/sys/unix"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/listener"
@@ -45,29 +44,6 @@ type Options struct {
 
 // DefaultListen is the address at which the API listens unless the configuration sets another.
 const DefaultListen = "127.0.0.1:7070"
-
-// Time limits of a connection. Answers have no limit, since clients follow streams for days.
-const (
-	headerTimeout = 10 * time.Second
-	idleTimeout   = 2 * time.Minute
-	drainTimeout  = 8 * time.Second // time of requests in flight when the process ends
-)
-
-// Bounds of connections.
-const (
-	mostHeader = 64 << 10 // bytes
-	mostOpen   = 4096     // connections at a time, if the process may open twice as many files
-)
-
-// mostConnections returns how many connections are served at a time: at most half of the files that this process may open,
-// so that clients cannot keep it from opening its log. Further connections wait to be accepted.
-func mostConnections() int {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return mostOpen / 4
-	}
-	return int(min(mostOpen, max(8, limit.Cur/2)))
-}
 
 // Server is the role api: the HTTP face of a Service.
 type Server struct {
