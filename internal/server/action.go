@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"path"
 
@@ -63,5 +64,40 @@ func (a *api) registerActionCommands() {
 			return queue.ActionState{}, err
 		}
 		return a.service.CancelAction(ctx, id)
+	})
+}
+
+func (a *api) registerActions() {
+	handle(a, operation.ListActions,
+		func(ctx context.Context, in *operation.ActionsInput) ([]queue.ActionState, error) {
+			q, err := in.LedgerQuery()
+			if err != nil {
+				return nil, err
+			}
+			actions, err := a.service.Actions(ctx, q)
+			return service.NonNil(actions), err
+		})
+	handle(a, operation.GetAction,
+		func(ctx context.Context, in *operation.ActionPath) (service.ActionView, error) {
+			id, err := in.ParseID()
+			if err != nil {
+				return service.ActionView{}, err
+			}
+			return a.service.Action(ctx, id)
+		})
+	handle(a, operation.ReadExchange, func(ctx context.Context, in *operation.ExchangeInput) (json.RawMessage, error) {
+		id, err := in.ParseID()
+		if err != nil {
+			return nil, err
+		}
+		return a.service.Exchange(ctx, id, in.Attempt)
+	})
+}
+
+// registerReplay registers the replay of ended actions.
+func (a *api) registerReplay() {
+	handle(a, operation.ReplayActions, func(ctx context.Context, in *operation.ReplayInput) (queue.Replayed, error) {
+		in.Body.By = service.IdentityOf(ctx).Name
+		return a.service.ReplayActions(ctx, in.Body)
 	})
 }

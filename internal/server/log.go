@@ -10,12 +10,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/service"
 )
 
@@ -80,83 +77,5 @@ func (a *api) followLog(ctx context.Context, q journal.EntryQuery) (*huma.Stream
 		return a.service.Follow(ctx, q, func(e pipeline.Entry) error {
 			return w.JSON(strconv.FormatInt(e.Seq, 10), e.Class.String(), e)
 		})
-	}), nil
-}
-
-func (a *api) registerActions() {
-	handle(a, operation.ListActions,
-		func(ctx context.Context, in *operation.ActionsInput) ([]queue.ActionState, error) {
-			q, err := in.LedgerQuery()
-			if err != nil {
-				return nil, err
-			}
-			actions, err := a.service.Actions(ctx, q)
-			return service.NonNil(actions), err
-		})
-	handle(a, operation.GetAction,
-		func(ctx context.Context, in *operation.ActionPath) (service.ActionView, error) {
-			id, err := in.ParseID()
-			if err != nil {
-				return service.ActionView{}, err
-			}
-			return a.service.Action(ctx, id)
-		})
-	handle(a, operation.ReadExchange, func(ctx context.Context, in *operation.ExchangeInput) (json.RawMessage, error) {
-		id, err := in.ParseID()
-		if err != nil {
-			return nil, err
-		}
-		return a.service.Exchange(ctx, id, in.Attempt)
-	})
-}
-
-// registerEvents registers the streams of actions.
-func (a *api) registerEvents() {
-	handleStream(a, operation.WatchEvents, nil, func(ctx context.Context, in *operation.AllEventsInput) (*huma.StreamResponse, error) {
-		from, err := a.service.EventsFrom(ctx, in.LastEventID) // before the answer begins, so that an error has a status
-		if err != nil {
-			return nil, problemOf(err)
-		}
-		return eventResponse(func(ctx context.Context, w *EventStream) error {
-			return a.service.FollowEvents(ctx, from, service.EventSink{
-				Event:   func(e queue.RecordedEvent) error { return w.JSON(e.Position.String(), "event", e.Event) },
-				Comment: w.Comment,
-			})
-		}), nil
-	})
-	handleStream(a, operation.ReadEvents, a.eventsOf, a.events)
-}
-
-func (a *api) eventsOf(ctx context.Context, in *operation.EventsInput) ([]action.Event, error) {
-	id, err := in.ParseID()
-	if err != nil {
-		return nil, err
-	}
-	view, err := a.service.Action(ctx, id)
-	return view.Events, err
-}
-
-func (a *api) events(ctx context.Context, in *operation.EventsInput) (*huma.StreamResponse, error) {
-	id, err := in.ParseID()
-	if err != nil {
-		return nil, problemOf(err)
-	}
-	view, err := a.service.Action(ctx, id)
-	if err != nil {
-		return nil, problemOf(err)
-	}
-	if !wantsStream(in.Accept) {
-		return jsonResponse(view.Events, nil)
-	}
-	after := -1
-	if in.LastEventID != "" {
-		if after, err = strconv.Atoi(in.LastEventID); err != nil {
-			return nil, problemOf(fault.New(fault.Invalid, "Last-Event-ID: want a seq, found %q", in.LastEventID))
-		}
-	}
-	return eventResponse(func(ctx context.Context, w *EventStream) error {
-		return a.service.FollowAction(ctx, id, after, func(e action.Event) error {
-			return w.JSON(strconv.Itoa(e.Seq), "event", e)
-		}, func() error { return w.JSON("", "end", struct{}{}) })
 	}), nil
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"reflect"
 
@@ -73,4 +74,15 @@ func describeOperation(op operation.Description) huma.Operation {
 		described.Security = []map[string][]string{{tokenScheme: {string(op.Scope)}}}
 	}
 	return described
+}
+
+// jsonResponse returns a response that writes value as JSON, or the Problem of err.
+func jsonResponse(value any, err error) (*huma.StreamResponse, error) {
+	if err != nil {
+		return nil, problemOf(err)
+	}
+	return &huma.StreamResponse{Body: func(ctx huma.Context) {
+		ctx.SetHeader("Content-Type", "application/json")
+		_ = json.NewEncoder(ctx.BodyWriter()).Encode(value) // a client that has gone needs no answer
+	}}, nil
 }

@@ -10,6 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
 	"github.com/waybill-dev/waybill/internal/service"
 )
 
@@ -97,4 +100,14 @@ func (s *EventStream) write(text string) error {
 		return err
 	}
 	return s.flusher.Flush()
+}
+
+func wantsStream(accept string) bool { return strings.Contains(accept, "text/event-stream") }
+
+// eventResponse returns a response that writes server-sent events until send ends.
+func eventResponse(send func(context.Context, *EventStream) error) *huma.StreamResponse {
+	return &huma.StreamResponse{Body: func(ctx huma.Context) {
+		request, writer := humago.Unwrap(ctx)
+		ServeEvents(writer, request, send)
+	}}
 }
