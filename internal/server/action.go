@@ -37,36 +37,7 @@ func describeAnyBody(o *huma.Operation) {
 		"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}}
 }
 
-// registerActionCommands registers the operations that add, retry, snooze and cancel actions.
-func (a *api) registerActionCommands() {
-	handleAs(a, operation.AddAction, func(ctx context.Context, in *operation.AddActionInput) (service.AddedAction, error) {
-		want := in.NewAction(service.IdentityOf(ctx).Name)
-		want.OwnOnly = !service.IdentityOf(ctx).Has(service.ScopeOperate) // to replace another user's action is to cancel it
-		return a.service.AddAction(ctx, want)
-	}, answerAdded(http.StatusCreated), describeAnyBody)
-	handleAs(a, operation.RetryAction, func(ctx context.Context, in *operation.ActionPath) (service.AddedAction, error) {
-		id, err := in.ParseID()
-		if err != nil {
-			return service.AddedAction{}, err
-		}
-		return a.service.RetryAction(ctx, id, service.IdentityOf(ctx).Name)
-	}, answerAdded(http.StatusAccepted))
-	handle(a, operation.SnoozeAction, func(ctx context.Context, in *operation.SnoozeInput) (queue.ActionState, error) {
-		id, err := in.ParseID()
-		if err != nil {
-			return queue.ActionState{}, err
-		}
-		return a.service.SnoozeAction(ctx, id, in.Body.Until, service.IdentityOf(ctx).Name)
-	})
-	handle(a, operation.CancelAction, func(ctx context.Context, in *operation.ActionPath) (queue.ActionState, error) {
-		id, err := in.ParseID()
-		if err != nil {
-			return queue.ActionState{}, err
-		}
-		return a.service.CancelAction(ctx, id)
-	})
-}
-
+// registerActions registers the operations that read actions.
 func (a *api) registerActions() {
 	handle(a, operation.ListActions,
 		func(ctx context.Context, in *operation.ActionsInput) ([]queue.ActionState, error) {
@@ -94,8 +65,34 @@ func (a *api) registerActions() {
 	})
 }
 
-// registerReplay registers the replay of ended actions.
-func (a *api) registerReplay() {
+// registerActionCommands registers the operations that add, retry, snooze, cancel and replay actions.
+func (a *api) registerActionCommands() {
+	handleAs(a, operation.AddAction, func(ctx context.Context, in *operation.AddActionInput) (service.AddedAction, error) {
+		want := in.NewAction(service.IdentityOf(ctx).Name)
+		want.OwnOnly = !service.IdentityOf(ctx).Has(service.ScopeOperate) // to replace another user's action is to cancel it
+		return a.service.AddAction(ctx, want)
+	}, answerAdded(http.StatusCreated), describeAnyBody)
+	handleAs(a, operation.RetryAction, func(ctx context.Context, in *operation.ActionPath) (service.AddedAction, error) {
+		id, err := in.ParseID()
+		if err != nil {
+			return service.AddedAction{}, err
+		}
+		return a.service.RetryAction(ctx, id, service.IdentityOf(ctx).Name)
+	}, answerAdded(http.StatusAccepted))
+	handle(a, operation.SnoozeAction, func(ctx context.Context, in *operation.SnoozeInput) (queue.ActionState, error) {
+		id, err := in.ParseID()
+		if err != nil {
+			return queue.ActionState{}, err
+		}
+		return a.service.SnoozeAction(ctx, id, in.Body.Until, service.IdentityOf(ctx).Name)
+	})
+	handle(a, operation.CancelAction, func(ctx context.Context, in *operation.ActionPath) (queue.ActionState, error) {
+		id, err := in.ParseID()
+		if err != nil {
+			return queue.ActionState{}, err
+		}
+		return a.service.CancelAction(ctx, id)
+	})
 	handle(a, operation.ReplayActions, func(ctx context.Context, in *operation.ReplayInput) (queue.Replayed, error) {
 		in.Body.By = service.IdentityOf(ctx).Name
 		return a.service.ReplayActions(ctx, in.Body)

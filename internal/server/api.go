@@ -64,7 +64,6 @@ func (a *api) register() {
 	a.registerActionCommands()
 	a.registerLimits()
 	a.registerStatus()
-	a.registerReplay()
 	a.registerSchedules()
 	a.registerBuilds()
 }

@@ -1,6 +1,23 @@
 // Package server serves Waybill's API and pages over HTTP: the listener, access rules, login, problems, streams and the routes
 // of all operations. A Server gets every answer from a service.Service; a Local performs operations in this process.
 //
+// # The parts
+//
+//	server.go, connections.go      the listener, its routes and its bounds
+//	access.go, credentials.go      who a request is from, and whether it may read
+//	site.go, proof.go              the names of the server, and its proof of itself
+//	login.go, session.go, form.go  logins of browsers
+//	admit.go, body.go, input.go    whether an operation begins: its scope, its body, faults of its input
+//	api.go, route.go               the API and how it performs an operation
+//	local.go                       the same operations in this process
+//	problem.go, pointer.go         errors as the API shows them
+//	json.go, event_stream.go       what answers are written in
+//	stream_limit.go                how many streams may be open
+//	schema.go                      names of schemas in the API's description
+//	trace.go                       spans of requests
+//
+// Every other file has the routes of one noun. Calls lead from a noun's file to the files above, never back.
+//
 // # States
 //
 // A browser that logs in gets a one-time code, valid until it is used or 15 minutes old, and then a session, valid until it is

@@ -17,7 +17,11 @@ func (a *api) registerServices() {
 			return a.service.ServiceStatus(ctx, in.Pipeline, in.Target, in.Verify)
 		})
 	handle(a, operation.ReadServiceLog, a.serviceLog)
-	a.registerServiceRestart()
+	handle(a, operation.RestartService,
+		func(ctx context.Context, in *operation.ServiceRestartInput) (service.AddedAction, error) {
+			return a.service.RestartService(ctx, service.ServiceRestart{Pipeline: in.Pipeline, Target: in.Body.Target,
+				Reason: in.Body.Reason, Verify: in.Body.Verify, By: service.IdentityOf(ctx).Name})
+		})
 }
 
 // serviceLog needs a token even on this machine: the output of a service may be confidential, and only its own secrets are redacted.
@@ -26,12 +30,4 @@ func (a *api) serviceLog(ctx context.Context, in *operation.ServiceLogInput) (se
 		return service.ServiceLogView{}, err
 	}
 	return a.service.ServiceLog(ctx, service.ServiceLogQuery{Pipeline: in.Pipeline, Target: in.Target, Follow: in.Follow, After: in.After})
-}
-
-func (a *api) registerServiceRestart() {
-	handle(a, operation.RestartService,
-		func(ctx context.Context, in *operation.ServiceRestartInput) (service.AddedAction, error) {
-			return a.service.RestartService(ctx, service.ServiceRestart{Pipeline: in.Pipeline, Target: in.Body.Target,
-				Reason: in.Body.Reason, Verify: in.Body.Verify, By: service.IdentityOf(ctx).Name})
-		})
 }
