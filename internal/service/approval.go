@@ -2,8 +2,6 @@ package service
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -83,48 +81,6 @@ func (s *Service) groupsOf(person string) (names []string) {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// unknownGroups reports groups in approval.by that the configuration does not have, and counts of approvals that are larger than
-// the number of people in these groups and beside them.
-func (s *Service) unknownGroups(d pipeline.Definition) (problems fault.Problems) {
-	groups := map[string][]string{}
-	if s.offers.Groups != nil {
-		groups = s.offers.Groups()
-	}
-	for i := range d.Stages {
-		want := d.Stages[i].Approval
-		if want == nil || !slices.ContainsFunc(want.By, isGroup) {
-			continue
-		}
-		people := map[string]bool{}
-		before := len(problems)
-		for k, name := range want.By {
-			group, is := admission.GroupOf(name)
-			members, known := groups[group]
-			if is && !known {
-				problems = append(problems, fault.Problem{Scope: fmt.Sprintf("stages[%d].approval.by[%d]", i, k), Code: "value-unknown",
-					Suggestion: fault.Nearest(group, slices.Sorted(maps.Keys(groups))),
-					Text:       fmt.Sprintf("group %q not found: groups of people are described in server.yaml", group)})
-			}
-			if !is {
-				members = []string{name}
-			}
-			for _, member := range members {
-				people[member] = true
-			}
-		}
-		if len(problems) == before && want.Count > len(people) {
-			problems = append(problems, fault.Problem{Scope: fmt.Sprintf("stages[%d].approval.count", i), Code: "approvals-missing",
-				Text: fmt.Sprintf("%d approvals wanted, %d people may give them", want.Count, len(people))})
-		}
-	}
-	return problems
-}
-
-func isGroup(name string) bool {
-	_, is := admission.GroupOf(name)
-	return is
 }
 
 // waitingAt returns the deployment that an approval is for.

@@ -73,17 +73,6 @@ func (s *Service) eachArchived(ctx context.Context, d journal.Deployment, q jour
 	return nil
 }
 
-// checkLive returns fault.NotFound if a deployment does not exist, and fault.Refused if it is archived: nothing can be done to
-// it any more.
-func (s *Service) checkLive(ctx context.Context, ref Ref) error {
-	d, err := s.ReadDeployment(ctx, ref)
-	if err != nil || d.Archive == "" {
-		return err
-	}
-	return fault.New(fault.Refused, "%s is archived: it has ended, and only its log can be read", ref).
-		WithHint("waybill log %s prints its log; waybill deployment create %s --revision %s deploys its revision again", ref, d.Pipeline, d.Label)
-}
-
 // fillArchived completes the view of an archived deployment by what the database keeps of it. Its steps are only in its log.
 func (s *Service) fillArchived(ctx context.Context, view *DeploymentView) error {
 	d := view.Deployment

@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
@@ -91,45 +90,4 @@ func (a askedReleases) explain(err error) error {
 			WithHint("name a stage, a group or a host: at most %d hosts are asked at a time", mostLooks)
 	}
 	return err
-}
-
-// Remedy returns the commands that bring a host of a pipeline what it lacks.
-func (d *Drift) Remedy(name string) string {
-	command := "waybill deployment create " + name + " " + below(d.Target) + " --catch-up"
-	switch {
-	case d.CatchUp:
-		return command
-	case d.Rejected:
-		return "waybill revision accept " + name + " " + d.Wants + ", then " + command
-	}
-	return "waybill ship --again"
-}
-
-// below returns a target without the pipeline's name.
-func below(target string) string {
-	_, rest, _ := strings.Cut(target, "/")
-	return rest
-}
-
-// fillDrift adds the hosts whose release is not the one in the log, which were looked at, and notes for each host
-// that drifts whether a catch-up brings it its revision.
-func (s *Service) fillDrift(ctx context.Context, view *PipelineView) error {
-	view.Drift = append(view.Drift, s.lostReleases(view)...)
-	var lost []string
-	for _, d := range view.Drift {
-		if d.Lost {
-			lost = append(lost, d.Target)
-		}
-	}
-	if len(view.Drift) == 0 {
-		return nil
-	}
-	return s.withFold(ctx, view.Name, func(f *fold) error {
-		lacking := f.engine.Lacking(lost)
-		for i := range view.Drift {
-			possible, lacks := lacking[view.Drift[i].Target]
-			view.Drift[i].CatchUp, view.Drift[i].Rejected = possible, lacks && !possible
-		}
-		return nil
-	})
 }

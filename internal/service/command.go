@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"time"
-	"unicode/utf8"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -38,16 +37,6 @@ func noteOf(kind string) string {
 		return pipeline.PipelineCanceled
 	}
 	return ""
-}
-
-// longestReason bounds what a person gives as a reason, in characters. It stays in the log, and on every page about what it is for.
-const longestReason = 1000
-
-func checkReason(reason string) error {
-	if n := utf8.RuneCountInString(reason); n > longestReason {
-		return fault.New(fault.Invalid, "the reason has %d characters, %d are allowed", n, longestReason)
-	}
-	return nil
 }
 
 // Command records a command as a note, or returns why the engine refuses it. The deployer acts on the note. A skip

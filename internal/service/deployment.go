@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -217,32 +216,6 @@ func (s *Service) Steps(ctx context.Context, ref Ref) ([]pipeline.StepState, err
 	return NonNil(steps), err
 }
 
-// explain returns the steps of a deployment. The engine does not keep the times of a deployment that
-// has ended, so these are read from the log.
-func (s *Service) explain(ctx context.Context, f *fold, number int64, now time.Time) ([]pipeline.StepState, error) {
-	steps := f.engine.Explain(number, now)
-	if state, _ := f.engine.Deployment(number); state.Status == pipeline.StatusActive || state.Status == pipeline.StatusFailed {
-		return steps, nil
-	}
-	rows, err := s.ledger.Entries(ctx, journal.EntryQuery{Pipeline: f.pipeline, Deployment: number})
-	if err != nil {
-		return nil, fmt.Errorf("read the log of %s#%d: %w", f.pipeline, number, err)
-	}
-	last := map[stepName]time.Time{}
-	for _, row := range rows {
-		switch {
-		case row.Class == pipeline.Fact:
-			last[stepName{row.Target, row.Event}] = row.At
-		case row.Event == pipeline.StepClaimed || row.Event == pipeline.StepFailed || row.Event == pipeline.StepCanceled:
-			last[stepName{row.Target, detailOf(row).Event}] = row.At
-		}
-	}
-	for i, step := range steps {
-		steps[i].At = last[stepName{step.Target, step.Event}].UTC()
-	}
-	return steps, nil
-}
-
 // Why returns the open steps of a deployment, each with its reason, and when it is expected to begin where that is
 // known. A target selects those at it and below it. The error is fault.NotFound for a target that the deployment does
 // not have.
@@ -286,12 +259,15 @@ func deploymentNotFound(ref Ref) error {
 		WithHint("waybill deployment list %s shows its deployments", ref.Pipeline)
 }
 
-// FullTarget returns a target with the pipeline's name in front.
-func FullTarget(name, target string) string {
-	if isWithin(target, name) {
-		return target
+// checkLive returns fault.NotFound if a deployment does not exist, and fault.Refused if it is archived: nothing can be done to
+// it any more.
+func (s *Service) checkLive(ctx context.Context, ref Ref) error {
+	d, err := s.ReadDeployment(ctx, ref)
+	if err != nil || d.Archive == "" {
+		return err
 	}
-	return pipeline.Path(name, target)
+	return fault.New(fault.Refused, "%s is archived: it has ended, and only its log can be read", ref).
+		WithHint("waybill log %s prints its log; waybill deployment create %s --revision %s deploys its revision again", ref, d.Pipeline, d.Label)
 }
 
 // stepAction is a step's newest action, the error of its last failed attempt, and its earlier

@@ -1,7 +1,9 @@
 package service
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -84,6 +86,13 @@ func (f *fold) isInForce(plan *pipeline.Graph) (int, bool) {
 		f.compared = comparison{plan, current, current != nil && equalDefinitions(current.Definition(), plan.Definition())}
 	}
 	return version, f.compared.same
+}
+
+// equalDefinitions reports whether definitions are the same in the form in which they are stored.
+func equalDefinitions(a, b *pipeline.Definition) bool {
+	left, leftErr := json.Marshal(a)
+	right, rightErr := json.Marshal(b)
+	return leftErr == nil && rightErr == nil && bytes.Equal(left, right)
 }
 
 func newFold(name string) *fold {

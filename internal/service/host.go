@@ -1,17 +1,12 @@
 package service
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -179,73 +174,6 @@ func hasStep(stage *pipeline.Stage, event string) bool {
 	return false
 }
 
-// Bounds of looking at services, since each look runs a program.
-const (
-	mostLooks   = 100             // hosts of one request
-	looksAtOnce = 8               // hosts of all requests together
-	lookLasts   = 3 * time.Second // other requests reuse a look for this long
-	lookTakes   = 5 * time.Second // time limit of one look
-)
-
-var (
-	errUnseen     = fmt.Errorf("not seen within %s", lookTakes)
-	errLookFailed = errors.New("the look at it failed")
-)
-
-// looks holds the recent looks at services and those in progress, by host and service.
-type looks struct {
-	mu    sync.Mutex
-	all   map[string]*look
-	slots chan struct{} // one for each program that runs
-}
-
-// look is one look at a service. done is closed once seen is set.
-type look struct {
-	done chan struct{}
-	seen sight
-}
-
-// sight is a host's answer about a service.
-type sight struct {
-	state step.State
-	known bool      // false: nothing was ever deployed there, or the host is out of this process's reach
-	err   error     // why the host did not answer
-	at    time.Time // time of the answer
-}
-
-// inspectServices fills in what hosts report of their services: what was observed, else what at most mostLooks hosts answer.
-func (s *Service) inspectServices(ctx context.Context, views []HostView) {
-	s.lookAtServices(ctx, views, s.observed.lastObserved)
-}
-
-// lookAtServices fills in what hosts report of their services: what is known already, else what at most mostLooks hosts answer.
-func (s *Service) lookAtServices(ctx context.Context, views []HostView, known func(*HostView) (sight, bool)) {
-	if s.Inspect == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, lookTakes, errUnseen)
-	defer cancel()
-	var wait sync.WaitGroup
-	left := mostLooks
-	for i := range views {
-		view := &views[i]
-		if !view.isLookedAt() {
-			continue
-		}
-		if seen, found := known(view); found {
-			view.see(seen)
-			continue
-		}
-		if left == 0 {
-			view.skipped = true
-			continue
-		}
-		left--
-		wait.Go(func() { view.see(s.lookAtService(ctx, view)) })
-	}
-	wait.Wait()
-}
-
 // state returns the state of the service of a host that was looked at: unknown if this log deployed something there
 // and the host did not answer.
 func (v *HostView) state() *Services {
@@ -319,62 +247,6 @@ func (v *HostView) foundBy(seen sight) *Found {
 	return &Found{Release: seen.state.Release, Deployment: seen.state.Deployment}
 }
 
-// lookAtService returns what a host reports of a service, from a recent look or from a new one. Requests that ask at the same
-// time share one look. A look that takes too long is reported as an error of the sight.
-func (s *Service) lookAtService(ctx context.Context, host *HostView) sight {
-	l, mine := s.looks.joinLook(host.lookKey())
-	if mine {
-		// Other requests may wait for this look, so the end of this request does not cut it short.
-		whole, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), lookTakes, errUnseen)
-		defer cancel()
-		l.seen = sight{err: errLookFailed} // stays if inspectService panics
-		defer func() {
-			l.seen.at = time.Now()
-			close(l.done)
-		}()
-		l.seen = s.inspectService(whole, host.place, host.service.Name)
-		return l.seen
-	}
-	select {
-	case <-l.done:
-		return l.seen
-	case <-ctx.Done():
-		return sight{err: context.Cause(ctx)}
-	}
-}
-
-// joinLook returns a recent look at a service, or one in progress. mine reports that the caller must make the look.
-func (k *looks) joinLook(key string) (l *look, mine bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	maps.DeleteFunc(k.all, func(_ string, l *look) bool {
-		select {
-		case <-l.done:
-			return time.Since(l.seen.at) >= lookLasts
-		default:
-			return false
-		}
-	})
-	if l = k.all[key]; l != nil {
-		return l, false
-	}
-	l = &look{done: make(chan struct{})}
-	k.all[key] = l
-	return l, true
-}
-
-// inspectService runs the program that looks at a service.
-func (s *Service) inspectService(ctx context.Context, at pipeline.Place, service string) (seen sight) {
-	select {
-	case s.looks.slots <- struct{}{}:
-		defer func() { <-s.looks.slots }()
-	case <-ctx.Done():
-		return sight{err: context.Cause(ctx)}
-	}
-	seen.state, seen.known, seen.err = s.Inspect(ctx, at, service)
-	return seen
-}
-
 // serviceOf returns the state of a service as its host reports it; nil if the host knows nothing of it.
 func serviceOf(seen sight) *Services {
 	state := seen.state
@@ -391,68 +263,7 @@ func serviceOf(seen sight) *Services {
 	return &Services{State: ServiceUp, Release: state.Running, Restarts: state.Restarts, Exit: state.Exit, Since: state.Started}
 }
 
-// restless is the number of restarts from which a service counts as a trouble.
-const restless = 3
-
-// serviceTroubles returns a trouble for each service that is down or keeps restarting, and for each host whose
-// release is not the one in the log.
-func (s *Service) serviceTroubles(ctx context.Context) ([]Trouble, error) {
-	if s.Inspect == nil {
-		return nil, nil
-	}
-	views, bad, err := s.allPipelines(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var hosts []HostView
-	for i := range views {
-		hosts = append(hosts, views[i].Hosts...)
-	}
-	s.inspectServices(ctx, hosts) // hosts of all pipelines together, so that their bounds are those of the request
-	for i := range views {
-		count := len(views[i].Hosts)
-		views[i].Hosts, hosts = hosts[:count], hosts[count:]
-	}
-	var all []Trouble
-	for _, u := range bad {
-		all = append(all, Trouble{Kind: TroubleService, Subject: u.pipeline, Warning: true,
-			Text: "the hosts of " + u.pipeline + " are not looked at: " + u.err.Error(),
-			Hint: "waybill log " + u.pipeline + " --verify"})
-	}
-	for i := range views {
-		found, err := s.troublesOf(ctx, &views[i])
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found...)
-	}
-	return all, nil
-}
-
-// troublesOf returns the troubles of a pipeline's hosts, which were looked at.
-func (s *Service) troublesOf(ctx context.Context, view *PipelineView) (all []Trouble, err error) {
-	byLog := len(view.Drift)
-	if err := s.fillDrift(ctx, view); err != nil {
-		return nil, err
-	}
-	for _, d := range view.Drift[byLog:] {
-		all = append(all, Trouble{Kind: TroubleService, Subject: d.Target, Warning: true, Text: d.Target + " " + d.Reason,
-			Hint: d.Remedy(view.Name) + " deploys it again"})
-	}
-	for _, v := range view.Hosts {
-		if v.Service == nil || v.Service.State == ServiceStopped || v.Service.State == ServiceUp && v.Service.Restarts < restless {
-			continue
-		}
-		name, host, _ := strings.Cut(v.Target, "/")
-		hint := "waybill service logs " + name + " " + host
-		switch {
-		case v.Service.State == ServiceDown:
-			hint = "waybill ship --again starts it; " + hint + " prints its output"
-		case v.Service.Error != "": // it cannot be asked for its output either
-			hint = cmp.Or(fault.HintOf(v.seen.err), "waybill service status "+name+" "+host+" asks it again")
-		}
-		all = append(all, Trouble{Kind: TroubleService, Subject: v.Target, Warning: true,
-			Text: "the service on " + v.Target + " is " + v.Service.String(), Hint: hint})
-	}
-	return all, nil
+// serviceView returns the service of a host that was looked at, without its drift.
+func (v *HostView) serviceView() ServiceView {
+	return ServiceView{Target: v.Target, Name: v.service.Name, Manager: v.service.Manager, Runs: v.Runs, Found: v.Found, State: v.state()}
 }

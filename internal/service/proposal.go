@@ -1,13 +1,13 @@
 package service
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -172,13 +172,6 @@ func ownerWords(o journal.Owner) string {
 	return fmt.Sprintf("pipeline %q too: set service.name", o.Pipeline)
 }
 
-// equalDefinitions reports whether definitions are the same in the form in which they are stored.
-func equalDefinitions(a, b *pipeline.Definition) bool {
-	left, leftErr := json.Marshal(a)
-	right, rightErr := json.Marshal(b)
-	return leftErr == nil && rightErr == nil && bytes.Equal(left, right)
-}
-
 // compile returns the graph of a proposal and a view with its warnings. The error is all of its faults.
 func (s *Service) compile(p Proposal) (*pipeline.Graph, EditView, error) {
 	view := EditView{Pipeline: p.Definition.Pipeline, Words: []string{}, Effects: []pipeline.Effect{}}
@@ -209,6 +202,48 @@ func (s *Service) unknownHandlers(d pipeline.Definition) (problems fault.Problem
 		}
 	}
 	return problems
+}
+
+// unknownGroups reports groups in approval.by that the configuration does not have, and counts of approvals that are larger than
+// the number of people in these groups and beside them.
+func (s *Service) unknownGroups(d pipeline.Definition) (problems fault.Problems) {
+	groups := map[string][]string{}
+	if s.offers.Groups != nil {
+		groups = s.offers.Groups()
+	}
+	for i := range d.Stages {
+		want := d.Stages[i].Approval
+		if want == nil || !slices.ContainsFunc(want.By, isGroup) {
+			continue
+		}
+		people := map[string]bool{}
+		before := len(problems)
+		for k, name := range want.By {
+			group, is := admission.GroupOf(name)
+			members, known := groups[group]
+			if is && !known {
+				problems = append(problems, fault.Problem{Scope: fmt.Sprintf("stages[%d].approval.by[%d]", i, k), Code: "value-unknown",
+					Suggestion: fault.Nearest(group, slices.Sorted(maps.Keys(groups))),
+					Text:       fmt.Sprintf("group %q not found: groups of people are described in server.yaml", group)})
+			}
+			if !is {
+				members = []string{name}
+			}
+			for _, member := range members {
+				people[member] = true
+			}
+		}
+		if len(problems) == before && want.Count > len(people) {
+			problems = append(problems, fault.Problem{Scope: fmt.Sprintf("stages[%d].approval.count", i), Code: "approvals-missing",
+				Text: fmt.Sprintf("%d approvals wanted, %d people may give them", want.Count, len(people))})
+		}
+	}
+	return problems
+}
+
+func isGroup(name string) bool {
+	_, is := admission.GroupOf(name)
+	return is
 }
 
 // foldOrNew returns a pipeline's head and fold, or empty ones if the pipeline does not exist yet.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // Ref names a deployment: greeter#7.
@@ -28,3 +29,19 @@ func ParseRef(text string) (Ref, error) {
 }
 
 func (r Ref) String() string { return fmt.Sprintf("%s#%d", r.Pipeline, r.Number) }
+
+// FullTarget returns a target with the pipeline's name in front.
+func FullTarget(name, target string) string {
+	if isWithin(target, name) {
+		return target
+	}
+	return pipeline.Path(name, target)
+}
+
+// targetOrAll returns the full path of a target; that of the pipeline for "".
+func targetOrAll(name, target string) string {
+	if target == "" {
+		return name
+	}
+	return FullTarget(name, target)
+}

@@ -8,8 +8,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -327,3 +329,29 @@ func isFinish(event string) bool {
 
 // lastPart returns the name at the end of a target.
 func lastPart(target string) string { return target[strings.LastIndex(target, "/")+1:] }
+
+// explain returns the steps of a deployment. The engine does not keep the times of a deployment that
+// has ended, so these are read from the log.
+func (s *Service) explain(ctx context.Context, f *fold, number int64, now time.Time) ([]pipeline.StepState, error) {
+	steps := f.engine.Explain(number, now)
+	if state, _ := f.engine.Deployment(number); state.Status == pipeline.StatusActive || state.Status == pipeline.StatusFailed {
+		return steps, nil
+	}
+	rows, err := s.ledger.Entries(ctx, journal.EntryQuery{Pipeline: f.pipeline, Deployment: number})
+	if err != nil {
+		return nil, fmt.Errorf("read the log of %s#%d: %w", f.pipeline, number, err)
+	}
+	last := map[stepName]time.Time{}
+	for _, row := range rows {
+		switch {
+		case row.Class == pipeline.Fact:
+			last[stepName{row.Target, row.Event}] = row.At
+		case row.Event == pipeline.StepClaimed || row.Event == pipeline.StepFailed || row.Event == pipeline.StepCanceled:
+			last[stepName{row.Target, detailOf(row).Event}] = row.At
+		}
+	}
+	for i, step := range steps {
+		steps[i].At = last[stepName{step.Target, step.Event}].UTC()
+	}
+	return steps, nil
+}

@@ -115,8 +115,3 @@ func (view *PipelineView) serviceView(at int) ServiceView {
 	}
 	return v
 }
-
-// serviceView returns the service of a host that was looked at, without its drift.
-func (v *HostView) serviceView() ServiceView {
-	return ServiceView{Target: v.Target, Name: v.service.Name, Manager: v.service.Manager, Runs: v.Runs, Found: v.Found, State: v.state()}
-}

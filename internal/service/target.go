@@ -20,9 +20,38 @@ type TargetQuery struct {
 	Limit    int    // 0: RecentLimit; at most MostTargets
 }
 
+// TargetView is the whole log of one target: the pipeline, a stage, a group or a host.
+type TargetView struct {
+	Target  string     `json:"target"`            // full path
+	Current *Reached   `json:"current,omitempty"` // the newest deployment that finished here; left out: none
+	Highest *Reached   `json:"highest,omitempty"` // the newest revision that finished here, which a rollback may have undone
+	Failed  *Reached   `json:"failed,omitempty"`  // the deployment that failed here last; left out: none
+	Runs    *Running   `json:"runs,omitempty"`    // last deployment to a host under another name; left out: Current has it
+	Open    []OpenHere `json:"open"`              // active deployments with steps to do here, oldest first
+	More    int        `json:"more,omitempty"`    // how many such deployments a list has left out of Open
+}
+
+// Reached is a revision at a target. Highest has no deployment and no time.
+type Reached struct {
+	Deployment int64     `json:"deployment,omitempty"`
+	Revision   int64     `json:"revision"`
+	Label      string    `json:"label"`
+	At         time.Time `json:"at,omitzero"` // time at which it finished or failed
+}
+
+// OpenHere is an active deployment with steps to do at a target.
+type OpenHere struct {
+	Deployment int64                `json:"deployment"`
+	Revision   int64                `json:"revision"`
+	Label      string               `json:"label"`
+	Open       int                  `json:"open"`  // how many steps at the target and below it are not complete
+	Steps      []pipeline.StepState `json:"steps"` // the first mostOpenSteps of these, each with its reason
+}
+
 // Bounds of a list of targets.
 const (
 	MostTargets   = 1000 // targets of a page
+	mostOpenSteps = 20   // open steps that an OpenHere lists
 	mostOpenLists = 20   // active deployments that a target of a list names
 )
 
@@ -59,6 +88,31 @@ func (s *Service) Targets(ctx context.Context, q TargetQuery) ([]TargetView, err
 		return fillOpen(ctx, f.engine, views, now)
 	})
 	return views, err
+}
+
+// Target returns the state of a target, what was there, and what is on its way to it. The error is fault.NotFound if
+// the definition in force does not have it.
+func (s *Service) Target(ctx context.Context, name, target string) (TargetView, error) {
+	if _, err := s.ReadHead(ctx, name); err != nil {
+		return TargetView{}, err
+	}
+	target = targetOrAll(name, target)
+	views := []TargetView{{Target: target, Open: []OpenHere{}}}
+	if err := s.checkTarget(ctx, name, target); err != nil {
+		return views[0], err
+	}
+	now, err := s.ledger.Now(ctx)
+	if err != nil {
+		return views[0], err
+	}
+	err = s.withFold(ctx, name, func(f *fold) error {
+		if err := s.fillReached(ctx, f, views); err != nil {
+			return err
+		}
+		views[0].Open, err = openAt(ctx, f.engine, target, now)
+		return err
+	})
+	return views[0], err
 }
 
 // targetPaths are the paths of a definition's targets, in order. They are kept because a fleet has many, and each page needs
@@ -192,6 +246,32 @@ func (s *Service) fillStanding(ctx context.Context, f *fold, view *TargetView, a
 	return err
 }
 
+// reached returns a revision at a target; nil for revision 0.
+func (s *Service) reached(ctx context.Context, f *fold, deployment, revision int64, at time.Time) *Reached {
+	if revision == 0 {
+		return nil
+	}
+	return &Reached{Deployment: deployment, Revision: revision, Label: s.revisionLabel(ctx, f, revision), At: at}
+}
+
+// reachedBefore returns what a deployment brought to a target, from the entries of that deployment.
+func (s *Service) reachedBefore(ctx context.Context, f *fold, target string, number int64) (*Reached, error) {
+	d := s.stateOf(ctx, f, number)
+	at := time.Time{}
+	for _, name := range f.namesOf(target) {
+		entries, err := s.entries(ctx, journal.EntryQuery{Pipeline: f.pipeline, Deployment: number, Target: name, Class: pipeline.Fact})
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if e.Target == name {
+				at = e.At // the last fact of a target is its finish
+			}
+		}
+	}
+	return s.reached(ctx, f, number, d.Revision, at), nil
+}
+
 // fillOpen fills in the active deployments with steps to do at each target or below it. Only steps that are named are explained.
 func fillOpen(ctx context.Context, e *pipeline.Engine, views []TargetView, now time.Time) error {
 	places, targets := make(map[string]int, len(views)), make([]string, len(views))
@@ -217,6 +297,21 @@ func fillOpen(ctx context.Context, e *pipeline.Engine, views []TargetView, now t
 		}
 	}
 	return nil
+}
+
+// openAt lists the active deployments with steps to do at a target or below it.
+func openAt(ctx context.Context, e *pipeline.Engine, target string, now time.Time) ([]OpenHere, error) {
+	found := []OpenHere{}
+	for _, d := range e.Deployments(true) {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		open := e.Open(d.Deployment, []string{target}, mostOpenSteps)
+		for i, steps := range e.ExplainOpen(d.Deployment, open, now) {
+			found = append(found, OpenHere{Deployment: d.Deployment, Revision: d.Revision, Label: d.Label, Open: open[i].Steps, Steps: steps})
+		}
+	}
+	return found, nil
 }
 
 // MostResources bounds the resources of a page.
