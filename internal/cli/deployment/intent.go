@@ -110,23 +110,6 @@ func intentCommand(a *cmdline.App, intent *service.Command, use, short string, m
 	return c
 }
 
-// addDryRun adds the flag that has a command print its effect.
-func addDryRun(c *cobra.Command, dryRun *bool) {
-	c.Flags().BoolVar(dryRun, "dry-run", false, "print what it would do, and change nothing")
-}
-
-// printPreview prints the effect that a dry run has answered with, or returns the error with which the command would be
-// refused.
-func printPreview[T any](out show.Printer, effect *T, err error, lines func(T) []string) error {
-	if err != nil {
-		return err
-	}
-	if effect == nil {
-		return fault.New(fault.Unavailable, "the answer to the dry run has no effect").WithHint("is it a Waybill of the same version?")
-	}
-	return out.Answer(*effect, lines(*effect)...)
-}
-
 // intentInput returns the input of an intent's operation.
 func intentInput(ref service.Ref, intent service.Command) operation.CommandInput {
 	return operation.CommandInput{DeploymentPath: operation.PathOf(ref),

@@ -8,9 +8,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
-	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/operation"
-	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func rollbackCommand(a *cmdline.App) *cobra.Command {
@@ -47,9 +45,4 @@ resume" lets one continue.`,
 	c.Flags().Int64Var(&want.Body.Undoes, "undoes", 0, "refuse to undo another deployment than this `NUMBER`, as --dry-run printed it")
 	addDryRun(c, &want.DryRun)
 	return c
-}
-
-// returning returns what prints the preview of a rollback or a catch-up of a pipeline.
-func returning(name string) func(service.RollbackPreview) []string {
-	return func(preview service.RollbackPreview) []string { return show.RollbackPreview(name, preview) }
 }
