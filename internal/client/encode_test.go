@@ -3,6 +3,7 @@ package client
 import (
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 type sent struct {
 	method, path, query, once, ifMatch, kind, body string
 	root                                           bool
+	size                                           int64
+	expect                                         string
 }
 
 // TestAnInputIsSentByItsTags: the fields of an input are where the server reads them.
@@ -22,6 +25,7 @@ func TestAnInputIsSentByItsTags(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 5000, time.UTC)
 	none := operation.Description{ID: "get", Method: http.MethodGet, Path: "/api/v1/of/{name}/{number}"}
+	greeter := operation.PipelinePath{Pipeline: "greeter"}
 	type Path struct {
 		Name   string `path:"name"`
 		Number int    `path:"number"`
@@ -73,13 +77,41 @@ func TestAnInputIsSentByItsTags(t *testing.T) {
 			Path
 			RawBody []byte `contentType:"application/yaml"`
 		}{Path{"a", 1}, []byte("a: 1")}, sent{path: "/of/a/1", kind: "application/yaml", body: "a: 1"}},
+		"an upload": {none, &struct {
+			Path
+			Content operation.Content
+		}{Path{"a", 1}, operation.Content{Reader: strings.NewReader("bytes"), Size: 5}},
+			sent{path: "/of/a/1", kind: operation.BinaryType, body: "bytes", size: 5}},
+		"an upload without bytes": {none, &struct {
+			Path
+			Content operation.Content
+		}{Path: Path{"a", 1}}, sent{path: "/of/a/1", kind: operation.BinaryType}},
+		"an upload that is sent once it is wanted": {operation.Description(operation.PutArtifact), &operation.ArtifactUpload{
+			LabelPath: operation.LabelPath{PipelinePath: greeter, Label: "v1"}, Artifact: "arm64", Name: "a b",
+			Content: operation.Content{Reader: strings.NewReader("bytes")}},
+			sent{method: http.MethodPut, path: "/pipelines/greeter/revisions/v1/artifacts/arm64", query: "name=a+b",
+				kind: operation.BinaryType, body: "bytes", expect: "100-continue"}},
+		"parameters after an upload": {operation.Description(operation.ReportBuildTests), &operation.TestReport{
+			BuildPath: operation.BuildPath{ID: "7"}, StepID: 2, Name: "unit.xml", Format: "trx",
+			Content: operation.Content{Reader: strings.NewReader("<a/>")}},
+			sent{method: http.MethodPost, path: "/api/build/7/test-result", root: true, query: "format=trx&name=unit.xml&step=2",
+				kind: operation.BinaryType, body: "<a/>"}},
+		"a plan of an edit": {operation.Description(operation.PlanDeployment), &operation.PlanInput{
+			PipelinePath: greeter, File: "waybill.yaml", Simulate: true, Fail: []string{"beta", "prod:test"},
+			Source: []byte("stages: []")},
+			sent{method: http.MethodPost, path: "/pipelines/greeter/plan",
+				query: "fail=beta&fail=prod%3Atest&file=waybill.yaml&simulate=true", kind: operation.YAMLType, body: "stages: []"}},
+		"a plan without an edit": {operation.Description(operation.PlanDeployment), &operation.PlanInput{
+			PipelinePath: greeter, Revision: "v1"},
+			sent{method: http.MethodPost, path: "/pipelines/greeter/plan", query: "revision=v1&simulate=false"}},
 	} {
 		q, err := newRequest(c.of, c.in)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		got := sent{method: q.method, path: q.path, query: q.query.Encode(), once: q.once, ifMatch: q.ifMatch, kind: q.kind, root: q.root}
+		got := sent{method: q.method, path: q.path, query: q.query.Encode(), once: q.once, ifMatch: q.ifMatch, kind: q.kind, root: q.root,
+			size: q.size, expect: q.expect}
 		if q.body != nil {
 			content, err := io.ReadAll(q.body)
 			if got.body = string(content); err != nil {
