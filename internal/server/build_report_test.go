@@ -142,6 +142,45 @@ func TestAnotherEngineReportsABuild(t *testing.T) {
 	}
 }
 
+// TestBuildsAreReportedAlike: a caller in this process reports about a build as one over HTTP does.
+func TestBuildsAreReportedAlike(t *testing.T) {
+	t.Parallel()
+	s := serveProjects(t, servertest.Start(t), service.Projects{})
+	for _, to := range []operation.Caller{server.NewLocal(s.Service, "ana"), s.client()} {
+		b, err := s.Ledger.Builds.Create(t.Context(), builds.Build{Project: "shop", Engine: "jenkins"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := operation.BuildPath{ID: fmt.Sprint(b.ID)}
+		content := func(text string) operation.Content { return operation.Content{Reader: strings.NewReader(text)} }
+		event, err := operation.ReportBuildStatus.Call(t.Context(), to, operation.StatusReport{BuildPath: path,
+			Body: operation.StatusReportBody{Status: build.Running, StepID: 1, Stage: "test", Step: "unit"}})
+		if err != nil || event.Status != build.Running {
+			t.Errorf("status: %+v, %v", event, err)
+		}
+		for want := 1; want >= 0; want-- { // the second time the entry is known
+			added, err := operation.ReportBuildLog.Call(t.Context(), to, operation.LogReportInput{BuildPath: path,
+				Content: content(`[{"workerStepId":1,"workerLogId":1,"message":"one"}]`)})
+			if err != nil || added.Added != want {
+				t.Errorf("log: %+v, %v", added, err)
+			}
+		}
+		file, err := operation.ReportBuildArtifact.Call(t.Context(), to,
+			operation.FileReport{BuildPath: path, StepID: 1, Name: "shop.tar", Content: content("the shop")})
+		if err != nil || file.ID != 1 || file.StepID != 1 || file.Size != 8 || file.Kind != build.KindFile {
+			t.Errorf("artifact: %+v, %v", file, err)
+		}
+		file, err = operation.ReportBuildTests.Call(t.Context(), to, operation.TestReport{BuildPath: path, StepID: 1,
+			Name: "unit.xml", Format: "junit", Content: content(`<testsuite><testcase name="Sum"/></testsuite>`)})
+		if err != nil || file.ID != 2 || file.Kind != "junit" {
+			t.Errorf("tests: %+v, %v", file, err)
+		}
+		if counts, err := operation.SumBuildTests.Call(t.Context(), to, path); err != nil || counts.Tests != 1 {
+			t.Errorf("counts: %+v, %v", counts, err)
+		}
+	}
+}
+
 // TestATokenReportsOnlyForItsEngine that names the token, or has its name.
 func TestATokenReportsOnlyForItsEngine(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
 	"github.com/waybill-dev/waybill/internal/service"
@@ -341,6 +343,40 @@ func TestABuildIsCanceledRepeatedAndDeleted(t *testing.T) {
 		if status, answer, _ := s.ask(t, "GET", "/api/build/77", ""); status != http.StatusNotFound ||
 			!strings.Contains(answer, "waybill build list shows those that are") {
 			t.Errorf("%d %s", status, answer)
+		}
+	})
+}
+
+// TestBuildsAreChangedAlike: a caller in this process changes builds as one over HTTP does.
+func TestBuildsAreChangedAlike(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *testServer) {
+		for i, to := range []operation.Caller{server.NewLocal(s.Service, "ana"), s.client()} {
+			first, again := operation.BuildPath{ID: fmt.Sprint(2*i + 1)}, fmt.Sprint(2*i+2)
+			made, err := operation.RunBuild.Call(t.Context(), to, operation.RunBuildInput{Project: "shop", Stages: []string{"test"},
+				Branch: "topic", Body: &operation.RunBuildBody{Commit: commit, Passwords: map[string]string{"key": "swordfish"}}})
+			if err != nil || made.ID != first.ID || made.Commit != commit || made.Branch != "topic" ||
+				!slices.Equal(made.Stages, []string{"test"}) {
+				t.Errorf("run: %+v, %v", made, err)
+			}
+			now, err := operation.CancelBuild.Call(t.Context(), to, first)
+			if err != nil || now.Status != build.Canceled {
+				t.Errorf("cancel: %+v, %v", now, err)
+			}
+			rerun := operation.RerunBuildInput{BuildPath: first, Resume: true}
+			if _, err := operation.RerunBuild.Call(t.Context(), to, rerun); !fault.Is(err, fault.Invalid) {
+				t.Errorf("rerun without the password: %v", err)
+			}
+			rerun.Body = &operation.RerunBuildBody{Passwords: map[string]string{"key": "again"}}
+			made, err = operation.RerunBuild.Call(t.Context(), to, rerun)
+			if err != nil || made.ID != again || made.RerunOf != first.ID || !made.Resume {
+				t.Errorf("rerun: %+v, %v", made, err)
+			}
+			if _, err := operation.DeleteBuild.Call(t.Context(), to, first); err != nil {
+				t.Errorf("delete: %v", err)
+			}
+			if _, err := operation.GetBuild.Call(t.Context(), to, first); !fault.Is(err, fault.NotFound) {
+				t.Errorf("after its deletion: %v", err)
+			}
 		}
 	})
 }

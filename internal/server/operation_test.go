@@ -152,32 +152,67 @@ func TestAnOperationThatIsNotServed(t *testing.T) {
 	}
 }
 
-// TestEveryOperationHasARoute: a value without a route would be refused by every caller.
-func TestEveryOperationHasARoute(t *testing.T) {
-	t.Parallel()
-	files, err := filepath.Glob("../operation/*.go")
+// operationValue is a value of package operation, or a function that returns one.
+type operationValue struct{ name, id, method string }
+
+// operationValues reads the values of package operation. The id of a function's value is "".
+func operationValues(t *testing.T) (all []operationValue) {
+	t.Helper()
+	value := regexp.MustCompile(
+		`(\w+)(?: = |\([^)]*\) )Operation\[[^{]+\][^}]*?ID: (?:"([a-z-]+)"|[^"]*"[a-z-]+"), Method: http\.Method(\w+)`)
+	for _, text := range readFiles(t, "../operation/*.go") {
+		for _, match := range value.FindAllStringSubmatch(text, -1) {
+			all = append(all, operationValue{match[1], match[2], match[3]})
+		}
+	}
+	if len(all) < 50 {
+		t.Fatalf("found %d values: the rule would hold for nothing", len(all))
+	}
+	return all
+}
+
+// readFiles reads the files that match a pattern.
+func readFiles(t *testing.T, pattern string) (texts []string) {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
 	if err != nil {
 		t.Fatal(err)
 	}
-	served := map[string]bool{}
-	for _, operations := range description(t, serve(t, "")).Paths {
-		for _, o := range operations {
-			served[o.OperationID] = true
-		}
-	}
-	value, found := regexp.MustCompile(`Operation\[[^{]+\]\{ID: "([a-z-]+)"`), 0
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, match := range value.FindAllSubmatch(text, -1) {
-			if found++; !served[string(match[1])] {
-				t.Errorf("%s: the operation %s has no route: give its value to handle", file, match[1])
-			}
+		texts = append(texts, string(text))
+	}
+	return texts
+}
+
+// TestEveryOperationHasARoute: a value without a route would be refused by every caller.
+func TestEveryOperationHasARoute(t *testing.T) {
+	t.Parallel()
+	served := map[string]bool{"": true}
+	for _, operations := range description(t, serve(t, "")).Paths {
+		for _, o := range operations {
+			served[o.OperationID] = true
 		}
 	}
-	if found < 50 {
-		t.Errorf("found %d values: the rule would hold for nothing", found)
+	for _, op := range operationValues(t) {
+		if !served[op.id] {
+			t.Errorf("operation.%s has no route: give its value to handle", op.name)
+		}
+	}
+}
+
+// TestEveryChangeIsTested: an operation that changes something is performed by a test through its value.
+// TestEveryQuestionIsAnsweredAlike requires the same of those that read.
+func TestEveryChangeIsTested(t *testing.T) {
+	t.Parallel()
+	tests := strings.Join(readFiles(t, "*_test.go"), "")
+	for _, op := range operationValues(t) {
+		performed := regexp.MustCompile(`operation\.` + op.name + `(\.Call\(|\([^)]*\)\.Call\(|, )`)
+		if op.method != "Get" && !performed.MatchString(tests) {
+			t.Errorf("no test performs operation.%s: call the value in one, and compare what it changes", op.name)
+		}
 	}
 }
