@@ -1,5 +1,5 @@
-// Package client has the methods of a service.Service and every operation for another process, over HTTP. A Client resumes broken
-// streams, bounds its reads, and sends a home's token only to a server that has proved to have it.
+// Package client performs operations on a server over HTTP, and follows its streams. A Client resumes broken streams, bounds
+// its reads, and sends a home's token only to a server that has proved to have it.
 package client
 
 import (
@@ -15,8 +15,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// Client asks a server over HTTP, with the methods and fault codes of a Service. The error is fault.Unavailable if the
-// server cannot be reached.
+// Client performs operations on a server, as an operation.Caller: with Call those that answer with a value, and with a method
+// for each stream, file and process. Errors have the fault codes of a Service; fault.Unavailable if the server cannot be
+// reached.
 type Client struct {
 	base   string // http://127.0.0.1:7070
 	by     string // name of the user, which the server takes if the token is the home's
