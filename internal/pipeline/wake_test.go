@@ -143,3 +143,31 @@ func TestAHostThatAnOlderDeploymentHasFinishedWakesTheNext(t *testing.T) {
 		t.Error("#2 does not begin on the host that #1 has finished")
 	}
 }
+
+// TestWhatAPassTakesEndsAWaitForANewerDeployment: a deployment that stands back in a queue latest for a newer one takes the host
+// which that one needs elsewhere, in the same pass. The newer one could not enter then, so nobody is left to stand back for.
+func TestWhatAPassTakesEndsAWaitForANewerDeployment(t *testing.T) {
+	t.Parallel()
+	lab, east := hostStage("lab", nil, group("all", "ash")), hostStage("east", nil, group("all", "ash"))
+	lab.Queue, east.Queue = NoQueue, NoQueue
+	w := newWorld(t, Definition{Pipeline: "shop", Order: Runnable, Stages: []Stage{lab, east},
+		Batches: []Batch{{Name: "b", Stages: []string{"lab"}, Queue: Latest}}})
+	part := func(number int64) {
+		w.fold(Entry{Deployment: number, Target: "shop", Event: DeploymentCreated, Class: Note, Revision: number,
+			Detail: raw(createdDetail{Kind: KindPart, Scope: "shop/lab/all/ash"})})
+		w.decide()
+	}
+	part(1)
+	w.create(2, 2)
+	part(3)
+	for _, event := range []string{HostReplicated, HostDeployed, HostTested} {
+		w.done(StepKey{1, "shop/lab/all/ash", event})
+		w.decide()
+	}
+	if live := w.engine.deployments[2].live.sorted(); len(live) != 1 || live[0].name.target != "shop/east/all/ash" {
+		t.Fatal("#2 has not begun in east")
+	}
+	if again := w.decide(); len(again.Entries) > 0 {
+		t.Errorf("a second pass decides %s %s", again.Entries[0].Target, again.Entries[0].Event)
+	}
+}
