@@ -22,7 +22,10 @@ type modelWorld struct {
 	budget   budget
 	has      []string // kinds of rows that must happen in it, as modelRun counts them
 	race     bool     // small enough for the race detector, under which the other worlds are left out
+	long     bool     // has so many states that only -every searches it
 }
+
+var every = flag.Bool("every", false, "search also the worlds with the most states")
 
 // budget is how often each thing may still happen. It is a part of the state.
 type budget struct {
@@ -80,7 +83,7 @@ func everyInterleaving(t *testing.T, worlds []modelWorld) {
 	failfast := flag.Lookup("test.failfast").Value.String() == "true"
 	var stopped atomic.Bool
 	for _, w := range worlds {
-		if raceDetector && !w.race {
+		if raceDetector && !w.race || w.long && !*every {
 			continue
 		}
 		t.Run(w.name, func(t *testing.T) {

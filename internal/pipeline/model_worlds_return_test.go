@@ -130,7 +130,7 @@ var returnWorlds = []modelWorld{
 	{name: "catch-ups of hosts that lost their release", ships: []int64{1, 2}, race: true, versions: []string{labOf + "ash birch"},
 		has:    []string{KindCatchUp},
 		budget: budget{fails: 1, catchUps: 2, losses: 2}},
-	{name: "a catch-up and a rollback", ships: []int64{1, 2},
+	{name: "a catch-up and a rollback", long: true, ships: []int64{1, 2},
 		versions: []string{labOf + "joining=catch-up ash", labOf + "joining=catch-up ash birch"},
 		has:      []string{KindCatchUp, KindRollback},
 		budget:   budget{edits: 1, fails: 1, rollbacks: 1, catchUps: 1}},

@@ -51,7 +51,7 @@ var modelWorlds = []modelWorld{
 		budget:   budget{fails: 1, ends: 1, retries: 1}},
 	{name: "line in a batch", ships: []int64{1, 2, 3}, versions: []string{lab + prod + "; batch live lab prod"},
 		budget: budget{fails: 1, ends: 1, retries: 1, cancels: 1}},
-	{name: "line in a batch, hold on failure", ships: []int64{1, 2},
+	{name: "line in a batch, hold on failure", long: true, ships: []int64{1, 2},
 		versions: []string{"stage lab hold chain=host-deployed; group all ash" + prod + "; batch live lab prod"},
 		budget:   budget{fails: 2, ends: 1, retries: 1, cancels: 1, skips: 1}},
 	{name: "diamond", ships: []int64{1, 2},
@@ -70,9 +70,10 @@ var modelWorlds = []modelWorld{
 	{name: "build", ships: []int64{1, 2, 1}, versions: []string{built},
 		budget: budget{fails: 1, ends: 1, retries: 1}},
 
-	{name: "a host joins or leaves", ships: []int64{1, 2}, versions: []string{lab + prod, labOf + "ash cedar" + prod, labOf + prod},
-		budget: budget{edits: 2, fails: 1, retries: 1}},
-	{name: "a host joins where a newer one was", ships: []int64{1, 2}, versions: []string{lab + prod, lab + prodOf + "birch ash"},
+	{name: "a host joins or leaves", long: true, ships: []int64{1, 2},
+		versions: []string{lab + prod, labOf + "ash cedar" + prod, labOf + prod},
+		budget:   budget{edits: 2, fails: 1, retries: 1}},
+	{name: "a host joins where a newer one was", long: true, ships: []int64{1, 2}, versions: []string{lab + prod, lab + prodOf + "birch ash"},
 		budget: budget{edits: 2, ends: 1, holds: 1}},
 	{name: "the host of a failure leaves", ships: []int64{1, 2}, race: true, versions: []string{labOf + "ash birch", labOf + "birch"},
 		budget: budget{edits: 2, fails: 2, ends: 1}},
@@ -90,7 +91,7 @@ var modelWorlds = []modelWorld{
 		"stage lab " + tested + "parallel=2 ash birch; stage prod after lab " + tested + "cedar",
 		"stage lab " + warmed + "parallel=2 ash birch; stage prod after lab " + warmed + "cedar"},
 		budget: budget{edits: 1, ends: 1}},
-	{name: "steps are introduced one after another", ships: []int64{1, 2}, versions: []string{
+	{name: "steps are introduced one after another", long: true, ships: []int64{1, 2}, versions: []string{
 		lab + prod,
 		"stage lab chain=host-warmed,host-deployed; group all ash" + prod,
 		"stage lab chain=host-warmed,host-deployed,host-checked; group all ash; stage prod after lab " +
@@ -99,7 +100,7 @@ var modelWorlds = []modelWorld{
 	{name: "a chain is reordered or shortened", ships: []int64{1, 2}, versions: []string{
 		"stage lab; group all ash", "stage lab chain=host-artifact-replicated,host-deployment-tested,host-deployed; group all ash", lab},
 		budget: budget{edits: 2, fails: 1, retries: 1}},
-	{name: "an architecture is added or leaves", ships: []int64{1, 2, 1}, versions: []string{built, builtTwo, builtNew},
+	{name: "an architecture is added or leaves", long: true, ships: []int64{1, 2, 1}, versions: []string{built, builtTwo, builtNew},
 		budget: budget{edits: 1, fails: 1}},
 	{name: "after is reordered", ships: []int64{1, 2}, versions: []string{
 		diamond,
@@ -118,7 +119,7 @@ var modelWorlds = []modelWorld{
 		"stage east queue=false chain=host-deployed; group all birch; stage west after east chain=host-deployed; group all cedar",
 		"stage east chain=host-deployed; group all birch; stage west chain=host-deployed; group all cedar"},
 		budget: budget{edits: 2, fails: 1}},
-	{name: "limits are changed", ships: []int64{1, 2}, versions: []string{
+	{name: "limits are changed", long: true, ships: []int64{1, 2}, versions: []string{
 		labOf + "parallel=1 failed=0 ash birch cedar", labOf + "parallel=2 failed=1 ash birch cedar",
 		labOf + "parallel=3 failed=34% ash birch cedar"},
 		budget: budget{edits: 1, fails: 2, retries: 1}},
@@ -157,7 +158,7 @@ var modelWorlds = []modelWorld{
 		"stage lab window=Allow,0_20_*_*_*,4h,UTC chain=host-deployed; group all parallel=1 ash birch; " +
 			"stage prod after lab window=Deny,0_20_*_*_*,4h,UTC chain=host-deployed; group all cedar"},
 		budget: budget{fails: 1, retries: 1, clocks: 4}},
-	{name: "approvals", ships: []int64{1, 2, 3},
+	{name: "approvals", long: true, ships: []int64{1, 2, 3},
 		versions: []string{lab + "; stage prod after lab approval=1 self chain=host-deployed; group all parallel=1 birch cedar"},
 		budget:   budget{fails: 1, retries: 1, opinions: 3}},
 	{name: "approvals and queue latest", ships: []int64{1, 2, 3}, versions: []string{

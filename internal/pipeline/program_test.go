@@ -38,7 +38,7 @@ func TestEngineFollowsTheDefinitions(t *testing.T) {
 	}
 }
 
-var rounds = flag.Int("rounds", 20, "rounds of random programs, each with -rapid.checks programs")
+var rounds = flag.Int("rounds", 8, "rounds of random programs, each with -rapid.checks programs")
 
 func playProgram(t *rapid.T) {
 	plan, ok := settled(randomDefinition(t))

@@ -86,7 +86,7 @@ func (m mutation) test(ctx context.Context, tests string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit+time.Minute, errors.New("the test run does not end"))
 	defer cancel()
 	command := exec.CommandContext(ctx, "go", "test", "-vet=off", "-overlay", overlay, "-failfast", "-timeout",
-		limit.String(), "-run", tests, "./"+engine,
+		limit.String(), "-run", tests, "./"+engine, "-every", "-rounds", "20",
 		"-rapid.nofailfile", "-rapid.shrinktime=1ms")
 	out, err := command.CombinedOutput()
 	switch {

@@ -34,7 +34,7 @@ import (
 
 var (
 	first = flag.Uint64("first", 1, "the first seed")
-	count = flag.Int("seeds", 3, "how many seeds, of each kind of simulation")
+	count = flag.Int("seeds", 2, "how many seeds, of each kind of simulation")
 )
 
 // faulty returns what may go wrong under a seed. Some seeds have many deaths, others many lost
