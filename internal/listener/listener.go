@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/net/netutil"
+
+	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 // ErrSlow is in the error of Serve when requests did not end within Config.Drain.
@@ -43,7 +45,7 @@ type Config struct {
 
 	// HTTP2 makes connections without TLS speak HTTP/2 too, as gRPC needs. nil: HTTP/1 only.
 	HTTP2 *http.HTTP2Config
-	// EndRequests ends the contexts of requests when the drain begins, so that streams end at once.
+	// EndRequests ends the contexts of requests when the drain begins, so that streams end at once. The cause is fault.Interrupted.
 	EndRequests bool
 	// Ending is called when the drain begins. It may be nil.
 	Ending func()
@@ -68,7 +70,7 @@ func Serve(ctx context.Context, l net.Listener, c Config) error {
 	case <-c.Done:
 	}
 	if c.EndRequests {
-		end(context.Cause(ctx))
+		end(fault.Wrap(fault.Interrupted, context.Cause(ctx)))
 	}
 	if c.Ending != nil {
 		c.Ending()

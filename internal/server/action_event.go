@@ -18,7 +18,7 @@ func (a *api) registerEvents() {
 	handleStream(a, operation.WatchEvents, nil, func(ctx context.Context, in *operation.AllEventsInput) (*huma.StreamResponse, error) {
 		from, err := a.service.EventsFrom(ctx, in.LastEventID) // before the answer begins, so that an error has a status
 		if err != nil {
-			return nil, problemOf(err)
+			return nil, err
 		}
 		return eventResponse(func(ctx context.Context, w *EventStream) error {
 			return a.service.FollowEvents(ctx, from, service.EventSink{
@@ -42,11 +42,11 @@ func (a *api) eventsOf(ctx context.Context, in *operation.EventsInput) ([]action
 func (a *api) events(ctx context.Context, in *operation.EventsInput) (*huma.StreamResponse, error) {
 	id, err := in.ParseID()
 	if err != nil {
-		return nil, problemOf(err)
+		return nil, err
 	}
 	view, err := a.service.Action(ctx, id)
 	if err != nil {
-		return nil, problemOf(err)
+		return nil, err
 	}
 	if !wantsStream(in.Accept) {
 		return jsonResponse(view.Events, nil)
@@ -54,7 +54,7 @@ func (a *api) events(ctx context.Context, in *operation.EventsInput) (*huma.Stre
 	after := -1
 	if in.LastEventID != "" {
 		if after, err = strconv.Atoi(in.LastEventID); err != nil {
-			return nil, problemOf(fault.New(fault.Invalid, "Last-Event-ID: want a seq, found %q", in.LastEventID))
+			return nil, fault.New(fault.Invalid, "Last-Event-ID: want a seq, found %q", in.LastEventID)
 		}
 	}
 	return eventResponse(func(ctx context.Context, w *EventStream) error {

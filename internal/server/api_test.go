@@ -455,3 +455,24 @@ func TestAnswersSayWhenToAskAgain(t *testing.T) {
 		t.Errorf("add: %d %s, Retry-After %q", status, answer, header.Get("Retry-After"))
 	}
 }
+
+// TestAClientThatHasGoneIsNoFaultOfTheServer: half-closed connections end the contexts of their requests.
+func TestAClientThatHasGoneIsNoFaultOfTheServer(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	for _, path := range []string{"/api/v1/pipelines", "/api/v1/pipelines/greeter/log", "/api/v1/events"} {
+		for _, accept := range []string{"application/json", "text/event-stream"} {
+			r := httptest.NewRequestWithContext(gone, http.MethodGet, path, nil)
+			r.Host = "127.0.0.1"
+			r.Header.Set("Authorization", bearer)
+			r.Header.Set("Accept", accept)
+			answer := httptest.NewRecorder()
+			s.api.Handler().ServeHTTP(answer, r)
+			if answer.Code != http.StatusServiceUnavailable || !strings.Contains(answer.Body.String(), "waybill:interrupted") {
+				t.Errorf("%s as %s: %d %s", path, accept, answer.Code, answer.Body)
+			}
+		}
+	}
+}

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"time"
 )
@@ -36,8 +37,19 @@ func limitBodyTime(w http.ResponseWriter, r *http.Request) *timedBody {
 	return body
 }
 
+// lateBody is the error of a body whose deadline has passed.
+type lateBody struct{ netError }
+
+// netError is net.Error under another name, since embedding it as Error would hide its method Error.
+type netError net.Error
+
+func (lateBody) Error() string { return "the request's body did not arrive in time" }
+
 func (b *timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
+	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
+		err = lateBody{late}
+	}
 	b.begun = true
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, http.ErrBodyReadAfterClose): // package http has read the rest before it sent the answer

@@ -12,7 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/bubbletest"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/service/buildview"
 )
@@ -20,17 +25,25 @@ import (
 // onPipes runs a server with a handler in the bubble of a test. dial opens a connection to it.
 func onPipes(t *testing.T, handler http.HandlerFunc) (dial func() net.Conn) {
 	t.Helper()
+	dial, _ = onPipesUntil(t, handler)
+	return dial
+}
+
+// onPipesUntil does the same, and returns a function that ends the server.
+func onPipesUntil(t *testing.T, handler http.HandlerFunc) (dial func() net.Conn, stop func()) {
+	t.Helper()
 	listener := bubbletest.Listen()
 	s := New(&service.Service{}, Options{Token: "wb_the-token-of-the-home"})
 	s.listener, s.access.next = listener, handler
-	ctx, stop := context.WithCancelCause(t.Context())
+	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
+	stop = func() { cancel(errors.New("the test is over")) }
 	t.Cleanup(func() {
-		stop(errors.New("the test is over"))
+		stop()
 		<-ended
 	})
-	return listener.Dial
+	return listener.Dial, stop
 }
 
 // cutAfter writes a request and returns when the server has closed the connection.
@@ -199,5 +212,62 @@ func TestALoginWithoutItsBodyIsRefused(t *testing.T) {
 				t.Errorf("%.40q: %s, want %s", request, response.Status, want)
 			}
 		})
+	}
+}
+
+// TestAnUploadThatIsNotTheServersFaultSaysSo: it stalls, or the process ends during it.
+func TestAnUploadThatIsNotTheServersFaultSaysSo(t *testing.T) {
+	type input struct{ Content operation.Content }
+	for name, test := range map[string]struct {
+		ends bool
+		want int
+	}{
+		"stalls":           {false, http.StatusRequestTimeout},
+		"the process ends": {true, http.StatusServiceUnavailable},
+	} {
+		for _, path := range []string{"/operation", "/file"} {
+			t.Run(name+path, func(t *testing.T) {
+				bubbletest.Test(t, func(t *testing.T) {
+					blobs, err := blob.OpenDir(t.TempDir())
+					if err != nil {
+						t.Fatal(err)
+					}
+					mux := http.NewServeMux()
+					a := newAPI(nil)
+					a.huma = humago.New(mux, huma.DefaultConfig("test", "1"))
+					a.huma.UseMiddleware(a.admit)
+					handle(a, operation.Operation[input, operation.Nothing]{ID: "store", Method: http.MethodPut, Path: "/operation"},
+						func(ctx context.Context, in *input) (n operation.Nothing, err error) {
+							_, _, _, err = blobs.Put(ctx, "a", in.Content)
+							return n, err
+						})
+					handleBuild(buildRoutes{mux, a.huma}, operation.Operation[operation.Nothing, operation.Nothing]{ID: "keep", Method: http.MethodPut,
+						Path: "/file"}, func(_ http.ResponseWriter, r *http.Request) error {
+						_, _, _, err := blobs.Put(r.Context(), "b", r.Body)
+						return err
+					}, nil)
+					dial, stop := onPipesUntil(t, mux.ServeHTTP)
+					conn := dial()
+					go func() {
+						_, _ = io.WriteString(conn, "PUT "+path+" HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 200000\r\n\r\nx")
+						if test.ends {
+							synctest.Wait()
+							stop()
+							synctest.Wait()
+							_, _ = io.WriteString(conn, "x")
+						}
+					}()
+					response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer response.Body.Close()
+					answer, _ := io.ReadAll(response.Body)
+					if response.StatusCode != test.want {
+						t.Errorf("%s, want %d: %s", response.Status, test.want, answer)
+					}
+				})
+			})
+		}
 	}
 }

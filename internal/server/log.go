@@ -20,7 +20,7 @@ func (a *api) registerLog() {
 	handleStream(a, operation.ReadLog, a.entries, func(ctx context.Context, in *operation.LogInput) (*huma.StreamResponse, error) {
 		q, err := in.Query()
 		if err != nil {
-			return nil, problemOf(err)
+			return nil, err
 		}
 		if wantsStream(in.Accept) {
 			return a.followLog(ctx, q)
@@ -71,7 +71,7 @@ func (a *api) wholeLog(ctx context.Context, q journal.EntryQuery) (*huma.StreamR
 
 func (a *api) followLog(ctx context.Context, q journal.EntryQuery) (*huma.StreamResponse, error) {
 	if _, err := a.service.ReadHead(ctx, q.Pipeline); err != nil {
-		return nil, problemOf(err)
+		return nil, err
 	}
 	return eventResponse(func(ctx context.Context, w *EventStream) error {
 		return a.service.Follow(ctx, q, func(e pipeline.Entry) error {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -17,8 +18,15 @@ func problemOf(err error) *operation.Problem {
 		return &same
 	}
 	code := fault.CodeOf(err)
-	p := &operation.Problem{Type: operation.ProblemType + string(code), Status: code.HTTP(),
-		Title: http.StatusText(code.HTTP()), Detail: err.Error(), Hint: fault.HintOf(err)}
+	status := code.HTTP()
+	switch _, isLate := errors.AsType[lateBody](err); {
+	case isLate:
+		code, status = fault.Invalid, http.StatusRequestTimeout
+	case errors.Is(err, context.Canceled): // the client has gone, or this process ends
+		code, status = fault.Interrupted, fault.Interrupted.HTTP()
+	}
+	p := &operation.Problem{Type: operation.ProblemType + string(code), Status: status,
+		Title: http.StatusText(status), Detail: err.Error(), Hint: fault.HintOf(err)}
 	if problems, ok := errors.AsType[fault.Problems](err); ok {
 		problems = problems.Few()
 		pointers := pointersOf(err, problems)

@@ -3,12 +3,10 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/operation"
 )
 
@@ -36,9 +34,6 @@ func handleAs[In, Out, Answer any](a *api, op operation.Operation[In, Out], perf
 	}
 	huma.Register(a.huma, described, func(ctx context.Context, in *In) (*Answer, error) {
 		out, err := perform(ctx, in)
-		if errors.Is(err, context.Canceled) {
-			err = fault.Wrap(fault.Interrupted, err)
-		}
 		if err != nil {
 			return nil, problemOf(err)
 		}
@@ -64,7 +59,13 @@ func handleStream[In, Out any](a *api, op operation.Operation[In, Out], perform 
 		content["application/json"] = &huma.MediaType{Schema: schemas.Schema(reflect.TypeFor[Out](), true, op.ID)}
 	}
 	described.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: content}}
-	huma.Register(a.huma, described, respond)
+	huma.Register(a.huma, described, func(ctx context.Context, in *In) (*huma.StreamResponse, error) {
+		response, err := respond(ctx, in)
+		if err != nil {
+			return nil, problemOf(err)
+		}
+		return response, nil
+	})
 }
 
 // describeOperation returns an operation in huma's form.
@@ -76,10 +77,10 @@ func describeOperation(op operation.Description) huma.Operation {
 	return described
 }
 
-// jsonResponse returns a response that writes value as JSON, or the Problem of err.
+// jsonResponse returns a response that writes value as JSON, or err.
 func jsonResponse(value any, err error) (*huma.StreamResponse, error) {
 	if err != nil {
-		return nil, problemOf(err)
+		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
 		ctx.SetHeader("Content-Type", "application/json")
