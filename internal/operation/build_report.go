@@ -105,7 +105,7 @@ func readLogReport(body []byte) (list []LogReport, err error) {
 		err = json.Unmarshal(body, &list[0])
 	}
 	if _, coded := errors.AsType[*fault.Error](err); err != nil && !coded {
-		err = fault.New(fault.Invalid, "the log is not an entry or a list of entries: %w", err).
+		err = fault.New(fault.Invalid, "the log is not an entry or a list of entries: %w", PlainJSON(err)).
 			WithHint(`[{"workerStepId": 1, "workerLogId": 1, "message": "hello"}]`)
 	}
 	return list, err

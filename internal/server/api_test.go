@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/client"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
@@ -176,6 +178,30 @@ func TestErrorsAreProblems(t *testing.T) {
 				t.Errorf("got %s: %s (%s), want %s: %s (%s)", got.Type, got.Detail, got.Hint, test.kind, test.detail, test.hint)
 			}
 		})
+	}
+}
+
+// TestFaultsOfBodiesAreInTheTermsOfTheSender: no Go types, and always in the same order.
+func TestFaultsOfBodiesAreInTheTermsOfTheSender(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	b, err := s.Ledger.Builds.Create(t.Context(), builds.Build{Project: "shop", Engine: "jenkins"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := fmt.Sprintf("/api/build/%d/log", b.ID)
+	for _, test := range []struct{ method, path, body, want string }{
+		{"POST", "/api/v1/actions", `{"handler":"x","priority":5.0}`, "priority: want a whole number, found number 5.0 (body)"},
+		{"POST", "/api/v1/actions", `{"h":1,"g":1,"handler":"x","f":1,"e":1,"d":1,"c":1}`, "(body.c); unexpected property (body.d); " +
+			"unexpected property (body.e); unexpected property (body.f); unexpected property (body.g); unexpected property (body.h)"},
+		{"PUT", log, `{"workerStepId":"one"}`, "workerStepId: want a whole number, found string"},
+		{"PUT", log, `[{"message":["a"]}]`, "message: want a string, found array"},
+		{"PUT", log, `"hello"`, "want an object, found string"},
+	} {
+		_, body, _ := s.ask(t, test.method, test.path, test.body, "Authorization", bearer, "Content-Type", "application/json")
+		if !strings.Contains(body, test.want) || strings.Contains(body, "Go ") {
+			t.Errorf("%s: want %s: %s", test.body, test.want, body)
+		}
 	}
 }
 

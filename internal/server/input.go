@@ -1,12 +1,14 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -48,6 +50,9 @@ func problemOfModel(model *huma.ErrorModel, unreadable bool) *operation.Problem 
 	case status >= http.StatusInternalServerError:
 		code = fault.Internal
 	}
+	slices.SortStableFunc(model.Errors, func(a, b *huma.ErrorDetail) int { // those of a map come in any order
+		return cmp.Or(strings.Compare(a.Location, b.Location), strings.Compare(a.Message, b.Message))
+	})
 	details := []string{fault.Clip(model.Detail)}
 	for _, e := range model.Errors[:min(mostFaults, len(model.Errors))] {
 		details = append(details, fault.Clip(withoutSecret(e)))

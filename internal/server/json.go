@@ -7,10 +7,11 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/service"
 )
 
-// safeJSON returns the format of JSON whose texts a terminal does not obey.
+// safeJSON returns the format of JSON whose texts a terminal does not obey, and whose errors do not name Go's types.
 func safeJSON() huma.Format {
 	format := huma.DefaultJSONFormat
 	format.Marshal = func(w io.Writer, v any) error {
@@ -21,6 +22,7 @@ func safeJSON() huma.Format {
 		_, err := w.Write(escapeControls(b.Bytes()))
 		return err
 	}
+	format.Unmarshal = func(data []byte, v any) error { return operation.PlainJSON(huma.DefaultJSONFormat.Unmarshal(data, v)) }
 	return format
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/store"
 )
@@ -197,7 +198,7 @@ func parseRequest(body []byte, w config.Process) (request, error) {
 	var q request
 	var frame map[string]json.RawMessage
 	if err := json.Unmarshal(body, &frame); err != nil {
-		return q, fault.New(fault.Invalid, "the request is not a JSON object: %w", err)
+		return q, fault.New(fault.Invalid, "the request is not a JSON object: %w", operation.PlainJSON(err))
 	}
 	if besides := len(body) - len(frame["inputs"]); besides > largestFrame {
 		return q, fault.New(fault.TooLarge, "the request has %d bytes besides its inputs: want at most %d", besides, largestFrame)
@@ -214,7 +215,7 @@ func parseRequest(body []byte, w config.Process) (request, error) {
 			continue
 		}
 		if err := json.Unmarshal(raw, into); err != nil {
-			add(key, "%s", plainJSON(err))
+			add(key, "%v", operation.PlainJSON(err))
 		}
 	}
 	for key := range frame {
@@ -248,16 +249,6 @@ func (q request) unknownOutputs(known []string) (problems fault.Problems) {
 		}
 	}
 	return problems
-}
-
-// plainJSON returns the text of an error of encoding/json without Go's types.
-func plainJSON(err error) string {
-	text := err.Error()
-	if _, rest, ok := strings.Cut(text, "cannot unmarshal "); ok {
-		found, _, _ := strings.Cut(rest, " into")
-		return "found " + found + " where the schema wants another kind"
-	}
-	return strings.TrimPrefix(text, "json: ")
 }
 
 // valueNames returns the names of values.

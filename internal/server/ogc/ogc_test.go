@@ -355,7 +355,7 @@ func TestEveryFaultOfARequestIsReportedAtOnce(t *testing.T) {
 			`{"inputs": [], "inptus": {}, "response": "any", "outputs": {"feature": {}, "count": {"transmissionMode": "pigeon"}}, "subscriber": {"successUri": "ftp://x"}}`), invalid)
 	want = []string{
 		`unknown key "inptus" (did you mean "inputs"?)`,
-		`inputs: found array where the schema wants another kind`,
+		`inputs: want an object, found array`,
 		`outputs: output "feature" not found (did you mean "features"?)`,
 		`outputs/count: transmissionMode: want value or reference, found "pigeon"`,
 		`response: want raw or document, found "any"`,
