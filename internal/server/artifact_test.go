@@ -63,6 +63,8 @@ func TestArtifactsFromOutsideAreCheckedAndRepeatable(t *testing.T) {
 			"has arrived with SHA-256 " + digestOf("a") + ", not " + digestOf("b")},
 		{"no digest", "amd64?digest=abc", "a", bearer, 400, "query.digest"},
 		{"no file name", "amd64?name=..", "a", bearer, 400, "want the name of a file"},
+		{"a path that leads elsewhere", "amd64?name=../../x", "a", bearer, 400, "want the name of a file"},
+		{"a folder", "amd64?name=x/", "a", bearer, 400, "want the name of a file"},
 		{"an archive that is not unpacked", "amd64?name=a.tar.xz", "a", bearer, 400, "archives of the kind .tar.xz are not unpacked"},
 		{"a name of two lines", "amd64?name=a%0Ab", "a", bearer, 400, "want the name of a file"},
 		{"first", "amd64?digest=" + digestOf("a"), "a", bearer, 200, `"name":"greeter-amd64.tar.gz"`},

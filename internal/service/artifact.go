@@ -104,8 +104,8 @@ func (s *Service) artifactName(ctx context.Context, revision pipeline.Registered
 			name = file
 		}
 	}
-	if base := path.Base(name); len(name) > longestName || strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name) ||
-		base == "." || base == ".." || base == "/" {
+	if len(name) > longestName || strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name) ||
+		strings.Contains(name, "/") || name == "." || name == ".." {
 		return "", fault.New(fault.Invalid, "artifact name %q: want the name of a file, at most %d bytes",
 			name[:min(len(name), longestName)], longestName)
 	}
