@@ -5,9 +5,10 @@
 //
 //	server.go, connections.go      the listener, its routes and its bounds
 //	access.go, credentials.go      who a request is from, and whether it may read
-//	site.go, proof.go              the names of the server, and its proof of itself
+//	site.go, token.go, proof.go    the names of the server, the home's token and the proof of having it
 //	login.go, session.go, form.go  logins of browsers
-//	admit.go, body.go, input.go    whether an operation begins: its scope, its body, faults of its input
+//	admit.go, query.go             whether an operation begins: its scope and its parameters
+//	body.go, input.go              the time of a body, and faults of inputs
 //	api.go, route.go               the API and how it performs an operation
 //	local.go                       the same operations in this process
 //	problem.go, pointer.go         errors as the API shows them

@@ -8,6 +8,24 @@
 // the log, on which the deployer acts. The engine checks a command and an edit inside the transaction that stores them, so a
 // view that is a moment old can never let an illegal one through.
 //
+// # The parts
+//
+//	fold.go, marks.go                   a pipeline's log, folded, and what views need of it besides
+//	pipeline.go, deployment.go, run.go  the views of a pipeline and of a deployment
+//	target.go, history.go, archive.go   what happened at one target, and to deployments that are archived
+//	host.go, drift.go, left.go          hosts, those that differ from the log, and services that were left on them
+//	look.go, observation.go             answers of hosts, to a request or to the loop of observe.go
+//	proposal.go, plan.go, expect.go     edits, simulations, and times that are expected
+//	command.go, preview.go              commands to deployments, and what they would do
+//	revision.go, artifact.go            registered revisions, and what was built elsewhere
+//	status.go, trouble.go               the whole instance, and what a person should look at
+//	action.go, process.go, enqueue.go   actions, processes and their payloads
+//	build_*.go                          builds; package buildview has their views
+//	service_*.go                        supervised services
+//	ref.go, words.go                    names of deployments and targets, and words for steps
+//
+// Every other file has one kind of request. Calls between files make no loops.
+//
 // # States
 //
 // What a Service keeps in memory can be lost at any time:
