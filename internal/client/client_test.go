@@ -108,3 +108,21 @@ func TestALongAnswerIsCut(t *testing.T) {
 		t.Errorf("a stream: %v", err)
 	}
 }
+
+// TestAnEmptyAnswerIsNoSuccess: a program that answers everything with 200 has canceled nothing.
+func TestAnEmptyAnswerIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]string{"null": "it lacks the field id", "{}\n": "it lacks the field id", "{\"id\":\"x\"}": "\"x\""} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }))
+		_, err := operation.CancelAction.Call(t.Context(), New(s.URL, "", "ana"), operation.ActionPath{ID: "x"})
+		s.Close()
+		if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", answer, err)
+		}
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
+	defer s.Close()
+	if _, err := operation.DeleteBuild.Call(t.Context(), New(s.URL, "", "ana"), operation.BuildPath{ID: "1"}); err != nil {
+		t.Error(err)
+	}
+}

@@ -2,11 +2,14 @@ package client
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 	"time"
 
@@ -57,9 +60,30 @@ func (c *Client) doJSON(ctx context.Context, q request, into any) error {
 	if into == nil {
 		return nil
 	}
-	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
+	body := bufio.NewReader(response.Body)
+	err = checkNotEmpty(body, into)
+	if err == nil {
+		err = json.NewDecoder(body).Decode(into)
+	}
+	if err != nil {
 		return fault.New(fault.Unavailable, "read the answer of %s%s: %w", c.base, q.path, err).
 			WithHint("is it a Waybill of the same version?")
+	}
+	return nil
+}
+
+// checkNotEmpty refuses null and {} for a value with a field that no answer leaves out: something else than Waybill may have
+// answered, and done nothing.
+func checkNotEmpty(answer *bufio.Reader, into any) error {
+	begin, _ := answer.Peek(len("null")) // its decoder reports an error
+	t := reflect.TypeOf(into).Elem()
+	if t.Kind() != reflect.Struct || string(begin) != "null" && !bytes.HasPrefix(begin, []byte("{}")) {
+		return nil
+	}
+	for _, field := range reflect.VisibleFields(t) {
+		if tag := field.Tag.Get("json"); tag != "" && tag != "-" && !strings.Contains(tag, ",omit") {
+			return fmt.Errorf("it lacks the field %s", tag)
+		}
 	}
 	return nil
 }
