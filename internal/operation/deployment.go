@@ -204,3 +204,11 @@ func allPipelinesDeployments(ctx context.Context, to Caller, in DeploymentsInput
 
 // PathOf returns the part of an input that names a deployment.
 func PathOf(ref service.Ref) DeploymentPath { return DeploymentPath{ID: ref.String()} }
+
+// commandPath returns the last part of the path of a kind of command in the API.
+func commandPath(kind string) string {
+	if kind == "alarm" {
+		return "alarms" // programs raise them, and several may
+	}
+	return kind
+}

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 // The time that a request's body may take: a fixed part and a part by its size. An upload of any size is fast enough. A client
@@ -110,3 +112,17 @@ func (b *timedBody) drain() {
 
 // setDeadline sets the deadline of the connection's reads. Connections of tests may not have one, which is not an error.
 func (b *timedBody) setDeadline(at time.Time) { _ = b.control.SetReadDeadline(at) }
+
+// ReadForm reads the form in a request's body, of at most limit bytes. Errors: fault.TooLarge, and fault.Invalid for a body
+// that is not a form or ends early.
+func ReadForm(w http.ResponseWriter, r *http.Request, limit int64) error {
+	r.Body = http.MaxBytesReader(w, r.Body, limit)
+	err := r.ParseForm()
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return fault.New(fault.TooLarge, "the form has more than %d bytes", limit)
+	}
+	if err != nil {
+		return fault.New(fault.Invalid, "read the form: %w", err)
+	}
+	return nil
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -155,4 +156,57 @@ func (s *Service) RetryAction(ctx context.Context, id action.ID, by string) (Add
 			WithHint("waybill action watch %s", id)
 	}
 	return s.enqueue(ctx, old.Again(action.ID{}, by), queue.EnqueueOptions{})
+}
+
+// ReplayOrder is a request for one step of a replay: see queue.Replay.
+type ReplayOrder struct {
+	ID      action.ID `json:"id,omitzero" doc:"of the replay to continue; default: a new one"`
+	Handler string    `json:"handler,omitempty" doc:"only actions of this handler"`
+	Status  []string  `json:"status" minItems:"1" doc:"how the actions ended, such as failed or retries_exhausted"`
+	Since   time.Time `json:"since,omitzero" doc:"only actions created at this time or later"`
+	Until   time.Time `json:"until,omitzero" doc:"only actions created before this time"`
+	After   action.ID `json:"after,omitzero" doc:"next of the previous answer; left out in the first request"`
+	DryRun  bool      `json:"dryRun,omitempty" doc:"only count the actions"`
+	By      string    `json:"-"`
+}
+
+// ReplayActions makes one step of a replay, at most 500 actions. The next step begins after Next.
+func (s *Service) ReplayActions(ctx context.Context, o ReplayOrder) (queue.Replayed, error) {
+	r := queue.Replay{ID: o.ID, Handler: o.Handler, Since: o.Since, Until: o.Until, After: o.After, DryRun: o.DryRun,
+		By: o.By, Refuse: refuseRepeat}
+	for _, name := range o.Status {
+		status, err := action.ParseStatus(name)
+		if err != nil {
+			return queue.Replayed{}, fault.Wrap(fault.Invalid, err)
+		}
+		r.Statuses = append(r.Statuses, status)
+	}
+	return s.ledger.Replay(ctx, r)
+}
+
+// Attempts returns the attempts at an action, oldest first, each with the status that ended it. One
+// that has not ended has no EndedAt.
+func (s *Service) Attempts(ctx context.Context, id action.ID) ([]Try, error) {
+	events, err := s.ledger.Events(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("read the attempts at action %s: %w", id, err)
+	}
+	return attemptsOf(id, events), nil
+}
+
+// attemptsOf returns the attempts that the events of an action are about.
+func attemptsOf(id action.ID, events []action.Event) (tries []Try) {
+	running := false
+	for _, event := range events {
+		begins := event.Status == action.Running
+		switch {
+		case begins && !running:
+			tries = append(tries, Try{Action: id, Status: action.Running, StartedAt: event.At})
+		case !begins && running:
+			last := &tries[len(tries)-1]
+			last.Status, last.EndedAt, last.Error = event.Status, event.At, event.Error
+		}
+		running = begins
+	}
+	return tries
 }
