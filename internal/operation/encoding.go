@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +15,7 @@ const (
 	BinaryType = "application/octet-stream"
 )
 
-// PlainJSON returns an error of encoding/json without the names of Go's types: it names the field and what it expects.
+// PlainJSON returns an error of encoding/json without the names of Go's types: it names the field and the kind of its values.
 func PlainJSON(err error) error {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok {
@@ -29,17 +30,6 @@ func PlainJSON(err error) error {
 
 // kindWords returns the JSON value from which a kind of Go values is read.
 func kindWords(kind reflect.Kind) string {
-	switch kind {
-	case reflect.String:
-		return "a string"
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Float32, reflect.Float64:
-		return "a number"
-	case reflect.Slice, reflect.Array:
-		return "a list"
-	case reflect.Struct, reflect.Map:
-		return "an object"
-	}
-	return "a whole number"
+	return cmp.Or(map[reflect.Kind]string{reflect.String: "a string", reflect.Bool: "true or false", reflect.Float64: "a number",
+		reflect.Slice: "a list", reflect.Struct: "an object", reflect.Map: "an object"}[kind], "a whole number")
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/service"
@@ -37,6 +38,18 @@ func describeAnyBody(o *huma.Operation) {
 		"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}}
 }
 
+// byID returns the function of an operation that does something with the action that its path names.
+func byID[Out any](
+	perform func(context.Context, action.ID) (Out, error)) func(context.Context, *operation.ActionPath) (Out, error) {
+	return func(ctx context.Context, in *operation.ActionPath) (out Out, err error) {
+		id, err := in.ParseID()
+		if err != nil {
+			return out, err
+		}
+		return perform(ctx, id)
+	}
+}
+
 // registerActions registers the operations that read actions.
 func (a *api) registerActions() {
 	handle(a, operation.ListActions,
@@ -48,14 +61,7 @@ func (a *api) registerActions() {
 			actions, err := a.service.Actions(ctx, q)
 			return service.NonNil(actions), err
 		})
-	handle(a, operation.GetAction,
-		func(ctx context.Context, in *operation.ActionPath) (service.ActionView, error) {
-			id, err := in.ParseID()
-			if err != nil {
-				return service.ActionView{}, err
-			}
-			return a.service.Action(ctx, id)
-		})
+	handle(a, operation.GetAction, byID(a.service.Action))
 	handle(a, operation.ReadExchange, func(ctx context.Context, in *operation.ExchangeInput) (json.RawMessage, error) {
 		id, err := in.ParseID()
 		if err != nil {
@@ -72,13 +78,9 @@ func (a *api) registerActionCommands() {
 		want.OwnOnly = !service.IdentityOf(ctx).Has(service.ScopeOperate) // to replace another user's action is to cancel it
 		return a.service.AddAction(ctx, want)
 	}, answerAdded(http.StatusCreated), describeAnyBody)
-	handleAs(a, operation.RetryAction, func(ctx context.Context, in *operation.ActionPath) (service.AddedAction, error) {
-		id, err := in.ParseID()
-		if err != nil {
-			return service.AddedAction{}, err
-		}
+	handleAs(a, operation.RetryAction, byID(func(ctx context.Context, id action.ID) (service.AddedAction, error) {
 		return a.service.RetryAction(ctx, id, service.IdentityOf(ctx).Name)
-	}, answerAdded(http.StatusAccepted))
+	}), answerAdded(http.StatusAccepted))
 	handle(a, operation.SnoozeAction, func(ctx context.Context, in *operation.SnoozeInput) (queue.ActionState, error) {
 		id, err := in.ParseID()
 		if err != nil {
@@ -86,13 +88,7 @@ func (a *api) registerActionCommands() {
 		}
 		return a.service.SnoozeAction(ctx, id, in.Body.Until, service.IdentityOf(ctx).Name)
 	})
-	handle(a, operation.CancelAction, func(ctx context.Context, in *operation.ActionPath) (queue.ActionState, error) {
-		id, err := in.ParseID()
-		if err != nil {
-			return queue.ActionState{}, err
-		}
-		return a.service.CancelAction(ctx, id)
-	})
+	handle(a, operation.CancelAction, byID(a.service.CancelAction))
 	handle(a, operation.ReplayActions, func(ctx context.Context, in *operation.ReplayInput) (queue.Replayed, error) {
 		in.Body.By = service.IdentityOf(ctx).Name
 		return a.service.ReplayActions(ctx, in.Body)

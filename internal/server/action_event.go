@@ -44,12 +44,9 @@ func (a *api) events(ctx context.Context, in *operation.EventsInput) (*huma.Stre
 	if err != nil {
 		return nil, err
 	}
-	view, err := a.service.Action(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	if !wantsStream(in.Accept) {
-		return jsonResponse(view.Events, nil)
+	events, err := a.eventsOf(ctx, in) // of a stream too, so that an error has a status
+	if err != nil || !wantsStream(in.Accept) {
+		return jsonResponse(events, err)
 	}
 	after := -1
 	if in.LastEventID != "" {

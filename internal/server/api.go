@@ -56,7 +56,6 @@ func (a *api) register() {
 	a.registerDeployments()
 	a.registerApprovals()
 	a.registerServices()
-	a.registerHistory()
 	a.registerTargets()
 	a.registerLog()
 	a.registerActions()

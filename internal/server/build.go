@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/service/buildview"
 	"github.com/waybill-dev/waybill/internal/testresult"
@@ -40,35 +41,27 @@ func (a *api) registerBuilds() {
 
 func (a *api) registerBuildTests() {
 	handle(a, operation.ListBuildTests, func(ctx context.Context, in *operation.BuildPath) ([]buildview.TestFileView, error) {
-		r, err := a.service.Build(ctx, in.ID)
-		if err != nil {
-			return nil, err
-		}
-		files, err := r.Tests(ctx)
+		files, err := a.testFiles(ctx, in.ID)
 		return buildview.TestFileViews(files), err
 	})
 	handle(a, operation.SumBuildTests, func(ctx context.Context, in *operation.BuildPath) (testresult.Counts, error) {
-		r, err := a.service.Build(ctx, in.ID)
-		if err != nil {
-			return testresult.Counts{}, err
-		}
-		files, err := r.Tests(ctx)
+		files, err := a.testFiles(ctx, in.ID)
 		return buildview.CountTests(files), err
 	})
 	handle(a, operation.SummarizeBuildTests, func(ctx context.Context, in *operation.BuildPath) ([]buildview.TestSummary, error) {
-		r, err := a.service.Build(ctx, in.ID)
-		if err != nil {
-			return nil, err
-		}
-		files, err := r.Tests(ctx)
+		files, err := a.testFiles(ctx, in.ID)
 		return buildview.SummarizeTests(files), err
 	})
 	handle(a, operation.DetailBuildTests, func(ctx context.Context, in *operation.BuildTestInput) ([]buildview.Test, error) {
-		r, err := a.service.Build(ctx, in.ID)
-		if err != nil {
-			return nil, err
-		}
-		files, err := r.Tests(ctx)
+		files, err := a.testFiles(ctx, in.ID)
 		return buildview.DetailTests(files, in.Outcome, in.Limit), err
 	})
+}
+
+func (a *api) testFiles(ctx context.Context, id string) ([]build.TestFile, error) {
+	r, err := a.service.Build(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return r.Tests(ctx)
 }

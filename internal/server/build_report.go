@@ -35,19 +35,11 @@ func (a *api) registerBuildReports() {
 		return operation.LogReported{Added: added}, err
 	})
 	handle(a, operation.ReportBuildArtifact, func(ctx context.Context, in *operation.FileReport) (buildview.Artifact, error) {
-		return a.service.ReportBuildArtifact(
-			ctx,
-			in.ID,
-			builds.Artifact{Artifact: build.Artifact{Step: in.StepID, Name: in.Name, Kind: build.KindFile}},
-			in.Content,
-		)
+		file := builds.Artifact{Artifact: build.Artifact{Step: in.StepID, Name: in.Name, Kind: build.KindFile}}
+		return a.service.ReportBuildArtifact(ctx, in.ID, file, in.Content)
 	})
 	handle(a, operation.ReportBuildTests, func(ctx context.Context, in *operation.TestReport) (buildview.Artifact, error) {
-		return a.service.ReportBuildArtifact(
-			ctx,
-			in.ID,
-			builds.Artifact{Artifact: build.Artifact{Step: in.StepID, Name: in.Name, Kind: in.Format}},
-			in.Content,
-		)
+		file := builds.Artifact{Artifact: build.Artifact{Step: in.StepID, Name: in.Name, Kind: in.Format}}
+		return a.service.ReportBuildArtifact(ctx, in.ID, file, in.Content)
 	})
 }

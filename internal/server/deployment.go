@@ -16,22 +16,8 @@ func (a *api) registerDeployments() {
 	handle(a, operation.CatchUpPipeline, a.catchUp)
 	handle(a, operation.ListDeployments, a.listDeployments)
 	handle(a, operation.CreateDeployment, a.deploy)
-	handle(a, operation.GetDeployment,
-		func(ctx context.Context, in *operation.DeploymentPath) (service.DeploymentView, error) {
-			ref, err := a.service.Resolve(ctx, in.ID)
-			if err != nil {
-				return service.DeploymentView{}, err
-			}
-			return a.service.Deployment(ctx, ref)
-		})
-	handle(a, operation.ListSteps,
-		func(ctx context.Context, in *operation.DeploymentPath) ([]pipeline.StepState, error) {
-			ref, err := a.service.Resolve(ctx, in.ID)
-			if err != nil {
-				return nil, err
-			}
-			return a.service.Steps(ctx, ref)
-		})
+	handle(a, operation.GetDeployment, byRef(a, a.service.Deployment))
+	handle(a, operation.ListSteps, byRef(a, a.service.Steps))
 	handle(a, operation.ExplainDeployment,
 		func(ctx context.Context, in *operation.WhyInput) ([]pipeline.StepState, error) {
 			ref, err := a.service.Resolve(ctx, in.ID)
@@ -42,6 +28,18 @@ func (a *api) registerDeployments() {
 		})
 	for _, kind := range []string{"retry", "skip", "hold", "resume", "until", "alarm", "cancel"} {
 		handle(a, operation.CommandDeployment(kind), a.command(kind))
+	}
+}
+
+// byRef returns the function of an operation that reads something of the deployment that its path names.
+func byRef[Out any](a *api,
+	read func(context.Context, service.Ref) (Out, error)) func(context.Context, *operation.DeploymentPath) (Out, error) {
+	return func(ctx context.Context, in *operation.DeploymentPath) (out Out, err error) {
+		ref, err := a.service.Resolve(ctx, in.ID)
+		if err != nil {
+			return out, err
+		}
+		return read(ctx, ref)
 	}
 }
 

@@ -3,19 +3,19 @@
 //
 // # The parts
 //
-//	server.go, connections.go      the listener, its routes and its bounds
-//	access.go, credentials.go      who a request is from, and whether it may read
-//	site.go, token.go, proof.go    the names of the server, the home's token and the proof of having it
-//	login.go, session.go, form.go  logins of browsers
-//	admit.go, query.go             whether an operation begins: its scope and its parameters
-//	body.go, input.go              the time of a body, and faults of inputs
-//	api.go, route.go               the API and how it performs an operation
-//	local.go                       the same operations in this process
-//	problem.go, pointer.go         errors as the API shows them
-//	json.go, event_stream.go       what answers are written in
-//	stream_limit.go                how many streams may be open
-//	schema.go                      names of schemas in the API's description
-//	trace.go                       spans of requests
+//	server.go, connections.go    the listener, its routes and its bounds
+//	access.go, credentials.go    who a request is from, and whether it may read
+//	site.go, token.go, proof.go  the names of the server, the home's token and the proof of having it
+//	login.go, session.go         logins of browsers
+//	admit.go, query.go           whether an operation begins: its scope and its parameters
+//	body.go, input.go            the time of a body, forms, and faults of inputs
+//	api.go, route.go             the API and how it performs an operation
+//	local.go                     the same operations in this process
+//	problem.go, pointer.go       errors as the API shows them
+//	json.go, event_stream.go     encodings of answers
+//	stream_limit.go              how many streams may be open
+//	schema.go                    names of schemas in the API's description
+//	trace.go                     spans of requests
 //
 // Every other file has the routes of one noun. Calls lead from a noun's file to the files above, never back.
 //

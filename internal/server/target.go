@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/service"
 )
 
-func (a *api) registerHistory() {
+func (a *api) registerTargets() {
 	handle(a, operation.ListHistory,
 		func(ctx context.Context, in *operation.HistoryInput) ([]journal.Passage, error) {
 			return a.service.History(ctx, journal.HistoryQuery{Pipeline: in.Pipeline, Target: in.Target, Before: in.Before, Limit: in.Limit})
@@ -28,9 +28,6 @@ func (a *api) registerHistory() {
 		func(ctx context.Context, in *operation.DifferenceInput) (service.DifferenceView, error) {
 			return a.service.Difference(ctx, in.Pipeline, in.From, in.To)
 		})
-}
-
-func (a *api) registerTargets() {
 	handle(a, operation.ListTargets,
 		func(ctx context.Context, in *operation.TargetsInput) ([]service.TargetView, error) {
 			return a.service.Targets(ctx, service.TargetQuery{Pipeline: in.Pipeline, Target: in.Target, After: in.After, Limit: in.Limit})

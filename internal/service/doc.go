@@ -10,15 +10,15 @@
 //
 // # The parts
 //
-//	fold.go, marks.go                   a pipeline's log, folded, and what views need of it besides
+//	fold.go, marks.go                   a pipeline's log, folded, and further facts of it for views
 //	pipeline.go, deployment.go, run.go  the views of a pipeline and of a deployment
-//	target.go, history.go, archive.go   what happened at one target, and to deployments that are archived
+//	target.go, history.go, archive.go   the log of one target, and deployments that are archived
 //	host.go, drift.go, left.go          hosts, those that differ from the log, and services that were left on them
 //	look.go, observation.go             answers of hosts, to a request or to the loop of observe.go
 //	proposal.go, plan.go, expect.go     edits, simulations, and times that are expected
-//	command.go, preview.go              commands to deployments, and what they would do
-//	revision.go, artifact.go            registered revisions, and what was built elsewhere
-//	status.go, trouble.go               the whole instance, and what a person should look at
+//	command.go, preview.go              commands to deployments, and their effects before they are given
+//	revision.go, artifact.go            registered revisions, and artifacts that were built elsewhere
+//	status.go, trouble.go               the whole instance, and troubles for a person to look at
 //	action.go, process.go, enqueue.go   actions, processes and their payloads
 //	build_*.go                          builds; package buildview has their views
 //	service_*.go                        supervised services
