@@ -24,7 +24,7 @@ const (
 
 // keepOutputs keeps artifacts and test results. A step that succeeded fails if it has no test results
 // and must have some.
-func (f *Files) keepOutputs(ctx context.Context, succeeded bool, sink build.Sink) error {
+func (f *Files) keepOutputs(ctx context.Context, succeeded bool) error {
 	if err := f.tests.find(); err != nil {
 		return err
 	}
@@ -32,16 +32,16 @@ func (f *Files) keepOutputs(ctx context.Context, succeeded bool, sink build.Sink
 	if succeeded {
 		missing = f.tests.missing()
 	}
-	if err := f.keepArtifacts(ctx, succeeded && missing == nil, sink); err != nil {
+	if err := f.keepArtifacts(ctx, succeeded && missing == nil); err != nil {
 		return err
 	}
-	return errors.Join(f.tests.keep(sink), missing)
+	return errors.Join(f.tests.keep(f.Sink), missing)
 }
 
 // keepArtifacts hands the files that the step's rules select to the sink. Links lead inside the workspace only: those to files of the
 // same archive are kept, others become the files.
-func (f *Files) keepArtifacts(ctx context.Context, succeeded bool, sink build.Sink) error {
-	step, repo := f.run.Step, f.tests.repo
+func (f *Files) keepArtifacts(ctx context.Context, succeeded bool) error {
+	step, repo := f.Run.Step, f.tests.repo
 	if len(step.Artifacts) == 0 {
 		return nil
 	}
@@ -54,7 +54,7 @@ func (f *Files) keepArtifacts(ctx context.Context, succeeded bool, sink build.Si
 	if err != nil {
 		return fmt.Errorf("collect artifacts: %w", err)
 	}
-	k := keeper{root: root, step: step.Name, links: links, sink: sink}
+	k := keeper{root: root, step: step.Name, links: links, sink: f.Sink}
 	for _, kept := range build.Collect(step.Artifacts, succeeded, files) {
 		if err := context.Cause(ctx); err != nil {
 			return err

@@ -28,16 +28,16 @@ type cached struct {
 }
 
 // restoreCaches puts what earlier builds left into the workspace. A cache that cannot be read is noted: the step runs without it.
-func (f *Files) restoreCaches(ctx context.Context, sink build.Sink) error {
-	if f.shelf == nil {
+func (f *Files) restoreCaches(ctx context.Context) error {
+	if f.Shelf == nil {
 		return nil
 	}
-	for _, rule := range f.run.Step.Cache {
+	for _, rule := range f.Run.Step.Cache {
 		c, err := expandCache(rule, f.repo)
 		if err != nil {
 			return err
 		}
-		got, err := f.shelf.Restore(ctx, c.Key, c.Restore, f.repo, rule.In)
+		got, err := f.Shelf.Restore(ctx, c.Key, c.Restore, f.repo, rule.In)
 		c.hit, c.restored = got.Exact, got.Size
 		text := fmt.Sprintf("cache %s: nothing yet", c.Key)
 		switch {
@@ -46,7 +46,7 @@ func (f *Files) restoreCaches(ctx context.Context, sink build.Sink) error {
 		case got.Key != "":
 			text = fmt.Sprintf("cache %s: restored, %s", got.Key, humanize.IBytes(uint64(got.Size))) //nolint:gosec // a size
 		}
-		if err := errors.Join(context.Cause(ctx), sink.Note(text)); err != nil {
+		if err := errors.Join(context.Cause(ctx), f.Sink.Note(text)); err != nil {
 			return err
 		}
 		f.caches = append(f.caches, c)
@@ -55,14 +55,14 @@ func (f *Files) restoreCaches(ctx context.Context, sink build.Sink) error {
 }
 
 // saveCaches leaves files below repo for later builds.
-func (f *Files) saveCaches(ctx context.Context, repo string, sink build.Sink) error {
+func (f *Files) saveCaches(ctx context.Context, repo string) error {
 	for i := range f.caches {
 		c := &f.caches[i]
 		if c.hit {
 			continue
 		}
 		var text string
-		size, err := f.shelf.Save(ctx, c.Key, repo, c.In)
+		size, err := f.Shelf.Save(ctx, c.Key, repo, c.In)
 		switch c.stored = size; {
 		case err != nil:
 			text = fmt.Sprintf("cache %s: %v", c.Key, err)
@@ -71,7 +71,7 @@ func (f *Files) saveCaches(ctx context.Context, repo string, sink build.Sink) er
 		default:
 			continue
 		}
-		if err := sink.Note(text); err != nil {
+		if err := f.Sink.Note(text); err != nil {
 			return err
 		}
 	}

@@ -37,7 +37,7 @@ func work(t *testing.T, shelf *buildcache.Shelf, repo string, code int, change m
 			t.Fatal(err)
 		}
 	}
-	exit, err := files.Keep(t.Context(), build.Exit{Code: code}, &sink)
+	exit, err := files.Keep(t.Context(), build.Exit{Code: code})
 	if err != nil || exit.Code != code {
 		t.Fatalf("%+v, %v", exit, err)
 	}
@@ -153,7 +153,7 @@ func TestCachesAreOnlyOfStepsThatRan(t *testing.T) {
 	if wanted := files.Wanted(t.Context(), build.Exit{}); !wanted.In("mod/m") || !wanted.In("obj/o") || wanted.In("else") {
 		t.Errorf("wanted are %+v", wanted)
 	}
-	if _, err := files.Keep(canceled, build.Exit{}, &sink); err != nil || len(sink.notes) != 2 {
+	if _, err := files.Keep(canceled, build.Exit{}); err != nil || len(sink.notes) != 2 {
 		t.Errorf("a canceled step noted %q, %v", sink.notes, err)
 	}
 	work(t, shelf, repo, 0, change)
@@ -168,7 +168,7 @@ func TestAReasonOfTheProgramOutweighsCaches(t *testing.T) {
 	var sink kept
 	files := prepare(t, build.Run{Step: cachedStep}, buildcache.Open(t.TempDir(), 1<<20).Of("shop"),
 		folder(t, map[string]string{"mod/m": "one"}), &sink)
-	if exit, err := files.Keep(t.Context(), build.Exit{Reason: "its own"}, &sink); exit.Reason != "its own" || err != nil {
+	if exit, err := files.Keep(t.Context(), build.Exit{Reason: "its own"}); exit.Reason != "its own" || err != nil {
 		t.Errorf("%+v, %v", exit, err)
 	}
 }
@@ -185,7 +185,8 @@ func TestRestoringEndsWithTheAttempt(t *testing.T) {
 		ctx  context.Context
 		sink kept
 	}{"ended": {over, kept{}}, "a sink that fails": {t.Context(), kept{broken: full}}} {
-		if _, err := attempt.PrepareFiles(test.ctx, build.Run{Step: cachedStep}, shelf, folder(t, nil), &test.sink); !errors.Is(err, full) {
+		files := attempt.Files{Run: build.Run{Step: cachedStep}, Shelf: shelf, Sink: &test.sink}
+		if err := files.Prepare(test.ctx, folder(t, nil)); !errors.Is(err, full) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

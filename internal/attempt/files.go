@@ -15,40 +15,38 @@ import (
 // runner that runs steps elsewhere uses it on folders of this computer: on a copy of the workspace before, and on
 // copies of the files after.
 type Files struct {
-	run    build.Run
-	shelf  *buildcache.Shelf
+	Run   build.Run
+	Shelf *buildcache.Shelf // nil: no caches are used
+	Sink  build.Sink
+
 	repo   string
 	caches []cached
 	tests  *watchedTests
 }
 
-// PrepareFiles puts the artifacts that the step needs and the files of earlier builds into the workspace repo, and
-// remembers the files of test results that are there. Without a shelf no caches are used. The caller closes the
-// result.
-func PrepareFiles(ctx context.Context, run build.Run, shelf *buildcache.Shelf, repo string, sink build.Sink) (*Files, error) {
-	f := &Files{run: run, shelf: shelf, repo: repo}
-	if err := placeNeeded(ctx, run.Needed, repo); err != nil {
-		return nil, err
+// Prepare puts the artifacts that the step needs and the files of earlier builds into the workspace repo, and remembers
+// the files of test results that are there. After a success the caller closes f.
+func (f *Files) Prepare(ctx context.Context, repo string) (err error) {
+	f.repo = repo
+	if err := placeNeeded(ctx, f.Run.Needed, repo); err != nil {
+		return err
 	}
-	if err := f.restoreCaches(ctx, sink); err != nil {
-		return nil, err
+	if err := f.restoreCaches(ctx); err != nil {
+		return err
 	}
-	var err error
-	if f.tests, err = watchTests(run.Step.Tests, repo); err != nil {
-		return nil, err
-	}
-	return f, nil
+	f.tests, err = watchTests(f.Run.Step.Tests, repo)
+	return err
 }
 
-// StageFiles does the same for a workspace that is sent elsewhere: run.Tree itself, or a copy in dir if anything is put into it.
-func StageFiles(ctx context.Context, run build.Run, shelf *buildcache.Shelf, dir string, sink build.Sink) (*Files, error) {
-	if len(run.Needed) == 0 && (shelf == nil || len(run.Step.Cache) == 0) {
-		return PrepareFiles(ctx, run, nil, run.Tree, sink)
+// Stage does the same for a workspace that is sent elsewhere: Run.Tree itself, or a copy in dir if anything is put into it.
+func (f *Files) Stage(ctx context.Context, dir string) error {
+	if len(f.Run.Needed) == 0 && (f.Shelf == nil || len(f.Run.Step.Cache) == 0) {
+		return f.Prepare(ctx, f.Run.Tree)
 	}
-	if _, err := workspace.Copy(ctx, run.Tree, dir, workspace.Selection{}); err != nil {
-		return nil, err
+	if _, err := workspace.Copy(ctx, f.Run.Tree, dir, workspace.Selection{}); err != nil {
+		return err
 	}
-	return PrepareFiles(ctx, run, shelf, dir, sink)
+	return f.Prepare(ctx, dir)
 }
 
 // Repo returns the folder that has the workspace.
@@ -75,10 +73,10 @@ func (f *Files) Wanted(ctx context.Context, exit build.Exit) (wanted Wanted) {
 	if f.again(ctx, exit) {
 		return wanted
 	}
-	for _, rule := range f.run.Step.Artifacts {
+	for _, rule := range f.Run.Step.Artifacts {
 		wanted.Globs = append(wanted.Globs, rule.Glob())
 	}
-	wanted.Globs = append(wanted.Globs, f.run.Step.Tests.Globs()...)
+	wanted.Globs = append(wanted.Globs, f.Run.Step.Tests.Globs()...)
 	for _, c := range f.caches {
 		if !c.hit && exit.Code == 0 && ctx.Err() == nil {
 			wanted.Parts = append(wanted.Parts, c.Paths...)
@@ -89,17 +87,17 @@ func (f *Files) Wanted(ctx context.Context, exit build.Exit) (wanted Wanted) {
 
 // again reports whether another attempt follows: the files of the last one are kept.
 func (f *Files) again(ctx context.Context, exit build.Exit) bool {
-	_, again := f.run.Step.Retry.After(f.run.Attempt, build.FaultOf(context.Cause(ctx), exit.Code))
+	_, again := f.Run.Step.Retry.After(f.Run.Attempt, build.FaultOf(context.Cause(ctx), exit.Code))
 	return again
 }
 
 // Keep keeps caches, artifacts and test results of the workspace, when no other attempt follows; ctx is that of the
 // attempt, after whose end files are kept too. It returns the exit, which also describes the caches.
-func (f *Files) Keep(ctx context.Context, exit build.Exit, sink build.Sink) (build.Exit, error) {
+func (f *Files) Keep(ctx context.Context, exit build.Exit) (build.Exit, error) {
 	if f.again(ctx, exit) {
 		return exit, nil
 	}
-	return f.keep(ctx, exit, f.repo, sink)
+	return f.keep(ctx, exit, f.repo)
 }
 
 // Copies returns the places of the copies of an attempt's files.
@@ -110,25 +108,25 @@ type Copies struct {
 }
 
 // KeepCopies does the same with files that were copied from where the step has worked, with times in whole seconds.
-func (f *Files) KeepCopies(ctx context.Context, exit build.Exit, of Copies, sink build.Sink) (build.Exit, error) {
+func (f *Files) KeepCopies(ctx context.Context, exit build.Exit, of Copies) (build.Exit, error) {
 	if f.again(ctx, exit) {
 		return exit, nil
 	}
 	if err := f.tests.move(of.Repo, of.Named); err != nil {
 		return exit, err
 	}
-	return f.keep(ctx, exit, of.Caches, sink)
+	return f.keep(ctx, exit, of.Caches)
 }
 
-func (f *Files) keep(ctx context.Context, exit build.Exit, caches string, sink build.Sink) (build.Exit, error) {
+func (f *Files) keep(ctx context.Context, exit build.Exit, caches string) (build.Exit, error) {
 	succeeded := exit.Code == 0 && ctx.Err() == nil
 	if succeeded {
-		if err := f.saveCaches(ctx, caches, sink); err != nil {
+		if err := f.saveCaches(ctx, caches); err != nil {
 			return exit, err
 		}
 		exit.Reason = cmp.Or(exit.Reason, cacheText(f.caches))
 	}
-	return exit, f.keepOutputs(context.WithoutCancel(ctx), succeeded, sink)
+	return exit, f.keepOutputs(context.WithoutCancel(ctx), succeeded)
 }
 
 // CountingReader adds to N the bytes that are read, so that a runner knows how far a copy of files came.

@@ -126,8 +126,8 @@ func contents(t *testing.T, dir string) map[string]string {
 // prepare prepares a workspace for a run.
 func prepare(t *testing.T, run build.Run, shelf *buildcache.Shelf, repo string, sink build.Sink) *attempt.Files {
 	t.Helper()
-	files, err := attempt.PrepareFiles(t.Context(), run, shelf, repo, sink)
-	if err != nil {
+	files := &attempt.Files{Run: run, Shelf: shelf, Sink: sink}
+	if err := files.Prepare(t.Context(), repo); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(files.Close)
@@ -198,7 +198,7 @@ func TestArtifactsAreKept(t *testing.T) {
 			if test.failed {
 				exit.Code = 3
 			}
-			got, err := prepare(t, run, nil, workspace(t), &sink).Keep(t.Context(), exit, &sink)
+			got, err := prepare(t, run, nil, workspace(t), &sink).Keep(t.Context(), exit)
 			if err != nil || got != exit {
 				t.Errorf("%+v, %v", got, err)
 			}
@@ -222,7 +222,7 @@ func TestASinkThatFailsEndsTheKeeping(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sink := kept{broken: full}
-			if _, err := prepare(t, build.Run{Step: step}, nil, workspace(t), &sink).Keep(t.Context(), build.Exit{}, &sink); !errors.Is(err, full) {
+			if _, err := prepare(t, build.Run{Step: step}, nil, workspace(t), &sink).Keep(t.Context(), build.Exit{}); !errors.Is(err, full) {
 				t.Error(err)
 			}
 		})
@@ -254,7 +254,7 @@ func TestAStepWithoutItsTestResultsHasFailed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := files.Keep(t.Context(), build.Exit{Code: test.code}, &test.sink); !errors.Is(err, test.want) {
+		if _, err := files.Keep(t.Context(), build.Exit{Code: test.code}); !errors.Is(err, test.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if diff := cmp.Diff(test.artifacts, test.sink.artifacts); diff != "" {
@@ -272,7 +272,7 @@ func TestFilesAreKeptOfAStepThatWasStopped(t *testing.T) {
 	files := prepare(t, run, nil, workspace(t), &sink)
 	ctx, stop := context.WithCancelCause(t.Context())
 	stop(build.Ending{Reason: "the build was canceled"})
-	if _, err := files.Keep(ctx, build.Exit{}, &sink); err != nil {
+	if _, err := files.Keep(ctx, build.Exit{}); err != nil {
 		t.Error(err)
 	}
 	if diff := cmp.Diff([]string{"file out/a.txt a"}, sink.artifacts); diff != "" {
@@ -292,7 +292,7 @@ func TestOnlyTheLastAttemptIsKept(t *testing.T) {
 		if got := wanted.In("out/a.txt") && wanted.In("x.trx"); got != (want != nil) || wanted.In("out/b.sh") {
 			t.Errorf("attempt %d wants %+v", number, wanted)
 		}
-		if _, err := files.Keep(t.Context(), build.Exit{Code: 1}, &sink); err != nil {
+		if _, err := files.Keep(t.Context(), build.Exit{Code: 1}); err != nil {
 			t.Error(err)
 		}
 		if diff := cmp.Diff(want, sink.artifacts); diff != "" {
@@ -339,7 +339,7 @@ func TestAnArtifactThatCannotBePlacedFailsTheAttempt(t *testing.T) {
 	for want, n := range map[string]build.Needed{"its digest is": changed, "no such file": gone, "regular": pipe,
 		"leaves the workspace": outside, "gzip: invalid header": archive} {
 		repo := folder(t, nil)
-		_, err := attempt.PrepareFiles(t.Context(), build.Run{Needed: []build.Needed{n}}, nil, repo, &kept{})
+		err := (&attempt.Files{Run: build.Run{Needed: []build.Needed{n}}, Sink: &kept{}}).Prepare(t.Context(), repo)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "place "+n.Name) {
 			t.Errorf("want %s: %v", want, err)
 		}
@@ -363,8 +363,8 @@ func TestATreeIsCopiedOnlyWhereItChanges(t *testing.T) {
 	} {
 		tree, dir := folder(t, map[string]string{"a": "tree"}), filepath.Join(t.TempDir(), "copy")
 		test.run.Tree = tree
-		files, err := attempt.StageFiles(t.Context(), test.run, test.shelf, dir, &kept{})
-		if err != nil {
+		files := attempt.Files{Run: test.run, Shelf: test.shelf, Sink: &kept{}}
+		if err := files.Stage(t.Context(), dir); err != nil {
 			t.Fatal(err)
 		}
 		files.Close()
@@ -379,7 +379,7 @@ func TestATreeIsCopiedOnlyWhereItChanges(t *testing.T) {
 		}
 	}
 	missing := build.Run{Tree: filepath.Join(t.TempDir(), "gone"), Needed: []build.Needed{needed(t, "b", "x")}}
-	if _, err := attempt.StageFiles(t.Context(), missing, nil, t.TempDir(), &kept{}); !errors.Is(err, fs.ErrNotExist) {
+	if err := (&attempt.Files{Run: missing, Sink: &kept{}}).Stage(t.Context(), t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a tree that is gone: %v", err)
 	}
 }
@@ -395,7 +395,7 @@ func TestFilesThatWereCopiedBackAreKept(t *testing.T) {
 	files := prepare(t, build.Run{Step: step}, shelf, folder(t, map[string]string{"a": "before"}), &sink)
 	back := attempt.Copies{Repo: folder(t, map[string]string{"a": "after", "r.xml": "<x/>"}),
 		Caches: folder(t, map[string]string{"cache/f": "cached"}), Named: "/mnt/repo"}
-	if _, err := files.KeepCopies(t.Context(), build.Exit{}, back, &sink); err != nil {
+	if _, err := files.KeepCopies(t.Context(), build.Exit{}, back); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([][]string{{"file a after"}, {"/mnt/repo r.xml"}}, [][]string{sink.artifacts, sink.tests}); diff != "" {
@@ -408,7 +408,7 @@ func TestFilesThatWereCopiedBackAreKept(t *testing.T) {
 	}
 	back.Repo = filepath.Join(t.TempDir(), "gone")
 	if _, err := prepare(t, build.Run{Step: step}, nil, next, &sink).
-		KeepCopies(t.Context(), build.Exit{}, back, &sink); !errors.Is(err, fs.ErrNotExist) {
+		KeepCopies(t.Context(), build.Exit{}, back); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("copies that are gone: %v", err)
 	}
 }

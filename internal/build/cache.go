@@ -49,14 +49,14 @@ func ExpandHashes(key string, hash func(glob string) (string, error)) (string, e
 
 // caches reads the files that a step leaves for later builds.
 func (r *reader) caches(n *document.Node, scope string) []CacheRule {
-	if !r.atMost(maxCaches, n, scope, "step", "caches") {
+	if !r.atMost(maxCaches, n, scope, "a step has at most %d caches") {
 		return nil
 	}
 	var out []CacheRule
 	for i, item := range n.Items {
 		at := document.Index(scope, i)
-		if !r.atMost(maxPaths, item.Get("paths"), r.Join(at, "paths"), "cache", "paths") ||
-			!r.atMost(maxPaths, item.Get("restore"), r.Join(at, "restore"), "cache", "restore keys") {
+		if !r.atMost(maxPaths, item.Get("paths"), r.Join(at, "paths"), "a cache has at most %d paths") ||
+			!r.atMost(maxPaths, item.Get("restore"), r.Join(at, "restore"), "a cache has at most %d restore keys") {
 			continue
 		}
 		rule := CacheRule{Key: item.Str("key"), Paths: item.Strs("paths"), Restore: item.Strs("restore")}

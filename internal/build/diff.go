@@ -59,16 +59,16 @@ type Suspicions struct {
 
 // Diff compares the builds with the workers. It acts on a difference only when two looks, at least SecondLook apart and with no
 // incomplete look between them, have found the same one. The order of the lists makes no difference. now is the store's time.
-func Diff(now time.Time, builds BuildList, workers WorkerList, before Suspicions, s WatchSettings) ([]WatchDecision, Suspicions) {
+func (s WatchSettings) Diff(now time.Time, builds BuildList, workers WorkerList, before Suspicions) ([]WatchDecision, Suspicions) {
 	if !builds.Complete || !workers.Complete {
 		return nil, Suspicions{}
 	}
 	var decided []WatchDecision
 	var after Suspicions
-	found := differences(now, builds.Builds, workers.Workers, s)
+	found := s.differences(now, builds.Builds, workers.Workers)
 	for _, d := range found {
 		suspected := Suspicion{d.Difference, now}
-		if i := slices.IndexFunc(before.Open, func(s Suspicion) bool { return s.same(d.Difference) }); i >= 0 {
+		if i := slices.IndexFunc(before.Open, func(open Suspicion) bool { return open.same(d.Difference) }); i >= 0 {
 			suspected.Since = before.Open[i].Since
 		}
 		if waited := now.Sub(suspected.Since); waited > 0 && waited >= s.SecondLook {
@@ -86,7 +86,7 @@ func Diff(now time.Time, builds BuildList, workers WorkerList, before Suspicions
 }
 
 // differences returns the differences of one look, ordered by build and worker.
-func differences(now time.Time, builds []ObservedBuild, workers []ObservedWorker, s WatchSettings) []WatchDecision {
+func (s WatchSettings) differences(now time.Time, builds []ObservedBuild, workers []ObservedWorker) []WatchDecision {
 	known := map[int64]ObservedBuild{}
 	for _, b := range builds {
 		known[b.ID] = b
@@ -100,7 +100,7 @@ func differences(now time.Time, builds []ObservedBuild, workers []ObservedWorker
 	var found []WatchDecision
 	for id, b := range known {
 		if !b.Status.Ended() {
-			found = append(found, judgeActive(now, b, liveliest(ours[id]), s)...)
+			found = append(found, s.judgeActive(now, b, liveliest(ours[id]))...)
 		}
 	}
 	for id, of := range ours {
@@ -109,7 +109,7 @@ func differences(now time.Time, builds []ObservedBuild, workers []ObservedWorker
 			continue
 		}
 		for _, w := range of {
-			found = append(found, judgeLeftover(now, b, isKnown, w, s)...)
+			found = append(found, s.judgeLeftover(now, b, isKnown, w)...)
 		}
 	}
 	slices.SortFunc(found, func(a, b WatchDecision) int {
@@ -131,13 +131,13 @@ func liveliest(workers []ObservedWorker) *ObservedWorker {
 }
 
 // judgeActive judges a build that has not ended. w is nil if it has no worker.
-func judgeActive(now time.Time, b ObservedBuild, w *ObservedWorker, s WatchSettings) []WatchDecision {
+func (s WatchSettings) judgeActive(now time.Time, b ObservedBuild, w *ObservedWorker) []WatchDecision {
 	leased := now.Before(b.LeaseUntil)
 	switch {
 	case b.Engine != "": // the engine reports, and the deadline of its action ends it
 		return nil
 	case w == nil:
-		return judgeAbsent(now, b, leased, s)
+		return s.judgeAbsent(now, b, leased)
 	case w.Status == WorkerRunning && !b.CancelRequestedAt.IsZero() && now.Sub(b.CancelRequestedAt) > s.TerminationGrace:
 		return []WatchDecision{{Difference: between(now, RuleCancelIgnored, b, w), Status: Canceled, Delete: true, Force: true,
 			Reason: fmt.Sprintf("its worker had not ended %s after the cancel", since(now, b.CancelRequestedAt))}}
@@ -160,7 +160,7 @@ func judgeActive(now time.Time, b ObservedBuild, w *ObservedWorker, s WatchSetti
 }
 
 // judgeAbsent judges an active build without a worker.
-func judgeAbsent(now time.Time, b ObservedBuild, leased bool, s WatchSettings) []WatchDecision {
+func (s WatchSettings) judgeAbsent(now time.Time, b ObservedBuild, leased bool) []WatchDecision {
 	switch {
 	case b.Creating, leased, now.Sub(b.CreatedAt) <= s.BuildAge, now.Sub(b.ProgressAt) <= s.BuildAge:
 		return nil
@@ -170,7 +170,7 @@ func judgeAbsent(now time.Time, b ObservedBuild, leased bool, s WatchSettings) [
 }
 
 // judgeLeftover judges a worker whose build has ended or is not known.
-func judgeLeftover(now time.Time, b ObservedBuild, isKnown bool, w ObservedWorker, s WatchSettings) []WatchDecision {
+func (s WatchSettings) judgeLeftover(now time.Time, b ObservedBuild, isKnown bool, w ObservedWorker) []WatchDecision {
 	switch {
 	case w.Age <= s.WorkerAge, b.Engine != "":
 		return nil

@@ -33,8 +33,8 @@ func watch(looks ...look) []string {
 		}
 		now = now.Add(l.after)
 		var decided []build.WatchDecision
-		decided, open = build.Diff(now, build.BuildList{Builds: l.builds, Complete: !l.broken},
-			build.WorkerList{Workers: l.workers, Complete: true}, open, settings())
+		decided, open = settings().Diff(now, build.BuildList{Builds: l.builds, Complete: !l.broken},
+			build.WorkerList{Workers: l.workers, Complete: true}, open)
 		var line []string
 		for _, d := range decided {
 			line = append(line, decision(d))
@@ -174,8 +174,8 @@ func TestALostBuildSaysWhatBecameOfItsWorker(t *testing.T) {
 		builds, workers := build.BuildList{Builds: building(build.Running),
 			Complete: true}, build.WorkerList{Workers: worker(status, lostNode), Complete: true}
 		now := zero.Add(100 * time.Hour)
-		_, open := build.Diff(now.Add(-time.Minute), builds, workers, build.Suspicions{}, settings())
-		if decided, _ := build.Diff(now, builds, workers, open, settings()); len(decided) != 1 || decided[0].Reason != want {
+		_, open := settings().Diff(now.Add(-time.Minute), builds, workers, build.Suspicions{})
+		if decided, _ := settings().Diff(now, builds, workers, open); len(decided) != 1 || decided[0].Reason != want {
 			t.Errorf("%s: %+v, want %q", status, decided, want)
 		}
 	}
@@ -190,8 +190,7 @@ func TestAnIncompleteListDecidesNothingAndBeginsAgain(t *testing.T) {
 	}
 	workersMissing := build.BuildList{Builds: building(build.Running), Complete: true}
 	before := build.Suspicions{Open: []build.Suspicion{{Difference: build.Difference{Rule: build.RuleWorkerAbsent, BuildID: 7}, Since: zero}}}
-	if decided, after := build.Diff(zero.Add(100*time.Hour), workersMissing, build.WorkerList{}, before,
-		settings()); decided != nil || after.Open != nil {
+	if decided, after := settings().Diff(zero.Add(100*time.Hour), workersMissing, build.WorkerList{}, before); decided != nil || after.Open != nil {
 		t.Errorf("without a complete list of workers: %+v, %+v", decided, after)
 	}
 }
@@ -234,8 +233,8 @@ func TestReasonsSayWhenTheWorkerWasLastHeardFrom(t *testing.T) {
 		"it has no worker; it was last heard from 30m0s ago": func(*build.ObservedBuild) {},
 		"it has no worker; it was never heard from":          func(b *build.ObservedBuild) { b.LeaseUntil = time.Time{} },
 	} {
-		decided, _ := build.Diff(now, build.BuildList{Builds: building(build.Running, edit), Complete: true},
-			build.WorkerList{Complete: true}, suspected, settings())
+		decided, _ := settings().Diff(now, build.BuildList{Builds: building(build.Running, edit), Complete: true},
+			build.WorkerList{Complete: true}, suspected)
 		if len(decided) != 1 || decided[0].Reason != want {
 			t.Errorf("%+v, want %q", decided, want)
 		}
@@ -286,12 +285,12 @@ func TestNothingIsDoneAtOneLookOrToAnotherInstance(t *testing.T) {
 			return build.BuildList{Builds: builds, Complete: true}, build.WorkerList{Workers: workers, Complete: true}
 		}
 		b, w := lists()
-		decided, open := build.Diff(now, b, w, build.Suspicions{}, settings())
+		decided, open := settings().Diff(now, b, w, build.Suspicions{})
 		if decided != nil {
 			t.Fatalf("decided at the first look: %+v", decided)
 		}
 		later := now.Add(30 * time.Second)
-		want, wantOpen := build.Diff(later, b, w, open, settings())
+		want, wantOpen := settings().Diff(later, b, w, open)
 		others := map[string]bool{}
 		for _, worker := range workers {
 			others[worker.ID] = worker.Instance != "shop"
@@ -311,7 +310,7 @@ func TestNothingIsDoneAtOneLookOrToAnotherInstance(t *testing.T) {
 		rand.Shuffle(len(builds), func(i, k int) { builds[i], builds[k] = builds[k], builds[i] })
 		rand.Shuffle(len(workers), func(i, k int) { workers[i], workers[k] = workers[k], workers[i] })
 		b, w = lists()
-		got, gotOpen := build.Diff(later, b, w, open, settings())
+		got, gotOpen := settings().Diff(later, b, w, open)
 		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()) + cmp.Diff(wantOpen, gotOpen, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("the order of the lists matters:\n%s", diff)
 		}
@@ -321,7 +320,7 @@ func TestNothingIsDoneAtOneLookOrToAnotherInstance(t *testing.T) {
 		} {
 			b, w := lists()
 			broken(&b, &w)
-			if got, left := build.Diff(later, b, w, open, settings()); got != nil || left.Open != nil || left.Withdrawn != nil {
+			if got, left := settings().Diff(later, b, w, open); got != nil || left.Open != nil || left.Withdrawn != nil {
 				t.Errorf("decided by an incomplete list: %+v, %+v", got, left)
 			}
 		}

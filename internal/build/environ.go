@@ -78,7 +78,8 @@ func (p *Plan) SetSecrets(files map[string]map[string]string) fault.Problems {
 							"secrets (--secrets)", named.Name, named.Name, named.Name)})
 				continue
 			}
-			s.give(step, named.At, "secrets", named.Name, named.Name, value)
+			s.check(named.At, step.Path()+"/secrets", named.Name, value)
+			s.give(step, named.Name, value)
 		}
 		for _, keys := range step.Spec.Secrets {
 			if keys.Local != DefaultSecrets && !step.secretsLeft {
@@ -109,23 +110,31 @@ func (s *secretSetter) giveKeys(step *PlanStep, keys SecretKeys) {
 			Text: fmt.Sprintf("the step has a secret without a value; put %s=… into %s.env of the folder of secrets (--secrets)", key, keys.Local)})
 		return
 	}
-	if keys.Key != "" {
-		s.give(step, step.At, step.Type, keys.Key, keys.Name, file[keys.Key])
-		return
-	}
-	for _, key := range slices.Sorted(maps.Keys(file)) {
-		if secretName.MatchString(key) {
-			s.give(step, step.At, step.Type, key, key, file[key])
+	variables := map[string]string{keys.Key: keys.Name} // names of variables, by key
+	if keys.Key == "" {
+		variables = map[string]string{}
+		for key := range file {
+			if secretName.MatchString(key) {
+				variables[key] = key
+			}
 		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(variables)) {
+		s.check(step.At, step.Path()+"/"+step.Type, key, file[key])
+		s.give(step, variables[key], file[key])
+	}
+}
+
+// check warns of a secret that is too short to be masked.
+func (s *secretSetter) check(at fault.Position, scope, secret, value string) {
+	if len(value) < mask.Shortest {
+		s.problems.Add(fault.Problem{Position: at, Code: "password-short", Scope: scope, Warning: true,
+			Text: fmt.Sprintf("the secret %s has fewer than %d bytes, so it stays in what steps print", secret, mask.Shortest)})
 	}
 }
 
 // give gives a step a variable with the value of a secret.
-func (s *secretSetter) give(step *PlanStep, at fault.Position, scope, secret, variable, value string) {
-	if len(value) < mask.Shortest {
-		s.problems.Add(fault.Problem{Position: at, Code: "password-short", Scope: step.Path() + "/" + scope, Warning: true,
-			Text: fmt.Sprintf("the secret %s has fewer than %d bytes, so it stays in what steps print", secret, mask.Shortest)})
-	}
+func (s *secretSetter) give(step *PlanStep, variable, value string) {
 	s.plan.environ[step.ID] = append(s.plan.environ[step.ID], variable+"="+value)
 	if !slices.Contains(s.plan.secrets, value) {
 		s.plan.secrets = append(s.plan.secrets, value)

@@ -119,12 +119,12 @@ const (
 	maxPaths     = 64   // paths of a cache
 )
 
-// atMost reports a list with more items than are allowed: "a step has at most 16 services".
-func (r *reader) atMost(most int, n *document.Node, scope, whole, parts string) bool {
+// atMost reports a list with more items than are allowed; format is such as "a step has at most %d services".
+func (r *reader) atMost(most int, n *document.Node, scope, format string) bool {
 	if n == nil || len(n.Items) <= most {
 		return true
 	}
-	r.Add(n.Items[most], "too-large", scope, "a %s has at most %d %s", whole, most, parts)
+	r.Add(n.Items[most], "too-large", scope, format, most)
 	return false
 }
 
@@ -508,7 +508,7 @@ func (r *reader) duration(n *document.Node, scope string) time.Duration {
 }
 
 func (r *reader) artifacts(n *document.Node, scope string) []ArtifactRule {
-	if !r.atMost(maxArtifacts, n, scope, "step", "artifacts") {
+	if !r.atMost(maxArtifacts, n, scope, "a step has at most %d artifacts") {
 		return nil
 	}
 	var out []ArtifactRule

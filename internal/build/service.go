@@ -35,7 +35,7 @@ func serviceTable() []document.Key {
 
 // services reads the programs beside a step.
 func (r *reader) services(n *document.Node, scope string) []Service {
-	if !r.atMost(maxServices, n, scope, "step", "services") {
+	if !r.atMost(maxServices, n, scope, "a step has at most %d services") {
 		return nil
 	}
 	var out []Service
@@ -79,7 +79,7 @@ func (r *reader) environ(n *document.Node, scope string) (environ []string) {
 }
 
 func (r *reader) ports(n *document.Node, scope string) (ports []int) {
-	if n == nil || !r.atMost(maxPorts, n, scope, "service", "ports") {
+	if n == nil || !r.atMost(maxPorts, n, scope, "a service has at most %d ports") {
 		return nil
 	}
 	for i, item := range n.Items {

@@ -82,13 +82,12 @@ func (f fields) docker() Spec {
 	}
 	if secret := f.text("secret", fallback); secret != "" {
 		f.matches("secret", "name-invalid", objectName, objectWords)
-		mount, variable := secretFile(secret, ".dockerconfigjson", credentialsMount, "config.json", "DOCKER_CONFIG", credentialsMount)
-		spec.Mounts, spec.Environ = append(spec.Mounts, mount), append(spec.Environ, variable)
+		spec.mount(Mount{Path: credentialsMount, Kind: MountSecret, Object: secret, Key: ".dockerconfigjson", Name: "config.json",
+			Variable: "DOCKER_CONFIG"}, credentialsMount)
 	}
 	if image.Certificates {
-		spec.Mounts = append(spec.Mounts, Mount{Path: certificatesMount, Kind: MountConfigMap, Object: CertificatesObject,
-			Variable: "SSL_CERT_DIR"})
-		spec.Environ = append(spec.Environ, "SSL_CERT_DIR="+certificatesMount)
+		spec.mount(Mount{Path: certificatesMount, Kind: MountConfigMap, Object: CertificatesObject, Variable: "SSL_CERT_DIR"},
+			certificatesMount)
 	}
 	if image.Address != "" {
 		spec.Environ = append(spec.Environ, BuildKitHost+"="+image.Address)
@@ -167,7 +166,7 @@ func (f fields) destination() string {
 	}
 	lower := strings.ToLower(written)
 	if lower != written {
-		f.warn(at, place, "lower-case", "the image's name becomes %s, since registries refuse upper-case letters", lower)
+		f.warn(at, place, "lower-case", "the image's name becomes "+lower+", since registries refuse upper-case letters")
 	}
 	if !repository.MatchString(lower) || len(lower) > maxDestination {
 		scope := f.scope

@@ -111,7 +111,7 @@ func (f fields) warnOnce(name, code, text string) {
 			return
 		}
 	}
-	f.warn(f.at, name, code, "%s", text)
+	f.warn(f.at, name, code, text)
 }
 
 // chart returns the chart and its repository, which is "" for a path and for a registry.
@@ -133,7 +133,7 @@ func (f fields) chart() (chart, repo string) {
 	case repo == "":
 		repo = f.chartRepository("repo")
 	case repo == "stage", repo == "stable":
-		f.warn(f.node.Get("repo").At, "repo", "repo-archived", "%s is the archive %s, which gets no updates", repo, stableCharts)
+		f.warn(f.node.Get("repo").At, "repo", "repo-archived", repo+" is the archive "+stableCharts+", which gets no updates")
 		repo = stableCharts
 	}
 	if strings.HasPrefix(repo, "oci://") { // Helm wants a chart of a registry as one URL
@@ -202,8 +202,7 @@ func (f fields) cluster(spec *Spec) {
 	if name == "" {
 		name = defaultCluster
 	}
-	spec.Mounts = append(spec.Mounts, Mount{Path: kubeMount, Kind: MountConfigMap, Object: name, Variable: KubeconfigVariable})
-	spec.Environ = append(spec.Environ, KubeconfigVariable+"="+kubeMount+"/config")
+	spec.mount(Mount{Path: kubeMount, Kind: MountConfigMap, Object: name, Variable: KubeconfigVariable}, kubeMount+"/config")
 }
 
 // registrySecret mounts the credentials for registries of charts.
@@ -213,8 +212,8 @@ func (f fields) registrySecret(spec *Spec) {
 	if secret == "" {
 		return
 	}
-	mount, variable := secretFile(secret, "config.json", "/mnt/helm", "config.json", "HELM_REGISTRY_CONFIG", "/mnt/helm/config.json")
-	spec.Mounts, spec.Environ = append(spec.Mounts, mount), append(spec.Environ, variable)
+	spec.mount(Mount{Path: "/mnt/helm", Kind: MountSecret, Object: secret, Key: "config.json", Name: "config.json",
+		Variable: "HELM_REGISTRY_CONFIG"}, "/mnt/helm/config.json")
 }
 
 // helmPackageScript packs a chart and pushes the package. Its arguments are the chart, the destination, the version or nothing, and

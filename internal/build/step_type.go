@@ -85,7 +85,7 @@ func (f fields) matches(name, code string, pattern *regexp.Regexp, want string) 
 }
 
 // warn reports a field without refusing it.
-func (f fields) warn(at fault.Position, name, code, format string, arguments ...any) {
+func (f fields) warn(at fault.Position, name, code, text string) {
 	if f.replaced == nil {
 		return // reported once variables are replaced
 	}
@@ -93,7 +93,7 @@ func (f fields) warn(at fault.Position, name, code, format string, arguments ...
 	if name != "" {
 		scope = f.Join(scope, name)
 	}
-	f.Problems.Add(fault.Problem{Position: at, Code: code, Scope: scope, Text: fmt.Sprintf(format, arguments...), Warning: true})
+	f.Problems.Add(fault.Problem{Position: at, Code: code, Scope: scope, Text: text, Warning: true})
 }
 
 // path checks a field that is a path of the workspace, and returns it.
@@ -206,9 +206,9 @@ func (f fields) certificates(name string) ([]Mount, []string) {
 		[]string{"WAYBILL_CERTIFICATES=" + at}
 }
 
-// secretFile returns the mount of one key of a Secret as a file, and the variable that has its path.
-func secretFile(object, key, folder, file, variable, value string) (Mount, string) {
-	return Mount{Path: folder, Kind: MountSecret, Object: object, Key: key, Name: file, Variable: variable}, variable + "=" + value
+// mount adds a mount, whose variable has the path.
+func (s *Spec) mount(m Mount, path string) {
+	s.Mounts, s.Environ = append(s.Mounts, m), append(s.Environ, m.Variable+"="+path)
 }
 
 // compile reads the fields of a step type.

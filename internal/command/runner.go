@@ -65,8 +65,8 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	if err != nil {
 		return build.Exit{}, err
 	}
-	files, err := attempt.PrepareFiles(ctx, run, shelf, repo, sink)
-	if err != nil {
+	files := attempt.Files{Run: run, Shelf: shelf, Sink: sink}
+	if err := files.Prepare(ctx, repo); err != nil {
 		return build.Exit{}, err
 	}
 	defer files.Close()
@@ -82,7 +82,7 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 			return exit, err
 		}
 	}
-	return files.Keep(ctx, exit, sink)
+	return files.Keep(ctx, exit)
 }
 
 // place is the folders of one attempt.

@@ -150,7 +150,8 @@ func (s *step) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.files, err = attempt.StageFiles(ctx, s.run, s.Cache, filepath.Join(s.folder, "repo"), s.sink); err != nil {
+	s.files = &attempt.Files{Run: s.run, Shelf: s.Cache, Sink: s.sink}
+	if err := s.files.Stage(ctx, filepath.Join(s.folder, "repo")); err != nil {
 		return err
 	}
 	defer func() {
@@ -179,5 +180,5 @@ func (s *step) keep(ctx context.Context, exit build.Exit) (build.Exit, error) {
 	if err := s.download(context.WithoutCancel(ctx), kept, s.files.Wanted(ctx, exit)); err != nil {
 		return exit, err
 	}
-	return s.files.KeepCopies(ctx, exit, attempt.Copies{Repo: kept, Caches: kept, Named: workdir}, s.sink)
+	return s.files.KeepCopies(ctx, exit, attempt.Copies{Repo: kept, Caches: kept, Named: workdir})
 }

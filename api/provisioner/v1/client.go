@@ -47,12 +47,15 @@ type Created struct {
 // Create starts the worker of a build. Doing it again with the same request returns the same worker. A provisioner that cannot be
 // reached is fault.Unavailable; a build that has a worker of another request is fault.Conflict.
 func (c *Client) Create(ctx context.Context, request CreateWorker) (Created, error) {
-	var worker Worker
-	status, waiting, retry, err := c.do(ctx, http.MethodPost, "/api/worker", request, &worker)
+	a, err := c.do(ctx, http.MethodPost, "/api/worker", request)
+	created := Created{New: a.status == http.StatusCreated, Waiting: a.waiting, Retry: a.retry}
+	if err == nil && a.waiting == nil {
+		err = decode(a.text, &created.Worker)
+	}
 	if err != nil {
 		return Created{}, fmt.Errorf("create the worker of build %d: %w", request.BuildID, err)
 	}
-	return Created{Worker: worker, New: status == http.StatusCreated, Waiting: waiting, Retry: retry}, nil
+	return created, nil
 }
 
 // Filter selects the listed workers. The zero Filter lists all.
@@ -77,7 +80,11 @@ func (c *Client) List(ctx context.Context, filter Filter) (WorkerList, error) {
 	all := WorkerList{Complete: true}
 	for range mostPages {
 		var page WorkerList
-		if _, _, _, err := c.do(ctx, http.MethodGet, "/api/worker?"+query.Encode(), nil, &page); err != nil {
+		a, err := c.do(ctx, http.MethodGet, "/api/worker?"+query.Encode(), nil)
+		if err == nil {
+			err = decode(a.text, &page)
+		}
+		if err != nil {
 			return WorkerList{}, fmt.Errorf("list workers: %w", err)
 		}
 		all.Workers = append(all.Workers, page.Workers...)
@@ -97,21 +104,27 @@ func (c *Client) Delete(ctx context.Context, workerID string, force bool) error 
 	if force {
 		path += "?force=true"
 	}
-	_, _, _, err := c.do(ctx, http.MethodDelete, path, nil, nil)
-	if err != nil {
+	if _, err := c.do(ctx, http.MethodDelete, path, nil); err != nil {
 		return fmt.Errorf("delete worker %s: %w", workerID, err)
 	}
 	return nil
 }
 
-// do sends a request, and reads the answer into the given value.
-func (c *Client) do(ctx context.Context, method, path string,
-	body, into any) (status int, waiting *Waiting, retry time.Duration, err error) {
+// answer is the provisioner's answer to a request that it did not refuse.
+type answer struct {
+	status  int
+	text    []byte
+	waiting *Waiting      // not nil: the limits leave no room yet
+	retry   time.Duration // with waiting: see Created
+}
+
+// do sends a request, and reads the answer.
+func (c *Client) do(ctx context.Context, method, path string, body any) (answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errSlow)
 	defer cancel()
 	request, err := c.request(ctx, method, path, body)
 	if err != nil {
-		return 0, nil, 0, err
+		return answer{}, err
 	}
 	client := c.HTTP
 	if client == nil { // a redirect would carry the token elsewhere
@@ -122,7 +135,7 @@ func (c *Client) do(ctx context.Context, method, path string,
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		return 0, nil, 0, fault.New(fault.Unavailable, "ask the provisioner: %w", err)
+		return answer{}, fault.New(fault.Unavailable, "ask the provisioner: %w", err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, mostAnswer+1))
@@ -130,16 +143,16 @@ func (c *Client) do(ctx context.Context, method, path string,
 		err = fmt.Errorf("more than %d bytes", mostAnswer)
 	}
 	if err != nil {
-		return 0, nil, 0, fault.New(fault.Unavailable, "read the provisioner's answer: %w", err)
+		return answer{}, fault.New(fault.Unavailable, "read the provisioner's answer: %w", err)
 	}
 	if response.StatusCode/100 == 2 {
-		return response.StatusCode, nil, 0, decode(text, into)
+		return answer{status: response.StatusCode, text: text}, nil
 	}
 	problem := readProblem(response, text)
 	if problem.Waiting != nil {
-		return response.StatusCode, problem.Waiting, retryAfter(response.Header), nil
+		return answer{status: response.StatusCode, waiting: problem.Waiting, retry: retryAfter(response.Header)}, nil
 	}
-	return response.StatusCode, nil, 0, problem.toError()
+	return answer{}, problem.toError()
 }
 
 // retryAfter reads when to ask again; 0 if the answer does not say, or says what cannot be.
@@ -179,9 +192,6 @@ func (c *Client) request(ctx context.Context, method, path string, body any) (*h
 }
 
 func decode(text []byte, into any) error {
-	if into == nil {
-		return nil
-	}
 	if err := json.Unmarshal(text, into); err != nil {
 		return fault.New(fault.Unavailable, "read the provisioner's answer: %w", err)
 	}

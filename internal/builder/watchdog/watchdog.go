@@ -104,7 +104,7 @@ func (w *Watchdog) look(ctx context.Context) {
 		w.Log.Warn("builds and workers cannot be compared; nothing is done", obs.Error(errors.Join(err, incomplete(builds, workers))))
 	}
 	w.Metrics.Looks.WithLabelValues(outcome).Inc()
-	decided, open := build.Diff(now, builds, workers, w.open, w.Settings)
+	decided, open := w.Settings.Diff(now, builds, workers, w.open)
 	for _, s := range open.Withdrawn {
 		w.Metrics.Withdrawn.WithLabelValues(string(s.Rule)).Inc()
 		w.Log.Info("suspicion withdrawn", attributes(s.Difference)...)

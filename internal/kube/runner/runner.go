@@ -286,7 +286,8 @@ func (g *given) close() {
 
 // give makes the step's workspace: the build's snapshot, or one of its own if other steps or earlier builds add files.
 func (r *Runner) give(ctx context.Context, run build.Run, folder string, sink build.Sink) (*given, error) {
-	files, err := attempt.StageFiles(ctx, run, r.Cache, filepath.Join(folder, "repo"), sink)
+	files := &attempt.Files{Run: run, Shelf: r.Cache, Sink: sink}
+	err := files.Stage(ctx, filepath.Join(folder, "repo"))
 	if err != nil {
 		return nil, err
 	}

@@ -126,5 +126,5 @@ func (a *podAttempt) keep(ctx, podCtx context.Context, client *Client, exit buil
 			return exit, err
 		}
 	}
-	return a.given.files.KeepCopies(ctx, exit, at, a.sink)
+	return a.given.files.KeepCopies(ctx, exit, at)
 }

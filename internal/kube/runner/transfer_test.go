@@ -144,8 +144,8 @@ func TestFilesOfACanceledStepAreKept(t *testing.T) {
 		client := (&fakeShim{repo: repo, stopped: make(chan struct{})}).serve(t)
 		step := build.PlanStep{ID: 1, Name: "dump", Artifacts: []build.ArtifactRule{{Path: "core", When: build.Always}}}
 		sink := &keeper{kept: map[string]string{}}
-		files, err := attempt.PrepareFiles(t.Context(), build.Run{Step: step}, nil, t.TempDir(), sink)
-		if err != nil {
+		files := &attempt.Files{Run: build.Run{Step: step}, Sink: sink}
+		if err := files.Prepare(t.Context(), t.TempDir()); err != nil {
 			t.Fatal(err)
 		}
 		a := &podAttempt{runner: &Runner{Config: Config{Grace: time.Second, Away: 10 * time.Minute,
