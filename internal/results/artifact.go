@@ -27,12 +27,12 @@ type artifactsDocument struct {
 	Artifacts []build.Artifact `json:"artifacts"`
 }
 
-// AddArtifact stores what r yields as an artifact of a step: first under a
-// temporary name, then under its own, then in the list. If the step has an
-// artifact of that name with the same bytes already, that is returned. Nothing
-// else that is written to the store waits for r.
-func (s *Store) AddArtifact(id int, name, kind string, executable bool, r io.Reader) (build.Artifact, error) {
-	a := build.Artifact{Step: id, Name: build.DisplayName(name), Kind: kind, Executable: executable}
+// AddArtifact stores what r yields as an artifact, which has a step, a name, a kind and whether it is executable: first
+// under a temporary name, then under its own, then in the list. If the step has an artifact of that name with the same
+// bytes already, that is returned. Nothing else that is written to the store waits for r.
+func (s *Store) AddArtifact(a build.Artifact, r io.Reader) (build.Artifact, error) {
+	name := a.Name
+	a.Name = build.DisplayName(name)
 	temporary, err := s.storeFile(&a, r)
 	if err == nil {
 		a, err = s.listArtifact(a, name, temporary)

@@ -50,7 +50,7 @@ func TestFullDiskLeavesRoomForTheEnd(t *testing.T) {
 	if err := other.Append(line("x")); !errors.Is(err, results.ErrDiskFull) {
 		t.Errorf("another log: %v", err)
 	}
-	if _, err := store.AddArtifact(1, "a", build.KindFile, false,
+	if _, err := store.AddArtifact(build.Artifact{Step: 1, Name: "a", Kind: build.KindFile},
 		strings.NewReader(strings.Repeat("x", 200<<10))); !errors.Is(err, results.ErrDiskFull) {
 		t.Errorf("an artifact: %v", err)
 	}

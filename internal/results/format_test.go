@@ -41,7 +41,8 @@ func TestTheFilesOfABuildKeepTheirFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	keep := func(step int, name, kind string, executable bool, content string) {
-		if _, err := store.AddArtifact(step, name, kind, executable, strings.NewReader(content)); err != nil {
+		if _, err := store.AddArtifact(build.Artifact{Step: step, Name: name, Kind: kind, Executable: executable},
+			strings.NewReader(content)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -151,7 +151,7 @@ func TestAnEntryIsOneLine(t *testing.T) {
 		update(t, store, 1, build.Running)
 		trailer := update(t, store, 1, build.Completed).Trailer
 		var got []string
-		if err := open(t, store.Dir()).Log(t.Context(), 1, 0, false, func(e build.Line) error {
+		if err := open(t, store.Dir()).Log(t.Context(), 1, false, func(e build.Line) error {
 			text := string(e.Text)
 			if e.Partial {
 				text += "…"
@@ -238,7 +238,7 @@ func TestWaitersAreWoken(t *testing.T) {
 		"an entry": {store.Written, func() error { return log.Append(line("one")) }},
 		"a status": {store.Recorded, func() error { update(t, store, 1, build.Running); return nil }},
 		"an artifact": {store.Recorded, func() error {
-			_, err := store.AddArtifact(1, "a", build.KindFile, false, strings.NewReader("a"))
+			_, err := store.AddArtifact(build.Artifact{Step: 1, Name: "a", Kind: build.KindFile}, strings.NewReader("a"))
 			return err
 		}},
 		"Wake": {store.Written, func() error { store.Wake(); return nil }},

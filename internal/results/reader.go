@@ -161,17 +161,14 @@ func (r *Reader) OpenArtifact(a build.Artifact) (*os.File, error) {
 // LogPath returns the path of a step's log.
 func (r *Reader) LogPath(step int) string { return filepath.Join(r.stepDir(step), logFile) }
 
-// Log gives the entries of a step whose log id is above after to visit, in order.
-// With follow it waits for more until the step has ended, or the worker is dead.
-func (r *Reader) Log(ctx context.Context, step int, after int64, follow bool, visit func(build.Line) error) error {
+// Log gives the entries of a step to visit, in order. With follow it waits for more until the step has ended, or the
+// worker is dead.
+func (r *Reader) Log(ctx context.Context, step int, follow bool, visit func(build.Line) error) error {
 	tail := &tail{path: r.LogPath(step)}
 	defer tail.close()
 	for {
 		over := !follow || r.over(step)
 		err := tail.read(func(id int64, line []byte) error {
-			if id <= after {
-				return nil
-			}
 			return visit(build.Line{Step: step, ID: id, Entry: build.ParseEntry(line)})
 		})
 		if err != nil || over {
@@ -253,7 +250,7 @@ func (t *tail) close() {
 
 // Tail returns the last n entries of a step, and how many there are in all.
 func (r *Reader) Tail(step, n int) (entries []build.Entry, total int64, err error) {
-	err = r.Log(context.Background(), step, 0, false, func(l build.Line) error {
+	err = r.Log(context.Background(), step, false, func(l build.Line) error {
 		l.Text = bytes.Clone(l.Text)
 		if len(entries) == n {
 			entries = append(entries[:0], entries[1:]...)

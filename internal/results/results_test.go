@@ -73,7 +73,8 @@ func finish(t *testing.T, s *results.Store) {
 			t.Fatal(err)
 		}
 		update(t, s, step, build.Running)
-		if _, err := s.AddArtifact(step, "dist/../a\xff.txt", build.KindFile, false, strings.NewReader("bytes")); err != nil {
+		if _, err := s.AddArtifact(build.Artifact{Step: step, Name: "dist/../a\xff.txt", Kind: build.KindFile},
+			strings.NewReader("bytes")); err != nil {
 			t.Fatal(err)
 		}
 		update(t, s, step, build.Completed)
@@ -348,7 +349,7 @@ func TestFollowersSeeEveryEntryOnce(t *testing.T) {
 		go func() {
 			defer readers.Done()
 			var next int64
-			err := open(t, dir).Log(t.Context(), 1, 0, true, func(e build.Line) error {
+			err := open(t, dir).Log(t.Context(), 1, true, func(e build.Line) error {
 				if next++; e.ID != next {
 					return fmt.Errorf("entry %d after %d", e.ID, next-1)
 				}
@@ -502,7 +503,7 @@ func TestAKilledWriterLeavesReadableResults(t *testing.T) {
 		t.Errorf("%v, %v: the final marker is missing", final, err)
 	}
 	var next int64
-	err = r.Log(t.Context(), 1, 0, true, func(e build.Line) error {
+	err = r.Log(t.Context(), 1, true, func(e build.Line) error {
 		if next++; e.ID != next || e.At.IsZero() || string(e.Text) != strings.Repeat("x", 100) {
 			return fmt.Errorf("entry %d: %q", e.ID, e.Text)
 		}

@@ -24,7 +24,7 @@ func TestTestResultsAreReadAsTheyWereStored(t *testing.T) {
 	if all, err := r.Tests(); err != nil || all != nil {
 		t.Errorf("before any: %v, %v", all, err)
 	}
-	a, err := s.AddArtifact(2, "out/unit.xml", "junit", false, strings.NewReader("<testsuite/>"))
+	a, err := s.AddArtifact(build.Artifact{Step: 2, Name: "out/unit.xml", Kind: "junit"}, strings.NewReader("<testsuite/>"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestAnArtifactThatTheStepHasIsNotStoredAgain(t *testing.T) {
 	s := create(t, dir, 0)
 	add := func(step int, name, kind, text string) int {
 		t.Helper()
-		a, err := s.AddArtifact(step, name, kind, false, strings.NewReader(text))
+		a, err := s.AddArtifact(build.Artifact{Step: step, Name: name, Kind: kind}, strings.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func TestABuildHasABoundOfArtifacts(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "b")
 	s := create(t, dir, 1<<20)
 	add := func(name string) error {
-		_, err := s.AddArtifact(1, name, build.KindFile, false, strings.NewReader(name))
+		_, err := s.AddArtifact(build.Artifact{Step: 1, Name: name, Kind: build.KindFile}, strings.NewReader(name))
 		return err
 	}
 	if err := add("first"); err != nil {

@@ -119,7 +119,7 @@ func (b *Build) Run(step int, end build.Status, lines ...string) {
 // Artifact stores an artifact of a step.
 func (b *Build) Artifact(step int, name, content string) build.Artifact {
 	b.t.Helper()
-	a, err := b.AddArtifact(step, name, build.KindFile, false, strings.NewReader(content))
+	a, err := b.AddArtifact(build.Artifact{Step: step, Name: name, Kind: build.KindFile}, strings.NewReader(content))
 	if err != nil {
 		b.t.Fatal(err)
 	}

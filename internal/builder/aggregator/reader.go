@@ -25,28 +25,33 @@ type reader struct {
 	final    *builds.Event // the final marker, which is stored last
 }
 
-// receive gives the messages of a stream to take, until the stream ends on its own. A message must come within
+// stream is a stream of messages from a worker.
+type stream[M any] struct {
+	name string
+	open func(context.Context) (*connect.ServerStreamForClient[M], error)
+}
+
+// receive gives the messages of the stream to take, until the stream ends on its own. A message must come within
 // patience; the time that take needs does not count.
-func receive[M any](ctx context.Context, r *reader, what string,
-	open func(context.Context) (*connect.ServerStreamForClient[M], error), take func(context.Context, *M) error) error {
+func (s stream[M]) receive(ctx context.Context, patience time.Duration, take func(context.Context, *M) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	watch := time.AfterFunc(r.patience, func() { cancel(errSilence) })
+	watch := time.AfterFunc(patience, func() { cancel(errSilence) })
 	defer watch.Stop()
-	stream, err := open(ctx)
+	stream, err := s.open(ctx)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", what, silent(ctx, err))
+		return fmt.Errorf("read %s: %w", s.name, silent(ctx, err))
 	}
 	defer stream.Close()
 	for stream.Receive() {
 		watch.Stop()
 		if err := take(ctx, stream.Msg()); err != nil {
-			return fmt.Errorf("read %s: %w", what, err)
+			return fmt.Errorf("read %s: %w", s.name, err)
 		}
-		watch.Reset(r.patience)
+		watch.Reset(patience)
 	}
 	if err := stream.Err(); err != nil {
-		return fmt.Errorf("read %s: %w", what, silent(ctx, err))
+		return fmt.Errorf("read %s: %w", s.name, silent(ctx, err))
 	}
 	return nil
 }
@@ -62,9 +67,11 @@ func silent(ctx context.Context, err error) error {
 // events reads the changes of status. The final marker stays with the reader.
 func (r *reader) events(ctx context.Context, after int64) error {
 	asked := map[int]bool{} // steps whose tests were read: each ends once
-	return receive(ctx, r, "events", func(ctx context.Context) (*connect.ServerStreamForClient[workerv1.StatusEventsResponse], error) {
-		return r.client.worker.StatusEvents(ctx, connect.NewRequest(&workerv1.StatusEventsRequest{AfterEventId: after}))
-	}, func(ctx context.Context, m *workerv1.StatusEventsResponse) error {
+	events := stream[workerv1.StatusEventsResponse]{"events",
+		func(ctx context.Context) (*connect.ServerStreamForClient[workerv1.StatusEventsResponse], error) {
+			return r.client.worker.StatusEvents(ctx, connect.NewRequest(&workerv1.StatusEventsRequest{AfterEventId: after}))
+		}}
+	return events.receive(ctx, r.patience, func(ctx context.Context, m *workerv1.StatusEventsResponse) error {
 		if err := r.checkCount(len(m.GetEvents())); err != nil {
 			return err
 		}
@@ -156,9 +163,11 @@ func (r *reader) logs(ctx context.Context, after map[int]build.Position) error {
 	for step, p := range after {
 		request.After = append(request.After, &workerv1.Position{StepId: int32(step), LogId: p.ID, Offset: p.Offset})
 	}
-	return receive(ctx, r, "logs", func(ctx context.Context) (*connect.ServerStreamForClient[workerv1.LogsResponse], error) {
-		return r.client.worker.Logs(ctx, connect.NewRequest(request))
-	}, func(ctx context.Context, m *workerv1.LogsResponse) error {
+	logs := stream[workerv1.LogsResponse]{"logs",
+		func(ctx context.Context) (*connect.ServerStreamForClient[workerv1.LogsResponse], error) {
+			return r.client.worker.Logs(ctx, connect.NewRequest(request))
+		}}
+	return logs.receive(ctx, r.patience, func(ctx context.Context, m *workerv1.LogsResponse) error {
 		if m.GetEntries() == 0 {
 			return r.writer.put(ctx, item{}, 0)
 		}
@@ -181,9 +190,11 @@ func (r *reader) logs(ctx context.Context, after map[int]build.Position) error {
 
 // artifacts reads the artifacts and stores their bytes.
 func (r *reader) artifacts(ctx context.Context, after int) error {
-	return receive(ctx, r, "artifacts", func(ctx context.Context) (*connect.ServerStreamForClient[workerv1.ArtifactEventsResponse], error) {
-		return r.client.worker.ArtifactEvents(ctx, connect.NewRequest(&workerv1.ArtifactEventsRequest{AfterArtifactId: int32(after)}))
-	}, func(ctx context.Context, m *workerv1.ArtifactEventsResponse) error {
+	artifacts := stream[workerv1.ArtifactEventsResponse]{"artifacts",
+		func(ctx context.Context) (*connect.ServerStreamForClient[workerv1.ArtifactEventsResponse], error) {
+			return r.client.worker.ArtifactEvents(ctx, connect.NewRequest(&workerv1.ArtifactEventsRequest{AfterArtifactId: int32(after)}))
+		}}
+	return artifacts.receive(ctx, r.patience, func(ctx context.Context, m *workerv1.ArtifactEventsResponse) error {
 		if err := r.checkCount(len(m.GetArtifacts())); err != nil {
 			return err
 		}

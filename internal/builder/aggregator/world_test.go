@@ -218,7 +218,7 @@ func (w *world) print(step, lines int) {
 // artifact adds a file of so many bytes.
 func (w *world) artifact(step int, name string, size int) {
 	w.t.Helper()
-	_, err := w.results.AddArtifact(step, name, build.KindFile, false,
+	_, err := w.results.AddArtifact(build.Artifact{Step: step, Name: name, Kind: build.KindFile},
 		strings.NewReader(strings.Repeat("bytes of an artifact ", size/21+1)[:size]))
 	w.must(err)
 }
@@ -226,7 +226,8 @@ func (w *world) artifact(step int, name string, size int) {
 // tests adds a file of test results.
 func (w *world) tests(step int) {
 	w.t.Helper()
-	a, err := w.results.AddArtifact(step, "out/unit.xml", string(testresult.JUnit), false, strings.NewReader("<testsuite/>"))
+	a, err := w.results.AddArtifact(build.Artifact{Step: step, Name: "out/unit.xml", Kind: string(testresult.JUnit)},
+		strings.NewReader("<testsuite/>"))
 	w.must(err)
 	w.must(w.results.SetTests(step, []build.TestFile{{Artifact: a.ID, Name: a.Name, Format: testresult.JUnit, Report: testresult.Report{
 		Counts: testresult.Counts{Tests: 2, Failed: 1}, Results: []testresult.Result{{Suite: "cart", Name: "Total",

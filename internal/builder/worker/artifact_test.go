@@ -153,7 +153,7 @@ func TestArtifactsOfTheLastAttemptAreKept(t *testing.T) {
 		t.Errorf("%v, %v; want report-3 alone", artifacts, err)
 	}
 	var notes []string
-	_ = r.Log(t.Context(), 1, 0, false, func(e build.Line) error {
+	_ = r.Log(t.Context(), 1, false, func(e build.Line) error {
 		if e.Waybill {
 			notes = append(notes, string(e.Text))
 		}

@@ -67,7 +67,8 @@ func (s *sink) Artifact(name, kind string, executable bool, r io.Reader) error {
 	if s.ended() == nil {
 		r = untilEnded{r, s.ended}
 	}
-	a, err := s.worker.Store.AddArtifact(s.step, s.worker.mask.Text(name), kind, executable, r)
+	a, err := s.worker.Store.AddArtifact(
+		build.Artifact{Step: s.step, Name: s.worker.mask.Text(name), Kind: kind, Executable: executable}, r)
 	if err == nil {
 		s.worker.Observer.Artifact(s.step, a)
 	}
@@ -120,7 +121,8 @@ func (s *sink) readTests(workspace string, f build.TestSource, room *testresult.
 	}
 	defer in.Close()
 	kind := string(f.Format)
-	a, err := s.worker.Store.AddArtifact(s.step, s.worker.mask.Text(f.Name), kind, false, s.worker.mask.Reader(in))
+	a, err := s.worker.Store.AddArtifact(
+		build.Artifact{Step: s.step, Name: s.worker.mask.Text(f.Name), Kind: kind}, s.worker.mask.Reader(in))
 	if err != nil {
 		return build.TestFile{}, err
 	}

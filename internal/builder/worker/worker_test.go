@@ -194,7 +194,7 @@ func steps(t *testing.T, r *results.Reader) []string {
 func printed(t *testing.T, r *results.Reader, step int, stderr bool) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	err := r.Log(t.Context(), step, 0, false, func(e build.Line) error {
+	err := r.Log(t.Context(), step, false, func(e build.Line) error {
 		if e.Stderr == stderr && !e.Waybill {
 			out.Write(e.Text)
 			if !e.Partial {
@@ -293,7 +293,7 @@ func TestARunnerKnowsWhenALineWasPrinted(t *testing.T) {
 // notes lists Waybill's own entries in the log of a step.
 func notes(t *testing.T, r *results.Reader, step int) (texts []string) {
 	t.Helper()
-	err := r.Log(t.Context(), step, 0, false, func(e build.Line) error {
+	err := r.Log(t.Context(), step, false, func(e build.Line) error {
 		if e.Waybill {
 			texts = append(texts, string(e.Text))
 		}

@@ -133,7 +133,7 @@ func (o buildLogOptions) fromHere(ctx context.Context, lines *logPrinter, covers
 		steps = []build.PlanStep{*step}
 	}
 	for i := range steps {
-		if err := r.Log(ctx, steps[i].ID, 0, o.Follow, func(l build.Line) error {
+		if err := r.Log(ctx, steps[i].ID, o.Follow, func(l build.Line) error {
 			switch {
 			case !covers(l.At):
 				return nil

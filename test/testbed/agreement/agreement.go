@@ -107,7 +107,7 @@ func describe(w *strings.Builder, r *results.Reader, step int) error {
 // describeOutputs writes both outputs exactly. The lines of a service come when they come, so those of its step are sorted.
 func describeOutputs(w *strings.Builder, r *results.Reader, step int) error {
 	var outputs [2][]byte
-	err := r.Log(context.Background(), step, 0, false, func(e build.Line) error {
+	err := r.Log(context.Background(), step, false, func(e build.Line) error {
 		i := 0
 		if e.Stderr {
 			i = 1

@@ -116,7 +116,7 @@ func (s *served) finish() {
 		s.update(step, build.Scheduling)
 		s.print(step, "one", "", "nul \x00, \xff and \x1f", strings.Repeat("long ", 200))
 		s.update(step, build.Running)
-		if _, err := s.store.AddArtifact(step, fmt.Sprintf("out/%d.txt", step), build.KindFile, false,
+		if _, err := s.store.AddArtifact(build.Artifact{Step: step, Name: fmt.Sprintf("out/%d.txt", step), Kind: build.KindFile},
 			strings.NewReader("bytes of an artifact")); err != nil {
 			s.t.Fatal(err)
 		}

@@ -161,7 +161,7 @@ func TestAnAcknowledgementIsFinalOnlyWithEverything(t *testing.T) {
 	s.print(0, "a note")
 	s.print(1, "one", "two")
 	s.update(1, build.Running)
-	if _, err := s.store.AddArtifact(1, "a.txt", "file", false, strings.NewReader("a")); err != nil {
+	if _, err := s.store.AddArtifact(build.Artifact{Step: 1, Name: "a.txt", Kind: "file"}, strings.NewReader("a")); err != nil {
 		t.Fatal(err)
 	}
 	s.update(1, build.Failed)
