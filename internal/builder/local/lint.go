@@ -11,8 +11,8 @@ import (
 
 // LintVariables returns the variables without a value as faults: of the environment that the flags name, else those that are faults in
 // each environment of the file.
-func (b *Builder) LintVariables(ctx context.Context, root, name string, file *build.File, flags Options) error {
-	flags.File, flags.DryRun, flags.ProjectID = name, DryClient, "0"
+func (b *Builder) LintVariables(ctx context.Context, root string, file *build.File, flags Options) error {
+	flags.DryRun, flags.ProjectID = DryClient, "0"
 	source, err := b.buildSource(ctx, root, flags)
 	if err != nil {
 		return err
@@ -32,7 +32,11 @@ func (b *Builder) LintVariables(ctx context.Context, root, name string, file *bu
 	var common fault.Problems
 	for i, environment := range environments {
 		flags.Environment = environment
-		missing, err := b.missingVariables(ctx, source, file, flags, facts)
+		choice, _, err := b.buildChoice(source, flags, facts, "0")
+		if err != nil {
+			return err
+		}
+		missing, err := source.missingVariables(ctx, file, choice, flags.Strict)
 		switch {
 		case err != nil:
 			return err
@@ -49,13 +53,9 @@ func (b *Builder) LintVariables(ctx context.Context, root, name string, file *bu
 func isMore(p fault.Problem) bool { return p.More > 0 }
 
 // missingVariables returns the variables without a value, also those in files of the workspace. Other faults are errors.
-func (b *Builder) missingVariables(ctx context.Context, source *buildSource, file *build.File, flags Options,
-	facts map[string]string) (fault.Problems, error) {
-	choice, _, err := b.buildChoice(source, flags, facts, "0")
-	if err != nil {
-		return nil, err
-	}
-	_, _, err = source.makePlan(ctx, file, choice, flags.Strict)
+func (s *buildSource) missingVariables(ctx context.Context, file *build.File, choice build.Choice,
+	strict bool) (fault.Problems, error) {
+	_, _, err := s.makePlan(ctx, file, choice, strict)
 	problems, ok := errors.AsType[fault.Problems](err)
 	if !ok {
 		return nil, err

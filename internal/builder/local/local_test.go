@@ -236,7 +236,8 @@ func TestAWorkerWhoseAddressCannotBeStoredEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.serveBuild(ctx, job{plan: plan, flags: flags, inbox: in}, store, flags.Serve.given, obs.NewRegistry()); err == nil {
+	j := job{plan: plan, flags: flags, inbox: in, token: flags.Serve.given}
+	if _, err := b.serveBuild(ctx, j, store, obs.NewRegistry()); err == nil {
 		t.Error("the address was stored in a folder")
 	}
 	closed := make(chan error, 1)

@@ -19,8 +19,8 @@ import (
 // record runs a build on results of its own, and serves them if that is asked for. Of config, it is given the runner or the
 // fault. Without a result the build could not be recorded.
 func (b *Builder) record(ctx context.Context, j job, view worker.View, config worker.Config) (build.Status, error) {
-	token, err := j.flags.Serve.token(b.Path)
-	if err != nil {
+	var err error
+	if j.token, err = j.flags.Serve.token(b.Path); err != nil {
 		return "", err
 	}
 	store, err := results.Create(j.place.dir, j.flags.MaxStepLog)
@@ -41,7 +41,7 @@ func (b *Builder) record(ctx context.Context, j job, view worker.View, config wo
 		return "", errors.Join(err, store.Close())
 	}
 	metrics := obs.NewRegistry()
-	served, err := b.serveBuild(ctx, j, store, token, metrics)
+	served, err := b.serveBuild(ctx, j, store, metrics)
 	if err != nil {
 		return "", errors.Join(err, store.Close())
 	}

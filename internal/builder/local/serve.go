@@ -91,13 +91,13 @@ type servedBuild struct {
 }
 
 // serveBuild starts the API of a build, if it is requested, and writes its address and token into the results folder.
-func (b *Builder) serveBuild(ctx context.Context, j job, store *results.Store, token string,
+func (b *Builder) serveBuild(ctx context.Context, j job, store *results.Store,
 	metrics *prometheus.Registry) (*servedBuild, error) {
 	flags := j.flags.Serve
 	if !flags.On {
 		return nil, nil
 	}
-	answers, err := api.New(api.Config{Plan: j.plan, Store: store, Token: token, Log: b.errorLog(), Metrics: metrics})
+	answers, err := api.New(api.Config{Plan: j.plan, Store: store, Token: j.token, Log: b.errorLog(), Metrics: metrics})
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (b *Builder) serveBuild(ctx context.Context, j job, store *results.Store, t
 	}
 	place := results.Worker{Address: "http://" + listener.Addr().String(), PID: os.Getpid()}
 	if flags.TokenFile == "" {
-		place.Token = token
+		place.Token = j.token
 	}
 	if err := store.Announce(place); err != nil {
 		return nil, errors.Join(err, s.end())

@@ -21,6 +21,7 @@ type job struct {
 	given  results.Given
 	runner string // its name; "": none could be made
 	inbox  *inbox // through which the files came; nil: not through the worker API
+	token  string // token of the build's API
 
 	missing fault.Problems // secrets without a value
 	resumes *resumption    // nil: no build

@@ -26,11 +26,9 @@ handler.`,
 		Example: cmdline.Examples("waybill action limits", "waybill action limits --pause notify/hooks.example.org",
 			"waybill action limits --resume notify/hooks.example.org", `waybill action limits --pause "notify/*"`),
 		Args: cmdline.Arguments(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runLimits(ctx, limitsOptions{Lanes: s, Commands: flags.commands(), Out: a.Printer(), Now: time.Now})
-			})
-		},
+		RunE: cmdline.WithLog(a, func(ctx context.Context, s *assembly.Session, _ []string) error {
+			return runLimits(ctx, limitsOptions{Lanes: s, Commands: flags.commands(), Out: a.Printer(), Now: time.Now})
+		}),
 	}
 	c.Flags().StringVar(&flags.pause, "pause", "", "start nothing more in this lane, until it is resumed")
 	c.Flags().DurationVar(&flags.pauseFor, "for", 0, "how long the pause is; then the target is probed")

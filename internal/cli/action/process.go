@@ -28,11 +28,9 @@ func processListCommand(a *cmdline.App) *cobra.Command {
 		Short:   "List processes",
 		Example: cmdline.Examples("waybill process list", "waybill process list -o json"),
 		Args:    cmdline.Arguments(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runListProcesses(ctx, listProcessesOptions{Processes: s, Out: a.Printer()})
-			})
-		},
+		RunE: cmdline.WithLog(a, func(ctx context.Context, s *assembly.Session, _ []string) error {
+			return runListProcesses(ctx, listProcessesOptions{Processes: s, Out: a.Printer()})
+		}),
 	}
 }
 
@@ -59,11 +57,9 @@ func processShowCommand(a *cmdline.App) *cobra.Command {
 		Example:           cmdline.Examples("waybill process show mirror"),
 		Args:              cmdline.Arguments(1, 1, "PROCESS"),
 		ValidArgsFunction: cmdline.First(cmdline.CompleteConfigured(a, cmdline.ProcessNames)),
-		RunE: func(c *cobra.Command, given []string) error {
-			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runShowProcess(ctx, showProcessOptions{Processes: s, ID: given[0], Out: a.Printer()})
-			})
-		},
+		RunE: cmdline.WithLog(a, func(ctx context.Context, s *assembly.Session, given []string) error {
+			return runShowProcess(ctx, showProcessOptions{Processes: s, ID: given[0], Out: a.Printer()})
+		}),
 	}
 }
 

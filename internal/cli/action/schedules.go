@@ -19,11 +19,9 @@ func actionSchedulesCommand(a *cmdline.App) *cobra.Command {
 in the schedule's time zone. Conductors make their actions.`,
 		Example: cmdline.Examples("waybill action schedules", "waybill action schedules -o json"),
 		Args:    cmdline.Arguments(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runSchedules(ctx, schedulesOptions{Schedules: s, Out: a.Printer()})
-			})
-		},
+		RunE: cmdline.WithLog(a, func(ctx context.Context, s *assembly.Session, _ []string) error {
+			return runSchedules(ctx, schedulesOptions{Schedules: s, Out: a.Printer()})
+		}),
 	}
 }
 

@@ -90,7 +90,8 @@ value, as waybill run --strict-vars does: with --environment in that one, else i
 				err = file.Loops().Err()
 			}
 			if err == nil && flags.StrictVars {
-				err = builder(a).LintVariables(c.Context(), root, name, file, flags)
+				flags.File = name
+				err = builder(a).LintVariables(c.Context(), root, file, flags)
 			}
 			if err != nil {
 				return lintFailed(a, err)

@@ -39,7 +39,7 @@ end, also after a failure, until a reader has acknowledged that it has everythin
 
 // RunCommand returns `waybill run`.
 func RunCommand(a *cmdline.App) *cobra.Command {
-	var flags local.Options
+	run := &localRun{app: a}
 	var passwords []string
 	c := &cobra.Command{
 		Use:   "run [DIR]",
@@ -53,22 +53,30 @@ func RunCommand(a *cmdline.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			flags.Hide(values)
-			arguments = resumeArguments(a, arguments, &flags)
-			run := func(ctx context.Context) error { return runWith(ctx, a, c.Flags(), arguments, flags) }
-			if flags.Watch {
-				return watchBuilds(c.Context(), a, arguments, flags, run)
+			run.flags.Hide(values)
+			run.set, run.folder = c.Flags(), cmdline.Optional(resumeArguments(a, arguments, &run.flags), 0)
+			if run.flags.Watch {
+				return run.watch(c.Context())
 			}
-			return run(c.Context())
+			return run.once(c.Context())
 		},
 	}
-	addRunFlags(a, c, &flags)
+	addRunFlags(a, c, &run.flags)
 	passwordFlag(c, &passwords)
 	return c
 }
 
-// runWith runs a build with flags that were read from a set.
-func runWith(ctx context.Context, a *cmdline.App, set *pflag.FlagSet, arguments []string, flags local.Options) (err error) {
+// localRun is a build of a folder on this computer.
+type localRun struct {
+	app    *cmdline.App
+	set    *pflag.FlagSet // as it was given the flags
+	flags  local.Options
+	folder string // "": this one
+}
+
+// once runs the build.
+func (r *localRun) once(ctx context.Context) (err error) {
+	a, flags := r.app, r.flags
 	ctx, stop := lifecycle.UntilUnread(ctx)
 	defer stop()
 	defer func() {
@@ -81,11 +89,11 @@ func runWith(ctx context.Context, a *cmdline.App, set *pflag.FlagSet, arguments 
 	}
 	flags.KeepFailed = flags.KeepFailed || flags.Shell
 	local.ChooseRunner(&flags, a.Environment)
-	if flags.Runner == local.RunnerKubernetes && !set.Changed("max-parallel") {
+	if flags.Runner == local.RunnerKubernetes && !r.set.Changed("max-parallel") {
 		flags.MaxParallel = local.KubernetesParallel
 	}
-	flags.Kept = keptFlags(a, set)
-	return runBuild(ctx, a, cmdline.Optional(arguments, 0), flags)
+	flags.Kept = keptFlags(a, r.set)
+	return runBuild(ctx, a, r.folder, flags)
 }
 
 // runBuild runs a build, or shows its plan.

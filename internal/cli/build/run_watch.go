@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/waybill-dev/waybill/internal/builder/local"
-	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 )
@@ -21,15 +20,15 @@ func checkWatch(f local.Options) error {
 	return nil
 }
 
-// watchBuilds runs a build, and again each time after files of its folder have changed, until ctx ends. The reason of
-// a build's end is printed and does not end the command.
-func watchBuilds(ctx context.Context, a *cmdline.App, arguments []string, flags local.Options, run func(context.Context) error) error {
+// watch runs the build, and again each time after files of its folder have changed, until ctx ends. The reason of a
+// build's end is printed and does not end the command.
+func (r *localRun) watch(ctx context.Context) error {
 	ctx, stop := lifecycle.UntilUnread(ctx)
 	defer stop()
-	if err := checkWatch(flags); err != nil {
+	if err := checkWatch(r.flags); err != nil {
 		return err
 	}
-	look, err := builder(a).Stamps(cmdline.Optional(arguments, 0), flags)
+	look, err := builder(r.app).Stamps(r.folder, r.flags)
 	if err != nil {
 		return err
 	}
@@ -38,14 +37,14 @@ func watchBuilds(ctx context.Context, a *cmdline.App, arguments []string, flags 
 		if err != nil {
 			return err
 		}
-		err = run(ctx)
+		err = r.once(ctx)
 		if ctx.Err() != nil {
 			return errors.Join(err, context.Cause(ctx))
 		}
 		if err != nil {
-			a.Report(err)
+			r.app.Report(err)
 		}
-		fmt.Fprintln(a.Err, "waits for a change; Ctrl-C ends it")
+		fmt.Fprintln(r.app.Err, "waits for a change; Ctrl-C ends it")
 		if err := local.AwaitChange(ctx, before, look); err != nil {
 			return err
 		}

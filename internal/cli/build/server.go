@@ -29,8 +29,7 @@ func changesOf(a *cmdline.App, here string) (*client.Client, error) {
 func buildRunCommand(a *cmdline.App) *cobra.Command {
 	in := operation.RunBuildInput{Body: &operation.RunBuildBody{}}
 	var inputs, passwords, steps []string
-	var follow bool
-	var timeout time.Duration
+	var follow following
 	c := &cobra.Command{
 		Use:   "run PROJECT",
 		Short: "Have a server build a project of its configuration",
@@ -68,7 +67,7 @@ stages; waybill run --step runs single steps on this computer.`,
 			if in.DryRun {
 				return a.Printer().Answer(made.Summary, fmt.Sprintf("a build of %s can be started; nothing was", in.Project))
 			}
-			return begun(c.Context(), a, changes, made.Summary, follow, timeout)
+			return follow.begun(c.Context(), a, changes, made.Summary)
 		},
 	}
 	f := c.Flags()
@@ -83,8 +82,7 @@ stages; waybill run --step runs single steps on this computer.`,
 	f.StringArrayVarP(&inputs, "input", "i", nil, "give an input of the file its value, as name=value (repeatable)")
 	passwordFlag(c, &passwords)
 	f.BoolVar(&in.DryRun, "dry-run", false, "have the server check the request and the types of its inputs, and start nothing")
-	f.BoolVarP(&follow, "follow", "f", false, "print what the build prints until it has ended; its failure is status 1")
-	cmdline.AddTimeout(c, &timeout, "with --follow: "+cmdline.StopWatching)
+	follow.add(c, "print what the build prints until it has ended; its failure is status 1")
 	return c
 }
 
@@ -103,12 +101,23 @@ func completeProjects(a *cmdline.App, c *cobra.Command, given []string) (words [
 	return words
 }
 
-// begun answers with a new build, or follows it to its end, for at most timeout.
-func begun(ctx context.Context, a *cmdline.App, from *client.Client, made buildview.Summary, follow bool, timeout time.Duration) error {
-	if !follow {
+// following has the flags of a command that can follow the build that it begins.
+type following struct {
+	on      bool
+	timeout time.Duration
+}
+
+func (f *following) add(c *cobra.Command, help string) {
+	c.Flags().BoolVarP(&f.on, "follow", "f", false, help)
+	cmdline.AddTimeout(c, &f.timeout, "with --follow: "+cmdline.StopWatching)
+}
+
+// begun answers with a new build, or follows it to its end.
+func (f following) begun(ctx context.Context, a *cmdline.App, from *client.Client, made buildview.Summary) error {
+	if !f.on {
 		return a.Printer().Answer(made, fmt.Sprintf("build %s: %s", made.ID, statusLine(made.Status, made.Reason)))
 	}
-	return cmdline.Within(ctx, timeout, func(ctx context.Context) error {
+	return cmdline.Within(ctx, f.timeout, func(ctx context.Context) error {
 		err := followNew(ctx, a, from, made)
 		return cmdline.Unended(ctx, err, "build "+made.ID, "waybill build log "+made.ID+" --follow"+atServer(a.Flags.Server))
 	})
@@ -142,8 +151,8 @@ func followNew(ctx context.Context, a *cmdline.App, from *client.Client, made bu
 
 func buildRerunCommand(a *cmdline.App) *cobra.Command {
 	var passwords []string
-	var follow, resume bool
-	var timeout time.Duration
+	var follow following
+	var resume bool
 	c := &cobra.Command{
 		Use:   "rerun BUILD",
 		Short: "Run an ended build of this computer again, or have a server do so",
@@ -165,12 +174,16 @@ of the new build says of every step why it is reused or runs again.`,
 			if err != nil {
 				return err
 			}
-			if a.Flags.Server == "" && timeout != 0 {
+			if a.Flags.Server == "" && follow.timeout != 0 {
 				return fault.New(fault.Invalid, "--timeout limits the watching of a server's build").
 					WithHint("waybill run --timeout limits the build itself, and a rerun has the same limit")
 			}
 			if a.Flags.Server == "" {
-				return rerunHere(c.Context(), a, given[0], values, resume)
+				run, err := rerunOf(a, given[0], values, resume)
+				if err != nil {
+					return err
+				}
+				return run.once(c.Context())
 			}
 			changes := buildClient(a, a.Flags.Server)
 			made, err := operation.RerunBuild.Call(c.Context(), changes, operation.RerunBuildInput{
@@ -182,13 +195,12 @@ of the new build says of every step why it is reused or runs again.`,
 			if resume && !made.Resume {
 				a.Printer().Note("the server is of an older version: it runs every step again")
 			}
-			return begun(c.Context(), a, changes, made.Summary, follow, timeout)
+			return follow.begun(c.Context(), a, changes, made.Summary)
 		},
 	}
 	passwordFlag(c, &passwords)
 	c.Flags().BoolVar(&resume, "resume", false, "reuse the steps that completed and are still described the same way")
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "with --server: print what the build prints until it has ended; its failure is status 1")
-	cmdline.AddTimeout(c, &timeout, "with --follow: "+cmdline.StopWatching)
+	follow.add(c, "with --server: print what the build prints until it has ended; its failure is status 1")
 	return c
 }
 

@@ -21,8 +21,8 @@ func ShowHelp(c *cobra.Command, arguments []string) error {
 			known = append(known, sub.Name())
 		}
 	}
-	return NearestHint(fault.New(fault.Invalid, "command %q not found", c.CommandPath()+" "+arguments[0]), arguments[0], known,
-		c.CommandPath()+" %s", c.CommandPath()+" --help")
+	return fault.New(fault.Invalid, "command %q not found", c.CommandPath()+" "+arguments[0]).
+		WithHint("%s", NearestHint(arguments[0], known, c.CommandPath()+" %s", c.CommandPath()+" --help"))
 }
 
 // UsageFault returns a flag's error with the code of wrong usage.

@@ -42,18 +42,36 @@ func WithDeployment(
 	a *App,
 	do func(ctx context.Context, s *assembly.Session, ref service.Ref, rest []string) error,
 ) func(*cobra.Command, []string) error {
+	return WithLog(a, func(ctx context.Context, s *assembly.Session, arguments []string) error {
+		name, err := a.PipelineName(arguments)
+		if err != nil {
+			return err
+		}
+		ref, err := Resolve(ctx, s, name)
+		if err != nil {
+			return err
+		}
+		return do(ctx, s, ref, arguments[min(1, len(arguments)):])
+	})
+}
+
+// WithPipeline opens the log for a command whose first argument names a pipeline; without one it is this folder's.
+func WithPipeline(a *App,
+	do func(ctx context.Context, s *assembly.Session, name string) error) func(*cobra.Command, []string) error {
+	return WithLog(a, func(ctx context.Context, s *assembly.Session, arguments []string) error {
+		name, err := a.PipelineName(arguments)
+		if err != nil {
+			return err
+		}
+		return do(ctx, s, name)
+	})
+}
+
+// WithLog opens the log for a command.
+func WithLog(a *App,
+	do func(ctx context.Context, s *assembly.Session, arguments []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, arguments []string) error {
-		return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-			name, err := a.PipelineName(arguments)
-			if err != nil {
-				return err
-			}
-			ref, err := Resolve(ctx, s, name)
-			if err != nil {
-				return err
-			}
-			return do(ctx, s, ref, arguments[min(1, len(arguments)):])
-		})
+		return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error { return do(ctx, s, arguments) })
 	}
 }
 

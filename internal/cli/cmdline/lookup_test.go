@@ -38,8 +38,7 @@ func TestNearestHint(t *testing.T) {
 	t.Parallel()
 	known := []string{"active", "failed"}
 	for name, want := range map[string]string{"activ": "--status active", "faild": "--status failed", "nothing": "--status of the list"} {
-		err := cmdline.NearestHint(fault.New(fault.Invalid, "x"), name, known, "--status %s", "--status of the list")
-		if got := fault.HintOf(err); got != want {
+		if got := cmdline.NearestHint(name, known, "--status %s", "--status of the list"); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}

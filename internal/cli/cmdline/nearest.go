@@ -1,12 +1,16 @@
 package cmdline
 
-import "github.com/waybill-dev/waybill/internal/fault"
+import (
+	"fmt"
 
-// NearestHint adds the hint to an error about a name that is not known: format with the nearest known name, or rest when no
-// known name is near.
-func NearestHint(wrong *fault.Error, name string, known []string, format, rest string) *fault.Error {
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// NearestHint returns the hint for a name that is not known: format with the nearest known name, or rest
+// when no known name is near.
+func NearestHint(name string, known []string, format, rest string) string {
 	if near := fault.Nearest(name, known); near != "" {
-		return wrong.WithHint(format, near)
+		return fmt.Sprintf(format, near)
 	}
-	return wrong.WithHint("%s", rest)
+	return rest
 }

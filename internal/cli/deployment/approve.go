@@ -30,23 +30,21 @@ With --server the token needs the scope approve, and its name is recorded.`,
 			`waybill approve greeter prod --reject --reason "error rate in beta"`),
 		Args:              cmdline.Arguments(2, 2, "PIPELINE", "STAGE"),
 		ValidArgsFunction: cmdline.CompleteStages(a),
-		RunE: func(c *cobra.Command, given []string) error {
-			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-				want.Pipeline, want.Stage = given[0], given[1]
-				if strings.Contains(given[0], "#") {
-					ref, err := service.ParseRef(given[0])
-					if err != nil {
-						return err
-					}
-					want.Pipeline, want.Body.Deployment = ref.Pipeline, ref.Number
+		RunE: cmdline.WithLog(a, func(ctx context.Context, s *assembly.Session, given []string) error {
+			want.Pipeline, want.Stage = given[0], given[1]
+			if strings.Contains(given[0], "#") {
+				ref, err := service.ParseRef(given[0])
+				if err != nil {
+					return err
 				}
-				want.Body.Decision = "approve"
-				if reject {
-					want.Body.Decision = "reject"
-				}
-				return runApprove(ctx, approveOptions{Approvals: s, Approval: want, Idle: s.IsIdle, Out: a.Printer()})
-			})
-		},
+				want.Pipeline, want.Body.Deployment = ref.Pipeline, ref.Number
+			}
+			want.Body.Decision = "approve"
+			if reject {
+				want.Body.Decision = "reject"
+			}
+			return runApprove(ctx, approveOptions{Approvals: s, Approval: want, Idle: s.IsIdle, Out: a.Printer()})
+		}),
 	}
 	c.Flags().StringVar(&want.Body.Revision, "revision", "", "the revision to approve; needed when several wait")
 	c.Flags().BoolVar(&reject, "reject", false, "reject the stage instead")

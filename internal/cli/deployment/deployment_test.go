@@ -163,8 +163,8 @@ func TestAWatcherKnowsWhatCameBefore(t *testing.T) {
 		f := &clitest.Log{Written: logged()}
 		log := clitest.NewEnding(f, 1, clitest.Seen(clitest.Deployed(2, 1, pipeline.StatusFinished))["greeter#2"])
 		o := clitest.NewOutput(clitest.AsText)
-		w, err := NewWatcher(t.Context(), log, o.Printer, active, 1, "")
-		if err != nil {
+		w := NewWatcher(log, o.Printer, active, "")
+		if err := w.Skip(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := w.Run(t.Context()); err != nil {
@@ -183,10 +183,7 @@ func TestAWatcherWaitsForALedgerThatIsAway(t *testing.T) {
 		log := &away{Ending: clitest.NewEnding(f, 1, clitest.Seen(clitest.Deployed(2, 1, pipeline.StatusFinished))["greeter#2"]), times: 3}
 		f.Read = log.Deployment
 		o := clitest.NewOutput(clitest.AsText)
-		w, err := NewWatcher(t.Context(), log, o.Printer, clitest.Seen(clitest.Deployed(2, 1, pipeline.StatusActive))["greeter#2"], 0, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := NewWatcher(log, o.Printer, clitest.Seen(clitest.Deployed(2, 1, pipeline.StatusActive))["greeter#2"], "")
 		v, err := w.Run(t.Context())
 		if err != nil || v.State.Status != pipeline.StatusFinished {
 			t.Errorf("%s, %v", v.State.Status, err)
@@ -214,10 +211,7 @@ func TestAWatcherEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {
 		f := &clitest.Log{Views: clitest.Seen(clitest.Deployed(2, 1, pipeline.StatusActive))}
-		w, err := NewWatcher(t.Context(), f, clitest.NewOutput(clitest.AsJSON).Printer, f.Views["greeter#2"], 0, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := NewWatcher(f, clitest.NewOutput(clitest.AsJSON).Printer, f.Views["greeter#2"], "")
 		enough := errors.New("enough")
 		ctx, stop := context.WithTimeoutCause(t.Context(), time.Minute, enough)
 		defer stop()

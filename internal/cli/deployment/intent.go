@@ -20,7 +20,7 @@ import (
 
 func retryCommand(a *cmdline.App) *cobra.Command {
 	intent := service.Command{Kind: "retry"}
-	c := intentCommand(a, &intent, "retry DEPLOYMENT [TARGET]", "Try failed steps again", 2)
+	c := intentCommand(a, &intent, "retry DEPLOYMENT [TARGET]", "Try failed steps again")
 	c.Long = `Opens the failed steps of a deployment again: all of them, or those of a stage, group or
 host. Fix the cause first. A deployment that a newer one has replaced cannot be retried.`
 	c.Example = cmdline.Examples("waybill deployment retry greeter#7", "waybill deployment retry greeter#7 prod/east/elm")
@@ -31,7 +31,8 @@ host. Fix the cause first. A deployment that a newer one has replaced cannot be 
 
 func cancelCommand(a *cmdline.App) *cobra.Command {
 	intent := service.Command{Kind: "cancel"}
-	c := intentCommand(a, &intent, "cancel DEPLOYMENT", "End a deployment: nothing new is started", 1)
+	c := intentCommand(a, &intent, "cancel DEPLOYMENT", "End a deployment: nothing new is started")
+	c.Args = cmdline.Arguments(1, 1, "DEPLOYMENT")
 	c.Long = `Starts nothing new in a deployment, ends its tests, and lets other running attempts end.
 With --now builds and copies are interrupted too; a switch of a host's release never is.
 "waybill deployment show" lists the hosts that run the deployment's release afterwards.`
@@ -42,7 +43,7 @@ With --now builds and copies are interrupted too; a switch of a host's release n
 
 func holdCommand(a *cmdline.App) *cobra.Command {
 	intent := service.Command{Kind: "hold"}
-	c := intentCommand(a, &intent, "hold DEPLOYMENT [STAGE]", "Start nothing new until resumed", 2)
+	c := intentCommand(a, &intent, "hold DEPLOYMENT [STAGE]", "Start nothing new until resumed")
 	c.Long = `Holds a deployment, or one stage of it: running attempts end, nothing new begins, and it
 keeps its place.`
 	c.Example = cmdline.Examples(`waybill deployment hold greeter#7 --reason "checking dashboards"`, "waybill deployment hold greeter#7 prod")
@@ -51,14 +52,14 @@ keeps its place.`
 
 func resumeCommand(a *cmdline.App) *cobra.Command {
 	intent := service.Command{Kind: "resume"}
-	c := intentCommand(a, &intent, "resume DEPLOYMENT [STAGE]", "Resume a deployment or a stage that is held", 2)
+	c := intentCommand(a, &intent, "resume DEPLOYMENT [STAGE]", "Resume a deployment or a stage that is held")
 	c.Example = cmdline.Examples("waybill deployment resume greeter#7")
 	return c
 }
 
 func skipCommand(a *cmdline.App) *cobra.Command {
 	intent := service.Command{Kind: "skip"}
-	c := intentCommand(a, &intent, "skip DEPLOYMENT TARGET", "Leave a step, host or stage out of a deployment", 2)
+	c := intentCommand(a, &intent, "skip DEPLOYMENT TARGET", "Leave a step, host or stage out of a deployment")
 	c.Args = func(c *cobra.Command, given []string) error {
 		if intent.Reason == "" {
 			return fault.New(fault.Invalid, "skip wants a reason").WithHint(`--reason "disk is being replaced"`)
@@ -77,20 +78,20 @@ that has failed stays so: "waybill deployment retry" then continues with what is
 
 func alarmCommand(a *cmdline.App) *cobra.Command {
 	intent := service.Command{Kind: "alarm"}
-	c := intentCommand(a, &intent, "alarm DEPLOYMENT [TARGET]", "Fail what bakes", 2)
+	c := intentCommand(a, &intent, "alarm DEPLOYMENT [TARGET]", "Fail what bakes")
 	c.Long = `Fails the bakes of a deployment that are under way: all of them, or those of a stage, group or
 wave. What monitors the service may call it, or POST /api/v1/deployments/{id}/alarms.`
 	c.Example = cmdline.Examples(`waybill deployment alarm greeter#7 prod --reason "p99 above 2s"`)
 	return c
 }
 
-// intentCommand returns a command that records a person's wish for a deployment.
-func intentCommand(a *cmdline.App, intent *service.Command, use, short string, most int) *cobra.Command {
+// intentCommand returns a command that records a person's wish for a deployment, or for a target in it.
+func intentCommand(a *cmdline.App, intent *service.Command, use, short string) *cobra.Command {
 	dryRun := false
 	c := &cobra.Command{
 		Use:               use,
 		Short:             short,
-		Args:              cmdline.Arguments(1, most, "DEPLOYMENT", "TARGET"),
+		Args:              cmdline.Arguments(1, 2, "DEPLOYMENT", "TARGET"),
 		ValidArgsFunction: cmdline.CompleteDeployments(a),
 		RunE: cmdline.WithDeployment(a, func(ctx context.Context, s *assembly.Session, ref service.Ref, rest []string) error {
 			intent.Target = strings.TrimSuffix(cmdline.Optional(rest, 0), "/")

@@ -52,8 +52,8 @@ func checkStatus(text string) error {
 	if text == "" || slices.Contains(known, text) {
 		return nil
 	}
-	return cmdline.NearestHint(fault.New(fault.Invalid, "%q is not a status of a deployment", text), text, known,
-		"--status %s", "--status active, finished, failed, superseded or canceled")
+	return fault.New(fault.Invalid, "%q is not a status of a deployment", text).
+		WithHint("%s", cmdline.NearestHint(text, known, "--status %s", "--status active, finished, failed, superseded or canceled"))
 }
 
 type listDeploymentsOptions struct {

@@ -27,19 +27,17 @@ resume" lets one continue.`,
 			"waybill deployment rollback greeter prod/east/elm"),
 		Args:              cmdline.Arguments(1, 2, "PIPELINE", "TARGET"),
 		ValidArgsFunction: cmdline.CompleteStages(a),
-		RunE: func(c *cobra.Command, given []string) error {
-			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-				want.Pipeline, want.Body.Target = given[0], strings.TrimSuffix(cmdline.Optional(given[1:], 0), "/")
-				create := func(ctx context.Context) (operation.CommandAnswer, error) {
-					return operation.RollbackPipeline.Call(ctx, s, want)
-				}
-				if want.DryRun {
-					answer, err := create(ctx)
-					return printPreview(a.Printer(), answer.Effect().Rollback, err, returning(want.Pipeline))
-				}
-				return runCreateDeployment(ctx, createDeploymentOptions{Create: create, Prefix: "back to ", Idle: s.IsIdle, Out: a.Printer()})
-			})
-		},
+		RunE: cmdline.WithLog(a, func(ctx context.Context, s *assembly.Session, given []string) error {
+			want.Pipeline, want.Body.Target = given[0], strings.TrimSuffix(cmdline.Optional(given[1:], 0), "/")
+			create := func(ctx context.Context) (operation.CommandAnswer, error) {
+				return operation.RollbackPipeline.Call(ctx, s, want)
+			}
+			if want.DryRun {
+				answer, err := create(ctx)
+				return printPreview(a.Printer(), answer.Effect().Rollback, err, returning(want.Pipeline))
+			}
+			return runCreateDeployment(ctx, createDeploymentOptions{Create: create, Prefix: "back to ", Idle: s.IsIdle, Out: a.Printer()})
+		}),
 	}
 	c.Flags().StringVar(&want.Body.Reason, "reason", "", "the reason, kept in the log")
 	c.Flags().Int64Var(&want.Body.Undoes, "undoes", 0, "refuse to undo another deployment than this `NUMBER`, as --dry-run printed it")

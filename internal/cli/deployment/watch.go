@@ -37,7 +37,7 @@ pipeline.`,
 }
 
 type watchOptions struct {
-	Log   watchedLog
+	Log   cmdline.EntryReader
 	Ref   service.Ref
 	Idle  func(context.Context) bool
 	Retry RetryOffer
@@ -54,10 +54,7 @@ func runWatch(ctx context.Context, o watchOptions) error {
 	if v.State.Status == pipeline.StatusActive {
 		cmdline.WarnIfIdle(ctx, o.Out, o.Idle)
 	}
-	w, err := NewWatcher(ctx, o.Log, o.Out, v, 0, "Ctrl-C, and the deployment stays active")
-	if err != nil {
-		return err
-	}
+	w := NewWatcher(o.Log, o.Out, v, "Ctrl-C, and the deployment stays active")
 	if v, err = w.Run(ctx); err != nil {
 		if cmdline.TimedOut(ctx) {
 			return show.Late(v, context.Cause(ctx), "waybill deployment watch "+o.Ref.String())

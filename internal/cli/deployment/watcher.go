@@ -21,14 +21,9 @@ const (
 	awayPause = time.Second // between two attempts to read a ledger that does not answer
 )
 
-// watchedLog is the part of the log that a watcher reads.
-type watchedLog interface {
-	cmdline.EntryReader
-}
-
 // Watcher shows one deployment until it has ended.
 type Watcher struct {
-	log     watchedLog
+	log     cmdline.EntryReader
 	Ref     service.Ref
 	last    service.DeploymentView // as it was read last
 	after   int64                  // entries up to this one are known
@@ -36,24 +31,22 @@ type Watcher struct {
 	Enough  func(service.DeploymentView) bool // the watching ends there too; nil: at the deployment's end alone
 }
 
-// NewWatcher returns a watcher that shows the entries after one. Earlier entries are not shown, but they date the steps
-// that run. leave says how the watching ends while the deployment waits for a person.
-func NewWatcher(ctx context.Context, log watchedLog, out show.Printer, v service.DeploymentView, after int64,
-	leave string) (*Watcher, error) {
-	w := &Watcher{log: log, Ref: show.RefOf(v.Deployment), last: v, after: after, display: show.NewDisplay(out, v, leave)}
-	if after == 0 {
-		return w, nil
-	}
-	before, err := operation.ReadLog.Call(ctx, log, operation.LogInputOf(journal.EntryQuery{Pipeline: v.Pipeline, Deployment: v.Number}))
-	if err != nil {
-		return nil, err
-	}
+// NewWatcher returns a watcher. leave says how the watching ends while the deployment waits for a person.
+func NewWatcher(log cmdline.EntryReader, out show.Printer, v service.DeploymentView, leave string) *Watcher {
+	return &Watcher{log: log, Ref: show.RefOf(v.Deployment), last: v, display: show.NewDisplay(out, v, leave)}
+}
+
+// Skip has the watcher show the entries after one. Earlier entries are not shown, but they date the steps that run.
+func (w *Watcher) Skip(ctx context.Context, after int64) error {
+	w.after = after
+	before, err := operation.ReadLog.Call(ctx, w.log,
+		operation.LogInputOf(journal.EntryQuery{Pipeline: w.Ref.Pipeline, Deployment: w.Ref.Number}))
 	for _, e := range before {
 		if e.Seq <= after {
 			w.display.Known(e)
 		}
 	}
-	return w, nil
+	return err
 }
 
 // Run returns the deployment at its end, or the cause of ctx when that ended the watching.

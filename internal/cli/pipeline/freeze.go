@@ -97,9 +97,7 @@ func changeFreezes(a *cmdline.App, c *cobra.Command, given []string, all bool, c
 
 // changeEach freezes or thaws each pipeline, and prints those that changed. A pipeline that refuses, because it is so
 // already, is left out. After another error the rest stays as it is.
-func changeEach(ctx context.Context, s interface {
-	operation.Caller
-}, change freezeChange, out show.Printer) error {
+func changeEach(ctx context.Context, s operation.Caller, change freezeChange, out show.Printer) error {
 	names, err := cmdline.PipelineNames(ctx, s)
 	if err != nil {
 		return err

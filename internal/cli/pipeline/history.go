@@ -26,14 +26,10 @@ how it ended: finished, failed, stopped (it failed elsewhere), superseded or can
 			"waybill pipeline history greeter --target prod/east/elm -o json"),
 		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: cmdline.CompletePipelines(a),
-		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) (err error) {
-				if q.Pipeline, err = a.PipelineName(arguments); err != nil {
-					return err
-				}
-				return runHistory(ctx, historyOptions{Log: s, Query: q, Out: a.Printer(), Now: time.Now})
-			})
-		},
+		RunE: cmdline.WithPipeline(a, func(ctx context.Context, s *assembly.Session, name string) error {
+			q.Pipeline = name
+			return runHistory(ctx, historyOptions{Log: s, Query: q, Out: a.Printer(), Now: time.Now})
+		}),
 	}
 	targetFlag(a, c, &q.Target)
 	c.Flags().IntVar(&q.Limit, "limit", cmdline.ListLimit, "at most this many")
@@ -79,14 +75,10 @@ percentile.`,
 			"waybill pipeline metrics greeter --stage prod --weeks 4 --by-week"),
 		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: cmdline.CompletePipelines(a),
-		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) (err error) {
-				if q.Pipeline, err = a.PipelineName(arguments); err != nil {
-					return err
-				}
-				return runMetrics(ctx, metricsOptions{Log: s, Query: q, ByWeek: byWeek, Out: a.Printer()})
-			})
-		},
+		RunE: cmdline.WithPipeline(a, func(ctx context.Context, s *assembly.Session, name string) error {
+			q.Pipeline = name
+			return runMetrics(ctx, metricsOptions{Log: s, Query: q, ByWeek: byWeek, Out: a.Printer()})
+		}),
 	}
 	c.Flags().StringVar(&q.Stage, "stage", "", "only this stage")
 	c.Flags().IntVar(&q.Weeks, "weeks", 12, "how many weeks, the present one included")

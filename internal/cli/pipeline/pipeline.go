@@ -28,11 +28,9 @@ func pipelineListCommand(a *cmdline.App) *cobra.Command {
 		Short:   "List pipelines",
 		Example: cmdline.Examples("waybill pipeline list", "waybill pipeline list -o json | jq -r '.[].name'"),
 		Args:    cmdline.Arguments(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runListPipelines(ctx, listPipelinesOptions{Pipelines: s, Out: a.Printer()})
-			})
-		},
+		RunE: cmdline.WithLog(a, func(ctx context.Context, s *assembly.Session, _ []string) error {
+			return runListPipelines(ctx, listPipelinesOptions{Pipelines: s, Out: a.Printer()})
+		}),
 	}
 }
 

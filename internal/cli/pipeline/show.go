@@ -26,18 +26,12 @@ there.`,
 			"waybill pipeline show greeter -o json | jq .drift", "waybill pipeline show greeter --target prod/east/elm"),
 		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: cmdline.CompletePipelines(a),
-		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-				name, err := a.PipelineName(arguments)
-				if err != nil {
-					return err
-				}
-				if target != "" {
-					return runShowTarget(ctx, showTargetOptions{Log: s, Pipeline: name, Target: target, Out: a.Printer(), Now: time.Now})
-				}
-				return runShowPipeline(ctx, showPipelineOptions{Pipelines: s, Name: name, Out: a.Printer()})
-			})
-		},
+		RunE: cmdline.WithPipeline(a, func(ctx context.Context, s *assembly.Session, name string) error {
+			if target != "" {
+				return runShowTarget(ctx, showTargetOptions{Log: s, Pipeline: name, Target: target, Out: a.Printer(), Now: time.Now})
+			}
+			return runShowPipeline(ctx, showPipelineOptions{Pipelines: s, Name: name, Out: a.Printer()})
+		}),
 	}
 	targetFlag(a, c, &target)
 	return c

@@ -24,19 +24,13 @@ pipeline, as waybill pipeline show lists it. Without a name: this folder's pipel
 		Example:           cmdline.Examples("waybill pipeline stop", "waybill pipeline stop greeter"),
 		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: cmdline.CompletePipelines(a),
-		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-				name, err := a.PipelineName(arguments)
-				if err != nil {
-					return err
-				}
-				if s.Kind == assembly.Remote {
-					return fault.New(fault.Invalid, "services on local hosts are ended on their own machine").
-						WithHint("waybill pipeline stop %s --home … there", name)
-				}
-				return runStopPipeline(ctx, stopPipelineOptions{Services: s, Name: name, Out: a.Printer()})
-			})
-		},
+		RunE: cmdline.WithPipeline(a, func(ctx context.Context, s *assembly.Session, name string) error {
+			if s.Kind == assembly.Remote {
+				return fault.New(fault.Invalid, "services on local hosts are ended on their own machine").
+					WithHint("waybill pipeline stop %s --home … there", name)
+			}
+			return runStopPipeline(ctx, stopPipelineOptions{Services: s, Name: name, Out: a.Printer()})
+		}),
 	}
 }
 

@@ -25,14 +25,10 @@ below it.`,
 			"waybill pipeline targets greeter --target prod --limit 1000 -o json"),
 		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: cmdline.CompletePipelines(a),
-		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) (err error) {
-				if q.Pipeline, err = a.PipelineName(arguments); err != nil {
-					return err
-				}
-				return runTargets(ctx, targetsOptions{Log: s, Query: q, Out: a.Printer(), Now: time.Now})
-			})
-		},
+		RunE: cmdline.WithPipeline(a, func(ctx context.Context, s *assembly.Session, name string) error {
+			q.Pipeline = name
+			return runTargets(ctx, targetsOptions{Log: s, Query: q, Out: a.Printer(), Now: time.Now})
+		}),
 	}
 	targetFlag(a, c, &q.Target)
 	c.Flags().IntVar(&q.Limit, "limit", cmdline.ListLimit, "at most this many")

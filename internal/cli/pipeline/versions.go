@@ -18,15 +18,9 @@ func pipelineVersionsCommand(a *cmdline.App) *cobra.Command {
 		Example:           cmdline.Examples("waybill pipeline versions greeter"),
 		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: cmdline.CompletePipelines(a),
-		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-				name, err := a.PipelineName(arguments)
-				if err != nil {
-					return err
-				}
-				return runListVersions(ctx, listVersionsOptions{Definitions: s, Name: name, Out: a.Printer()})
-			})
-		},
+		RunE: cmdline.WithPipeline(a, func(ctx context.Context, s *assembly.Session, name string) error {
+			return runListVersions(ctx, listVersionsOptions{Definitions: s, Name: name, Out: a.Printer()})
+		}),
 	}
 }
 

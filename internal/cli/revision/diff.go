@@ -23,11 +23,9 @@ stage.`,
 			"waybill revision diff greeter 88d0e17 prod -o json | jq -r '.revisions[].commit'"),
 		Args:              cmdline.Arguments(3, 3, "PIPELINE", "FROM", "TO"),
 		ValidArgsFunction: cmdline.InTurn(cmdline.CompletePipelines(a), cmdline.CompleteRevisions(a), cmdline.CompleteRevisions(a)),
-		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runDiff(ctx, diffOptions{Log: s, Pipeline: arguments[0], From: arguments[1], To: arguments[2], Out: a.Printer(), Now: time.Now})
-			})
-		},
+		RunE: cmdline.WithLog(a, func(ctx context.Context, s *assembly.Session, arguments []string) error {
+			return runDiff(ctx, diffOptions{Log: s, Pipeline: arguments[0], From: arguments[1], To: arguments[2], Out: a.Printer(), Now: time.Now})
+		}),
 	}
 }
 

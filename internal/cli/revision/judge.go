@@ -39,11 +39,9 @@ func judgmentCommand(a *cmdline.App, name string, judge judgment) *cobra.Command
 		Use:               name + " PIPELINE LABEL",
 		Args:              cmdline.Arguments(2, 2, "PIPELINE", "LABEL"),
 		ValidArgsFunction: cmdline.InTurn(cmdline.CompletePipelines(a), cmdline.CompleteRevisions(a)),
-		RunE: func(c *cobra.Command, given []string) error {
-			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runJudge(ctx, judgeOptions{Revisions: s, Judge: judge, Pipeline: given[0], Label: given[1], Reason: reason, Out: a.Printer()})
-			})
-		},
+		RunE: cmdline.WithLog(a, func(ctx context.Context, s *assembly.Session, given []string) error {
+			return runJudge(ctx, judgeOptions{Revisions: s, Judge: judge, Pipeline: given[0], Label: given[1], Reason: reason, Out: a.Printer()})
+		}),
 	}
 	c.Flags().StringVar(&reason, "reason", "", "the reason, kept in the log and shown")
 	return c

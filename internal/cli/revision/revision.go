@@ -30,15 +30,9 @@ func revisionListCommand(a *cmdline.App) *cobra.Command {
 		Example:           cmdline.Examples("waybill revision list greeter", "waybill revision list greeter -o json | jq -r '.[].label'"),
 		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: cmdline.CompletePipelines(a),
-		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-				name, err := a.PipelineName(arguments)
-				if err != nil {
-					return err
-				}
-				return runListRevisions(ctx, listRevisionsOptions{Revisions: s, Pipeline: name, Limit: limit, Out: a.Printer(), Now: time.Now})
-			})
-		},
+		RunE: cmdline.WithPipeline(a, func(ctx context.Context, s *assembly.Session, name string) error {
+			return runListRevisions(ctx, listRevisionsOptions{Revisions: s, Pipeline: name, Limit: limit, Out: a.Printer(), Now: time.Now})
+		}),
 	}
 	c.Flags().IntVar(&limit, "limit", cmdline.ListLimit, "at most this many; 0: all")
 	return c
@@ -73,11 +67,9 @@ func revisionShowCommand(a *cmdline.App) *cobra.Command {
 		Example:           cmdline.Examples("waybill revision show greeter 3f2c9a1"),
 		Args:              cmdline.Arguments(2, 2, "PIPELINE", "LABEL"),
 		ValidArgsFunction: cmdline.InTurn(cmdline.CompletePipelines(a), cmdline.CompleteRevisions(a)),
-		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runShowRevision(ctx, showRevisionOptions{Log: s, Pipeline: arguments[0], Label: arguments[1], Out: a.Printer()})
-			})
-		},
+		RunE: cmdline.WithLog(a, func(ctx context.Context, s *assembly.Session, arguments []string) error {
+			return runShowRevision(ctx, showRevisionOptions{Log: s, Pipeline: arguments[0], Label: arguments[1], Out: a.Printer()})
+		}),
 	}
 }
 

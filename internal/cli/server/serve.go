@@ -142,8 +142,8 @@ func rolesWanted(_ *cobra.Command, names []string) error {
 	for i, name := range names {
 		switch {
 		case !slices.Contains(allRoles(), name):
-			return cmdline.NearestHint(fault.New(fault.Invalid, "role %q not found: the roles are %s", name, strings.Join(allRoles(), ", ")),
-				name, allRoles(), "waybill serve %s", every)
+			return fault.New(fault.Invalid, "role %q not found: the roles are %s", name, strings.Join(allRoles(), ", ")).
+				WithHint("%s", cmdline.NearestHint(name, allRoles(), "waybill serve %s", every))
 		case slices.Contains(names[:i], name):
 			return fault.New(fault.Invalid, "the role %q is named twice", name)
 		}

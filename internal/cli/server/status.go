@@ -23,11 +23,9 @@ whether it lives, and the time of the lock's file when it was last heard from. A
 the roles once a handler has workflows.`,
 		Example: cmdline.Examples("waybill status", "waybill status --server http://127.0.0.1:7070 -o json"),
 		Args:    cmdline.Arguments(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runStatus(ctx, statusOptions{Log: s, Out: a.Printer()})
-			})
-		},
+		RunE: cmdline.WithLog(a, func(ctx context.Context, s *assembly.Session, _ []string) error {
+			return runStatus(ctx, statusOptions{Log: s, Out: a.Printer()})
+		}),
 	}
 }
 

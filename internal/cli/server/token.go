@@ -90,8 +90,8 @@ func newToken(name string, wanted []string, expires string, now time.Time) (toke
 	}
 	for _, scope := range wanted {
 		if !slices.Contains(scopes(), scope) {
-			return token, cmdline.NearestHint(fault.New(fault.Invalid, "%q is not a scope", scope), scope, scopes(),
-				"--scope %s", "--scope "+strings.Join(scopes(), ", "))
+			return token, fault.New(fault.Invalid, "%q is not a scope", scope).
+				WithHint("%s", cmdline.NearestHint(scope, scopes(), "--scope %s", "--scope "+strings.Join(scopes(), ", ")))
 		}
 	}
 	if expires != "" {

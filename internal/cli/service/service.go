@@ -34,15 +34,9 @@ Without PIPELINE: this folder's pipeline.`,
 			`waybill service list greeter -o json | jq -r '.[] | select(.state.state != "up").target'`),
 		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: cmdline.CompletePipelines(a),
-		RunE: func(c *cobra.Command, given []string) error {
-			return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
-				name, err := a.PipelineName(given)
-				if err != nil {
-					return err
-				}
-				return runListServices(ctx, listServicesOptions{Services: s, Pipeline: name, Out: a.Printer(), Now: time.Now})
-			})
-		},
+		RunE: cmdline.WithPipeline(a, func(ctx context.Context, s *assembly.Session, name string) error {
+			return runListServices(ctx, listServicesOptions{Services: s, Pipeline: name, Out: a.Printer(), Now: time.Now})
+		}),
 	}
 }
 
@@ -91,13 +85,11 @@ PIPELINE: this folder's pipeline.`,
 }
 
 type serviceStatusOptions struct {
-	Services interface {
-		operation.Caller
-	}
-	At     serviceHost
-	Verify bool // the files of its release
-	Out    show.Printer
-	Now    func() time.Time
+	Services operation.Caller
+	At       serviceHost
+	Verify   bool // the files of its release
+	Out      show.Printer
+	Now      func() time.Time
 }
 
 // runServiceStatus prints a host's report of its service.
@@ -141,9 +133,7 @@ token. Without PIPELINE: this folder's pipeline.`,
 }
 
 type serviceLogOptions struct {
-	Log interface {
-		operation.Caller
-	}
+	Log     operation.Caller
 	At      serviceHost
 	Follow  bool
 	Pause   func(context.Context, time.Duration) bool

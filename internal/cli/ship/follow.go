@@ -52,11 +52,11 @@ func (w *sessionWorker) Roles(ctx context.Context) ([]lifecycle.Role, error) {
 // drive takes a deployment to its end, and a rollback that undoes it: it does the work where this process may, else
 // it watches. It returns the rollback, if there is one, and keeps the deployment that it undoes.
 func (s *shipment) drive(ctx context.Context, ref service.Ref) (service.DeploymentView, error) {
-	v, err := operation.GetDeployment.Call(ctx, s.Deployments, operation.PathOf(ref))
+	v, err := operation.GetDeployment.Call(ctx, s.Log, operation.PathOf(ref))
 	if err == nil && v.State.RolledBackBy != 0 {
 		undone := v
 		s.undone = &undone
-		v, err = operation.GetDeployment.Call(ctx, s.Deployments, operation.PathOf(rollbackOf(undone)))
+		v, err = operation.GetDeployment.Call(ctx, s.Log, operation.PathOf(rollbackOf(undone)))
 	}
 	if err != nil || v.State.Status != pipeline.StatusActive {
 		return v, err
@@ -92,15 +92,16 @@ const startWorking = "start waybill up or waybill serve"
 // leaveShip explains how to leave ship while the deployment waits for a person.
 const leaveShip = "Ctrl-C, and waybill ship resumes it; --timeout sets a limit, --detach waits for nothing"
 
-// Watcher prints a deployment's first line and returns a watcher that prints the rest.
+// watcher prints a deployment's first line and returns a watcher that prints the rest: for programs from
+// the deployment's first entry on, for people after the newest.
 func (s *shipment) watcher(ctx context.Context, v service.DeploymentView) (*deployment.Watcher, error) {
 	s.Out.Note("%s", show.Header(v, s.Out.Style))
-	w, err := deployment.NewWatcher(ctx, s.Entries, s.Out, v, s.since(v), leaveShip)
-	if err != nil {
-		return nil, err
-	}
+	w := deployment.NewWatcher(s.Log, s.Out, v, leaveShip)
 	w.Enough = reached
-	return w, nil
+	if s.Out.JSON {
+		return w, nil
+	}
+	return w, w.Skip(ctx, v.Seq)
 }
 
 // watch shows a deployment to its end, then the rollback that undoes it, if there is one.
@@ -110,7 +111,7 @@ func (s *shipment) watch(ctx context.Context, w *deployment.Watcher) (service.De
 		return v, err
 	}
 	s.undone = &v
-	back, err := operation.GetDeployment.Call(ctx, s.Deployments, operation.PathOf(rollbackOf(v)))
+	back, err := operation.GetDeployment.Call(ctx, s.Log, operation.PathOf(rollbackOf(v)))
 	if err != nil {
 		return back, err
 	}
@@ -124,14 +125,6 @@ func (s *shipment) watch(ctx context.Context, w *deployment.Watcher) (service.De
 // rollbackOf returns the deployment that undoes another.
 func rollbackOf(undone service.DeploymentView) service.Ref {
 	return service.Ref{Pipeline: undone.Pipeline, Number: undone.State.RolledBackBy}
-}
-
-// since returns the entry after which entries are shown: the deployment's first for programs, the newest for people.
-func (s *shipment) since(v service.DeploymentView) int64 {
-	if s.Out.JSON {
-		return 0
-	}
-	return v.Seq
 }
 
 // work runs the roles in this process until its end has been seen.

@@ -22,13 +22,8 @@ type nextStep struct {
 
 // decideNext decides the next step of ship with a registered revision. It is the only decision: plan prints it, ship
 // executes it.
-func decideNext(
-	ctx context.Context,
-	log operation.Caller,
-	pipelines operation.Caller,
-	r pipeline.RegisteredRevision,
-	flags shipFlags,
-) (nextStep, error) {
+func decideNext(ctx context.Context, log operation.Caller, r pipeline.RegisteredRevision,
+	flags shipFlags) (nextStep, error) {
 	made, err := operation.ListDeployments.Call(ctx, log,
 		operation.DeploymentsInput{Pipeline: r.Pipeline, Revision: r.Seq, Limit: ancestryLimit})
 	if err != nil {
@@ -56,7 +51,7 @@ func decideNext(
 	case pipeline.StatusFailed:
 		return nextStep{todo: show.TodoRetry, deployment: d}, nil
 	case pipeline.StatusFinished:
-		return finishedBefore(ctx, log, pipelines, d)
+		return finishedBefore(ctx, log, d)
 	default:
 		v, err := operation.GetDeployment.Call(ctx, log, operation.PathOf(show.RefOf(*d)))
 		return nextStep{todo: show.TodoNothing, deployment: d, refused: show.Stopped(v)}, err
@@ -65,7 +60,7 @@ func decideNext(
 
 // finishedBefore returns the step for a revision that has finished: nothing. It is refused when a newer one has replaced
 // it since.
-func finishedBefore(ctx context.Context, log operation.Caller, pipelines operation.Caller, d *journal.Deployment) (nextStep, error) {
+func finishedBefore(ctx context.Context, log operation.Caller, d *journal.Deployment) (nextStep, error) {
 	next := nextStep{todo: show.TodoNothing, deployment: d}
 	newer, err := replacement(ctx, log, *d)
 	if err != nil {
@@ -76,7 +71,7 @@ func finishedBefore(ctx context.Context, log operation.Caller, pipelines operati
 		next.refused = show.Replaced(v, *newer)
 		return next, err
 	}
-	p, err := operation.GetPipeline.Call(ctx, pipelines, operation.PipelinePath{Pipeline: d.Pipeline})
+	p, err := operation.GetPipeline.Call(ctx, log, operation.PipelinePath{Pipeline: d.Pipeline})
 	if err != nil {
 		return next, err
 	}
@@ -117,10 +112,7 @@ func replacement(ctx context.Context, log operation.Caller, d journal.Deployment
 
 // isNewest reports whether a revision is the one registered last: only its waybill.yaml is applied.
 func isNewest(ctx context.Context, log operation.Caller, r pipeline.RegisteredRevision) (bool, error) {
-	newest, err := operation.ListRevisions.Call(
-		ctx,
-		log,
-		operation.RevisionsInput{PipelinePath: operation.PipelinePath{Pipeline: r.Pipeline}, Limit: 1},
-	)
+	newest, err := operation.ListRevisions.Call(ctx, log,
+		operation.RevisionsInput{PipelinePath: operation.PipelinePath{Pipeline: r.Pipeline}, Limit: 1})
 	return err == nil && len(newest) > 0 && newest[0].Seq == r.Seq, err
 }

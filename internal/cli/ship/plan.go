@@ -113,7 +113,7 @@ func plan(a *cmdline.App, c *cobra.Command, arguments []string, flags planFlags)
 			if err != nil {
 				return err
 			}
-			return runPlanStored(ctx, planStoredOptions{Pipelines: s, Query: q, Out: a.Printer()})
+			return runPlanStored(ctx, planStoredOptions{Log: s, Query: q, Out: a.Printer()})
 		})
 	}
 	ctx := c.Context()
@@ -140,7 +140,7 @@ func plan(a *cmdline.App, c *cobra.Command, arguments []string, flags planFlags)
 	}
 	defer done()
 	return runPlan(ctx, planOptions{
-		Plans: s, Revisions: s, Deployments: s, Pipelines: s, Proposal: proposal, Query: q, EditOnly: flags.edit != "", Out: a.Printer(),
+		Log: s, Proposal: proposal, Query: q, EditOnly: flags.edit != "", Out: a.Printer(),
 		Label: func(ctx context.Context) (string, error) {
 			tree, err := p.Tree(ctx, s.Home)
 			a.PrintNotes(tree.Notes)
@@ -165,14 +165,14 @@ func printPlan(d show.PlanDocument, out show.Printer) error {
 }
 
 type planStoredOptions struct {
-	Pipelines operation.Caller
-	Query     operation.PlanInput
-	Out       show.Printer
+	Log   operation.Caller
+	Query operation.PlanInput
+	Out   show.Printer
 }
 
 // runPlanStored prints the plan for one more deployment of a pipeline with the definition in force.
 func runPlanStored(ctx context.Context, o planStoredOptions) error {
-	v, err := operation.PlanDeployment.Call(ctx, o.Pipelines, o.Query)
+	v, err := operation.PlanDeployment.Call(ctx, o.Log, o.Query)
 	if err != nil {
 		return err
 	}
@@ -180,11 +180,7 @@ func runPlanStored(ctx context.Context, o planStoredOptions) error {
 }
 
 type planOptions struct {
-	Plans       operation.Caller
-	Revisions   operation.Caller
-	Deployments operation.Caller
-	Pipelines   operation.Caller
-
+	Log      operation.Caller
 	Proposal service.Proposal                      // the definition of the folder, or of the file
 	Query    operation.PlanInput                   // with that definition
 	EditOnly bool                                  // plan the changes by the file, and nothing else
@@ -194,7 +190,7 @@ type planOptions struct {
 
 // runPlan prints the plan of ship with a folder, or what its file would change.
 func runPlan(ctx context.Context, o planOptions) error {
-	edit, err := operation.PlanEdit(ctx, o.Plans, o.Proposal)
+	edit, err := operation.PlanEdit(ctx, o.Log, o.Proposal)
 	if err != nil {
 		return err
 	}
@@ -208,7 +204,7 @@ func runPlan(ctx context.Context, o planOptions) error {
 		}
 	}
 	if d.Todo == show.TodoShip || o.EditOnly && !edit.Unchanged {
-		v, err := operation.PlanDeployment.Call(ctx, o.Plans, o.Query)
+		v, err := operation.PlanDeployment.Call(ctx, o.Log, o.Query)
 		if err != nil {
 			return err
 		}
@@ -223,11 +219,7 @@ func (o planOptions) planRevision(ctx context.Context, d *show.PlanDocument) err
 	if d.Revision, err = o.Label(ctx); err != nil {
 		return err
 	}
-	known, err := operation.GetRevision.Call(
-		ctx,
-		o.Revisions,
-		operation.LabelPath{PipelinePath: operation.PipelinePath{Pipeline: d.Pipeline}, Label: d.Revision},
-	)
+	known, err := operation.GetRevision.Call(ctx, o.Log, labelPath(d.Pipeline, d.Revision))
 	if fault.Is(err, fault.NotFound) {
 		d.Todo = show.TodoShip
 		return nil
@@ -235,12 +227,12 @@ func (o planOptions) planRevision(ctx context.Context, d *show.PlanDocument) err
 	if err != nil {
 		return err
 	}
-	if newest, err := isNewest(ctx, o.Revisions, known); err != nil {
+	if newest, err := isNewest(ctx, o.Log, known); err != nil {
 		return err
 	} else if !newest { // ship does not apply its file
 		d.Todo, d.Edit = show.TodoNothing, nil
 	}
-	next, err := decideNext(ctx, o.Deployments, o.Pipelines, known, shipFlags{})
+	next, err := decideNext(ctx, o.Log, known, shipFlags{})
 	if err != nil {
 		return err
 	}

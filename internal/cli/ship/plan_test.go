@@ -17,7 +17,7 @@ import (
 
 // planning returns the options of a plan on a fake log.
 func planning(f *clitest.Log, o *clitest.Output) planOptions {
-	return planOptions{Plans: f, Revisions: f, Deployments: f, Pipelines: f,
+	return planOptions{Log: f,
 		Proposal: service.Proposal{Definition: pipeline.Definition{Pipeline: "greeter"}},
 		Query:    operation.PlanInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"}, File: "waybill.yaml", Simulate: true},
 		Label:    func(context.Context) (string, error) { return "r1", nil }, Out: o.Printer}
@@ -73,7 +73,7 @@ func TestPlanOfAStoredPipeline(t *testing.T) {
 	t.Parallel()
 	f, o := &clitest.Log{}, clitest.NewOutput(clitest.AsText)
 	clitest.WantFault(t, runPlanStored(t.Context(),
-		planStoredOptions{Pipelines: f, Query: operation.PlanInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"},
+		planStoredOptions{Log: f, Query: operation.PlanInput{PipelinePath: operation.PipelinePath{Pipeline: "greeter"},
 			Simulate: true}, Out: o.Printer}), fault.Pending, "something would be done", "")
 	f.WantCalls(t, "Plan greeter false")
 }

@@ -12,13 +12,13 @@ import (
 func shipRuns() clitest.Runs[*clitest.Log] {
 	return clitest.Runs[*clitest.Log]{
 		"plan": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {
-			return runPlan(ctx, planOptions{Plans: f, Revisions: f, Deployments: f, Pipelines: f, Out: o.Printer})
+			return runPlan(ctx, planOptions{Log: f, Out: o.Printer})
 		},
 		"plan greeter": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {
-			return runPlanStored(ctx, planStoredOptions{Pipelines: f, Query: operation.PlanInput{Simulate: true}, Out: o.Printer})
+			return runPlanStored(ctx, planStoredOptions{Log: f, Query: operation.PlanInput{Simulate: true}, Out: o.Printer})
 		},
 		"ship": func(ctx context.Context, f *clitest.Log, o *clitest.Output) error {
-			return runShip(ctx, shipOptions{Revisions: f, Deployments: f, Pipelines: f, Edits: f, Entries: f,
+			return runShip(ctx, shipOptions{Log: f,
 				Pipeline: "greeter", Label: "r1", Out: o.Printer, Now: clitest.Noon})
 		},
 	}

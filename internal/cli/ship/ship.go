@@ -108,8 +108,7 @@ func ship(ctx context.Context, a *cmdline.App, arguments []string, flags shipFla
 	a.PrintProblems(a.SecretWarnings(ctx, p))
 	a.PrintNotes(tree.Notes)
 	o := shipOptions{
-		Revisions: s, Deployments: s, Pipelines: s, Edits: s, Entries: s,
-		Flags: flags, Pipeline: p.Definition.Pipeline, Proposal: p.Proposal(a.User()), By: a.User(),
+		Log: s, Flags: flags, Pipeline: p.Definition.Pipeline, Proposal: p.Proposal(a.User()), By: a.User(),
 		Warn:  func() { a.PrintProblems(p.Warnings) },
 		Label: tree.Label, Branch: head.Branch, Commit: tree.Commit, Precedes: git.Open(p.Dir).Precedes,
 		Pack: func(ctx context.Context, w io.Writer) error {
@@ -127,12 +126,8 @@ func ship(ctx context.Context, a *cmdline.App, arguments []string, flags shipFla
 }
 
 type shipOptions struct {
-	Revisions   operation.Caller
-	Deployments operation.Caller
-	Pipelines   operation.Caller
-	Edits       operation.Caller
-	Entries     cmdline.EntryReader
-	Worker      logWorker // nil: other processes do the work
+	Log    cmdline.EntryReader
+	Worker logWorker // nil: other processes do the work
 
 	Flags    shipFlags
 	Pipeline string
@@ -208,7 +203,7 @@ func (s *shipment) rolledBack(ctx context.Context, v service.DeploymentView, err
 func (s *shipment) deployment(ctx context.Context) (*journal.Deployment, error) {
 	known, err := operation.GetRevision.Call(
 		ctx,
-		s.Revisions,
+		s.Log,
 		operation.LabelPath{PipelinePath: operation.PipelinePath{Pipeline: s.Pipeline}, Label: s.Label},
 	)
 	if fault.Is(err, fault.NotFound) {
@@ -234,11 +229,11 @@ func (s *shipment) register(ctx context.Context) (*journal.Deployment, error) {
 	if err := s.apply(ctx); err != nil {
 		return nil, err
 	}
-	key, err := storeSnapshot(ctx, s.Revisions, s.Pipeline, s.Label, s.Pack)
+	key, err := storeSnapshot(ctx, s.Log, labelPath(s.Pipeline, s.Label), s.Pack)
 	if err != nil {
 		return nil, err
 	}
-	registered, err := operation.RegisterRevision.Call(ctx, s.Revisions, operation.RevisionInput{
+	registered, err := operation.RegisterRevision.Call(ctx, s.Log, operation.RevisionInput{
 		PipelinePath: operation.PipelinePath{Pipeline: s.Pipeline},
 		Body: operation.RevisionBody{Label: s.Label, Snapshot: key, Until: s.Flags.until,
 			Branch: s.Branch, Commit: s.Commit.Hash, Subject: s.Commit.Subject, CommittedAt: s.Commit.At},
@@ -250,7 +245,7 @@ func (s *shipment) register(ctx context.Context) (*journal.Deployment, error) {
 }
 
 func (s *shipment) apply(ctx context.Context) error {
-	_, err := cmdline.ApplyEdit(ctx, cmdline.ApplyOptions{Edits: s.Edits, Proposal: s.Proposal, Warn: s.Warn,
+	_, err := cmdline.ApplyEdit(ctx, cmdline.ApplyOptions{Edits: s.Log, Proposal: s.Proposal, Warn: s.Warn,
 		Yes: s.Flags.yes, Ask: s.Ask, Out: s.Out})
 	return err
 }
@@ -263,11 +258,8 @@ func (s *shipment) refuseOlder(ctx context.Context) error {
 	if s.Flags.older || s.Commit.Hash == "" {
 		return nil
 	}
-	known, err := operation.ListRevisions.Call(
-		ctx,
-		s.Revisions,
-		operation.RevisionsInput{PipelinePath: operation.PipelinePath{Pipeline: s.Pipeline}, Limit: ancestryLimit},
-	)
+	known, err := operation.ListRevisions.Call(ctx, s.Log,
+		operation.RevisionsInput{PipelinePath: operation.PipelinePath{Pipeline: s.Pipeline}, Limit: ancestryLimit})
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
@@ -288,7 +280,7 @@ func (s *shipment) refuseOlder(ctx context.Context) error {
 // applyAgain applies the file of the newest revision when it differs from the definition in force: git may ignore the
 // file, so the label need not change with it. The file of an older revision is history and changes nothing.
 func (s *shipment) applyAgain(ctx context.Context, known pipeline.RegisteredRevision) error {
-	if newest, err := isNewest(ctx, s.Revisions, known); err != nil || !newest {
+	if newest, err := isNewest(ctx, s.Log, known); err != nil || !newest {
 		return err
 	}
 	return s.apply(ctx)
@@ -297,15 +289,12 @@ func (s *shipment) applyAgain(ctx context.Context, known pipeline.RegisteredRevi
 // storeAgain stores the files of a registered revision when the blob store does not have them, as when the revision was
 // shipped into another store.
 func (s *shipment) storeAgain(ctx context.Context, known pipeline.RegisteredRevision) error {
-	view, err := operation.GetSnapshot.Call(
-		ctx,
-		s.Revisions,
-		operation.LabelPath{PipelinePath: operation.PipelinePath{Pipeline: known.Pipeline}, Label: known.Label},
-	)
+	at := labelPath(known.Pipeline, known.Label)
+	view, err := operation.GetSnapshot.Call(ctx, s.Log, at)
 	if err != nil || view.Stored || view.Key == "" {
 		return err
 	}
-	if _, err = storeSnapshot(ctx, s.Revisions, known.Pipeline, known.Label, s.Pack); err != nil {
+	if _, err = storeSnapshot(ctx, s.Log, at, s.Pack); err != nil {
 		return err
 	}
 	s.Out.Note("stored the files of %s again: the blob store did not have them", known.Label)
@@ -314,7 +303,7 @@ func (s *shipment) storeAgain(ctx context.Context, known pipeline.RegisteredRevi
 
 // resume takes a registered revision further, as nextStep decides.
 func (s *shipment) resume(ctx context.Context, r pipeline.RegisteredRevision) (*journal.Deployment, error) {
-	next, err := decideNext(ctx, s.Deployments, s.Pipelines, r, s.Flags)
+	next, err := decideNext(ctx, s.Log, r, s.Flags)
 	switch {
 	case err != nil:
 		return nil, err
@@ -331,7 +320,7 @@ func (s *shipment) resume(ctx context.Context, r pipeline.RegisteredRevision) (*
 
 // inProgress prints how far a deployment is that an earlier command left active.
 func (s *shipment) inProgress(ctx context.Context, d journal.Deployment) error {
-	v, err := operation.GetDeployment.Call(ctx, s.Deployments, operation.PathOf(show.RefOf(d)))
+	v, err := operation.GetDeployment.Call(ctx, s.Log, operation.PathOf(show.RefOf(d)))
 	if err != nil || v.State.Status != pipeline.StatusActive {
 		return err
 	}
@@ -359,7 +348,7 @@ func (s *shipment) nothingToDo(ctx context.Context, r pipeline.RegisteredRevisio
 
 // deployAgain makes one more deployment of a registered revision.
 func (s *shipment) deployAgain(ctx context.Context, r pipeline.RegisteredRevision) (*journal.Deployment, error) {
-	made, err := operation.CreateDeployment.Call(ctx, s.Deployments, operation.DeployInput{
+	made, err := operation.CreateDeployment.Call(ctx, s.Log, operation.DeployInput{
 		PipelinePath: operation.PipelinePath{Pipeline: r.Pipeline},
 		Body:         operation.DeployBody{Revision: r.Label, Until: s.Flags.until},
 	})
@@ -372,7 +361,7 @@ func (s *shipment) deployAgain(ctx context.Context, r pipeline.RegisteredRevisio
 // detached prints the deployment that other processes work on.
 func (s *shipment) detached(ctx context.Context, ref service.Ref) error {
 	if s.Out.JSON {
-		v, err := operation.GetDeployment.Call(ctx, s.Deployments, operation.PathOf(ref))
+		v, err := operation.GetDeployment.Call(ctx, s.Log, operation.PathOf(ref))
 		if err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ import (
 func shipping(f *clitest.Log, json bool) (shipOptions, *clitest.Output) {
 	o := clitest.NewOutput(json)
 	return shipOptions{
-		Revisions: f, Deployments: f, Pipelines: f, Edits: f, Entries: f,
+		Log:   f,
 		Flags: shipFlags{detach: true}, Pipeline: "greeter", Proposal: service.Proposal{Definition: pipeline.Definition{Pipeline: "greeter"}},
 		By: "ana", Warn: func() {}, Label: "r1", Commit: git.Commit{Hash: "c1", Subject: "Greet", At: clitest.Noon()},
 		Precedes: func(context.Context, string, string) bool { return false },
@@ -225,7 +225,7 @@ func TestStoreSnapshotReportsTheSideThatFailed(t *testing.T) {
 			func(_ context.Context, w io.Writer) error { _, err := w.Write([]byte("files")); return err }, clitest.ErrAway},
 		"the both": {&clitest.Log{Err: clitest.ErrAway}, func(context.Context, io.Writer) error { return broken }, broken},
 	} {
-		if _, err := storeSnapshot(t.Context(), c.store, "greeter", "r1", c.pack); !errors.Is(err, c.want) ||
+		if _, err := storeSnapshot(t.Context(), c.store, labelPath("greeter", "r1"), c.pack); !errors.Is(err, c.want) ||
 			!strings.HasPrefix(err.Error(), "store the files of r1: ") {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
@@ -267,7 +267,7 @@ func TestShipDoesTheWorkItself(t *testing.T) {
 	log := clitest.NewEnding(f, 5, clitest.Seen(finished)["greeter#2"])
 	options, o := shipping(f, clitest.AsText)
 	worker := &fakeWorker{}
-	options.Flags.detach, options.Deployments, options.Worker = false, log, worker
+	options.Flags.detach, options.Log, options.Worker = false, log, worker
 	if err := runShip(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +291,7 @@ func TestShipTakesOverFromAProcessThatEnds(t *testing.T) {
 	f.Read = log.Deployment
 	options, o := shipping(f, clitest.AsText)
 	worker := &fakeWorker{held: 1, locked: locked}
-	options.Flags.detach, options.Deployments, options.Worker = false, log, worker
+	options.Flags.detach, options.Log, options.Worker = false, log, worker
 	if err := runShip(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}

@@ -27,12 +27,12 @@ func checkUntil(d pipeline.Definition, until string) error {
 // bound lets a deployment that an earlier ship made go as far as this one requests. A deployment that this ship made
 // has its bound from the start.
 func (s *shipment) bound(ctx context.Context, ref service.Ref) error {
-	v, err := operation.GetDeployment.Call(ctx, s.Deployments, operation.PathOf(ref))
+	v, err := operation.GetDeployment.Call(ctx, s.Log, operation.PathOf(ref))
 	if err != nil || v.State.Status != pipeline.StatusActive || v.State.Until == s.Flags.until {
 		return err
 	}
 	want := operation.CommandInput{DeploymentPath: operation.PathOf(ref), Body: &operation.CommandBody{Target: s.Flags.until}}
-	if _, err := operation.CommandDeployment("until").Call(ctx, s.Deployments, want); err != nil {
+	if _, err := operation.CommandDeployment("until").Call(ctx, s.Log, want); err != nil {
 		return fmt.Errorf("set how far %s goes: %w", ref, err)
 	}
 	return nil

@@ -39,11 +39,7 @@ func countTests(files []build.TestFile) (c testresult.Counts) {
 // testLines returns the failed and the flaky tests of a step by name, at most limit of each, and
 // the files that cannot be read.
 func testLines(s Style, files []build.TestFile, limit int) (lines []string) {
-	c := countTests(files)
-	lines = append(lines, outcomeLines(s.bad, files, testresult.Failed,
-		fmt.Sprintf("%d of %s failed", c.Failed, Count(c.Tests, "test")), limit)...)
-	lines = append(lines, outcomeLines(s.warn, files, testresult.Flaky,
-		fmt.Sprintf("%d of %s passed only when repeated", c.Flaky, Count(c.Tests, "test")), limit)...)
+	lines = append(outcomeLines(s, files, testresult.Failed, limit), outcomeLines(s, files, testresult.Flaky, limit)...)
 	for _, f := range files {
 		if f.Problem != nil {
 			lines = append(lines, fmt.Sprintf("%s %s:%d: %s", s.warn("warning:"), plainLine(f.Name), f.Problem.Line, plainLine(f.Problem.Text)))
@@ -52,15 +48,16 @@ func testLines(s Style, files []build.TestFile, limit int) (lines []string) {
 	return lines
 }
 
-// outcomeLines returns the tests with an outcome below a heading; a single one is in the heading's line.
-func outcomeLines(paint func(string) string, files []build.TestFile, wanted testresult.Outcome, head string, limit int) []string {
+// outcomeLines returns the tests that have failed, or are flaky, below a heading; a single one is in the heading's line.
+func outcomeLines(s Style, files []build.TestFile, wanted testresult.Outcome, limit int) []string {
+	paint, words, count := s.bad, "failed", func(c testresult.Counts) int { return c.Failed }
+	if wanted == testresult.Flaky {
+		paint, words, count = s.warn, "passed only when repeated", func(c testresult.Counts) int { return c.Flaky }
+	}
 	var from, titles, details []string
 	total := 0
 	for _, f := range files {
-		n := f.Failed
-		if wanted == testresult.Flaky {
-			n = f.Flaky
-		}
+		n := count(f.Counts)
 		if n == 0 {
 			continue
 		}
@@ -72,6 +69,7 @@ func outcomeLines(paint func(string) string, files []build.TestFile, wanted test
 			}
 		}
 	}
+	head := fmt.Sprintf("%d of %s %s", total, Count(countTests(files).Tests, "test"), words)
 	switch {
 	case total == 0:
 		return nil
