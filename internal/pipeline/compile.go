@@ -398,14 +398,14 @@ func (j *judge) region(i int, b Batch) []int32 {
 			return nil
 		}
 	}
-	region := j.d.region(first, last)
-	return j.closed(scope, b, region, first, last)
+	return j.closed(scope, b, first, last)
 }
 
-// closed checks that a region has one way in and one way out (R12). Otherwise work could enter or
-// leave it unseen, without taking or releasing the batch. It returns the region, or nil if it is at
-// fault.
-func (j *judge) closed(scope string, b Batch, region []int32, first, last int) []int32 {
+// closed checks that the region of a batch has one way in and one way out (R12). Otherwise work could
+// enter or leave it unseen, without taking or releasing the batch. It returns the region, or nil if it
+// is at fault.
+func (j *judge) closed(scope string, b Batch, first, last int) []int32 {
+	region := j.d.region(first, last)
 	inside := func(s int) bool { return slices.Contains(region, int32(s)) }
 	for _, s := range region {
 		for _, p := range j.prev[s] {

@@ -201,7 +201,7 @@ func (l *layout) group(s *stagePlan, stage int32, d *Group, behind []int32) int3
 		if wave > 0 {
 			from, to = p.waves[group.waves[wave-1]].started(), p.waves[group.waves[wave-1]].finished()
 		}
-		group.hosts = append(group.hosts, l.host(stage, g, &d.Hosts[h], from, to))
+		group.hosts = append(group.hosts, l.host(g, &d.Hosts[h], from, to))
 		p.hosts[len(p.hosts)-1].wave = wave
 	}
 	l.passEmpty(group)
@@ -260,8 +260,9 @@ func (l *layout) passEmpty(group *groupPlan) {
 // host lays out a host: host-started, the chain, host-finished, one after another, between the
 // start and the finish of its group or wave. It also decides which artifact the host gets: the one
 // of its arch, or else the only one that is built before the stage.
-func (l *layout) host(stage, group int32, d *Host, from, to int32) int32 {
+func (l *layout) host(group int32, d *Host, from, to int32) int32 {
 	p, h := l.plan, int32(len(l.plan.hosts))
+	stage := p.groups[group].stage
 	s := &p.def.Stages[stage]
 	path := Path(p.groups[group].path, d.Name)
 	at := place{stage, group, -1, h}

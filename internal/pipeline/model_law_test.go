@@ -171,3 +171,16 @@ func (v *law) doable(elided, resolved stepSet) stepSet {
 	}
 	return is
 }
+
+// ArtifactFor returns the label of the artifact that a host of a stage gets: its arch, else the
+// only one that is built before the stage; "" when the choice is empty or ambiguous.
+func (d *Definition) ArtifactFor(stage string, h *Host) string {
+	if h.Arch != "" {
+		return h.Arch
+	}
+	i := slices.IndexFunc(d.Stages, func(s Stage) bool { return s.Name == stage })
+	if i < 0 {
+		return ""
+	}
+	return onlyOne(d.labelsBefore(reached(i, reversed(d.stageEdges()))))
+}

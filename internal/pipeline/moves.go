@@ -147,17 +147,18 @@ func (p *Graph) isAlike(stage int32, other *Graph, otherStage int32) bool {
 		}
 	}
 	for i := range a.steps.to - a.steps.from {
-		if !p.isStepAlike(a, a.steps.from+i, other, b, b.steps.from+i) {
+		if !p.isStepAlike(a, other, b, i) {
 			return false
 		}
 	}
 	return true
 }
 
-// isStepAlike reports whether two steps of stages have the same event, place and edges in these. Numbers are compared
-// from the first one of the stage, since an edit may have shifted the stage. Edges from a finish lead to other
-// stages, which may be others now; carry looks at what is behind a stage on its own.
-func (p *Graph) isStepAlike(a *stagePlan, n int32, other *Graph, b *stagePlan, m int32) bool {
+// isStepAlike reports whether the steps with a number in two stages have the same event, place and edges in
+// these. Numbers are compared from the first one of the stage, since an edit may have shifted the stage. Edges
+// from a finish lead to other stages, which may be others now; carry looks at what is behind a stage on its own.
+func (p *Graph) isStepAlike(a *stagePlan, other *Graph, b *stagePlan, number int32) bool {
+	n, m := a.steps.from+number, b.steps.from+number
 	x, y := &p.nodes[n], &other.nodes[m]
 	if x.event != y.event || x.kind != y.kind || !isPlaceAlike(a, x.place, b, y.place) {
 		return false

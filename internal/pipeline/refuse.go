@@ -149,20 +149,22 @@ func (t *deployment) wouldSkip(next *Graph, later *walk, h int32) bool {
 
 // hosts refuses changed identities of hosts that the deployment has started.
 func (r *refusing) hosts(t *deployment, stage int32) {
-	for _, g := range r.next.stages[stage].groups {
-		for i, h := range r.next.groups[g].hosts {
-			was, ok := t.identityOf(r.next.hosts[h].path)
-			if now := r.next.identity(h); ok && was != now {
-				groupScope := fmt.Sprintf("%s.groups[%d]", stageScope(int(stage)), g-r.next.stages[stage].groups[0])
-				r.host(t, h, groupScope, fmt.Sprintf("%s.hosts[%d]", groupScope, i), was, now)
-			}
+	for i, g := range r.next.stages[stage].groups {
+		group := fmt.Sprintf("%s.groups[%d]", stageScope(int(stage)), i)
+		for j, h := range r.next.groups[g].hosts {
+			r.host(t, h, group, fmt.Sprintf("%s.hosts[%d]", group, j))
 		}
 	}
 }
 
-// host refuses the change of one host, and names what is to be done instead.
-func (r *refusing) host(t *deployment, h int32, group, scope string, was, now identity) {
+// host refuses a changed identity of one host, and names what is to be done instead.
+func (r *refusing) host(t *deployment, h int32, group, scope string) {
 	host := &r.next.hosts[h]
+	was, ok := t.identityOf(host.path)
+	now := r.next.identity(h)
+	if !ok || was == now {
+		return
+	}
 	label, wait := r.e.label(t), "wait until it has ended, or cancel it"
 	if t.status == StatusFailed {
 		label, wait = label+", which has failed and may be retried", "cancel it, or retry it first"

@@ -77,19 +77,6 @@ func (d *Definition) ExternalArtifacts() []Artifact {
 	return all
 }
 
-// ArtifactFor returns the label of the artifact that a host of a stage gets: its arch, else the
-// only one that is built before the stage; "" when the choice is empty or ambiguous.
-func (d *Definition) ArtifactFor(stage string, h *Host) string {
-	if h.Arch != "" {
-		return h.Arch
-	}
-	i := slices.IndexFunc(d.Stages, func(s Stage) bool { return s.Name == stage })
-	if i < 0 {
-		return ""
-	}
-	return onlyOne(d.labelsBefore(reached(i, reversed(d.stageEdges()))))
-}
-
 // labelsBefore returns the labels of what the marked stages build, in file order.
 func (d *Definition) labelsBefore(marked []bool) []string {
 	var labels []string
