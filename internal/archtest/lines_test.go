@@ -7,7 +7,7 @@ import (
 )
 
 // manyParameters is the number of product functions with more than four parameters. It can only fall.
-const manyParameters = 91
+const manyParameters = 56
 
 func loadProduct(t *testing.T) []archtest.File {
 	t.Helper()

@@ -300,12 +300,6 @@ func (l listedWorkers) Workers(ctx context.Context) ([]aggregator.Worker, error)
 	return workers, nil
 }
 
-// Bounds of reading the log of an ended pod.
-const (
-	lastLines = 100
-	lastBytes = 7 << 10 // an event has room for some more
-)
-
 // reach sets how a worker that is a pod is reached: through its cluster. A fault of its address or of the cluster is
 // an error of the connection, which is tried again, and hides no other worker.
 func (l listedWorkers) reach(w *aggregator.Worker) {
@@ -330,7 +324,7 @@ func (l listedWorkers) reach(w *aggregator.Worker) {
 		if err != nil {
 			return "", err
 		}
-		return cluster.In(pod.Namespace).LastLines(ctx, pod.Pod, provisioner.WorkerContainer, lastLines, lastBytes)
+		return cluster.In(pod.Namespace).LastLines(ctx, pod.Pod, provisioner.WorkerContainer)
 	}
 }
 

@@ -3,6 +3,7 @@ package conductor
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -78,7 +79,7 @@ func (t *ticker) look(ctx context.Context) time.Duration {
 	}
 	now, err := t.ledger.Now(ctx)
 	if err != nil {
-		return t.failed(ctx, &t.away, "read the time for schedules", "", err)
+		return retryIn(ctx, t.log.With(obs.KeyDoing, "read the time for schedules", obs.KeyName, ""), &t.away, err)
 	}
 	t.away.Reset()
 	sleep, named := longestSleep, map[string]bool{}
@@ -112,7 +113,7 @@ func (t *ticker) due(ctx context.Context, s Schedule, memory *ticking, now time.
 		memory.away.Reset()
 		return
 	}
-	delay := t.failed(ctx, &memory.away, "make an action", s.Name, err)
+	delay := retryIn(ctx, t.log.With(obs.KeyDoing, "make an action", obs.KeyName, s.Name), &memory.away, err)
 	if !loop.Passing(err) {
 		delay = longestSleep
 	}
@@ -159,11 +160,11 @@ func (t *ticker) tick(ctx context.Context, s Schedule, memory *ticking, now time
 	return nil
 }
 
-// failed logs an error and returns the delay before the next try.
-func (t *ticker) failed(ctx context.Context, away *loop.Backoff, what, name string, err error) time.Duration {
+// retryIn logs an error and returns the delay before the next try.
+func retryIn(ctx context.Context, log *slog.Logger, away *loop.Backoff, err error) time.Duration {
 	delay := away.Next()
 	if ctx.Err() == nil {
-		t.log.Warn("schedule failed", obs.KeyDoing, what, obs.KeyName, name, obs.Error(err), obs.KeyRetryIn, delay.String())
+		log.Warn("schedule failed", obs.Error(err), obs.KeyRetryIn, delay.String())
 	}
 	return delay
 }

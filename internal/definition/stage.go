@@ -17,7 +17,10 @@ func (r *reader) stages(n *document.Node, base scope) []pipeline.Stage {
 	names, above, hosts, work := r.unique("stage"), "", 0, 0
 	for i, item := range items(n) {
 		at := document.Index("stages", i)
-		s := r.stage(item, at, names.take(item, at), above, base)
+		s := r.stage(item, at, names.take(item, at), base)
+		if item.Get("after") == nil && above != "" && above != s.Name {
+			s.After = []string{above}
+		}
 		above = s.Name
 		for _, g := range s.Groups {
 			hosts += len(g.Hosts)
@@ -37,14 +40,9 @@ func (r *reader) stages(n *document.Node, base scope) []pipeline.Stage {
 	return out
 }
 
-func (r *reader) stage(n *document.Node, at, name, above string, base scope) pipeline.Stage {
-	s := pipeline.Stage{Name: name, Was: r.was(n, at), After: []string{}, Queue: queue(n),
+func (r *reader) stage(n *document.Node, at, name string, base scope) pipeline.Stage {
+	s := pipeline.Stage{Name: name, Was: r.was(n, at), After: append([]string{}, n.Strs("after")...), Queue: queue(n),
 		OnFailure: pipeline.OnFailure(orDefault(n.Str("onFailure"), string(pipeline.Release)))}
-	if n.Get("after") != nil {
-		s.After = append(s.After, n.Strs("after")...)
-	} else if above != "" && above != name {
-		s.After = []string{above}
-	}
 	s.Windows, s.Approval = r.windows(n.Get("windows"), at+".windows"), r.approval(n.Get("approval"), at+".approval")
 	r.oneKind(n, at, name)
 	if n.Get("build") != nil {

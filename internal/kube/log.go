@@ -20,9 +20,15 @@ func (c *Cluster) Log(ctx context.Context, pod, container string, follow bool) (
 	return c.log(ctx, pod, url.Values{"container": {container}, "follow": {strconv.FormatBool(follow)}})
 }
 
-// LastLines returns the last lines that a container of a pod has printed: at most so many lines, and bytes.
-func (c *Cluster) LastLines(ctx context.Context, pod, container string, lines int, bytes int64) (string, error) {
-	log, err := c.log(ctx, pod, url.Values{"container": {container}, "tailLines": {strconv.Itoa(lines)}})
+// Bounds of LastLines.
+const (
+	lastLines = 100
+	lastBytes = 7 << 10 // an event has room for some more
+)
+
+// LastLines returns the last lines that a container of a pod has printed.
+func (c *Cluster) LastLines(ctx context.Context, pod, container string) (string, error) {
+	log, err := c.log(ctx, pod, url.Values{"container": {container}, "tailLines": {strconv.Itoa(lastLines)}})
 	if err != nil {
 		return "", err
 	}
@@ -32,7 +38,7 @@ func (c *Cluster) LastLines(ctx context.Context, pod, container string, lines in
 	for {
 		n, err := log.Read(buffer)
 		last = append(last, buffer[:n]...)
-		last = last[max(0, int64(len(last))-bytes):]
+		last = last[max(0, len(last)-lastBytes):]
 		if errors.Is(err, io.EOF) {
 			return string(last), nil
 		}

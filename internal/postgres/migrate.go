@@ -88,7 +88,7 @@ func (m *migrator) run(ctx context.Context) error {
 		if err := m.turn.Ping(ctx); err != nil { // without the lock another instance may be at it
 			return err
 		}
-		err = patiently(ctx, m.log, migrateFor, left[0], func() error { return m.apply(ctx, left[0]) })
+		err = patiently(ctx, m.log.With(obs.KeyName, left[0]), migrateFor, func() error { return m.apply(ctx, left[0]) })
 		if err != nil {
 			return fmt.Errorf("migrate the ledger by %s: %w", left[0], err)
 		}
@@ -146,7 +146,7 @@ func (m *migrator) takeTurn(ctx context.Context) error {
 
 // patiently does something, again and again while locks that it needs are not free. Between the tries the instances that
 // work on the tables proceed.
-func patiently(ctx context.Context, log *slog.Logger, within time.Duration, what string, do func() error) error {
+func patiently(ctx context.Context, log *slog.Logger, within time.Duration, do func() error) error {
 	var delay loop.Backoff
 	for until := time.Now().Add(within); ; {
 		err := do()
@@ -158,7 +158,7 @@ func patiently(ctx context.Context, log *slog.Logger, within time.Duration, what
 				WithHint("end the long transaction that holds it (pg_stat_activity), then try again")
 		}
 		pause := delay.Next()
-		log.Warn("waiting for a lock", obs.KeyName, what, obs.Error(err), obs.KeyRetryIn, pause.String())
+		log.Warn("waiting for a lock", obs.Error(err), obs.KeyRetryIn, pause.String())
 		if !loop.Pause(ctx, pause) {
 			return context.Cause(ctx)
 		}

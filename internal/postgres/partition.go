@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
@@ -209,7 +210,8 @@ func retain(ctx context.Context, c *pgx.Conn, before time.Time, log *slog.Logger
 		if lives.Valid {
 			continue
 		}
-		err = patiently(ctx, log, dropWithin, "the drop of partition "+period[0].name, func() error { return drop(ctx, c, period) })
+		err = patiently(ctx, log.With(obs.KeyName, "the drop of partition "+period[0].name), dropWithin,
+			func() error { return drop(ctx, c, period) })
 		if err != nil && !errors.Is(err, errPinned) {
 			return fmt.Errorf("drop partition %s: %w", period[0].name, err)
 		}

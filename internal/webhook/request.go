@@ -3,6 +3,7 @@ package webhook
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -118,7 +119,7 @@ func (r *Request) sign(call *Call, d Data, now time.Time) error {
 		}
 		keys[i] = key
 	}
-	Sign(call.Header, keys, d.ID, now, call.Body)
+	maps.Copy(call.Header, Sign(keys, d.ID, now, call.Body))
 	return nil
 }
 

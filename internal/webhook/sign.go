@@ -59,16 +59,18 @@ func (k Key) sign(content []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// Sign sets the three headers: id is the same on every attempt, at is this one's time. There is one
+// Sign returns the three headers: id is the same on every attempt, at is this one's time. There is one
 // signature for each key, so that a receiver that knows the new or the old one accepts it.
-func Sign(header http.Header, keys []Key, id string, at time.Time, body string) {
+func Sign(keys []Key, id string, at time.Time, body string) http.Header {
 	timestamp := strconv.FormatInt(at.Unix(), 10)
 	content := fmt.Appendf(nil, "%s.%s.%s", id, timestamp, body)
 	signatures := make([]string, len(keys))
 	for i, key := range keys {
 		signatures[i] = key.sign(content)
 	}
+	header := http.Header{}
 	header.Set(headerID, id)
 	header.Set(headerTimestamp, timestamp)
 	header.Set(headerSignature, strings.Join(signatures, " "))
+	return header
 }

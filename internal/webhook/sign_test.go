@@ -3,7 +3,6 @@ package webhook
 import (
 	"crypto/ed25519"
 	"encoding/base64"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -29,8 +28,7 @@ func key(t *testing.T, text string) Key {
 
 func TestSignatureOfTheKnownVector(t *testing.T) {
 	t.Parallel()
-	header := http.Header{}
-	Sign(header, []Key{key(t, vectorSecret)}, vectorID, time.Unix(vectorTime, 0), vectorBody)
+	header := Sign([]Key{key(t, vectorSecret)}, vectorID, time.Unix(vectorTime, 0), vectorBody)
 	if got := header.Get("webhook-signature"); got != vectorResult {
 		t.Errorf("got %s, want %s", got, vectorResult)
 	}
@@ -47,8 +45,7 @@ func TestRotationSignsWithEveryKeyNewestFirst(t *testing.T) {
 	}
 	whole := key(t, "whsk_"+base64.StdEncoding.EncodeToString(private))
 	seed := key(t, "whsk_"+base64.StdEncoding.EncodeToString(private.Seed()))
-	header := http.Header{}
-	Sign(header, []Key{whole, seed, key(t, vectorSecret)}, vectorID, time.Unix(vectorTime, 0), vectorBody)
+	header := Sign([]Key{whole, seed, key(t, vectorSecret)}, vectorID, time.Unix(vectorTime, 0), vectorBody)
 	signatures := strings.Split(header.Get("Webhook-Signature"), " ")
 	if len(signatures) != 3 || signatures[0] != signatures[1] || signatures[2] != vectorResult {
 		t.Fatalf("got %q", signatures)

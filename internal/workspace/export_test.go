@@ -30,7 +30,8 @@ func ReadAt(ctx context.Context, path string) error {
 
 // ExtractWithin does what Extract does, with other bounds.
 func ExtractWithin(ctx context.Context, r io.Reader, dir string, entries, names, content, tar int64) error {
-	return extract(ctx, r, dir, "", room{entries: entries, names: names, content: content, tar: tar})
+	_, err := extract(ctx, r, dir, room{entries: entries, names: names, content: content, tar: tar})
+	return err
 }
 
 // CopyAt copies one file from any place.

@@ -75,21 +75,26 @@ func (w within) Read(p []byte) (int, error) {
 // has another digest, is an error; what is in dir then must not be used. An
 // empty digest is not compared.
 func Extract(ctx context.Context, r io.Reader, dir, digest string) error {
-	return extract(ctx, r, dir, digest, wholeRoom())
+	got, err := extract(ctx, r, dir, wholeRoom())
+	if err == nil && digest != "" && got != digest {
+		return fmt.Errorf("extract a snapshot: its digest is %s, want %s", got, digest)
+	}
+	return err
 }
 
-func extract(ctx context.Context, r io.Reader, dir, digest string, most room) error {
+// extract unpacks a snapshot and returns the digest of its tar.
+func extract(ctx context.Context, r io.Reader, dir string, most room) (digest string, err error) {
 	compressed, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(mostWindow))
 	if err != nil {
-		return fmt.Errorf("read a snapshot: %w", err)
+		return "", fmt.Errorf("read a snapshot: %w", err)
 	}
 	defer compressed.Close()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("extract a snapshot: %w", err)
+		return "", fmt.Errorf("extract a snapshot: %w", err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return fmt.Errorf("extract a snapshot: %w", err)
+		return "", fmt.Errorf("extract a snapshot: %w", err)
 	}
 	defer root.Close()
 
@@ -97,18 +102,15 @@ func extract(ctx context.Context, r io.Reader, dir, digest string, most room) er
 	x := &extraction{root: root, left: most}
 	stream := io.TeeReader(within{untilDone{ctx, compressed}, &x.left}, sum)
 	if err := x.all(ctx, tar.NewReader(stream)); err != nil {
-		return fmt.Errorf("extract a snapshot: %w", err)
+		return "", fmt.Errorf("extract a snapshot: %w", err)
 	}
 	if _, err := io.Copy(io.Discard, stream); err != nil {
-		return fmt.Errorf("extract a snapshot: %w", err)
-	}
-	if got := hex.EncodeToString(sum.Sum(nil)); digest != "" && got != digest {
-		return fmt.Errorf("extract a snapshot: its digest is %s, want %s", got, digest)
+		return "", fmt.Errorf("extract a snapshot: %w", err)
 	}
 	if err := x.folders(); err != nil {
-		return fmt.Errorf("extract a snapshot: %w", err)
+		return "", fmt.Errorf("extract a snapshot: %w", err)
 	}
-	return nil
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // Check reads a snapshot to its end. It returns an error if that is torn.
