@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 )
@@ -18,7 +20,11 @@ const (
 // PlainJSON returns an error of encoding/json without the names of Go's types: it names the field and the kind of its values.
 func PlainJSON(err error) error {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
-	if !ok {
+	_, noTime := errors.AsType[*time.ParseError](err)
+	switch {
+	case noTime || err != nil && strings.HasPrefix(err.Error(), "Time.UnmarshalJSON: "):
+		return errors.New("want a time such as 2026-01-02T15:04:05Z")
+	case !ok:
 		return err
 	}
 	text := fmt.Sprintf("want %s, found %s", kindWords(wrong.Type.Kind()), fault.Clip(wrong.Value))

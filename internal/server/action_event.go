@@ -31,22 +31,14 @@ func (a *api) registerEvents() {
 }
 
 func (a *api) eventsOf(ctx context.Context, in *operation.EventsInput) ([]action.Event, error) {
-	id, err := in.ParseID()
-	if err != nil {
-		return nil, err
-	}
-	view, err := a.service.Action(ctx, id)
+	view, err := byID(a.service.Action)(ctx, &in.ActionPath)
 	return view.Events, err
 }
 
 func (a *api) events(ctx context.Context, in *operation.EventsInput) (*huma.StreamResponse, error) {
-	id, err := in.ParseID()
-	if err != nil {
-		return nil, err
-	}
-	events, err := a.eventsOf(ctx, in) // of a stream too, so that an error has a status
+	view, err := byID(a.service.Action)(ctx, &in.ActionPath) // of a stream too, so that an error has a status
 	if err != nil || !wantsStream(in.Accept) {
-		return jsonResponse(events, err)
+		return jsonResponse(view.Events, err)
 	}
 	after := -1
 	if in.LastEventID != "" {
@@ -55,7 +47,7 @@ func (a *api) events(ctx context.Context, in *operation.EventsInput) (*huma.Stre
 		}
 	}
 	return eventResponse(func(ctx context.Context, w *EventStream) error {
-		return a.service.FollowAction(ctx, id, after, func(e action.Event) error {
+		return a.service.FollowAction(ctx, view.ID, after, func(e action.Event) error {
 			return w.JSON(strconv.Itoa(e.Seq), "event", e)
 		}, func() error { return w.JSON("", "end", struct{}{}) })
 	}), nil

@@ -197,6 +197,8 @@ func TestFaultsOfBodiesAreInTheTermsOfTheSender(t *testing.T) {
 		{"PUT", log, `{"workerStepId":"one"}`, "workerStepId: want a whole number, found string"},
 		{"PUT", log, `[{"message":["a"]}]`, "message: want a string, found array"},
 		{"PUT", log, `"hello"`, "want an object, found string"},
+		{"PUT", log, `{"timestamp":5}`, "entries: want a time such as 2026-01-02T15:04:05Z"},
+		{"PUT", log, `{"timestamp":"now"}`, "entries: want a time such as 2026-01-02T15:04:05Z"},
 	} {
 		_, body, _ := s.ask(t, test.method, test.path, test.body, "Authorization", bearer, "Content-Type", "application/json")
 		if !strings.Contains(body, test.want) || strings.Contains(body, "Go ") {

@@ -47,6 +47,9 @@ type netError net.Error
 
 func (lateBody) Error() string { return "the request's body did not arrive in time" }
 
+// GetStatus returns the status of the answer, as a huma.StatusError.
+func (lateBody) GetStatus() int { return http.StatusRequestTimeout }
+
 func (b *timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {

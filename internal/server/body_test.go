@@ -219,13 +219,14 @@ func TestALoginWithoutItsBodyIsRefused(t *testing.T) {
 func TestAnUploadThatIsNotTheServersFaultSaysSo(t *testing.T) {
 	type input struct{ Content operation.Content }
 	for name, test := range map[string]struct {
-		ends bool
-		want int
+		ends  bool
+		want  int
+		paths []string
 	}{
-		"stalls":           {false, http.StatusRequestTimeout},
-		"the process ends": {true, http.StatusServiceUnavailable},
+		"stalls":           {false, http.StatusRequestTimeout, []string{"/operation", "/file", "/input/shop"}},
+		"the process ends": {true, http.StatusServiceUnavailable, []string{"/operation", "/file"}},
 	} {
-		for _, path := range []string{"/operation", "/file"} {
+		for _, path := range test.paths {
 			t.Run(name+path, func(t *testing.T) {
 				bubbletest.Test(t, func(t *testing.T) {
 					blobs, err := blob.OpenDir(t.TempDir())
@@ -246,6 +247,8 @@ func TestAnUploadThatIsNotTheServersFaultSaysSo(t *testing.T) {
 						_, _, _, err := blobs.Put(r.Context(), "b", r.Body)
 						return err
 					}, nil)
+					handle(a, operation.Operation[operation.PlanInput, operation.Nothing]{ID: "plan", Method: http.MethodPut, Path: "/input/{pipeline}"},
+						func(context.Context, *operation.PlanInput) (n operation.Nothing, err error) { return n, nil })
 					dial, stop := onPipesUntil(t, mux.ServeHTTP)
 					conn := dial()
 					go func() {

@@ -19,9 +19,9 @@ func problemOf(err error) *operation.Problem {
 	}
 	code := fault.CodeOf(err)
 	status := code.HTTP()
-	switch _, isLate := errors.AsType[lateBody](err); {
-	case isLate:
-		code, status = fault.Invalid, http.StatusRequestTimeout
+	switch late, is := errors.AsType[lateBody](err); {
+	case is:
+		code, status = fault.Invalid, late.GetStatus()
 	case errors.Is(err, context.Canceled): // the client has gone, or this process ends
 		code, status = fault.Interrupted, fault.Interrupted.HTTP()
 	}
