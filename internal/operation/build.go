@@ -105,7 +105,7 @@ func AllBuilds(ctx context.Context, to Caller, in BuildsInput) (all []buildview.
 		if err != nil {
 			return nil, err
 		}
-		if all = append(all, page.Builds...); page.Next == "" || len(all) == most {
+		if all = append(all, page.Builds...); page.Next == "" || most > 0 && len(all) == most {
 			return all, nil
 		}
 		in.After = page.Next

@@ -132,7 +132,7 @@ func eachMatch(s LogSearch, each func(buildview.LogEntry) error, search func(Log
 				return err
 			}
 		}
-		if given += len(found.Matches); found.Next == "" || given == most {
+		if given += len(found.Matches); found.Next == "" || most > 0 && given == most {
 			return nil
 		}
 		s.After = found.Next

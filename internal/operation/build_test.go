@@ -89,6 +89,35 @@ func TestBuildsAndMatchesAreReadPageByPage(t *testing.T) {
 	}
 }
 
+// An answer may be empty before the end: the server looks at a bounded number of builds, or for a bounded time.
+func TestAnEmptyPageIsNotTheLast(t *testing.T) {
+	t.Parallel()
+	calls := operation.Calls{}
+	operation.Serve(calls, operation.ListBuilds, func(_ context.Context, in *operation.BuildsInput) (buildview.List, error) {
+		if in.After == "" {
+			return buildview.List{Next: "later"}, nil
+		}
+		return buildview.List{Builds: []buildview.Summary{{ID: "1"}}}, nil
+	})
+	operation.Serve(calls, operation.SearchLogs, func(_ context.Context, in *operation.SearchLogsInput) (buildview.Matches, error) {
+		if in.After == "" {
+			return buildview.Matches{Next: "later"}, nil
+		}
+		return buildview.Matches{Matches: []buildview.LogEntry{{ID: 1}}}, nil
+	})
+	for limit := range 2 { // 0: all
+		if all, err := operation.AllBuilds(t.Context(), calls, operation.BuildsInput{Limit: limit}); err != nil || len(all) != 1 {
+			t.Errorf("limit %d: %d builds, want 1, error %v", limit, len(all), err)
+		}
+		given := 0
+		in := operation.SearchLogsInput{LogSearch: operation.LogSearch{Text: "panic", Limit: limit}}
+		err := operation.EachMatch(t.Context(), calls, in, func(buildview.LogEntry) error { given++; return nil })
+		if err != nil || given != 1 {
+			t.Errorf("limit %d: %d matches, want 1, error %v", limit, given, err)
+		}
+	}
+}
+
 // A log is read to its end. Of all steps, notes of the build are left out; of one, all entries are given.
 func TestEachLineIsReadPageByPage(t *testing.T) {
 	t.Parallel()
