@@ -194,6 +194,7 @@ func TestFaultsOfBodiesAreInTheTermsOfTheSender(t *testing.T) {
 		{"POST", "/api/v1/actions", `{"handler":"x","priority":5.0}`, "priority: want a whole number, found number 5.0 (body)"},
 		{"POST", "/api/v1/actions", `{"h":1,"g":1,"handler":"x","f":1,"e":1,"d":1,"c":1}`, "(body.c); unexpected property (body.d); " +
 			"unexpected property (body.e); unexpected property (body.f); unexpected property (body.g); unexpected property (body.h)"},
+		{"POST", strings.Replace(log, "log", "artifact", 1), "", "is missing (query.step: ); required query parameter is missing (query.name: )"},
 		{"PUT", log, `{"workerStepId":"one"}`, "workerStepId: want a whole number, found string"},
 		{"PUT", log, `[{"message":["a"]}]`, "message: want a string, found array"},
 		{"PUT", log, `"hello"`, "want an object, found string"},

@@ -50,9 +50,12 @@ func problemOfModel(model *huma.ErrorModel, unreadable bool) *operation.Problem 
 	case status >= http.StatusInternalServerError:
 		code = fault.Internal
 	}
-	slices.SortStableFunc(model.Errors, func(a, b *huma.ErrorDetail) int { // those of a map come in any order
-		return cmp.Or(strings.Compare(a.Location, b.Location), strings.Compare(a.Message, b.Message))
-	})
+	ofBody := func(e *huma.ErrorDetail) bool { return strings.HasPrefix(e.Location, "body") }
+	if at := slices.IndexFunc(model.Errors, ofBody); at >= 0 { // after those of parameters; those of a map come in any order
+		slices.SortStableFunc(model.Errors[at:], func(a, b *huma.ErrorDetail) int {
+			return cmp.Or(strings.Compare(a.Location, b.Location), strings.Compare(a.Message, b.Message))
+		})
+	}
 	details := []string{fault.Clip(model.Detail)}
 	for _, e := range model.Errors[:min(mostFaults, len(model.Errors))] {
 		details = append(details, fault.Clip(withoutSecret(e)))
