@@ -126,3 +126,17 @@ func TestAnEmptyAnswerIsNoSuccess(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestAServerThatEndsDoesNotInterruptItsClient: a command that was interrupted itself ends without a message.
+func TestAServerThatEndsDoesNotInterruptItsClient(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, `{"type":"waybill:interrupted","status":503,"detail":"this process is stopping"}`)
+	}))
+	defer s.Close()
+	_, err := operation.CancelAction.Call(t.Context(), New(s.URL, "", "ana"), operation.ActionPath{ID: "x"})
+	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "this process is stopping") {
+		t.Errorf("%v has the code %s", err, fault.CodeOf(err))
+	}
+}

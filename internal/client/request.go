@@ -133,16 +133,18 @@ func (c *Client) sendRequest(ctx context.Context, q request) (*http.Response, er
 	return response, nil
 }
 
-// standardTypes maps the last part of a problem type of OGC API – Processes to a code.
-var standardTypes = map[string]fault.Code{ //nolint:gochecknoglobals // a constant table
+// otherCodes maps the last part of a problem type of OGC API – Processes to a code. A server that ends has interrupted its
+// own work and not that of this process.
+var otherCodes = map[string]fault.Code{ //nolint:gochecknoglobals // a constant table
 	"no-such-process": fault.NoSuchProcess, "no-such-job": fault.NoSuchAction,
+	operation.ProblemType + string(fault.Interrupted): fault.Unavailable,
 }
 
 // faultOf returns the error of a problem that a server answered with.
 func faultOf(response *http.Response) error {
 	var p operation.Problem
 	if json.NewDecoder(io.LimitReader(response.Body, mostProblem)).Decode(&p) == nil {
-		if code, ok := standardTypes[p.Type[strings.LastIndex(p.Type, "/")+1:]]; ok {
+		if code, ok := otherCodes[p.Type[strings.LastIndex(p.Type, "/")+1:]]; ok {
 			p.Type = operation.ProblemType + string(code)
 		}
 		if strings.HasPrefix(p.Type, operation.ProblemType) {
