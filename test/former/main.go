@@ -24,7 +24,7 @@ import (
 // former is the commit of the other engine: the last one that changed on purpose what passes decide. What
 // it decides and explains is what every later engine must still decide and explain, but for the rules in
 // changes.
-const former = "4f488469"
+const former = "d3152859"
 
 func main() {
 	programs := flag.Int("programs", 1000, "how many random programs to play")
