@@ -348,7 +348,7 @@ func (p *pass) recordStep(row *Entry, step int32) error {
 	if err := p.e.apply(row, step); err != nil {
 		return err
 	}
-	if len(p.e.restless) > 0 { // what a row takes may end the wait of a newer deployment, for which an older one stands back
+	if len(p.e.restless) > 0 { // what a row takes may end the wait of a newer deployment, which an older one lets pass
 		p.e.freed = true
 	}
 	p.decision.Entries = append(p.decision.Entries, *row)

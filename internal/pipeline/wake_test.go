@@ -144,8 +144,8 @@ func TestAHostThatAnOlderDeploymentHasFinishedWakesTheNext(t *testing.T) {
 	}
 }
 
-// TestWhatAPassTakesEndsAWaitForANewerDeployment: a deployment that stands back in a queue latest for a newer one takes the host
-// which that one needs elsewhere, in the same pass. The newer one could not enter then, so nobody is left to stand back for.
+// TestWhatAPassTakesEndsAWaitForANewerDeployment: a deployment that waits behind a newer one in a queue latest takes the host
+// which that one needs elsewhere, in the same pass. The newer one could not enter then, so nothing is left to wait for.
 func TestWhatAPassTakesEndsAWaitForANewerDeployment(t *testing.T) {
 	t.Parallel()
 	lab, east := hostStage("lab", nil, group("all", "ash")), hostStage("east", nil, group("all", "ash"))
