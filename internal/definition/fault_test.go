@@ -409,6 +409,7 @@ func TestFaultsOfHosts(t *testing.T) {
 		{"{url: 5}", `5:17: want a string, found a number; write "5" in quotes`},
 		{"''", "5:11: " + url},
 		{"local:a", "5:11: " + url},
+		{"local:/a", "5:11: " + url},
 		{"local://", "5:11: " + url},
 		{"local:///", "5:11: " + url},
 		{"local:///..", "5:11: " + url},

@@ -86,10 +86,11 @@ func (r *reader) hostURL(n *document.Node, text, at string) (name, stored string
 	return "", text
 }
 
-// localName returns the name in the URL of a local host, local://name or local:///dir; "": it has none, or more than that.
+// localName returns the name in the URL of a local host, local://name or local:///dir; "": it has none, or more than that, or
+// is local:/name, which leaves open which of the two it means.
 func localName(u *url.URL) string {
 	switch {
-	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Port() != "" || u.Opaque != "":
+	case u.OmitHost || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Port() != "" || u.Opaque != "":
 		return ""
 	case u.Host != "" && strings.Trim(u.Path, "/") == "" && validName(u.Host):
 		return u.Host

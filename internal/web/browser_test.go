@@ -146,6 +146,10 @@ func TestPagesFitDeskAndPhone(t *testing.T) {
 				holds(browser, t, "long errors are cut on a "+on.name,
 					`[...document.querySelectorAll("tr .detail")].every((e) => e.offsetHeight < 200)`)
 			}
+			if page.name == "deployment-failed" {
+				holds(browser, t, "names in the timeline have room on a "+on.name,
+					`[...document.querySelectorAll(".spans .name")].every((e) => e.offsetWidth >= 80)`)
+			}
 		}
 	}
 }
