@@ -169,6 +169,19 @@ func (p *process) kill() {
 	<-p.ended
 }
 
+// revive starts processes again that have ended by themselves, as a supervisor does: one that is still starting when the database
+// is away ends with an error.
+func (w *world) revive() {
+	w.t.Helper()
+	for _, name := range w.names {
+		select {
+		case <-w.processes[name].ended:
+			w.serve(name, w.roles[name]...)
+		default:
+		}
+	}
+}
+
 // killWorker kills a worker by kill -9; false if there is none. Its logs are kept.
 func (w *world) killWorker(random *rand.Rand) bool {
 	w.t.Helper()
@@ -212,6 +225,7 @@ func (w *world) settle(round int) {
 	w.t.Helper()
 	var left string
 	err := chaos.Until(w.t.Context(), "everything ends", settleLimit, func(ctx context.Context) (bool, error) {
+		w.revive()
 		left = ""
 		for _, name := range pipelines {
 			engine, err := deployer.Fold(ctx, w.ledger, name)
