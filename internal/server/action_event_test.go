@@ -29,18 +29,7 @@ type seenEvent struct {
 func (s *testServer) watch(t *testing.T, last string) (next func() seenEvent, leave func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/api/v1/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Accept", "text/event-stream")
-	if last != "" {
-		r.Header.Set("Last-Event-ID", last)
-	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := s.openStream(ctx, t, "/api/v1/events", last)
 	lines := bufio.NewScanner(response.Body)
 	if !lines.Scan() || lines.Text() != ": waybill" {
 		t.Fatalf("the stream begins with %q", lines.Text())

@@ -344,11 +344,9 @@ func TestLogStreamResumesWithoutLossOrRepeat(t *testing.T) {
 	}
 }
 
-// stream reads n events, breaks the connection and returns the events' ids.
-func (s *testServer) stream(t *testing.T, path, last string, n int) []string {
+// openStream asks for the events of a path after the one with the id last; "": from the first on.
+func (s *testServer) openStream(ctx context.Context, t *testing.T, path, last string) *http.Response {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -361,6 +359,15 @@ func (s *testServer) stream(t *testing.T, path, last string, n int) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return response
+}
+
+// stream reads n events, breaks the connection and returns the events' ids.
+func (s *testServer) stream(t *testing.T, path, last string, n int) []string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	response := s.openStream(ctx, t, path, last)
 	defer response.Body.Close()
 	if kind := response.Header.Get("Content-Type"); kind != "text/event-stream" {
 		t.Fatalf("got %s, want a stream", kind)
