@@ -1,0 +1,250 @@
+package promotion
+
+import (
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/admission"
+)
+
+// Input is everything that Decide knows.
+type Input struct {
+	Spec        Spec
+	Now         time.Time
+	Seen        map[TargetID]Seen // a missing key is Unknown
+	Latest      Revision          // the revision that LatestSince is about
+	LatestSince time.Time         // since when Latest has been unchanged; zero: not known yet
+	Sightings   []Sighting        // by Seq
+	Runs        []Run             // by Number
+	Attempts    map[AttemptKey]Attempt
+	Proposals   map[EnvName]Proposal
+	Intents     []Intent // by Seq
+	Gates       map[GateKey]GateResult
+	Frozen      *admission.Freeze  // the freeze in force of this pipeline or of all; nil: none
+	Inputs      map[EnvName]string // hash of strategy, Secret version and base branch, which a promotion depends on
+}
+
+// Sighting is a revision that was seen in the first environment, or that a person brought there. The order of revisions
+// is that of their newest sightings.
+type Sighting struct {
+	Seq      int64
+	Revision Revision
+	At       time.Time
+}
+
+// RunEnd classifies how runs end.
+type RunEnd string
+
+// The ends of runs.
+const (
+	Running    RunEnd = ""
+	Finished   RunEnd = "finished"
+	Superseded RunEnd = "superseded"
+)
+
+// RunCause classifies the starts of runs.
+type RunCause string
+
+// The causes.
+const (
+	ByCandidate RunCause = "candidate"
+	ByRetry     RunCause = "retry"
+	ByRollback  RunCause = "rollback"  // a person's
+	ByFailure   RunCause = "automatic" // an automatic rollback
+	ByDrift     RunCause = "drift"
+)
+
+// Run is one promotion of one revision.
+type Run struct {
+	Number       int64
+	Revision     Revision
+	Was          Revision // Current before it
+	Cause        RunCause
+	Env          EnvName   // set in a run of one environment only
+	Repeats      int64     // number of the run that it repeats or undoes; 0: none
+	By           string    // the person who requested it
+	Environments []EnvName // names with which it began
+	StartedAt    time.Time
+	EndedAt      time.Time
+	End          RunEnd
+	Facts        []Fact
+	Phases       map[EnvName]PhaseSince
+}
+
+// PhaseSince is the phase of an environment in a run, and since when.
+type PhaseSince struct {
+	Phase Phase
+	Since time.Time
+}
+
+// Event names a fact.
+type Event string
+
+// The events. They are text in the log.
+const (
+	PipelineStarted    Event = "pipeline-started"
+	PipelineFinished   Event = "pipeline-finished-successfully"
+	PipelineSuperseded Event = "pipeline-superseded"
+	StageStarted       Event = "stage-started"
+	ApprovalGranted    Event = "approval-granted"
+	GatePassed         Event = "gate-passed" // with the gate's name: gate-passed/smoke
+	EnvProposed        Event = "environment-proposed"
+	ProposalClosed     Event = "proposal-closed"
+	EnvPromoted        Event = "environment-promoted"
+	TargetHealthy      Event = "target-healthy"
+	StageFinished      Event = "stage-finished-successfully"
+	StageFailed        Event = "stage-failed"
+)
+
+// GateEvent returns the event of a gate that has passed.
+func GateEvent(gate string) Event { return GatePassed + "/" + Event(gate) }
+
+// Fact is an entry of the log. (Run, Env, Target, Event) is unique.
+type Fact struct {
+	Run    int64
+	Env    EnvName   // "": of the pipeline
+	Target *TargetID // nil: of the environment or the pipeline
+	Event  Event
+	At     time.Time
+	By     string // who approved or merged; "": Waybill
+	Detail string // for people
+}
+
+// Op is the operation of an attempt.
+type Op string
+
+// The operations.
+const (
+	OpPropose Op = "propose"
+	OpMerge   Op = "merge"
+	OpClose   Op = "close"
+	OpNotify  Op = "notify"
+	OpGate    Op = "gate"
+)
+
+// AttemptKey names a side effect. Env, and Gate of OpGate, belong to it.
+type AttemptKey struct {
+	Run  int64
+	Env  EnvName
+	Op   Op
+	Gate string
+}
+
+// AttemptStatus is the state of the newest action of an attempt.
+type AttemptStatus string
+
+// The statuses.
+const (
+	AttemptLive     AttemptStatus = "live"
+	AttemptDone     AttemptStatus = "done"
+	AttemptFailed   AttemptStatus = "failed"
+	AttemptCanceled AttemptStatus = "canceled"
+)
+
+// ErrorClass classifies permanent failures of attempts.
+type ErrorClass string
+
+// The classes of errors that Decide treats differently; every other one blocks with AttemptFailed.
+const (
+	ErrNoMarkers    ErrorClass = "NoMarkers"
+	ErrHeadMoved    ErrorClass = "HeadMoved"
+	ErrDeclined     ErrorClass = "Declined"
+	ErrAlreadyAsked ErrorClass = "AlreadyAsked" // the attempt succeeded: Git contained the revision
+)
+
+// Attempt is the newest action with a key.
+type Attempt struct {
+	ActionID string
+	Status   AttemptStatus
+	Class    ErrorClass
+	Error    string
+	At       time.Time // time of its creation, later of its end
+	Next     time.Time // time of the next try of a live one; zero: it runs or is ready
+	Inputs   string    // the hash in Input.Inputs at its creation
+	Base     string    // SHA of the base branch for which a proposal was made
+	Head     string
+}
+
+// ProposalState is the state of a proposal.
+type ProposalState string
+
+// The states.
+const (
+	Open   ProposalState = "open"
+	Merged ProposalState = "merged"
+	Closed ProposalState = "closed"
+)
+
+// Checks summarizes the checks that a host reports for a proposal.
+type Checks string
+
+// The states of checks.
+const (
+	ChecksNone    Checks = ""
+	ChecksPending Checks = "pending"
+	ChecksPassed  Checks = "passed"
+	ChecksFailed  Checks = "failed"
+)
+
+// Proposal is the newest pull request for an environment.
+type Proposal struct {
+	Number       int64
+	URL          string
+	Revision     Revision
+	Run          int64 // 0: not known, such as of one that is adopted
+	State        ProposalState
+	At           time.Time // time of its opening; once ended, of its merge or closing
+	By           string    // who merged or closed it
+	ClosedByUs   bool
+	Base, Head   string // SHAs
+	Checks       Checks
+	FailedChecks []string // names
+	Foreign      bool     // it has commits of others
+	Conflict     bool     // it cannot be merged
+	Behind       bool     // the host wants it to be up to date with its base, and it is not
+	LinesChanged bool     // its marked lines have changed on the base
+}
+
+// IntentKind names a request of a person.
+type IntentKind string
+
+// The kinds.
+const (
+	Approve   IntentKind = "approve"
+	Reject    IntentKind = "reject"
+	HoldBack  IntentKind = "hold"
+	Unhold    IntentKind = "release"
+	Retry     IntentKind = "retry"
+	RollBack  IntentKind = "rollback"
+	Override  IntentKind = "override" // skips window and soak once
+	RejectAll IntentKind = "revision-reject"
+	AcceptAll IntentKind = "accept"
+)
+
+// Intent records a request of a person.
+type Intent struct {
+	Seq      int64
+	Kind     IntentKind
+	Env      EnvName // "": the pipeline
+	Run      int64   // the run that an approval or a rejection belongs to
+	Revision Revision
+	By       admission.Person
+	Proof    string // how By was proved: token, kubernetes, key
+	Reason   string
+	At       time.Time
+	Until    time.Time // end of a hold; zero: a release ends it
+}
+
+// GateKey names a gate in a run.
+type GateKey struct {
+	Run  int64
+	Env  EnvName
+	Gate string
+}
+
+// GateResult is the last answer of a gate.
+type GateResult struct {
+	Passed bool
+	Failed bool
+	Detail string
+	At     time.Time
+}
