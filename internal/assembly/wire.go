@@ -210,7 +210,9 @@ func (s *Session) blobIdentity(ctx context.Context) (string, error) {
 func (s *Session) present(log *slog.Logger, roles ...string) func(context.Context) error {
 	identity := s.instance()
 	identity.Roles = roles
-	return func(ctx context.Context) error { return queue.Present(ctx, s.Ledger, identity, log) }
+	return func(ctx context.Context) error {
+		return queue.Present(ctx, s.Ledger, queue.Presence{Identity: identity, Log: log})
+	}
 }
 
 // observe returns a function that observes the services of hosts for the views of this process.

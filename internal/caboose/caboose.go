@@ -206,7 +206,7 @@ func (c *Caboose) reshard(ctx context.Context) {
 		}
 		return
 	}
-	others := living(rows)
+	others := queue.WithRole(rows, role)
 	if c.ledger.Embedded() {
 		others = nil // one process at a time runs roles; rows of killed ones may remain, and mean nothing
 	}
@@ -229,18 +229,6 @@ func (c *Caboose) reshard(ctx context.Context) {
 	for _, w := range c.watchers {
 		w.lookAgain()
 	}
-}
-
-// living returns the instances that share the workflows.
-func living(rows []queue.InstanceRow) (ids []action.ID) {
-	for _, r := range rows {
-		for _, has := range r.Roles {
-			if has == role {
-				ids = append(ids, r.ID)
-			}
-		}
-	}
-	return ids
 }
 
 // owns reports whether a workflow is ours to look after.

@@ -30,6 +30,7 @@ type Config struct {
 	Processes   map[string]Process   // the processes, by id
 	Schedules   map[string]Schedule  // what is done again and again, by name
 	Caboose     Caboose
+	Promoter    *Promoter // nil (default): this configuration has no management cluster
 	Builder     Builder
 	Builds      Builds
 }
@@ -148,6 +149,9 @@ func (r *reader) fill(c *Config, root *document.Node) {
 	}
 	if n := root.Get("defaults"); fits(n, document.Object) {
 		c.Defaults = r.policy(n, "defaults", c.Defaults)
+	}
+	if n := root.Get("promoter"); fits(n, document.Object) {
+		c.Promoter = r.promoter(n)
 	}
 	r.builder(root.Get("builder"), &c.Builder)
 	r.builds(root.Get("builds"), c)

@@ -149,7 +149,7 @@ func (r *handlerReader) signing(n *document.Node, path string) []string {
 	return n.Strs("secrets")
 }
 
-func (r *handlerReader) guard(n *document.Node, path string) webhook.Guard {
+func (r *reader) guard(n *document.Node, path string) webhook.Guard {
 	var g webhook.Guard
 	for i, item := range n.Items {
 		prefix, err := netip.ParsePrefix(item.Text)

@@ -41,6 +41,7 @@ func keys() []document.Key {
 			{Name: "workers", Shape: document.Number, Default: "4", Help: "workflows at a time, of each handler"},
 			{Name: "resync", Shape: document.Scalar, Default: "10m", Help: "between looks at all workflows"},
 		}},
+		{Name: "promoter", Shape: document.Object, Help: "how revisions are promoted through Kubernetes pipelines", Keys: promoterKeys()},
 		{Name: "builder", Shape: document.Object, Help: "how builds run in workers", Keys: builderKeys()},
 		{Name: "builds", Shape: document.Object, Help: "what can be built without a deployment", Keys: buildsKeys()},
 	}

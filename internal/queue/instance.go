@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -225,4 +226,14 @@ func (c *core) noteNewer(newer bool) {
 	if newer {
 		c.db.Signals().Outdate()
 	}
+}
+
+// WithRole returns the ids of the instances that have a role.
+func WithRole(rows []InstanceRow, role string) (ids []action.ID) {
+	for _, r := range rows {
+		if slices.Contains(r.Roles, role) {
+			ids = append(ids, r.ID)
+		}
+	}
+	return ids
 }

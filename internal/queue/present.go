@@ -15,27 +15,40 @@ type Heart interface {
 	Heartbeat(ctx context.Context, i Instance) error
 }
 
+// Presence configures an instance that claims nothing.
+type Presence struct {
+	Identity Instance
+	Log      *slog.Logger
+	Joined   func(context.Context, Instance) // receives the instance after it has joined and after each heartbeat; may be nil
+}
+
 // Present keeps an instance that claims nothing registered until ctx ends, so that the status shows what it runs. It joins
 // again when others declared it dead. It returns an error only when the queue refuses the instance for good: while the database
 // is away it tries again, with the next heartbeat. At the end it leaves under a context that has not ended.
-func Present(ctx context.Context, r Heart, identity Instance, log *slog.Logger) error {
-	instance, err := Join(ctx, r, identity, log)
-	for err == nil && loop.Pause(ctx, loop.Jitter(identity.Beat())) {
+func Present(ctx context.Context, r Heart, p Presence) error {
+	instance, err := Join(ctx, r, p.Identity, p.Log)
+	for err == nil {
+		if p.Joined != nil {
+			p.Joined(ctx, instance)
+		}
+		if !loop.Pause(ctx, loop.Jitter(p.Identity.Beat())) {
+			break
+		}
 		beat := r.Heartbeat(ctx, instance)
 		switch {
 		case beat == nil || ctx.Err() != nil:
 		case fault.Is(beat, fault.StaleClaim):
-			log.Warn("declared dead; joining again", obs.KeyInstance, instance.ID.String())
-			instance, err = Join(ctx, r, identity, log)
+			p.Log.Warn("declared dead; joining again", obs.KeyInstance, instance.ID.String())
+			instance, err = Join(ctx, r, p.Identity, p.Log)
 		default:
-			log.Warn("heartbeat failed", obs.Error(beat))
+			p.Log.Warn("heartbeat failed", obs.Error(beat))
 		}
 	}
 	if ctx.Err() != nil {
 		err = nil
 	}
 	if !instance.ID.IsZero() {
-		Leave(context.WithoutCancel(ctx), r, instance, log)
+		Leave(context.WithoutCancel(ctx), r, instance, p.Log)
 	}
 	return err
 }
