@@ -53,10 +53,10 @@ func Argo(t testing.TB, cluster *Cluster) *Controller {
 	return &Controller{run}
 }
 
-// Controller is Argo's workflow controller.
+// Controller is a controller that runs beside a cluster.
 type Controller struct{ run *service }
 
-// Kill kills the controller without warning; workflows stay as they are.
+// Kill kills the controller without warning; objects stay as they are.
 func (c *Controller) Kill(t testing.TB) {
 	t.Helper()
 	c.run.kill(t)

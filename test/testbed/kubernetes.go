@@ -164,6 +164,20 @@ func (c *Cluster) prepare(t testing.TB) {
 	}
 }
 
+// PortableKubeconfig returns an administrator's kubeconfig that names no files.
+func (c *Cluster) PortableKubeconfig(t testing.TB) string {
+	t.Helper()
+	config := c.kubeconfig(token)
+	if err := clientcmdapi.FlattenConfig(&config); err != nil {
+		t.Fatalf("testbed: write a kubeconfig: %v", err)
+	}
+	content, err := clientcmd.Write(config)
+	if err != nil {
+		t.Fatalf("testbed: write a kubeconfig: %v", err)
+	}
+	return string(content)
+}
+
 func (c *Cluster) kubeconfig(token string) clientcmdapi.Config {
 	const name = "testbed"
 	return clientcmdapi.Config{

@@ -19,6 +19,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -38,6 +39,8 @@ func program(t testing.TB, b binary.Binary) string {
 	return path
 }
 
+var given sync.Map // addresses, so that no two systems of this process get one
+
 // addresses returns n free loopback addresses. They are below the range from which
 // the kernel takes ports for outgoing connections, so a system that is stopped
 // for a while gets its port back.
@@ -51,6 +54,9 @@ func addresses(t testing.TB, n int) []string {
 			continue // taken
 		}
 		defer listener.Close() // only when all are found, so that they differ
+		if _, twice := given.LoadOrStore(listener.Addr().String(), true); twice {
+			continue // of a system that starts at this moment, or is stopped
+		}
 		if found = append(found, listener.Addr().String()); len(found) == n {
 			return found
 		}
@@ -63,4 +69,18 @@ func addresses(t testing.TB, n int) []string {
 func splitAddress(address string) (host, port string) {
 	host, port, _ = net.SplitHostPort(address)
 	return host, port
+}
+
+// Together makes calls at the same time, which may start systems, and waits for all of them. When one of them fails the test,
+// Together ends it.
+func Together(t testing.TB, calls ...func()) {
+	t.Helper()
+	var running sync.WaitGroup
+	for _, call := range calls {
+		running.Go(call)
+	}
+	running.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -28,6 +29,8 @@ type Binary struct {
 	module  string // its module's folder below the testbed
 	target  string // the package to build, as seen from there
 	ldflags string
+	tags    string // build tags, comma-separated
+	cgo     bool   // it has C, so the build needs a C compiler
 }
 
 // Kube returns the binary that is etcd or the Kubernetes API server, by its first argument.
@@ -52,8 +55,30 @@ func S3() Binary {
 	return Binary{Name: "versitygw", module: "s3", target: "github.com/versity/versitygw/cmd/versitygw", ldflags: "-s -w"}
 }
 
+// Modules of Flux's controllers and their resource definitions.
+const (
+	SourceModule    = "github.com/fluxcd/source-controller"
+	KustomizeModule = "github.com/fluxcd/kustomize-controller"
+	HelmModule      = "github.com/fluxcd/helm-controller"
+)
+
+// Flux returns the controller of Flux that is the main package of a module.
+func Flux(module string) Binary {
+	return Binary{Name: path.Base(module), module: "flux", target: module, ldflags: "-s -w"}
+}
+
+// GiteaModule is the module of Gitea, whose folder has the templates that it reads when it runs.
+const GiteaModule = "code.gitea.io/gitea"
+
+// Gitea returns a Git host with pull requests.
+func Gitea() Binary {
+	return Binary{Name: "gitea", module: "gitea", target: GiteaModule, ldflags: "-s -w", tags: "sqlite,sqlite_unlock_notify", cgo: true}
+}
+
 // All returns the binaries that the tests use.
-func All() []Binary { return []Binary{S3(), Kube(), Argo()} }
+func All() []Binary {
+	return []Binary{S3(), Kube(), Argo(), Gitea(), Flux(SourceModule), Flux(KustomizeModule), Flux(HelmModule)}
+}
 
 // Path returns the program's file. It builds the program when the cache has none,
 // which takes minutes and is said on log; a second process waits for the first.
@@ -91,9 +116,10 @@ func (b Binary) build(ctx context.Context, log io.Writer, file string) error {
 	fmt.Fprintf(log, "testbed: building %s, once; this takes minutes\n", b.Name)
 	part := file + ".part"
 	defer os.Remove(part)
-	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-ldflags", b.ldflags, "-o", part, b.target)
+	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-tags", b.tags, "-ldflags", b.ldflags, "-o", part,
+		b.target)
 	build.Dir, build.Stdout, build.Stderr = folder, log, log
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off")
+	build.Env = append(os.Environ(), "CGO_ENABLED="+map[bool]string{false: "0", true: "1"}[b.cgo], "GOFLAGS=-mod=readonly", "GOWORK=off")
 	// go build ends its compilers when it is interrupted, and leaves them running when it is
 	// killed.
 	build.Cancel = func() error { return build.Process.Signal(os.Interrupt) }
@@ -109,23 +135,23 @@ func (b Binary) build(ctx context.Context, log io.Writer, file string) error {
 }
 
 // ModuleDir returns the folder with the source of a module that the binary's module requires.
-func (b Binary) ModuleDir(ctx context.Context, path string) (string, error) {
+func (b Binary) ModuleDir(ctx context.Context, module string) (string, error) {
 	folder, err := b.folder()
 	if err != nil {
 		return "", err
 	}
-	download := exec.CommandContext(ctx, "go", "mod", "download", "-json", path)
+	download := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
 	download.Dir = folder
 	download.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOWORK=off")
 	out, err := download.Output()
 	if err != nil {
-		return "", fmt.Errorf("look up module %s: %w: %s", path, err, out)
+		return "", fmt.Errorf("look up module %s: %w: %s", module, err, out)
 	}
-	var module struct{ Dir string }
-	if err := json.Unmarshal(out, &module); err != nil {
-		return "", fmt.Errorf("look up module %s: %w", path, err)
+	var found struct{ Dir string }
+	if err := json.Unmarshal(out, &found); err != nil {
+		return "", fmt.Errorf("look up module %s: %w", module, err)
 	}
-	return module.Dir, nil
+	return found.Dir, nil
 }
 
 // CacheDir returns the folder in which built programs are kept: WAYBILL_TESTBED_CACHE, else

@@ -28,6 +28,9 @@ func (b Binary) key() (string, error) {
 	slices.Sort(files)
 	hash := sha256.New()
 	fmt.Fprintln(hash, runtime.Version(), runtime.GOOS, runtime.GOARCH, b.target, b.ldflags)
+	if b.tags != "" || b.cgo {
+		fmt.Fprintln(hash, b.tags, b.cgo)
+	}
 	for _, file := range files {
 		content, err := os.ReadFile(file)
 		if err != nil {
