@@ -72,7 +72,7 @@ func LayerOf(path string) Layer {
 }
 
 // sequential are the packages besides L0 that have no goroutines and whose tests have none.
-var sequential = map[string]bool{"archtest": true, "callback": true, "jsonpath": true, "secret": true, "yamltree": true}
+var sequential = map[string]bool{"archtest": true, "callback": true, "jsonpath": true, "marker": true, "secret": true, "yamltree": true}
 
 // Sequential reports whether neither a package nor its tests have goroutines, so that the race detector would find nothing.
 func Sequential(path string) bool {

@@ -121,6 +121,12 @@ func checkNodes(file string, data []byte) fault.Problems {
 	return problemAt(at, "too-large", "there are more than %d keys and values", maxNodes)
 }
 
+// IsDense reports whether a file may hold more than most keys and values, before the parser makes a node of each.
+func IsDense(data []byte, most int) bool {
+	_, end := countNodes(data, most)
+	return end < len(data)
+}
+
 // countNodes counts the keys and values that indicators introduce. It ends at the indicator with which there are more than most.
 func countNodes(data []byte, most int) (count, end int) {
 	scripts, pair := newBlocks(data), false
