@@ -91,8 +91,11 @@ lint: ## vet, and golangci-lint, pinned in tools/go.mod
 	$(GO) vet -tags services ./...
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
 
-generate: ## the Go code of api/**/*.proto, with buf and its plugins pinned in tools/generate.mod
+generate: ## the Go code of api/**/*.proto and the resource definitions of api/kube; buf, its plugins and controller-gen are pinned in tools
 	$(GO) tool -modfile=tools/generate.mod buf generate
+	@for dir in api/kube/v1alpha1 api/kube/gitops/v1alpha1; do \
+	  $(GO) tool -modfile=tools/crd.mod controller-gen crd paths=./$$dir output:crd:dir=$$dir || exit 1; \
+	done
 
 bench: setup ## every figure of docs/performance.md
 	@scripts/bench

@@ -1,0 +1,195 @@
+package resource
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/waybill-dev/waybill/api/kube/v1alpha1"
+	"github.com/waybill-dev/waybill/internal/promotion"
+)
+
+// The kinds of Git hosts.
+const (
+	GitHub          = "github"
+	GitLab          = "gitlab"
+	BitbucketServer = "bitbucket-server"
+	Gitea           = "gitea"
+	Forgejo         = "forgejo"
+	BitbucketCloud  = "bitbucket-cloud"
+	AzureDevOps     = "azure-devops"
+)
+
+// hosts lists the kinds of Git hosts.
+func hosts() []string {
+	return []string{GitHub, GitLab, BitbucketServer, Gitea, Forgejo, BitbucketCloud, AzureDevOps}
+}
+
+// promotion reads a way of promoting: one of the results is set, unless there is a fault.
+func (r *reader) promotion(at string, p v1alpha1.Promotion, env promotion.EnvName) (*PullRequest, *Notification) {
+	at += ".strategy"
+	r.secret(at+".secretRef", p.Strategy.SecretRef)
+	pull, notification := p.Strategy.PullRequest, p.Strategy.Notification
+	switch {
+	case pull != nil && notification != nil:
+		r.add(at, "has both pull-request and notification, want one")
+	case pull != nil:
+		return r.pullRequest(at+".pull-request", *pull, env), nil
+	case notification != nil:
+		return nil, r.notification(at+".notification", *notification)
+	default:
+		r.add(at, "has neither pull-request nor notification, want one")
+	}
+	return nil, nil
+}
+
+// pullRequest reads a strategy by pull request.
+func (r *reader) pullRequest(at string, p v1alpha1.PullRequest, env promotion.EnvName) *PullRequest {
+	out := &PullRequest{Host: p.Type, URL: p.URL, APIURL: p.APIURL, BaseBranch: p.BaseBranch, Branch: p.Branch,
+		Secret: r.secret(at+".secretRef", &p.SecretRef), Paths: capped(r, at+".paths", p.Paths, maxItems),
+		Labels: r.texts(at+".labels", p.Labels), Reviewers: r.people(at+".reviewers", p.Reviewers), Assignees: r.people(at+".assignees", p.Assignees),
+		Draft: p.Draft, Replace: oneOf(r, at+".supersede", p.Supersede, "Update", "Close") == "Close"}
+	if !slices.Contains(hosts(), p.Type) {
+		r.add(at+".type", "want one of %s, found %.50q", join(hosts()), p.Type)
+	}
+	r.repository(at+".url", p.URL)
+	if p.APIURL != "" {
+		r.httpURL(at+".apiURL", p.APIURL)
+		r.encrypted(at+".apiURL", p.APIURL)
+	}
+	if !isBranch(p.BaseBranch) {
+		r.add(at+".baseBranch", "%.100q is not the name of a branch", p.BaseBranch)
+	}
+	switch {
+	case p.Branch == "":
+		out.Branch = HeadBranch(r.namespace, r.name, env)
+	case !isBranch(p.Branch):
+		r.add(at+".branch", "%.100q is not the name of a branch", p.Branch)
+	case p.Branch == p.BaseBranch:
+		r.add(at+".branch", "is the base branch too")
+	}
+	for i, glob := range out.Paths {
+		if glob == "" || len(glob) > maxName || hasControl(glob) || path.IsAbs(glob) || strings.HasPrefix(glob, ":") ||
+			slices.Contains(strings.Split(glob, "/"), "..") {
+			r.add(fmt.Sprintf("%s.paths[%d]", at, i), "want a glob of files in the repository such as clusters/*/*.yaml, found %.100q", glob)
+		}
+	}
+	return out
+}
+
+// people reads users and teams.
+func (r *reader) people(field string, list []string) []string {
+	list = r.texts(field, list)
+	for i, name := range list {
+		if team, is := strings.CutPrefix(name, "team:"); is && team == "" {
+			r.add(fmt.Sprintf("%s[%d]", field, i), "names no team")
+		}
+	}
+	return list
+}
+
+// repository checks the address of a Git repository: HTTPS, SSH, or SSH in the form user@host:path.
+func (r *reader) repository(field, address string) {
+	u, err := url.Parse(address)
+	if before, rest, found := strings.Cut(address, ":"); found && !strings.HasPrefix(rest, "//") && !strings.Contains(before, "/") {
+		u, err = url.Parse("ssh://" + before + "/" + strings.TrimPrefix(rest, "/"))
+	}
+	switch {
+	case err != nil, !slices.Contains([]string{"https", "http", "ssh"}, u.Scheme), u.Hostname() == "", strings.HasPrefix(u.Hostname(), "-"),
+		strings.Trim(u.Path, "/") == "", hasControl(address), len(address) > maxURL:
+		r.add(field, "want the address of a repository such as https://git.example.com/apps/fleet or ssh://git@git.example.com/apps/fleet")
+	case u.Scheme != "ssh" && u.User != nil:
+		r.add(field, "a user or password does not belong in an address; the Secret has them")
+	case u.User != nil && hasPassword(u) || strings.HasPrefix(u.User.Username(), "-"):
+		r.add(field, "want a user without a password before the host")
+	default:
+		r.encrypted(field, address)
+	}
+}
+
+func hasPassword(u *url.URL) bool {
+	_, has := u.User.Password()
+	return has
+}
+
+// encrypted reports an address of plain HTTP, unless the operator allows it.
+func (r *reader) encrypted(field, address string) {
+	if strings.HasPrefix(strings.ToLower(address), "http://") && !r.AllowPlainHTTP {
+		r.add(field, "plain HTTP needs --allow-plain-http")
+	}
+}
+
+// HeadBranch returns the default head branch of an environment's pull requests. Characters that Git refuses are
+// replaced; then a hash keeps the names of two environments apart.
+func HeadBranch(namespace, name string, env promotion.EnvName) string {
+	plain := strings.Join([]string{"promotion", namespace, name, string(env)}, "-")
+	if isBranch(plain) {
+		return plain
+	}
+	sum := sha256.Sum256([]byte(plain))
+	safe := strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' {
+			return c
+		}
+		return '-'
+	}, plain)
+	return safe[:min(len(safe), 200)] + "-" + hex.EncodeToString(sum[:4])
+}
+
+// isBranch reports whether Git accepts the name of a branch, by the rules of git check-ref-format --branch.
+func isBranch(name string) bool {
+	if name == "" || name == "@" || name == "HEAD" || len(name) > 244 || hasControl(name) || strings.ContainsAny(name, " ~^:?*[\\") ||
+		strings.Contains(name, "..") || strings.Contains(name, "@{") || strings.HasPrefix(name, "-") || strings.HasSuffix(name, ".") {
+		return false
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock") {
+			return false
+		}
+	}
+	return true
+}
+
+// notification reads a strategy by notification.
+func (r *reader) notification(at string, n v1alpha1.Notification) *Notification {
+	if n.Webhook == nil {
+		return &Notification{}
+	}
+	r.httpURL(at+".webhook.url", n.Webhook.URL)
+	return &Notification{&Webhook{n.Webhook.URL, r.secret(at+".webhook.secretRef", n.Webhook.SecretRef)}}
+}
+
+// sink reads a receiver of notifications.
+func (r *reader) sink(at string, s v1alpha1.Sink) Sink {
+	out := Sink{On: capped(r, at+".on", s.On, maxItems), Format: oneOf(r, at+".webhook.format", Format(s.Webhook.Format), CloudEvents, Slack),
+		Webhook: Webhook{s.Webhook.URL, r.secret(at+".webhook.secretRef", s.Webhook.SecretRef)}}
+	for i, on := range out.On {
+		if !slices.Contains(v1alpha1.Occasions(), on) {
+			r.add(fmt.Sprintf("%s.on[%d]", at, i), "want one of %s, found %.50q", join(v1alpha1.Occasions()), on)
+		}
+	}
+	r.httpURL(at+".webhook.url", s.Webhook.URL)
+	return out
+}
+
+// autoMerge reads whether and how Waybill merges pull requests; nil: people do.
+func (r *reader) autoMerge(at string, a *v1alpha1.AutoMerge, pull *PullRequest) *AutoMerge {
+	if a == nil {
+		return nil
+	}
+	out := &AutoMerge{Method: oneOf(r, at+".method", a.Method, "merge", "squash", "rebase"),
+		RequireChecks: a.RequireChecks == nil || *a.RequireChecks, Unguarded: a.AllowUnguarded, Queue: a.Queue}
+	switch {
+	case pull == nil:
+		r.add(at, "needs the strategy pull-request")
+	case pull.Host == BitbucketCloud && !a.AllowUnguarded:
+		r.add(at+".allowUnguarded", "merges of bitbucket-cloud cannot name the head commit, so it must be true")
+	case a.Queue && pull.Host != GitHub && pull.Host != GitLab:
+		r.add(at+".queue", "only github and gitlab have merge queues")
+	}
+	return out
+}
