@@ -15,6 +15,7 @@ type Input struct {
 	LatestSince time.Time         // since when Latest has been unchanged; zero: not known yet
 	Sightings   []Sighting        // by Seq
 	Runs        []Run             // by Number
+	LastRun     int64             // highest number of a run so far, also of runs that Runs lacks; the next run has a higher one
 	Attempts    map[AttemptKey]Attempt
 	Proposals   map[EnvName]Proposal
 	Intents     []Intent // by Seq
@@ -153,15 +154,15 @@ const (
 
 // Attempt is the newest action with a key.
 type Attempt struct {
-	ActionID string
-	Status   AttemptStatus
-	Class    ErrorClass
-	Error    string
-	At       time.Time // time of its creation, later of its end
-	Next     time.Time // time of the next try of a live one; zero: it runs or is ready
-	Inputs   string    // the hash in Input.Inputs at its creation
-	Base     string    // SHA of the base branch for which a proposal was made
-	Head     string
+	ActionID string        `json:"action"`
+	Status   AttemptStatus `json:"status"`
+	Class    ErrorClass    `json:"class,omitempty"`
+	Error    string        `json:"error,omitempty"`
+	At       time.Time     `json:"at"`               // time of its creation, later of its end
+	Next     time.Time     `json:"next,omitzero"`    // time of the next try of a live one; zero: it runs or is ready
+	Inputs   string        `json:"inputs,omitempty"` // the hash in Input.Inputs at its creation
+	Base     string        `json:"base,omitempty"`   // SHA of the base branch for which a proposal was made
+	Head     string        `json:"head,omitempty"`
 }
 
 // ProposalState is the state of a proposal.
@@ -187,21 +188,22 @@ const (
 
 // Proposal is the newest pull request for an environment.
 type Proposal struct {
-	Number       int64
-	URL          string
-	Revision     Revision
-	Run          int64 // 0: not known, such as of one that is adopted
-	State        ProposalState
-	At           time.Time // time of its opening; once ended, of its merge or closing
-	By           string    // who merged or closed it
-	ClosedByUs   bool
-	Base, Head   string // SHAs
-	Checks       Checks
-	FailedChecks []string // names
-	Foreign      bool     // it has commits of others
-	Conflict     bool     // it cannot be merged
-	Behind       bool     // the host wants it to be up to date with its base, and it is not
-	LinesChanged bool     // its marked lines have changed on the base
+	Number       int64         `json:"number"`
+	URL          string        `json:"url"`
+	Revision     Revision      `json:"revision"`
+	Run          int64         `json:"run,omitempty"` // 0: not known, such as of one that is adopted
+	State        ProposalState `json:"state"`
+	At           time.Time     `json:"at"`           // time of its opening; once ended, of its merge or closing
+	By           string        `json:"by,omitempty"` // who merged or closed it
+	ClosedByUs   bool          `json:"closedByUs,omitempty"`
+	Base         string        `json:"base,omitempty"` // SHA
+	Head         string        `json:"head,omitempty"`
+	Checks       Checks        `json:"checks,omitempty"`
+	FailedChecks []string      `json:"failedChecks,omitempty"` // names
+	Foreign      bool          `json:"foreign,omitempty"`      // it has commits of others
+	Conflict     bool          `json:"conflict,omitempty"`     // it cannot be merged
+	Behind       bool          `json:"behind,omitempty"`       // the host wants it to be up to date with its base, and it is not
+	LinesChanged bool          `json:"linesChanged,omitempty"` // its marked lines have changed on the base
 }
 
 // IntentKind names a request of a person.
@@ -222,16 +224,16 @@ const (
 
 // Intent records a request of a person.
 type Intent struct {
-	Seq      int64
-	Kind     IntentKind
-	Env      EnvName // "": the pipeline
-	Run      int64   // the run that an approval or a rejection belongs to
-	Revision Revision
-	By       admission.Person
-	Proof    string // how By was proved: token, kubernetes, key
-	Reason   string
-	At       time.Time
-	Until    time.Time // end of a hold; zero: a release ends it
+	Seq      int64            `json:"seq"`
+	Kind     IntentKind       `json:"kind"`
+	Env      EnvName          `json:"environment,omitempty"` // "": the pipeline
+	Run      int64            `json:"run,omitempty"`         // the run that an approval or a rejection belongs to
+	Revision Revision         `json:"revision,omitempty"`
+	By       admission.Person `json:"by"`
+	Proof    string           `json:"proof,omitempty"` // how By was proved: token, kubernetes, key
+	Reason   string           `json:"reason,omitempty"`
+	At       time.Time        `json:"at"`
+	Until    time.Time        `json:"until,omitzero"` // end of a hold; zero: a release ends it
 }
 
 // GateKey names a gate in a run.

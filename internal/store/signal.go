@@ -11,18 +11,19 @@ type Topic string
 
 // The topics.
 const (
-	TopicEntry  Topic = "entry"  // a pipeline has new entries
-	TopicAction Topic = "action" // an action was created or its status changed, except by a claim
-	TopicReady  Topic = "ready"  // an action may be claimed now, or sooner than before
-	TopicCancel Topic = "cancel" // a cancellation of a claimed action was requested
-	TopicAccess Topic = "access" // a token was revoked, or a session ended
-	TopicBuild  Topic = "build"  // results of a build were stored, or the build was changed
-	TopicWorker Topic = "worker" // a build has got a worker
+	TopicEntry     Topic = "entry"     // a pipeline has new entries
+	TopicAction    Topic = "action"    // an action was created or its status changed, except by a claim
+	TopicReady     Topic = "ready"     // an action may be claimed now, or sooner than before
+	TopicCancel    Topic = "cancel"    // a cancellation of a claimed action was requested
+	TopicAccess    Topic = "access"    // a token was revoked, or a session ended
+	TopicBuild     Topic = "build"     // results of a build were stored, or the build was changed
+	TopicWorker    Topic = "worker"    // a build has got a worker
+	TopicPromotion Topic = "promotion" // the log of a Kubernetes pipeline has changed
 )
 
 // Topics returns every topic.
 func Topics() []Topic {
-	return []Topic{TopicEntry, TopicAction, TopicReady, TopicCancel, TopicAccess, TopicBuild, TopicWorker}
+	return []Topic{TopicEntry, TopicAction, TopicReady, TopicCancel, TopicAccess, TopicBuild, TopicWorker, TopicPromotion}
 }
 
 // Signal reports one change of a topic, or several that were merged.
