@@ -116,8 +116,11 @@ func (r *reader) windows(at string, list []v1alpha1.Window) (out admission.Windo
 		if w.Kind == "" {
 			r.add(at+".kind", "must not be empty")
 		}
-		one := admission.Window{Kind: oneOf(r, at+".kind", cron.Kind(w.Kind), cron.Allow, cron.Deny), Schedule: w.Schedule, Timezone: w.Timezone,
-			Duration: action.Duration(r.duration(at+".duration", w.Duration, time.Hour, time.Minute)), Reason: w.Reason}
+		one := admission.Window{
+			Kind:     oneOf(r, at+".kind", cron.Kind(w.Kind), cron.Allow, cron.Deny),
+			Schedule: w.Schedule, Timezone: w.Timezone, Reason: w.Reason,
+			Duration: action.Duration(r.duration(at+".duration", w.Duration, time.Hour, time.Minute)),
+		}
 		if w.Duration == "" {
 			r.add(at+".duration", "must not be empty")
 		}

@@ -28,52 +28,57 @@ func (r *reader) envName(field, name string, taken map[string]int) {
 }
 
 // environment reads an environment, but for its place in the list.
-func (r *reader) environment(at string, e v1alpha1.Environment, standard *v1alpha1.Promotion) (Environment, promotion.Environment) {
+func (r *reader) environment(
+	at string, e v1alpha1.Environment, standard *v1alpha1.Promotion,
+) (Environment, promotion.Environment) {
 	more := Environment{Name: promotion.EnvName(e.Name)}
 	for i, t := range capped(r, at+".targets", e.Targets, maxTargets) {
 		if target, ok := r.target(fmt.Sprintf("%s.targets[%d]", at, i), t); ok {
 			more.Targets = append(more.Targets, target)
 		}
 	}
-	judged := promotion.Environment{Name: more.Name, Need: r.need(at+".minReady", e.MinReady, len(e.Targets)), Soak: r.duration(at+".soak", e.Soak, 0, 0)}
+	judged := promotion.Environment{
+		Name: more.Name,
+		Need: r.need(at+".minReady", e.MinReady, len(e.Targets)),
+		Soak: r.duration(at+".soak", e.Soak, 0, 0),
+	}
 	for _, t := range more.Targets {
 		judged.Targets = append(judged.Targets, t.TargetID)
 	}
-	manual := r.strategy(at, e, standard, &more)
-	switch {
-	case more.PullRequest != nil:
-		judged.Strategy = promotion.PullRequest
-	case more.Notification != nil:
-		judged.Strategy = promotion.Notification
+	manual := false
+	if field, chosen, from := r.chosen(at, e, standard); chosen != nil {
+		s := from.promotion(field, *chosen, more.Name)
+		more.Host, manual = s.host, chosen.Manual
+		switch {
+		case s.host != nil:
+			judged.Strategy = promotion.PullRequest
+		case s.notification != nil:
+			judged.Strategy, more.Webhook = promotion.Notification, s.notification.webhook
+		}
+		if chosen.Strategy.SecretRef != nil {
+			more.Secret = chosen.Strategy.SecretRef.Name
+		}
 	}
 	judged.Approval = r.approval(at+".approval", e.Approval, manual)
+	judged.AutoMerge = r.autoMerge(at+".autoMerge", e.AutoMerge, more.Host)
 	more.Gates = r.gates(at+".gates", e.Gates)
 	for _, g := range more.Gates {
 		judged.Gates = append(judged.Gates, g.Gate)
-	}
-	if more.AutoMerge = r.autoMerge(at+".autoMerge", e.AutoMerge, more.PullRequest); more.AutoMerge != nil {
-		judged.AutoMerge = &promotion.AutoMerge{IgnoreChecks: !more.AutoMerge.RequireChecks}
 	}
 	judged.Hold, judged.Rollback = r.hold(at+".hold", e.Hold), r.rollback(at+".rollback", e.Rollback)
 	return more, judged
 }
 
-// strategy reads the promotion that is in force, and reports whether it needs an approval.
-func (r *reader) strategy(at string, e v1alpha1.Environment, standard *v1alpha1.Promotion, more *Environment) (manual bool) {
-	field, in := at+".promotion", e.Promotion
+// chosen returns the promotion that is in force in an environment, with its path and the reader of it; nil: none is.
+// Faults of the pipeline's default are reported once, not for each environment.
+func (r *reader) chosen(
+	at string, e v1alpha1.Environment, standard *v1alpha1.Promotion,
+) (string, *v1alpha1.Promotion, *reader) {
+	if e.Promotion != nil {
+		return at + ".promotion", e.Promotion, r
+	}
 	quiet := *r
-	from := r
-	if in == nil {
-		field, in, from = "spec.promotion", standard, &quiet // its faults are reported once
-	}
-	if in == nil {
-		return false
-	}
-	more.PullRequest, more.Notification = from.promotion(field, *in, more.Name)
-	if in.Strategy.SecretRef != nil {
-		more.Secret = in.Strategy.SecretRef.Name
-	}
-	return in.Manual
+	return "spec.promotion", standard, &quiet
 }
 
 // target reads a target. A denied reference is left out, because nothing may be read by it.
@@ -106,7 +111,7 @@ func (r *reader) target(at string, t v1alpha1.Target) (Target, bool) {
 		return target, false
 	case r.NoCrossNamespaceRefs && namespace != r.namespace:
 		r.report(v1alpha1.ReasonClusterRefDenied, at+".clusterRef.namespace",
-			fmt.Sprintf("%q is another namespace, and --no-cross-namespace-refs is set", namespace))
+			fmt.Sprintf("%q is another namespace, which promoter.oneNamespace refuses", namespace))
 		return target, false
 	}
 	target.Cluster = namespace + "/" + ref.Name

@@ -13,6 +13,31 @@ import (
 	"github.com/waybill-dev/waybill/internal/promotion"
 )
 
+// Gate is a check of an environment. Exactly one of HTTP, Job and CEL is set.
+type Gate struct {
+	promotion.Gate
+	Policy action.Policy // as of the gates of waybill.yaml
+	HTTP   *pipeline.GateRequest
+	Job    json.RawMessage // template of a Job: metadata and spec
+	CEL    string
+}
+
+// Work returns the gate's question about a revision.
+func (g Gate) Work(p Placeholders) promotion.GateWork {
+	out := promotion.GateWork{Name: g.Name, CEL: string(p.InJSON(json.RawMessage(g.CEL))),
+		Timeout: time.Duration(g.Policy.Deadline), Every: time.Duration(g.Policy.Initial)}
+	if g.HTTP != nil {
+		out.HTTP = map[string]any{"url": p.InURL(g.HTTP.URL), "status": g.HTTP.Status}
+		if g.HTTP.Body != "" {
+			out.HTTP["body"] = p.In(g.HTTP.Body)
+		}
+	}
+	if g.Job != nil {
+		_ = json.Unmarshal(p.InJSON(g.Job), &out.Job) // gateJob has read it
+	}
+	return out
+}
+
 // gateRequestTimeout bounds one request of a gate.
 const gateRequestTimeout = 30 * time.Second
 
@@ -56,9 +81,12 @@ func (r *reader) gate(at string, g v1alpha1.Gate) Gate {
 		r.add(at+".failures", "want 1 to 1000, found %d", failures)
 	}
 	deadline := action.Duration(r.duration(at+".timeout", g.Timeout, 10*time.Minute, time.Second))
-	out := Gate{Gate: promotion.Gate{Name: g.Name, When: oneOf(r, at+".when", promotion.GateWhen(g.When), promotion.After, promotion.Before)},
-		Policy: action.Policy{Retries: failures - 1, Initial: interval, Factor: 1, Max: interval, Deadline: deadline, AttemptTimeout: deadline},
-		CEL:    g.CEL}
+	out := Gate{
+		Gate: promotion.Gate{Name: g.Name, When: oneOf(r, at+".when", promotion.GateWhen(g.When), promotion.After, promotion.Before)},
+		Policy: action.Policy{Retries: failures - 1, Initial: interval, Factor: 1, Max: interval,
+			Deadline: deadline, AttemptTimeout: deadline},
+		CEL: g.CEL,
+	}
 	ways := 0
 	if g.HTTP != nil {
 		ways++
@@ -143,7 +171,7 @@ func (p Placeholders) InURL(text string) string {
 	return p.replace(text, func(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") })
 }
 
-// InJSON returns JSON with the placeholders in its texts replaced.
+// InJSON returns JSON, or CEL, with the placeholders in its quoted texts replaced.
 func (p Placeholders) InJSON(data json.RawMessage) json.RawMessage {
 	return json.RawMessage(p.replace(string(data), func(s string) string {
 		quoted, _ := json.Marshal(s) // strings always marshal

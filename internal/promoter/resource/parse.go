@@ -104,13 +104,15 @@ func (r *reader) report(reason, field, text string) {
 func (r *reader) pipeline(p *Pipeline, spec v1alpha1.PipelineSpec) {
 	p.App = r.app(spec.AppRef)
 	p.Spec = promotion.Spec{
-		Suspend:       spec.Suspend,
-		Source:        r.source(spec.VersionSource),
-		OnNewRevision: oneOf(r, "spec.onNewRevision", promotion.Policy(spec.OnNewRevision), promotion.Interrupt, promotion.Finish, promotion.Newest),
-		OnDrift:       oneOf(r, "spec.onDrift", promotion.Reaction(spec.OnDrift), promotion.Hold, promotion.Promote),
-		OnBackward:    oneOf(r, "spec.onBackward", promotion.Reaction(spec.OnBackward), promotion.Hold, promotion.Promote),
-		Settle:        r.duration("spec.settle", spec.Settle, 0, 0),
-		RunTimeout:    r.duration("spec.runTimeout", spec.RunTimeout, day, time.Second), RolloutTimeout: r.duration("spec.rolloutTimeout", spec.RolloutTimeout, 30*time.Minute, time.Second),
+		Suspend: spec.Suspend,
+		Source:  r.source(spec.VersionSource),
+		OnNewRevision: oneOf(r, "spec.onNewRevision", promotion.Policy(spec.OnNewRevision),
+			promotion.Interrupt, promotion.Finish, promotion.Newest),
+		OnDrift:        oneOf(r, "spec.onDrift", promotion.Reaction(spec.OnDrift), promotion.Hold, promotion.Promote),
+		OnBackward:     oneOf(r, "spec.onBackward", promotion.Reaction(spec.OnBackward), promotion.Hold, promotion.Promote),
+		Settle:         r.duration("spec.settle", spec.Settle, 0, 0),
+		RunTimeout:     r.duration("spec.runTimeout", spec.RunTimeout, day, time.Second),
+		RolloutTimeout: r.duration("spec.rolloutTimeout", spec.RolloutTimeout, 30*time.Minute, time.Second),
 	}
 	for i, sink := range capped(r, "spec.notify", spec.Notify, maxSinks) {
 		p.Notify = append(p.Notify, r.sink(fmt.Sprintf("spec.notify[%d]", i), sink))
@@ -126,7 +128,8 @@ func (r *reader) pipeline(p *Pipeline, spec v1alpha1.PipelineSpec) {
 func (r *reader) app(ref v1alpha1.LocalAppReference) App {
 	version, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil || version.Version == "" {
-		r.add("spec.appRef.apiVersion", "want a group and version such as kustomize.toolkit.fluxcd.io/v1, found %.100q", ref.APIVersion)
+		r.add("spec.appRef.apiVersion", "want a group and version such as kustomize.toolkit.fluxcd.io/v1, found %.100q",
+			ref.APIVersion)
 	}
 	r.required("spec.appRef.kind", ref.Kind)
 	r.required("spec.appRef.name", ref.Name)
@@ -138,8 +141,8 @@ func (r *reader) source(v *v1alpha1.VersionSource) promotion.Source {
 	if v == nil {
 		return promotion.Source{Type: promotion.SourceRevision}
 	}
-	s := promotion.Source{Type: oneOf(r, "spec.versionSource.type", promotion.SourceType(v.Type), promotion.SourceRevision, promotion.SourceTag,
-		promotion.SourceDigest, promotion.SourceChartVersion, promotion.SourceOCIDigest, promotion.SourceAppVersion,
+	s := promotion.Source{Type: oneOf(r, "spec.versionSource.type", promotion.SourceType(v.Type),
+		promotion.SourceRevision, promotion.SourceTag, promotion.SourceDigest, promotion.SourceChartVersion, promotion.SourceOCIDigest, promotion.SourceAppVersion,
 		promotion.SourceOriginRevision, promotion.SourceLabel, promotion.SourceAnnotation, promotion.SourceMarker),
 		Key: v.Key, KeepBuild: v.KeepBuild}
 	switch keyed := s.Type == promotion.SourceLabel || s.Type == promotion.SourceAnnotation; {
@@ -156,37 +159,47 @@ func (r *reader) environments(p *Pipeline, spec v1alpha1.PipelineSpec, common ad
 	if len(spec.Environments) == 0 {
 		r.add("spec.environments", "want at least one environment")
 	}
-	names, targets, heads := map[string]int{}, map[promotion.TargetID]string{}, map[[2]string]string{}
-	total := 0
+	names, total := map[string]int{}, 0
 	for i, e := range capped(r, "spec.environments", spec.Environments, maxEnvironments) {
 		at := fmt.Sprintf("spec.environments[%d]", i)
 		r.envName(at+".name", e.Name, names)
 		more, judged := r.environment(at, e, spec.Promotion)
-		judged.DependsOn, judged.Any = r.dependsOn(at, e, p.Spec.Environments), oneOf(r, at+".dependsOnMode", e.DependsOnMode, "All", "Any") == "Any"
+		judged.DependsOn = r.dependsOn(at, e, p.Spec.Environments)
+		judged.Any = oneOf(r, at+".dependsOnMode", e.DependsOnMode, "All", "Any") == "Any"
 		judged.Windows = slices.Concat(common, r.windows(at+".windows", e.Windows))
-		if len(judged.Windows) > admission.MaxWindows {
-			r.add(at+".windows", "%d windows with those of the pipeline, at most %d", len(judged.Windows), admission.MaxWindows)
+		if n := len(judged.Windows); n > admission.MaxWindows {
+			r.add(at+".windows", "%d windows with those of the pipeline, at most %d", n, admission.MaxWindows)
 		}
 		names[e.Name] = i
 		total += len(e.Targets)
-		for _, t := range more.Targets {
-			if first, taken := targets[t.TargetID]; taken {
-				r.add(t.Field, "the same object as %s", first)
-			} else {
-				targets[t.TargetID] = t.Field
-			}
-		}
-		if pull := more.PullRequest; pull != nil && i > 0 {
-			key := [2]string{pull.URL, pull.Branch}
-			if first, taken := heads[key]; taken {
-				r.add(at+".promotion.strategy.pull-request.branch", "environment %q has the branch %q too", first, pull.Branch)
-			}
-			heads[key] = e.Name
-		}
 		p.Environments, p.Spec.Environments = append(p.Environments, more), append(p.Spec.Environments, judged)
 	}
 	if total > maxTargets {
 		r.add("spec.environments", "%d targets, at most %d", total, maxTargets)
+	}
+	r.repeated(p.Environments)
+}
+
+// repeated reports targets that are the same object, and environments that would share a head branch.
+func (r *reader) repeated(environments []Environment) {
+	targets, heads := map[promotion.TargetID]string{}, map[[2]string]promotion.EnvName{}
+	for i, e := range environments {
+		for _, t := range e.Targets {
+			if first, taken := targets[t.TargetID]; taken {
+				r.add(t.Field, "the same object as %s", first)
+				continue
+			}
+			targets[t.TargetID] = t.Field
+		}
+		if i == 0 || e.Host == nil {
+			continue // nothing is promoted into the first environment
+		}
+		key := [2]string{e.Host.URL, e.Host.Branch}
+		if first, taken := heads[key]; taken {
+			field := fmt.Sprintf("spec.environments[%d].promotion.strategy.pull-request.branch", i)
+			r.add(field, "environment %q has the branch %q too", first, e.Host.Branch)
+		}
+		heads[key] = e.Name
 	}
 }
 

@@ -76,13 +76,10 @@ func TestParseReadsTheWorkedExample(t *testing.T) {
 	if diff := cmp.Diff(want, p.Spec, compareTimeZones, cmp.AllowUnexported(windows[0].Start)); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
-	pull := &resource.PullRequest{Host: "gitea", URL: "https://git.example.com/apps/fleet", BaseBranch: "main", Branch: "promotion-apps-podinfo-prod",
-		Secret: "fleet-git"}
-	if diff := cmp.Diff(pull, p.Environments[2].PullRequest); diff != "" {
-		t.Errorf("strategy (-want +got):\n%s", diff)
-	}
-	if got := p.Environments[1].AutoMerge; *got != (resource.AutoMerge{Method: "squash", RequireChecks: true}) {
-		t.Errorf("autoMerge: %+v", got)
+	host := &promotion.Host{Type: "gitea", URL: "https://git.example.com/apps/fleet", Base: "main", Branch: "promotion-apps-podinfo-staging",
+		Secret: "fleet-git", Method: "squash"}
+	if diff := cmp.Diff(host, p.Environments[1].Host); diff != "" {
+		t.Errorf("host (-want +got):\n%s", diff)
 	}
 	if p.ID() != "apps:podinfo" || p.UID != "5e1f" || p.Generation != 3 || p.App.Name != "podinfo" || p.App.Kind.Kind != "HelmRelease" {
 		t.Errorf("got %+v", p)
@@ -163,8 +160,8 @@ func TestParseNamesTheFieldOfEachFault(t *testing.T) {
 		{pull + ".url", `ssh://ana:secret@git.example.com/a`, pull + ".url: want a user without a password"},
 		{pull + ".url", `file:///srv/fleet`, pull + ".url: want the address of a repository"},
 		{pull + ".url", `--upload-pack=x:y`, pull + ".url: want the address of a repository"},
-		{pull + ".url", `http://git.example.com/a`, pull + ".url: plain HTTP needs --allow-plain-http"},
-		{pull + ".apiURL", `http://git.example.com/a`, pull + ".apiURL: plain HTTP needs --allow-plain-http"},
+		{pull + ".url", `http://git.example.com/a`, pull + ".url: plain HTTP is not allowed here"},
+		{pull + ".apiURL", `http://git.example.com/a`, pull + ".apiURL: plain HTTP is not allowed here"},
 		{pull + ".baseBranch", `"a..b"`, pull + `.baseBranch: "a..b" is not the name of a branch`},
 		{pull + ".branch", `main`, pull + `.branch: is the base branch too`},
 		{pull + ".branch", `all`, `spec.environments[2].promotion.strategy.pull-request.branch: environment "staging" has the branch "all" too`},
@@ -237,4 +234,37 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// gated returns the only gate of staging.
+func gated(t *testing.T, text string) resource.Gate {
+	t.Helper()
+	return parse(t, edited(t, "spec.environments.1.gates.0", from(t, text))).Environments[1].Gates[0]
+}
+
+func TestGatesAskAboutTheirRevision(t *testing.T) {
+	t.Parallel()
+	about := resource.Placeholders{Revision: `v1"/../x?`, Environment: "staging"}
+	job := `{template: {spec: {template: {spec: {containers: [{name: test, args: ["{{revision}}"]}]}}}}}`
+	for name, c := range map[string]struct {
+		gate string
+		want promotion.GateWork
+	}{
+		"http": {`{name: a, http: {url: "https://a/{{environment}}/{{revision}}", status: [200, 204], body: "{{revision}} is up"}, interval: 1m}`,
+			promotion.GateWork{Timeout: 10 * time.Minute, Every: time.Minute, HTTP: map[string]any{
+				"url": "https://a/staging/v1%22%2F..%2Fx%3F", "status": []int{200, 204}, "body": `v1"/../x? is up`}}},
+		"job": {`{name: a, job: ` + job + `, timeout: 1h}`,
+			promotion.GateWork{Timeout: time.Hour, Every: 30 * time.Second, Job: map[string]any{"spec": map[string]any{
+				"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "test", "args": []any{`v1"/../x?`}}}}}}}}},
+		"cel": {`{name: a, cel: "targets.all(t, t.status.v == \"{{revision}}\")"}`,
+			promotion.GateWork{Timeout: 10 * time.Minute, Every: 30 * time.Second, CEL: `targets.all(t, t.status.v == "v1\"/../x?")`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.want.Name = "a"
+			if diff := cmp.Diff(c.want, gated(t, c.gate).Work(about)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
 }

@@ -1,16 +1,14 @@
 package resource
 
 import (
-	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/waybill-dev/waybill/api/kube/v1alpha1"
-	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/promotion"
 )
 
@@ -39,12 +37,10 @@ type App struct {
 type Environment struct {
 	Name    promotion.EnvName
 	Targets []Target
-	// PullRequest and Notification: at most one is set, the Strategy in Pipeline.Spec selects it.
-	PullRequest  *PullRequest
-	Notification *Notification
-	Secret       string // the Secret whose keys sign approvals, in the pipeline's namespace; "": none
-	Gates        []Gate // in the order of the spec's gates
-	AutoMerge    *AutoMerge
+	Host    *promotion.Host // proposals, with the strategy pull-request; nil: another strategy
+	Webhook *promotion.Sink // receiver of promotions by notification; nil: the Event is the only one
+	Secret  string          // the Secret whose keys sign approvals, in the pipeline's namespace; "": none
+	Gates   []Gate          // in the order of the spec's gates
 }
 
 // Target is one application.
@@ -54,74 +50,15 @@ type Target struct {
 	Field string                     // path in the definition, for messages
 }
 
-// PullRequest configures promotions by pull request.
-type PullRequest struct {
-	Host       string // kind of the host, such as github
-	URL        string
-	APIURL     string // "": derived from URL
-	BaseBranch string
-	Branch     string // head branch
-	Secret     string // the Secret with the credentials, in the pipeline's namespace
-	Paths      []string
-	Labels     []string
-	Reviewers  []string // users, or team:NAME
-	Assignees  []string
-	Draft      bool
-	Replace    bool // supersede: Close
-}
-
-// Notification configures promotions by notification.
-type Notification struct {
-	Webhook *Webhook // nil: an Event only
-}
-
-// Webhook is a receiver of signed requests.
-type Webhook struct {
-	URL    string
-	Secret string // the Secret with the signing key, in the pipeline's namespace; "": unsigned
-}
-
 // Sink is a receiver of notifications.
 type Sink struct {
 	On []v1alpha1.Occasion // none: all
-	Webhook
-	Format Format
+	promotion.Sink
 }
-
-// Format is the form of a notification.
-type Format string
-
-// The formats.
-const (
-	CloudEvents Format = "cloudevents"
-	Slack       Format = "slack"
-)
 
 // Wants reports whether the sink receives an occasion.
 func (s Sink) Wants(o v1alpha1.Occasion) bool {
-	for _, on := range s.On {
-		if on == o {
-			return true
-		}
-	}
-	return len(s.On) == 0
-}
-
-// Gate is a check of an environment. Exactly one of HTTP, Job and CEL is set.
-type Gate struct {
-	promotion.Gate
-	Policy action.Policy // as of the gates of waybill.yaml
-	HTTP   *pipeline.GateRequest
-	Job    json.RawMessage // template of a Job: metadata and spec
-	CEL    string
-}
-
-// AutoMerge configures the merges of pull requests.
-type AutoMerge struct {
-	Method        string // merge, squash or rebase
-	RequireChecks bool
-	Unguarded     bool // the host's merges cannot name a head commit
-	Queue         bool
+	return len(s.On) == 0 || slices.Contains(s.On, o)
 }
 
 // Fault is something that is wrong with an object.

@@ -29,30 +29,44 @@ func hosts() []string {
 	return []string{GitHub, GitLab, BitbucketServer, Gitea, Forgejo, BitbucketCloud, AzureDevOps}
 }
 
-// promotion reads a way of promoting: one of the results is set, unless there is a fault.
-func (r *reader) promotion(at string, p v1alpha1.Promotion, env promotion.EnvName) (*PullRequest, *Notification) {
+// strategy is a way of promoting: both fields are nil if it has a fault.
+type strategy struct {
+	host         *promotion.Host
+	notification *notification
+}
+
+// notification is a way of promoting by notification.
+type notification struct{ webhook *promotion.Sink }
+
+// promotion reads a way of promoting into an environment.
+func (r *reader) promotion(at string, p v1alpha1.Promotion, env promotion.EnvName) (s strategy) {
 	at += ".strategy"
 	r.secret(at+".secretRef", p.Strategy.SecretRef)
-	pull, notification := p.Strategy.PullRequest, p.Strategy.Notification
+	pull, notify := p.Strategy.PullRequest, p.Strategy.Notification
 	switch {
-	case pull != nil && notification != nil:
+	case pull != nil && notify != nil:
 		r.add(at, "has both pull-request and notification, want one")
 	case pull != nil:
-		return r.pullRequest(at+".pull-request", *pull, env), nil
-	case notification != nil:
-		return nil, r.notification(at+".notification", *notification)
+		s.host = r.pullRequest(at+".pull-request", *pull, env)
+	case notify != nil:
+		s.notification = r.notification(at+".notification", *notify)
 	default:
 		r.add(at, "has neither pull-request nor notification, want one")
 	}
-	return nil, nil
+	return s
 }
 
 // pullRequest reads a strategy by pull request.
-func (r *reader) pullRequest(at string, p v1alpha1.PullRequest, env promotion.EnvName) *PullRequest {
-	out := &PullRequest{Host: p.Type, URL: p.URL, APIURL: p.APIURL, BaseBranch: p.BaseBranch, Branch: p.Branch,
-		Secret: r.secret(at+".secretRef", &p.SecretRef), Paths: capped(r, at+".paths", p.Paths, maxItems),
-		Labels: r.texts(at+".labels", p.Labels), Reviewers: r.people(at+".reviewers", p.Reviewers), Assignees: r.people(at+".assignees", p.Assignees),
-		Draft: p.Draft, Replace: oneOf(r, at+".supersede", p.Supersede, "Update", "Close") == "Close"}
+func (r *reader) pullRequest(at string, p v1alpha1.PullRequest, env promotion.EnvName) *promotion.Host {
+	out := &promotion.Host{
+		Type: p.Type, URL: p.URL, APIURL: p.APIURL, Base: p.BaseBranch, Branch: p.Branch, Draft: p.Draft,
+		Secret:    r.secret(at+".secretRef", &p.SecretRef),
+		Paths:     capped(r, at+".paths", p.Paths, maxItems),
+		Labels:    r.texts(at+".labels", p.Labels),
+		Reviewers: r.people(at+".reviewers", p.Reviewers),
+		Assignees: r.people(at+".assignees", p.Assignees),
+		Close:     oneOf(r, at+".supersede", p.Supersede, "Update", "Close") == "Close",
+	}
 	if !slices.Contains(hosts(), p.Type) {
 		r.add(at+".type", "want one of %s, found %.50q", join(hosts()), p.Type)
 	}
@@ -73,12 +87,17 @@ func (r *reader) pullRequest(at string, p v1alpha1.PullRequest, env promotion.En
 		r.add(at+".branch", "is the base branch too")
 	}
 	for i, glob := range out.Paths {
-		if glob == "" || len(glob) > maxName || hasControl(glob) || path.IsAbs(glob) || strings.HasPrefix(glob, ":") ||
-			slices.Contains(strings.Split(glob, "/"), "..") {
-			r.add(fmt.Sprintf("%s.paths[%d]", at, i), "want a glob of files in the repository such as clusters/*/*.yaml, found %.100q", glob)
-		}
+		r.glob(fmt.Sprintf("%s.paths[%d]", at, i), glob)
 	}
 	return out
+}
+
+// glob checks a pattern of files in a repository.
+func (r *reader) glob(field, glob string) {
+	if glob == "" || len(glob) > maxName || hasControl(glob) || path.IsAbs(glob) || strings.HasPrefix(glob, ":") ||
+		slices.Contains(strings.Split(glob, "/"), "..") {
+		r.add(field, "want a glob of files in the repository such as clusters/*/*.yaml, found %.100q", glob)
+	}
 }
 
 // people reads users and teams.
@@ -119,7 +138,7 @@ func hasPassword(u *url.URL) bool {
 // encrypted reports an address of plain HTTP, unless the operator allows it.
 func (r *reader) encrypted(field, address string) {
 	if strings.HasPrefix(strings.ToLower(address), "http://") && !r.AllowPlainHTTP {
-		r.add(field, "plain HTTP needs --allow-plain-http")
+		r.add(field, "plain HTTP is not allowed here: promoter.plainHTTP is false")
 	}
 }
 
@@ -155,41 +174,46 @@ func isBranch(name string) bool {
 }
 
 // notification reads a strategy by notification.
-func (r *reader) notification(at string, n v1alpha1.Notification) *Notification {
+func (r *reader) notification(at string, n v1alpha1.Notification) *notification {
 	if n.Webhook == nil {
-		return &Notification{}
+		return &notification{}
 	}
-	r.httpURL(at+".webhook.url", n.Webhook.URL)
-	return &Notification{&Webhook{n.Webhook.URL, r.secret(at+".webhook.secretRef", n.Webhook.SecretRef)}}
+	return &notification{r.webhook(at+".webhook", n.Webhook.URL, n.Webhook.SecretRef)}
+}
+
+// webhook reads a receiver of CloudEvents.
+func (r *reader) webhook(at, address string, secret *v1alpha1.LocalObjectReference) *promotion.Sink {
+	r.httpURL(at+".url", address)
+	return &promotion.Sink{URL: address, Secret: r.secret(at+".secretRef", secret), Format: "cloudevents"}
 }
 
 // sink reads a receiver of notifications.
 func (r *reader) sink(at string, s v1alpha1.Sink) Sink {
-	out := Sink{On: capped(r, at+".on", s.On, maxItems), Format: oneOf(r, at+".webhook.format", Format(s.Webhook.Format), CloudEvents, Slack),
-		Webhook: Webhook{s.Webhook.URL, r.secret(at+".webhook.secretRef", s.Webhook.SecretRef)}}
+	out := Sink{capped(r, at+".on", s.On, maxItems), *r.webhook(at+".webhook", s.Webhook.URL, s.Webhook.SecretRef)}
+	out.Format = oneOf(r, at+".webhook.format", s.Webhook.Format, "cloudevents", "slack")
 	for i, on := range out.On {
 		if !slices.Contains(v1alpha1.Occasions(), on) {
 			r.add(fmt.Sprintf("%s.on[%d]", at, i), "want one of %s, found %.50q", join(v1alpha1.Occasions()), on)
 		}
 	}
-	r.httpURL(at+".webhook.url", s.Webhook.URL)
 	return out
 }
 
 // autoMerge reads whether and how Waybill merges pull requests; nil: people do.
-func (r *reader) autoMerge(at string, a *v1alpha1.AutoMerge, pull *PullRequest) *AutoMerge {
+func (r *reader) autoMerge(at string, a *v1alpha1.AutoMerge, host *promotion.Host) *promotion.AutoMerge {
 	if a == nil {
 		return nil
 	}
-	out := &AutoMerge{Method: oneOf(r, at+".method", a.Method, "merge", "squash", "rebase"),
-		RequireChecks: a.RequireChecks == nil || *a.RequireChecks, Unguarded: a.AllowUnguarded, Queue: a.Queue}
+	method := oneOf(r, at+".method", a.Method, "merge", "squash", "rebase")
 	switch {
-	case pull == nil:
+	case host == nil:
 		r.add(at, "needs the strategy pull-request")
-	case pull.Host == BitbucketCloud && !a.AllowUnguarded:
+		return nil
+	case host.Type == BitbucketCloud && !a.AllowUnguarded:
 		r.add(at+".allowUnguarded", "merges of bitbucket-cloud cannot name the head commit, so it must be true")
-	case a.Queue && pull.Host != GitHub && pull.Host != GitLab:
+	case a.Queue && host.Type != GitHub && host.Type != GitLab:
 		r.add(at+".queue", "only github and gitlab have merge queues")
 	}
-	return out
+	host.Method, host.Queue, host.Unguarded = method, a.Queue, a.AllowUnguarded
+	return &promotion.AutoMerge{IgnoreChecks: a.RequireChecks != nil && !*a.RequireChecks}
 }
