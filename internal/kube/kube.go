@@ -67,6 +67,9 @@ func (c *Cluster) core(resource string) dynamic.ResourceInterface {
 // Host returns the address of the API server.
 func (c *Cluster) Host() string { return c.config.Host }
 
+// Config returns the configuration of the client, for other clients of the same cluster.
+func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
+
 func restConfig(c Config) (config *rest.Config, namespace string, inside bool, err error) {
 	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: c.Kubeconfig}
 	if c.Search {

@@ -1,0 +1,233 @@
+package pool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
+)
+
+// Bounds of the requests to one cluster.
+const (
+	queriesPerSecond = 20
+	queryBurst       = 30
+	requestLimit     = 10 * time.Second
+	probeLimit       = 5 * time.Second
+	pingAfter        = 15 * time.Second // time without data
+)
+
+// errUnauthorized means that a cluster does not accept the credentials.
+var errUnauthorized = errors.New("the cluster does not accept the credentials (401)")
+
+// connection is one HTTP/2 connection to a cluster, with the clients that share it.
+type connection struct {
+	objects   dynamic.Interface
+	client    *http.Client
+	server    *url.URL
+	limit     flowcontrol.RateLimiter
+	transport *http.Transport
+}
+
+// dialer makes network connections.
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// connect returns a connection, which is made with the first request. unauthorized is called with each answer 401.
+// The transports of client-go are not used: it keeps them for good.
+func connect(config *rest.Config, dial dialer, unauthorized func()) (*connection, error) {
+	config = rest.CopyConfig(config)
+	config.UserAgent = "waybill"
+	config.WarningHandler = rest.NoWarnings{}
+	config.Timeout = 0 // it would end watches
+	config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(queriesPerSecond, queryBurst)
+	given, err := config.TransportConfig()
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	tls, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	c := &connection{transport: &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: requestLimit, KeepAlive: 30 * time.Second}).DialContext,
+		TLSClientConfig:       tls,
+		TLSHandshakeTimeout:   requestLimit,
+		ResponseHeaderTimeout: requestLimit,
+		ForceAttemptHTTP2:     true,
+		IdleConnTimeout:       2 * time.Minute,
+		HTTP2:                 &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},
+	}}
+	if given.Proxy != nil {
+		c.transport.Proxy = given.Proxy
+	}
+	if given.DialHolder != nil {
+		c.transport.DialContext = given.DialHolder.Dial
+	}
+	if dial != nil {
+		c.transport.DialContext = dial
+	}
+	wrapped, err := rest.HTTPWrappersForConfig(config, c.transport)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	client := &http.Client{Transport: observed{wrapped, unauthorized}}
+	if c.objects, err = dynamic.NewForConfigAndClient(config, client); err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	c.server, c.client, c.limit = server, client, config.RateLimiter
+	return c, nil
+}
+
+// close ends the network connection. The caller has ended all requests.
+func (c *connection) close() { c.transport.CloseIdleConnections() }
+
+// observed calls a function with each answer 401.
+type observed struct {
+	http.RoundTripper
+	unauthorized func()
+}
+
+func (o observed) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := o.RoundTripper.RoundTrip(r)
+	if err == nil && response.StatusCode == http.StatusUnauthorized {
+		o.unauthorized()
+	}
+	return response, err
+}
+
+// probe asks the cluster for its version, outside of the limit of queries. Every answer of a working server is good.
+func (c *connection) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, probeLimit, fmt.Errorf("no answer within %s", probeLimit))
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.server.JoinPath("version").String(), nil)
+	if err != nil {
+		return err
+	}
+	response, err := c.client.Do(request)
+	if err != nil {
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return err
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10)) // so that the connection is used again
+	if err := response.Body.Close(); err != nil {
+		return err
+	}
+	switch {
+	case response.StatusCode == http.StatusUnauthorized:
+		return errUnauthorized
+	case response.StatusCode >= http.StatusInternalServerError:
+		return fmt.Errorf("GET /version: %s", response.Status)
+	}
+	return nil
+}
+
+// resource finds the served resource of a kind, in the wanted version or else in the one that the cluster prefers. It
+// returns false if there is none.
+func (c *connection) resource(ctx context.Context, kind schema.GroupVersionKind) (found resource, served bool, err error) {
+	if found, served, err = c.resourceIn(ctx, kind.GroupVersion(), kind.Kind); err != nil || served || kind.Group == "" {
+		return found, served, err
+	}
+	group := &metav1.APIGroup{}
+	err = c.get(ctx, "/apis/"+kind.Group, group)
+	if errors.Is(err, errNotServed) {
+		return resource{}, false, nil
+	}
+	if err != nil {
+		return resource{}, false, err
+	}
+	versions := append([]metav1.GroupVersionForDiscovery{group.PreferredVersion}, group.Versions...)
+	for _, version := range versions[:min(len(versions), maxVersions)] {
+		if version.Version == "" || version.Version == kind.Version {
+			continue
+		}
+		in := schema.GroupVersion{Group: kind.Group, Version: version.Version}
+		if found, served, err = c.resourceIn(ctx, in, kind.Kind); err != nil || served {
+			return found, served, err
+		}
+	}
+	return resource{}, false, nil
+}
+
+// maxVersions bounds the versions of a group that are searched for a kind.
+const maxVersions = 16
+
+// resource is a served resource.
+type resource struct {
+	schema.GroupVersionResource
+	namespaced bool
+}
+
+func (c *connection) resourceIn(ctx context.Context, in schema.GroupVersion, kind string) (resource, bool, error) {
+	path := "/apis/" + in.String()
+	if in.Group == "" {
+		path = "/api/" + in.Version
+	}
+	list := &metav1.APIResourceList{}
+	if err := c.get(ctx, path, list); err != nil {
+		if errors.Is(err, errNotServed) {
+			err = nil
+		}
+		return resource{}, false, err
+	}
+	for _, one := range list.APIResources {
+		if one.Kind == kind && !strings.Contains(one.Name, "/") {
+			return resource{in.WithResource(one.Name), one.Namespaced}, true, nil
+		}
+	}
+	return resource{}, false, nil
+}
+
+// maxDocument bounds a document of the API about kinds.
+const maxDocument = 4 << 20
+
+// errNotServed means that the document does not exist.
+var errNotServed = errors.New("not served")
+
+// get reads a document of the API about kinds.
+func (c *connection) get(ctx context.Context, path string, into any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, requestLimit, fmt.Errorf("no answer within %s", requestLimit))
+	defer cancel()
+	if err := c.limit.Wait(ctx); err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.server.JoinPath(path).String(), nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Accept", "application/json")
+	response, err := c.client.Do(request)
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxDocument))
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		return err
+	}
+	switch response.StatusCode {
+	case http.StatusOK:
+		return json.Unmarshal(text, into)
+	case http.StatusNotFound:
+		return errNotServed
+	case http.StatusUnauthorized:
+		return errUnauthorized
+	}
+	return fmt.Errorf("GET %s: %s", path, response.Status)
+}

@@ -1,0 +1,404 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/waybill-dev/waybill/internal/loop"
+)
+
+// Times and limits of a link.
+const (
+	probeInterval   = 10 * time.Second
+	probeFailures   = 5 // in a row that disconnect
+	syncLimit       = 5 * time.Minute
+	firstRetry      = time.Second
+	maxRetry        = 2 * time.Minute
+	steady          = 30 * time.Second // a connection that lasted as long begins with short delays again
+	loadsAtOnce     = 20
+	concurrentLoads = 4
+)
+
+// Phase is the state of a connection.
+type Phase string
+
+// The phases.
+const (
+	Connecting   Phase = "Connecting"
+	Syncing      Phase = "Syncing"
+	Connected    Phase = "Connected"
+	Disconnected Phase = "Disconnected"
+)
+
+// errSync means that a cluster did not answer lists in time.
+var errSync = fmt.Errorf("its lists were not read within %s", syncLimit)
+
+// link is a connection to a cluster with one configuration, made again when it breaks. The pool's mutex guards its
+// fields below wake.
+type link struct {
+	pool    *Pool
+	cluster *cluster
+	config  *rest.Config
+	wake    chan struct{} // has room for one
+
+	cancel     context.CancelFunc // nil: it does not run yet
+	stopped    bool
+	phase      Phase
+	message    string    // the last failure
+	since      time.Time // start of the phase
+	failures   int       // in a row
+	connection *connection
+	heard      bool // a watch delivered something since the last probe
+	kinds      map[kindKey]*kind
+	loads      []load
+}
+
+// load is an object to be read because users have begun to name it.
+type load struct {
+	kind *kind
+	at   types.NamespacedName
+}
+
+// newLink returns a link, which the pool runs. The caller holds the mutex.
+func (c *cluster) newLink(config *rest.Config) *link {
+	l := &link{
+		pool:    c.pool,
+		cluster: c,
+		config:  config,
+		wake:    make(chan struct{}, 1),
+		phase:   Connecting,
+		since:   time.Now(),
+		kinds:   map[kindKey]*kind{},
+	}
+	c.pool.pending = append(c.pool.pending, l)
+	c.pool.poke()
+	return l
+}
+
+// stop ends a link. The caller holds the mutex.
+func (l *link) stop() {
+	l.stopped = true
+	if l.cancel != nil {
+		l.cancel()
+	}
+}
+
+// poke has the link look at its demand.
+func (l *link) poke() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run keeps the link connected until ctx ends.
+func (l *link) run(ctx context.Context) {
+	retry := loop.Backoff{First: firstRetry, Most: maxRetry}
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := l.session(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) >= steady && l.fail(err) {
+			retry.Reset()
+		} else if time.Since(began) < steady {
+			l.fail(err)
+		}
+		if !loop.Pause(ctx, retry.Next()) {
+			return
+		}
+	}
+}
+
+// fail notes why a session ended. It reports whether the link was connected.
+func (l *link) fail(err error) bool {
+	l.pool.mutex.Lock()
+	defer l.pool.mutex.Unlock()
+	was := l.phase == Connected
+	l.failures++
+	phase := l.phase
+	if was || l.phase == Syncing || errors.Is(err, errUnauthorized) || l.failures >= probeFailures {
+		phase = Disconnected
+	}
+	l.cluster.change(func() { l.enter(phase, cut(err.Error(), maxText)) })
+	l.pool.metrics.reconnected(causeOf(err))
+	return was
+}
+
+// enter begins a phase. The caller holds the mutex.
+func (l *link) enter(phase Phase, message string) {
+	if phase != l.phase {
+		l.phase, l.since = phase, time.Now()
+		l.pool.log.Info("cluster state changed", keyCluster, l.cluster.name, keyState, string(phase), keyReason, message)
+	}
+	l.message = message
+	l.cluster.changed()
+}
+
+// session connects, and serves the demand until the connection breaks or ctx ends.
+func (l *link) session(ctx context.Context) error {
+	ctx, end := context.WithCancelCause(ctx)
+	c, err := connect(l.config, l.pool.dial, func() { end(errUnauthorized) })
+	if err != nil {
+		end(nil)
+		return err
+	}
+	defer c.close()
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer end(nil)
+	if err := c.probe(ctx); err != nil {
+		return err
+	}
+	l.begin(c)
+	defer l.end()
+	s := session{link: l, connection: c, running: &running, began: time.Now()}
+	return s.serve(ctx)
+}
+
+// begin starts reading.
+func (l *link) begin(c *connection) {
+	l.pool.mutex.Lock()
+	defer l.pool.mutex.Unlock()
+	l.cluster.change(func() {
+		l.connection, l.failures, l.heard = c, 0, false
+		l.enter(Syncing, "")
+	})
+}
+
+// end stops the watches. The objects stay, as they were seen last.
+func (l *link) end() {
+	l.pool.mutex.Lock()
+	defer l.pool.mutex.Unlock()
+	l.connection = nil
+	for _, k := range l.kinds {
+		for _, w := range k.watchers {
+			w.stop()
+		}
+		for _, w := range k.old {
+			w.stop()
+		}
+		clear(k.watchers)
+		k.old, k.resolved, k.wideForbidden = nil, false, false
+		k.message, k.retry = "", time.Time{}
+		for _, one := range k.objects {
+			one.loading = false
+		}
+	}
+	l.loads = nil
+}
+
+// load has an object read if users name it and it is not kept in full. The caller holds the mutex.
+func (l *link) load(k *kind, at types.NamespacedName) {
+	one := k.objects[at]
+	if one == nil || one.loading || l.connection == nil {
+		return
+	}
+	if one.value == nil || !l.cluster.demands[k.key].satisfied(one.values) {
+		one.loading = true
+		l.loads = append(l.loads, load{k, at})
+		l.poke()
+	}
+}
+
+// session is the time from one connection to its end.
+type session struct {
+	link       *link
+	connection *connection
+	running    *sync.WaitGroup
+	began      time.Time
+	failures   int // probes in a row
+}
+
+// serve follows the demand and probes the cluster.
+func (s *session) serve(ctx context.Context) error {
+	probes := time.NewTicker(probeInterval)
+	defer probes.Stop()
+	answers := make(chan error, 1)
+	probing := false
+	for {
+		again, err := s.step(ctx)
+		if err != nil {
+			return err
+		}
+		timer := time.NewTimer(again)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		case <-s.link.wake:
+		case <-timer.C:
+		case <-probes.C:
+			if s.heard() {
+				s.failures = 0
+			} else if !probing {
+				probing = true
+				s.running.Go(func() { answers <- s.connection.probe(ctx) })
+			}
+		case err := <-answers:
+			probing = false
+			if err == nil {
+				s.failures = 0
+			} else if s.failures++; s.failures >= probeFailures {
+				return err
+			}
+		}
+		timer.Stop()
+	}
+}
+
+// heard reports whether a watch delivered something since the last call.
+func (s *session) heard() bool {
+	l := s.link
+	l.pool.mutex.Lock()
+	defer l.pool.mutex.Unlock()
+	heard := l.heard
+	l.heard = false
+	for _, k := range l.kinds {
+		k.reduce(time.Now())
+	}
+	return heard
+}
+
+// step starts and stops watches so that they serve the demand. It returns the time until the next step.
+func (s *session) step(ctx context.Context) (time.Duration, error) {
+	l := s.link
+	l.pool.mutex.Lock()
+	defer l.pool.mutex.Unlock()
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	again := probeInterval
+	settled := true
+	l.cluster.change(func() {
+		for key, d := range l.cluster.demands {
+			k := l.kinds[key]
+			if k == nil {
+				k = &kind{link: l, key: key, watchers: map[scope]*watcher{}, objects: map[types.NamespacedName]*object{}}
+				l.kinds[key] = k
+			}
+			again = min(again, s.serveKind(ctx, k, d))
+			settled = settled && k.settled()
+		}
+		for key, k := range l.kinds {
+			if l.cluster.demands[key] == nil {
+				again = min(again, s.prune(k, nil))
+				if len(k.watchers) == 0 && len(k.old) == 0 {
+					delete(l.kinds, key)
+				}
+			}
+		}
+	})
+	s.startLoads(ctx)
+	if l.phase == Syncing && settled {
+		l.cluster.connected(l)
+	}
+	if l.phase == Syncing && time.Since(s.began) >= syncLimit {
+		return 0, errSync
+	}
+	return again, nil
+}
+
+// serveKind finds a kind's resource and starts the watches that it needs. The caller holds the mutex.
+func (s *session) serveKind(ctx context.Context, k *kind, d *demand) time.Duration {
+	now := time.Now()
+	version := newestVersion(d.versions)
+	due := !k.resolved && !now.Before(k.retry) || version != k.wanted
+	if due && !k.resolving {
+		k.resolving = true
+		s.running.Go(func() { k.resolve(ctx, s.connection, version) })
+	}
+	again := probeInterval
+	if !k.resolved {
+		if left := k.retry.Sub(now); left > 0 {
+			again = min(again, left)
+		}
+		return again
+	}
+	needed := map[scope]bool{}
+	for _, one := range k.scopes(d) {
+		needed[one] = true
+		if k.watchers[one] == nil {
+			s.start(ctx, k, one)
+		}
+	}
+	for _, w := range k.watchers {
+		if w.synced && !w.failing.IsZero() && now.Sub(w.failing) >= brokenAfter {
+			w.synced = false
+		}
+	}
+	return min(again, s.prune(k, needed))
+}
+
+// start starts a watch. The caller holds the mutex.
+func (s *session) start(ctx context.Context, k *kind, of scope) {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &watcher{kind: k, scope: of, in: k.in, cancel: cancel}
+	k.watchers[of] = w
+	s.running.Go(func() { w.run(ctx, s.connection) })
+}
+
+// prune stops the watches that have not been needed for a while, once their successors have read everything. It returns
+// the time until the next look. The caller holds the mutex.
+func (s *session) prune(k *kind, needed map[scope]bool) time.Duration {
+	now, again := time.Now(), probeInterval
+	for of, w := range k.watchers {
+		if needed[of] {
+			w.unneeded = time.Time{}
+		} else if w.unneeded.IsZero() {
+			w.unneeded = now
+		}
+	}
+	settled := k.settled()
+	for of, w := range k.watchers {
+		if w.unneeded.IsZero() || !settled && needed != nil && now.Sub(w.unneeded) < syncLimit {
+			continue
+		}
+		if left := grace - now.Sub(w.unneeded); left > 0 {
+			again = min(again, left)
+			continue
+		}
+		w.stop()
+		delete(k.watchers, of)
+		k.dropUncovered()
+	}
+	if settled && len(k.old) > 0 {
+		for _, w := range k.old {
+			w.stop()
+		}
+		k.old = nil
+		k.dropUncovered()
+	}
+	return again
+}
+
+// dropUncovered forgets the objects that no watch follows. The caller holds the mutex.
+func (k *kind) dropUncovered() {
+	for at := range k.objects {
+		if k.covering(at) == nil {
+			delete(k.objects, at)
+		}
+	}
+}
+
+// startLoads reads objects that users have begun to name, a few at a time. The caller holds the mutex.
+func (s *session) startLoads(ctx context.Context) {
+	l := s.link
+	if len(l.loads) == 0 {
+		return
+	}
+	loads := l.loads
+	l.loads = nil
+	s.running.Go(func() {
+		for _, one := range loads {
+			one.kind.read(ctx, s.connection, one.at)
+		}
+	})
+}

@@ -1,0 +1,389 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/promotion"
+)
+
+// Attributes of log lines.
+const (
+	keyCluster = "cluster"
+	keyState   = "state"
+	keyReason  = "reason"
+)
+
+// Config configures a Pool.
+type Config struct {
+	// Clusters are those that the operator named, with their configurations, which may run programs and read files. ""
+	// is the management cluster. The others are found as GitopsClusters there, by NAMESPACE/NAME.
+	Clusters map[string]*rest.Config
+
+	// Changed receives the users who know other things of their objects than before. It must not block. One call is
+	// made at a time.
+	Changed func(users []string)
+	// ClustersChanged receives the clusters whose Status has changed, in the same way. nil: it is not called.
+	ClustersChanged func(names []string)
+
+	Dial dialer       // makes network connections; nil: TCP
+	Log  *slog.Logger // default: none
+}
+
+// Want names one object that a user needs.
+type Want struct {
+	Cluster   string                  // "": the management cluster
+	GVK       schema.GroupVersionKind // any served version of the kind is good
+	Namespace string
+	Name      string
+
+	Label      string // the label whose value is needed; "": none
+	Annotation string // the annotation whose value is needed; "": none
+}
+
+// value returns the key of the value that is needed beside the state; "" for none.
+func (w Want) value() string {
+	switch {
+	case w.Label != "":
+		return labelKey + w.Label
+	case w.Annotation != "":
+		return annotationKey + w.Annotation
+	}
+	return ""
+}
+
+func (w Want) key(source bool) kindKey { return kindKey{w.GVK.GroupKind(), source} }
+
+// State is the knowledge of an object.
+type State struct {
+	App     promotion.AppState  // not valid with Unseen
+	Unseen  promotion.Unseen    // why the state is unknown; "": it is known
+	Message string              // explains Unseen
+	Last    *promotion.AppState // with Unseen: the last known state, for display only; nil: none
+}
+
+// Status is the state of a cluster.
+type Status struct {
+	Name    string
+	Phase   Phase            // "" with Unseen ClusterNotFound, ClusterNotReady, Forbidden or NotSynced
+	Unseen  promotion.Unseen // why its objects are unknown; "": it is connected
+	Message string
+	Since   time.Time // start of the phase; zero: there is none
+	// SetReady means that no other controller sets the condition Ready of the GitopsCluster, so that its status should
+	// be set from this one.
+	SetReady bool
+}
+
+// Pool keeps connections to clusters. Make it with New, run it once.
+type Pool struct {
+	clusters map[string]*rest.Config
+	config   Config
+	dial     dialer
+	log      *slog.Logger
+	metrics  *Metrics
+	wake     chan struct{} // has room for one
+
+	mutex         sync.Mutex
+	users         map[user]map[Want]struct{}
+	inUse         map[string]*cluster
+	dirty         map[string]struct{} // users to wake
+	dirtyClusters map[string]struct{}
+	leads         map[string]struct{} // clusters whose origin may have changed
+	pending       []*link             // links that do not run yet
+}
+
+// New returns a pool. It connects to nothing until it runs.
+func New(c Config) *Pool {
+	return &Pool{
+		clusters:      c.Clusters,
+		config:        c,
+		dial:          c.Dial,
+		log:           obs.Or(c.Log),
+		metrics:       newMetrics(),
+		wake:          make(chan struct{}, 1),
+		users:         map[user]map[Want]struct{}{},
+		inUse:         map[string]*cluster{},
+		dirty:         map[string]struct{}{},
+		dirtyClusters: map[string]struct{}{},
+		leads:         map[string]struct{}{},
+	}
+}
+
+// Use declares everything that a user needs, in place of what it declared before, and returns at once the knowledge of
+// each. Later news are reported by Changed.
+func (p *Pool) Use(name string, wants []Want) []State {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.use(user{name: name}, wants)
+	states := make([]State, len(wants))
+	for i, w := range wants {
+		states[i] = p.state(w)
+	}
+	return states
+}
+
+// Forget ends the needs of a user.
+func (p *Pool) Forget(name string) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.use(user{name: name}, nil)
+	delete(p.dirty, name)
+}
+
+// State returns the knowledge of an object in use.
+func (p *Pool) State(w Want) State {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return p.state(w)
+}
+
+// Get reads a whole object from its cluster. The cluster has to be in use; one that is not connected is
+// fault.Unavailable, an object that does not exist is fault.NotFound.
+func (p *Pool) Get(ctx context.Context, w Want) (*unstructured.Unstructured, error) {
+	c, in, err := p.resourceOf(w)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, requestLimit, fmt.Errorf("no answer within %s", requestLimit))
+	defer cancel()
+	object, err := c.objects.Resource(in).Namespace(w.Namespace).Get(ctx, w.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, fault.New(fault.NotFound, "read %s %s/%s: %w", w.GVK.Kind, w.Namespace, w.Name, err)
+	case err != nil:
+		return nil, fault.New(fault.Unavailable, "read %s %s/%s: %w", w.GVK.Kind, w.Namespace, w.Name, err)
+	}
+	return object, nil
+}
+
+// resourceOf returns the connection and the resource for an object.
+func (p *Pool) resourceOf(w Want) (*connection, schema.GroupVersionResource, error) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	c := p.inUse[w.Cluster]
+	if c == nil || c.origin.why != "" || c.current == nil || c.current.connection == nil {
+		return nil, schema.GroupVersionResource{}, fault.New(fault.Unavailable, "cluster %q is not connected", w.Cluster)
+	}
+	k := c.current.kinds[w.key(false)]
+	if k == nil || !k.resolved {
+		return nil, schema.GroupVersionResource{}, fault.New(fault.Unavailable, "cluster %q: kind %s is not known yet",
+			w.Cluster, w.GVK.Kind)
+	}
+	return c.current.connection, k.in.GroupVersionResource, nil
+}
+
+// Clusters returns the states of all clusters in use, by name.
+func (p *Pool) Clusters() []Status {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	var all []Status
+	for _, name := range slices.Sorted(maps.Keys(p.inUse)) {
+		all = append(all, p.inUse[name].status())
+	}
+	return all
+}
+
+func (c *cluster) status() Status {
+	s := Status{Name: c.name, Unseen: c.origin.why, Message: c.origin.message, SetReady: c.origin.setReady}
+	l := c.front()
+	if s.Unseen != "" || l == nil {
+		return s
+	}
+	s.Phase, s.Message, s.Since = l.phase, l.message, l.since
+	switch l.phase {
+	case Disconnected:
+		s.Unseen = promotion.ClusterUnreachable
+	case Connecting, Syncing:
+		s.Unseen = promotion.NotSynced
+	}
+	return s
+}
+
+// state returns the knowledge of an object. The caller holds the mutex.
+func (p *Pool) state(w Want) State {
+	c := p.inUse[w.Cluster]
+	if c == nil {
+		return State{Unseen: promotion.NotSynced, Message: "the cluster is not in use"}
+	}
+	s := c.see(w.key(false), types.NamespacedName{Namespace: w.Namespace, Name: w.Name})
+	state := State{Unseen: s.why, Message: s.message}
+	if last, ok := s.last.(*promotion.AppState); ok {
+		copied := *last
+		state.Last = &copied
+	}
+	app, ok := s.value.(*promotion.AppState)
+	if !ok {
+		return state
+	}
+	state.App = *app
+	if key := w.value(); key != "" {
+		value, known := s.values[key]
+		if !known {
+			return State{Unseen: promotion.NotSynced, Message: "it is being read", Last: &state.App}
+		}
+		state.App.Value = value
+	}
+	return state
+}
+
+// use replaces the declaration of a user. The caller holds the mutex.
+func (p *Pool) use(by user, wants []Want) {
+	next := make(map[Want]struct{}, len(wants))
+	for _, w := range wants {
+		next[w] = struct{}{}
+	}
+	was := p.users[by]
+	for w := range next {
+		if _, had := was[w]; !had {
+			p.want(by, w, 1)
+		}
+	}
+	for w := range was {
+		if _, has := next[w]; !has {
+			p.want(by, w, -1)
+		}
+	}
+	if p.users[by] = next; len(next) == 0 {
+		delete(p.users, by)
+	}
+}
+
+// want adds a use of an object, or takes it away. The caller holds the mutex.
+func (p *Pool) want(by user, w Want, n int) {
+	c := p.inUse[w.Cluster]
+	if c == nil {
+		c = &cluster{pool: p, name: w.Cluster, demands: map[kindKey]*demand{}}
+		c.origin = origin{why: promotion.NotSynced, message: "not connected yet"}
+		p.inUse[w.Cluster] = c
+		p.leads[c.name] = struct{}{}
+	}
+	key := w.key(by.source)
+	d := c.demands[key]
+	if d == nil {
+		d = &demand{versions: map[string]int{}, requests: map[string]int{}, wanted: map[types.NamespacedName]map[user]int{}}
+		c.demands[key] = d
+	}
+	d.add(w, by, n)
+	if len(d.wanted) == 0 {
+		delete(c.demands, key)
+	} else if n > 0 {
+		c.unused = time.Time{}
+		for _, l := range []*link{c.current, c.next} {
+			if l != nil && l.kinds[key] != nil {
+				l.load(l.kinds[key], types.NamespacedName{Namespace: w.Namespace, Name: w.Name})
+			}
+		}
+	}
+	if len(c.demands) == 0 {
+		c.unused = time.Now()
+	}
+	c.poke()
+	p.poke()
+}
+
+// poke wakes Run.
+func (p *Pool) poke() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run connects to the clusters in use until ctx ends, and ends all connections then.
+func (p *Pool) Run(ctx context.Context) error {
+	var links sync.WaitGroup
+	defer links.Wait()
+	for {
+		again := p.step(ctx, &links)
+		p.report()
+		timer := time.NewTimer(again)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-p.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// step follows the objects that lead to clusters, starts links, and removes unused clusters. It returns the time until
+// the next step.
+func (p *Pool) step(ctx context.Context, links *sync.WaitGroup) time.Duration {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	for len(p.leads) > 0 { // following one may use the management cluster for the first time
+		leads := p.leads
+		p.leads = map[string]struct{}{}
+		for name := range leads {
+			if c := p.inUse[name]; c != nil {
+				to, sources := p.originOf(name)
+				p.use(user{name: name, source: true}, sources)
+				c.lead(to)
+			}
+		}
+	}
+	again := p.removeUnused()
+	for _, l := range p.pending {
+		if !l.stopped {
+			own, cancel := context.WithCancel(ctx)
+			l.cancel = cancel
+			links.Go(func() {
+				defer cancel()
+				l.run(own)
+			})
+		}
+	}
+	p.pending = nil
+	return again
+}
+
+// removeUnused removes clusters that have been unused for a while. It returns the time until the next look. The caller
+// holds the mutex.
+func (p *Pool) removeUnused() time.Duration {
+	again := time.Hour
+	for name, c := range p.inUse {
+		if len(c.demands) > 0 {
+			continue
+		}
+		if left := grace - time.Since(c.unused); left > 0 {
+			again = min(again, left)
+			continue
+		}
+		c.drop()
+		delete(p.inUse, name)
+		p.use(user{name: name, source: true}, nil)
+		p.dirtyClusters[name] = struct{}{}
+	}
+	return again
+}
+
+// report calls the callbacks.
+func (p *Pool) report() {
+	p.mutex.Lock()
+	users, clusters := slices.Sorted(maps.Keys(p.dirty)), slices.Sorted(maps.Keys(p.dirtyClusters))
+	clear(p.dirty)
+	clear(p.dirtyClusters)
+	p.mutex.Unlock()
+	if len(users) > 0 && p.config.Changed != nil {
+		p.config.Changed(users)
+	}
+	if len(clusters) > 0 && p.config.ClustersChanged != nil {
+		p.config.ClustersChanged(clusters)
+	}
+}
