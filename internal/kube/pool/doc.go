@@ -15,7 +15,7 @@
 //
 // The users own the demand: Use replaces a user's whole declaration, so no reference count can be wrong. Unused
 // watches and clusters end within five seconds. A cluster is the namespaced name of a GitopsCluster, or a name that the operator gave;
-// "" is the management cluster, whose objects lead to the others. When it is away, the connections that it led to stay.
+// "" is the management cluster, whose objects lead to all leaves. When it is away, the connections that it led to stay.
 //
 // A link is one connection with one configuration. It owns the watches and the objects seen through them. When the
 // configuration changes, a second link is made, and replaces the first once it has read everything.

@@ -31,7 +31,7 @@ const (
 // Config configures a Pool.
 type Config struct {
 	// Clusters are those that the operator named, with their configurations, which may run programs and read files. ""
-	// is the management cluster. The others are found as GitopsClusters there, by NAMESPACE/NAME.
+	// is the management cluster. Leaves are found as GitopsClusters there, by NAMESPACE/NAME.
 	Clusters map[string]*rest.Config
 
 	// Changed receives the users who know other things of their objects than before. It must not block. One call is
