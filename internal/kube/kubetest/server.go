@@ -111,7 +111,7 @@ func (s *Server) Dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// Dialed returns the number of connections that were asked for.
+// Dialed returns the number of attempts to connect.
 func (s *Server) Dialed() int {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -111,7 +111,7 @@ func (o observed) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// probe asks the cluster for its version, outside of the limit of queries. Every answer of a working server is good.
+// probe requests the version of the cluster, outside of the limit of queries. Every answer of a working server is good.
 func (c *connection) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeLimit, fmt.Errorf("no answer within %s", probeLimit))
 	defer cancel()

@@ -123,7 +123,7 @@ func New(c Config) *Pool {
 	}
 }
 
-// Use declares everything that a user needs, in place of what it declared before, and returns at once the knowledge of
+// Use declares everything that a user needs, in place of its last declaration, and returns at once the knowledge of
 // each. Later news are reported by Changed.
 func (p *Pool) Use(name string, wants []Want) []State {
 	p.mutex.Lock()

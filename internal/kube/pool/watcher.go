@@ -106,7 +106,7 @@ func (s source) WatchWithContext(ctx context.Context, o metav1.ListOptions) (wat
 		return limited{events, cancel}, nil
 	}
 	cancel()
-	// A server that refuses to list by a watch is asked for a list next.
+	// A server that refuses to list by a watch gets a request for a list next.
 	var refused apierrors.APIStatus
 	if lists := o.SendInitialEvents != nil; ctx.Err() == nil && (!lists || !errors.As(err, &refused)) {
 		s.watcher.failed(err)
