@@ -152,3 +152,9 @@ func ChartVersion(object *unstructured.Unstructured) string {
 	}
 	return ""
 }
+
+// Settled reports whether a controller has seen the newest generation of an object.
+func Settled(object *unstructured.Unstructured) bool {
+	seen, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration") // absent: not yet
+	return seen == object.GetGeneration()
+}

@@ -23,6 +23,7 @@ type service struct {
 	argv  []string
 	env   []string                        // beyond PATH and HOME
 	dir   string                          // its working folder, where its log is too
+	out   *os.File                        // its standard output; nil: its log
 	ready func(ctx context.Context) error // nil: it shows by what it does
 	died  func(error)                     // called when it ends on its own; may be nil
 
@@ -84,7 +85,11 @@ func (s *service) live(ctx context.Context, run *running, log *os.File) {
 	command := exec.CommandContext(ctx, s.argv[0], s.argv[1:]...)
 	command.Dir, command.Stdout, command.Stderr = s.dir, log, log
 	command.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir}, s.env...)
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if s.out != nil {
+		command.Stdout = s.out
+	}
+	// Ctrl-C at a terminal is for this process alone, which ends the others.
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if run.fate = command.Start(); run.fate == nil {
 		run.pid.Store(int64(command.Process.Pid))
 		run.fate = command.Wait()
