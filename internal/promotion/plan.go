@@ -12,12 +12,17 @@ type Plan struct {
 	Verdicts    []Verdict // one for each environment, in the order of the spec
 	Recheck     time.Time // earliest time at which the clock alone changes the plan; zero: never
 	Starving    bool      // five runs were superseded and none was finished
+	// Also has verdicts on older runs that an environment still finishes while it wants a newer one, under Newest. Their
+	// phases, facts and gates are recorded as those of Verdicts; they are not shown.
+	Also []Verdict
 }
 
-// RunChange starts, supersedes or finishes a run.
+// RunChange starts, supersedes or finishes a run. A run that starts and is superseded at once is a revision that no
+// environment will get, because a newer one was taken.
 type RunChange struct {
-	Run Run // a run that starts has its number and its first state
-	End RunEnd
+	Run   Run // a run that starts has its number and its first state; Facts are those before the change
+	End   RunEnd
+	Facts []Fact // entries to append with the change, in order
 }
 
 // Phase is the state of an environment on its way to the wanted revision.
@@ -66,11 +71,12 @@ type Step struct {
 	Env      EnvName
 	Revision Revision
 	Gate     string // name, with OpGate
-	Head     string // the SHA to merge, with OpMerge
+	Base     string // the SHA of the base branch that the proposal is made again for, with Redo
+	Head     string // the SHA to merge, with OpMerge; the proposal's, with Redo
 	Number   int64  // the proposal, with OpMerge and OpClose
 	Cancel   bool   // end the live attempt with this key instead of making one
 	Redo     bool   // the proposal exists and must be made again on a newer base, with OpPropose
-	Repeats  bool   // a person requested a repetition: the ended attempt is made again
+	Repeats  bool   // an ended attempt has this key: it is made again
 }
 
 // Key returns the key of the step's attempt.

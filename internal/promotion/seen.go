@@ -60,7 +60,8 @@ type AppState struct {
 	Attempted        string
 	AttemptedDigest  string // status.lastAttemptedRevisionDigest
 	AppliedOrigin    string // status.lastAppliedOriginRevision
-	HasHistory       bool   // status.history is present, as in a HelmRelease v2
+	Helm             bool   // the object is a HelmRelease: chart versions lose their build metadata
+	HasHistory       bool   // it is a HelmRelease with a history, or without status.lastAppliedRevision
 	History          []Release
 	Value            string // value of the label or annotation that the source names
 	MarkerApplied    string // value at the markers in the applied commit, for SourceMarker
