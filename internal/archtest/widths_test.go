@@ -37,6 +37,7 @@ var wide = map[string]struct {
 	"internal/cli/show.Display":              {6, "what a live view is shown, from its first entry to its end"},
 	"internal/conductor/handler/build.built": {8, "all of a build's evidence: a folder of results, or rows of the database"},
 	"internal/conductor.Ledger":              {21, "a conductor claims, records, rescues and serves limits"},
+	"internal/githost.driver":                {12, "a Git host: single calls that read and write proposals"},
 	"internal/deployer.Ledger":               {11, "a pass reads heads and definitions and appends, and is an instance"},
 }
 

@@ -1,7 +1,10 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +18,7 @@ import (
 
 // Bounds of an exchange. How long it may take is its context's business.
 const (
-	maxResponse     = 64 << 10 // bytes of a body that are read and kept
+	maxResponse     = 64 << 10 // bytes of a body that are read and kept, unless the call has its own bound
 	maxHeaders      = 64 << 10
 	maxHops         = 5
 	connectTimeout  = 10 * time.Second // to one address; and for the TLS handshake
@@ -32,6 +35,8 @@ type ClientConfig struct {
 	Proxy    Proxy
 	Once     bool          // never send a request twice, not even on a connection that turned out to be closed
 	Resolver *net.Resolver // nil: the system's
+	// RootCAs are the authorities that targets' certificates may be from; nil: the system's.
+	RootCAs *x509.CertPool
 }
 
 // NewClient makes a client. Variables such as HTTP_PROXY mean nothing to it unless its proxy is
@@ -39,10 +44,15 @@ type ClientConfig struct {
 func NewClient(cfg ClientConfig) *Client {
 	plain := &net.Dialer{Timeout: connectTimeout, Resolver: cfg.Resolver}
 	guarded := &net.Dialer{Timeout: connectTimeout, Resolver: cfg.Resolver, Control: cfg.Guard.control}
+	var encryption *tls.Config
+	if cfg.RootCAs != nil {
+		encryption = &tls.Config{RootCAs: cfg.RootCAs, MinVersion: tls.VersionTLS12}
+	}
 	return &Client{&http.Client{
 		CheckRedirect: checkRedirect,
 		Transport: &http.Transport{
-			DialContext: cfg.Proxy.dial(plain, guarded), ForceAttemptHTTP2: true, DisableCompression: true, DisableKeepAlives: cfg.Once,
+			TLSClientConfig: encryption,
+			DialContext:     cfg.Proxy.dial(plain, guarded), ForceAttemptHTTP2: true, DisableCompression: true, DisableKeepAlives: cfg.Once,
 			Proxy: cfg.Proxy.route(cfg.Guard), OnProxyConnectResponse: refusedByProxy,
 			TLSHandshakeTimeout: connectTimeout, MaxResponseHeaderBytes: maxHeaders,
 			IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: idleConnections,
@@ -91,14 +101,14 @@ func (c *Client) send(ctx context.Context, call Call, e *Exchange) error {
 		return err
 	}
 	defer response.Body.Close()
-	return e.read(response)
+	return e.read(response, cmp.Or(call.MaxBody, maxResponse))
 }
 
 // read keeps the answer. It reads one byte more than fits, to learn whether the body is longer.
-func (e *Exchange) read(response *http.Response) error {
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponse+1))
-	e.Response = &Message{Status: response.StatusCode, Header: response.Header.Clone(), Cut: len(body) > maxResponse}
-	e.header, e.body = response.Header, body[:min(len(body), maxResponse)]
+func (e *Exchange) read(response *http.Response, limit int) error {
+	body, err := io.ReadAll(io.LimitReader(response.Body, int64(limit)+1))
+	e.Response = &Message{Status: response.StatusCode, Header: response.Header.Clone(), Cut: len(body) > limit}
+	e.header, e.body = response.Header, body[:min(len(body), limit)]
 	e.Response.setBody(e.body)
 	if err != nil {
 		e.Response.Cut = true

@@ -16,6 +16,14 @@ type Guard struct {
 	Allow []netip.Prefix // networks that are reachable all the same
 }
 
+// Private returns the networks of organizations, which are not on the public internet (RFC 1918, RFC 4193, RFC 6598).
+func Private() []netip.Prefix {
+	return []netip.Prefix{
+		netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"),
+		netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("fc00::/7"),
+	}
+}
+
 // Check refuses an address, or returns nil; the error is an *address.Refused.
 func (g Guard) Check(at netip.Addr) error { return address.Check(at, g.Allow) }
 

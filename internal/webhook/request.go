@@ -58,6 +58,7 @@ type Call struct {
 	URL     *url.URL
 	Header  http.Header
 	Body    string
+	MaxBody int      // bytes of the answer's body that are kept; 0: 64 KiB
 	private []string // names of headers that carry a secret
 	sealed  bool     // the body carries a secret
 	follow  bool
