@@ -217,6 +217,7 @@ var readers = map[string]string{
 	"internal/results/store.go":             "a lock, made if there is none",
 	"internal/results/root.go":              "a lock with the last number, made if there is none",
 	"internal/results/cancel.go":            "a lock, made if there is none",
+	"internal/git/mirror/lock.go":           "a lock, made if there is none",
 	"internal/builder/provisioner/local.go": "a lock, made if there is none",
 	"internal/kube/runner/runner.go":        "what it has written itself, through the same descriptor",
 }

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package mirror
+
+// boundFiles does nothing: only Linux bounds a process that runs.
+func boundFiles(int) {}
