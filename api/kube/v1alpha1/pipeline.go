@@ -181,7 +181,7 @@ type Webhook struct {
 
 // Sink is a receiver of notifications.
 type Sink struct {
-	// On lists the occasions. Default: all.
+	// On lists the occasions. YAML needs quotes around this key ("on"), because it reads the bare word as true. Default: all.
 	// +optional
 	// +kubebuilder:validation:MaxItems=20
 	On []Occasion `json:"on,omitempty"`
