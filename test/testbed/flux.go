@@ -3,6 +3,7 @@ package testbed
 import (
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -67,37 +68,33 @@ func Flux(t testing.TB, cluster *Cluster) *FluxControllers {
 	cluster.Apply(t, `{apiVersion: v1, kind: Namespace, metadata: {name: flux-system}}`)
 	storage := addresses(t, 1)[0]
 	flags := [][]string{
-		{"--storage-addr=" + storage, "--storage-adv-addr=" + storage, "--storage-path="},
+		{"--storage-addr=" + storage, "--storage-adv-addr=" + storage, "--storage-path=" + t.TempDir()},
 		nil,
 		{"--graceful-shutdown-timeout=1s"},
 	}
 	controllers := make([]*Controller, len(programs))
 	var starts []func()
-	for i, path := range programs {
-		starts = append(starts, func() { controllers[i] = cluster.fluxController(t, path, flags[i]) })
+	for i, file := range programs {
+		name := path.Base(fluxModules[i])
+		starts = append(starts, func() { controllers[i] = cluster.fluxController(t, name, append([]string{file}, flags[i]...)) })
 	}
 	Together(t, starts...)
 	return &FluxControllers{Source: controllers[0], Kustomize: controllers[1], Helm: controllers[2]}
 }
 
-// fluxController runs one of Flux's controllers. It looks again within a second at objects that failed or wait for a
-// dependency.
-func (c *Cluster) fluxController(t testing.TB, path string, flags []string) *Controller {
+// fluxController runs one of Flux's controllers, whose command begins as given. It looks again within a second at objects
+// that failed or wait for a dependency.
+func (c *Cluster) fluxController(t testing.TB, name string, command []string) *Controller {
 	t.Helper()
 	folder, health := t.TempDir(), addresses(t, 1)[0]
-	for i, flag := range flags {
-		if flag == "--storage-path=" {
-			flags[i] = flag + folder
-		}
-	}
 	temporary := filepath.Join(folder, "tmp")
 	if err := os.Mkdir(temporary, 0o755); err != nil {
-		t.Fatalf("testbed: prepare a controller: %v", err)
+		t.Fatalf("testbed: prepare %s: %v", name, err)
 	}
 	run := &service{
-		name: filepath.Base(path), dir: folder, died: c.fail,
-		argv: append([]string{path, "--metrics-addr=0", "--health-addr=" + health, "--events-addr=", "--log-level=info",
-			"--requeue-dependency=1s", "--min-retry-delay=250ms", "--max-retry-delay=2s"}, flags...),
+		name: name, dir: folder, died: c.fail,
+		argv: append(command, "--metrics-addr=0", "--health-addr="+health, "--events-addr=", "--log-level=info",
+			"--requeue-dependency=1s", "--min-retry-delay=250ms", "--max-retry-delay=2s"),
 		env: []string{"KUBECONFIG=" + c.Kubeconfig, "RUNTIME_NAMESPACE=flux-system", "TMPDIR=" + temporary,
 			"TUF_ROOT=" + filepath.Join(temporary, "tuf")},
 		ready: answers(http.DefaultClient, "http://"+health+"/readyz"),

@@ -50,7 +50,7 @@ func (c *Clone) Git(t testing.TB, arguments ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// gitEnvironment keeps git from reading this computer's configuration and from asking.
+// gitEnvironment keeps git from reading the configuration of this computer and from prompting.
 var gitEnvironment = []string{
 	"GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_CONFIG_SYSTEM=" + os.DevNull, "GIT_TERMINAL_PROMPT=0",
 	"GIT_AUTHOR_NAME=Dev", "GIT_AUTHOR_EMAIL=dev@example.com", "GIT_COMMITTER_NAME=Dev", "GIT_COMMITTER_EMAIL=dev@example.com",

@@ -76,8 +76,11 @@ func Gitea() Binary {
 }
 
 // All returns the binaries that the tests use.
-func All() []Binary {
-	return []Binary{S3(), Kube(), Argo(), Gitea(), Flux(SourceModule), Flux(KustomizeModule), Flux(HelmModule)}
+func All() []Binary { return append([]Binary{S3(), Argo()}, Promotion()...) }
+
+// Promotion returns the binaries that the worked example of promotion uses.
+func Promotion() []Binary {
+	return []Binary{Kube(), Gitea(), Flux(SourceModule), Flux(KustomizeModule), Flux(HelmModule)}
 }
 
 // Path returns the program's file. It builds the program when the cache has none,

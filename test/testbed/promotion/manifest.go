@@ -50,3 +50,29 @@ spec:
   wait: true
   sourceRef: {kind: GitRepository, name: fleet}
 `
+
+// pipelineManifest is the pipeline of the worked example, with shorter waits and a window that is always open.
+const pipelineManifest = `
+apiVersion: pipelines.weave.works/v1alpha1
+kind: Pipeline
+metadata: {name: %[2]s, namespace: %[1]s}
+spec:
+  appRef: {apiVersion: helm.toolkit.fluxcd.io/v2, kind: HelmRelease, name: podinfo}
+  settle: %[4]s
+  promotion:
+    strategy:
+      pull-request: {type: gitea, url: %[3]q, baseBranch: main, secretRef: {name: fleet-git}}
+  environments:
+  - name: dev
+    targets: [{namespace: podinfo-dev}]
+  - name: staging
+    targets: [{namespace: podinfo-staging, clusterRef: {kind: GitopsCluster, name: leaf-eu}}]
+    autoMerge: {method: squash}
+    soak: %[5]s
+    gates: [{name: smoke, http: {url: %[6]q}}]
+  - name: prod
+    targets:
+    - {namespace: podinfo-prod, clusterRef: {kind: GitopsCluster, name: leaf-eu}}
+    - {namespace: podinfo-prod, clusterRef: {kind: GitopsCluster, name: leaf-us}}
+    windows: [{kind: Allow, schedule: "0 0 * * *", duration: 24h}]
+`

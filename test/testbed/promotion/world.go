@@ -40,6 +40,7 @@ type World struct {
 	Host                        *testbed.GitHost
 	Fleet                       *testbed.Repository
 	Charts                      *testbed.GitServer
+	Smoke                       *Probe // answers staging's gate
 
 	work *testbed.Clone // a clone of the fleet repository
 }
@@ -47,7 +48,7 @@ type World struct {
 // New starts everything at the same time and waits until the first version runs everywhere; about a minute.
 func New(t testing.TB) *World {
 	t.Helper()
-	w := &World{Europe: Site{Name: "leaf-eu"}, America: Site{Name: "leaf-us"}}
+	w := &World{Europe: Site{Name: "leaf-eu"}, America: Site{Name: "leaf-us"}, Smoke: startProbe(t)}
 	starts := []func(){func() { w.startHost(t) }}
 	for _, site := range w.sites() {
 		starts = append(starts, func() {
