@@ -27,6 +27,7 @@ type Work struct {
 	Was       Revision  `json:"was,omitempty"` // the revision that the environment has now
 	Inputs    string    `json:"inputs,omitempty"`
 	Repeats   bool      `json:"repeats,omitempty"` // a person asked for it again: an earlier closing does not count
+	Redo      bool      `json:"redo,omitempty"`    // the proposal exists and is made again on the present base
 
 	Host   *Host    `json:"host,omitempty"`   // set for propose, merge and close
 	Number int64    `json:"number,omitempty"` // the proposal to merge or close

@@ -22,6 +22,7 @@ type Remote struct {
 	// Scope names the owner of the credentials. Mirrors of one repository in two scopes share nothing.
 	Scope              string
 	Username, Password string // used with https and http; a token is a password
+	Bearer             string // instead of a password: sent as Authorization: Bearer
 	CA                 []byte // certificates in PEM, instead of those of the system
 	Identity           []byte // private key for ssh
 	KnownHosts         []byte // keys of the host, as in ~/.ssh/known_hosts
@@ -173,18 +174,32 @@ func (o *session) useHTTP(a address, addresses []netip.Addr) error {
 		}
 		o.set = append(o.set, setting{"http.curloptResolve", a.url.Hostname() + ":" + a.port + ":" + strings.Join(texts, ",")})
 	}
-	if o.remote.Password != "" {
-		if strings.ContainsAny(o.remote.Username, ":\n\r\x00") || strings.ContainsAny(o.remote.Password, "\n\r\x00") {
-			return fatal(BadSecret, "the Secret's user name or password has a line end, or the user name a colon")
-		}
-		basic := base64.StdEncoding.EncodeToString([]byte(o.remote.Username + ":" + o.remote.Password))
-		o.set = append(o.set, setting{"http." + a.url.Scheme + "://" + a.url.Host + "/.extraHeader", "Authorization: Basic " + basic})
+	credential, err := o.remote.authorization()
+	if err != nil {
+		return err
+	}
+	if credential != "" {
+		o.set = append(o.set, setting{"http." + a.url.Scheme + "://" + a.url.Host + "/.extraHeader", "Authorization: " + credential})
 	}
 	if len(o.remote.CA) > 0 {
 		o.set = append(o.set, setting{"http.sslCAInfo", o.keyFile("ca.pem")})
 	}
 	o.environ = append(o.environ, "GIT_ALLOW_PROTOCOL="+a.url.Scheme)
 	return nil
+}
+
+// authorization returns the value of the header Authorization; "": none is sent.
+func (r Remote) authorization() (string, error) {
+	if strings.ContainsAny(r.Username, ":\n\r\x00") || strings.ContainsAny(r.Password+r.Bearer, "\n\r\x00") {
+		return "", fatal(BadSecret, "the Secret's user name or password has a line end, or the user name a colon")
+	}
+	switch {
+	case r.Bearer != "":
+		return "Bearer " + r.Bearer, nil
+	case r.Password != "":
+		return "Basic " + base64.StdEncoding.EncodeToString([]byte(r.Username+":"+r.Password)), nil
+	}
+	return "", nil
 }
 
 // useSSH adds the command of ssh, with the one identity and the known keys of the host.
