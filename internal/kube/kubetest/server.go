@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -39,6 +41,7 @@ type Server struct {
 	open    map[net.Conn]struct{}
 	dialed  int
 	heard   []string
+	watches int
 }
 
 // NewServer returns a server of an API, and closes it at the test's end.
@@ -100,10 +103,7 @@ func (s *Server) Dial(ctx context.Context) (net.Conn, error) {
 	here, there := net.Pipe()
 	select {
 	case s.listener.incoming <- there:
-		s.mutex.Lock()
-		s.open[here] = struct{}{}
-		s.mutex.Unlock()
-		return here, nil
+		return s.opened(here)
 	case <-s.listener.closed:
 		return nil, errors.New("connection refused")
 	case <-ctx.Done():
@@ -111,11 +111,57 @@ func (s *Server) Dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
+// opened returns an open connection, unless the server was stopped since.
+func (s *Server) opened(here net.Conn) (net.Conn, error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	one := &counted{here, s}
+	if s.down {
+		_ = here.Close()
+		return nil, errors.New("connection refused")
+	}
+	s.open[one] = struct{}{}
+	return one, nil
+}
+
+// counted is an open connection of a client.
+type counted struct {
+	net.Conn
+	of *Server
+}
+
+func (c *counted) Close() error {
+	c.of.mutex.Lock()
+	delete(c.of.open, c)
+	c.of.mutex.Unlock()
+	return c.Conn.Close()
+}
+
 // Dialed returns the number of attempts to connect.
 func (s *Server) Dialed() int {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return s.dialed
+}
+
+// Open returns the number of open connections.
+func (s *Server) Open() int {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return len(s.open)
+}
+
+// Watches returns the number of open watches.
+func (s *Server) Watches() int {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.watches
+}
+
+func (s *Server) countWatches(n int) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.watches += n
 }
 
 // Heard returns the methods and paths of the requests that were received.
@@ -164,11 +210,11 @@ func (s *Server) Start() {
 
 func (s *Server) cut() {
 	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	for one := range s.open {
+	open := slices.Collect(maps.Keys(s.open))
+	s.mutex.Unlock()
+	for _, one := range open {
 		_ = one.Close()
 	}
-	clear(s.open)
 }
 
 // Freeze has the server answer nothing until Thaw, while connections stay open.
@@ -324,6 +370,8 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, open func(co
 		return
 	}
 	defer events.Stop()
+	s.countWatches(1)
+	defer s.countWatches(-1)
 	flusher := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)

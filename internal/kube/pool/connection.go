@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,6 +41,9 @@ type connection struct {
 	server    *url.URL
 	limit     flowcontrol.RateLimiter
 	transport *http.Transport
+
+	mutex sync.Mutex
+	open  map[*tracked]struct{} // network connections
 }
 
 // dialer makes network connections.
@@ -59,7 +65,7 @@ func connect(config *rest.Config, dial dialer, unauthorized func()) (*connection
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
-	c := &connection{transport: &http.Transport{
+	c := &connection{open: map[*tracked]struct{}{}, transport: &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: requestLimit, KeepAlive: 30 * time.Second}).DialContext,
 		TLSClientConfig:       tls,
@@ -78,6 +84,7 @@ func connect(config *rest.Config, dial dialer, unauthorized func()) (*connection
 	if dial != nil {
 		c.transport.DialContext = dial
 	}
+	c.transport.DialContext = c.track(c.transport.DialContext)
 	wrapped, err := rest.HTTPWrappersForConfig(config, c.transport)
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
@@ -94,8 +101,45 @@ func connect(config *rest.Config, dial dialer, unauthorized func()) (*connection
 	return c, nil
 }
 
-// close ends the network connection. The caller has ended all requests.
-func (c *connection) close() { c.transport.CloseIdleConnections() }
+// close ends the network connections. The caller has ended all requests, but streams may still be closing, for which
+// the transport does not count their connection as idle.
+func (c *connection) close() {
+	c.transport.CloseIdleConnections()
+	c.mutex.Lock()
+	open := slices.Collect(maps.Keys(c.open))
+	c.mutex.Unlock()
+	for _, one := range open {
+		_ = one.Close() // it may be closed already
+	}
+}
+
+// tracked is an open network connection.
+type tracked struct {
+	net.Conn
+	of *connection
+}
+
+// track returns a dialer whose connections close ends.
+func (c *connection) track(dial dialer) dialer {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		made, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		one := &tracked{made, c}
+		c.mutex.Lock()
+		defer c.mutex.Unlock()
+		c.open[one] = struct{}{}
+		return one, nil
+	}
+}
+
+func (t *tracked) Close() error {
+	t.of.mutex.Lock()
+	delete(t.of.open, t)
+	t.of.mutex.Unlock()
+	return t.Conn.Close()
+}
 
 // observed calls a function with each answer 401.
 type observed struct {

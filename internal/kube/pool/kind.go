@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -110,6 +111,9 @@ func (k *kind) heard(w *watcher) {
 // hears is heard for callers that hold the mutex.
 func (k *kind) hears(w *watcher) {
 	k.link.heard = true
+	if w.broken {
+		k.link.cluster.change(func() { w.broken = false })
+	}
 	w.failing, w.message = time.Time{}, ""
 }
 
@@ -148,8 +152,8 @@ func (k *kind) set(w *watcher, one *decoded) {
 		return
 	}
 	at := types.NamespacedName{Namespace: one.Namespace, Name: one.Name}
-	if now := k.objects[at]; now != nil && isOlder(one.kept.version, now.version) {
-		return // it was read meanwhile
+	if now := k.objects[at]; now != nil && isOlder(one.kept.version, now.version) || k.covering(at) != w {
+		return // it was read since, or another watch has replaced this one
 	}
 	k.link.cluster.changeObject(k.key, at, func() {
 		k.hears(w)
@@ -162,7 +166,7 @@ func (k *kind) remove(w *watcher, at types.NamespacedName) {
 	p := k.link.pool
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	if w.stopped {
+	if w.stopped || k.covering(at) != w {
 		return
 	}
 	k.link.cluster.changeObject(k.key, at, func() {
@@ -188,7 +192,7 @@ func (k *kind) store(at types.NamespacedName, s seen) {
 	if !wanted && len(k.objects) > spareObjects {
 		s = seen{version: s.version}
 	}
-	now.seen, now.since = s, time.Now()
+	now.seen, now.since, now.loading = s, time.Now(), false
 	if wanted {
 		k.link.load(k, at)
 	}
@@ -239,11 +243,17 @@ func (k *kind) unserved(w *watcher) {
 // forgetResource has the kind searched again. The caller holds the mutex.
 func (k *kind) forgetResource(why string) {
 	k.resolved, k.message, k.retry = false, why, time.Time{}
-	for _, w := range k.watchers {
+	for _, w := range k.all() {
 		w.stop()
 	}
 	clear(k.watchers)
+	k.old = nil
 	clear(k.objects)
+}
+
+// all returns the watches and those that they replace. The caller holds the mutex.
+func (k *kind) all() []*watcher {
+	return slices.AppendSeq(slices.Clone(k.old), maps.Values(k.watchers))
 }
 
 // stop ends a watch. The caller holds the mutex.
@@ -276,10 +286,7 @@ func (k *kind) found(found resource, served bool, err error, version string) {
 		k.message = cut(fmt.Sprintf("the cluster has no kind %s", k.key.WithVersion(version)), maxText)
 	default:
 		if k.resolved && k.in != found {
-			for _, w := range k.watchers {
-				k.old = append(k.old, w)
-			}
-			clear(k.watchers)
+			k.readAgain()
 		}
 		k.in, k.resolved, k.message = found, true, ""
 		return
@@ -339,7 +346,7 @@ func (k *kind) look(at types.NamespacedName) sight {
 		return sight{why: promotion.NotSynced, message: "its list is being read", last: last}
 	case !covering.synced && covering.forbidden:
 		return sight{why: promotion.Forbidden, message: covering.message, last: last}
-	case !covering.synced:
+	case !covering.synced, covering.broken:
 		return sight{why: promotion.NotSynced, message: cmp.Or(covering.message, "its list is being read"), last: last}
 	case one == nil:
 		return sight{why: promotion.TargetNotFound, message: fmt.Sprintf("%s %s not found", k.key.Kind, at)}
@@ -351,35 +358,36 @@ func (k *kind) look(at types.NamespacedName) sight {
 
 // covering returns the best watch of an object; nil: there is none. The caller holds the mutex.
 func (k *kind) covering(at types.NamespacedName) (best *watcher) {
-	rank := func(w *watcher) int {
-		switch {
-		case w == nil:
-			return 0
-		case w.synced:
-			return 3
-		case w.forbidden:
-			return 2
-		}
-		return 1
-	}
-	for _, w := range k.watchers {
-		if w.scope.covers(at) && rank(w) > rank(best) {
-			best = w
-		}
-	}
-	for _, w := range k.old {
-		if w.scope.covers(at) && w.synced && rank(w) > rank(best) {
+	for _, w := range k.all() {
+		if w.scope.covers(at) && (best == nil || w.rank() > best.rank()) {
 			best = w
 		}
 	}
 	return best
 }
 
+// rank orders watches that cover the same objects: those with objects first, and among equals the needed ones.
+func (w *watcher) rank() (r int) {
+	switch {
+	case w.synced:
+		r = 4
+	case w.forbidden:
+		r = 2
+	}
+	if w.unneeded.IsZero() && !w.replaced {
+		r++
+	}
+	return r
+}
+
 // read reads an object that users have begun to name, in a goroutine of its own.
 func (k *kind) read(ctx context.Context, c *connection, at types.NamespacedName) {
 	limited, cancel := context.WithTimeoutCause(ctx, requestLimit, fmt.Errorf("no answer within %s", requestLimit))
 	defer cancel()
-	got, err := c.objects.Resource(k.in.GroupVersionResource).Namespace(at.Namespace).Get(limited, at.Name, metav1.GetOptions{})
+	k.link.pool.mutex.Lock()
+	in := k.in
+	k.link.pool.mutex.Unlock()
+	got, err := c.objects.Resource(in.GroupVersionResource).Namespace(at.Namespace).Get(limited, at.Name, metav1.GetOptions{})
 	var s seen
 	if err == nil {
 		s = k.decode(got)
@@ -392,8 +400,8 @@ func (k *kind) read(ctx context.Context, c *connection, at types.NamespacedName)
 		return
 	}
 	now.loading = false
-	if err != nil || isOlder(s.version, now.version) { // the next look tries again
-		return
+	if err != nil || isOlder(s.version, now.version) {
+		return // it is tried again with the next probe
 	}
 	k.link.cluster.changeObject(k.key, at, func() { k.store(at, s) })
 }

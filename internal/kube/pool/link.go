@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,14 +17,13 @@ import (
 
 // Times and limits of a link.
 const (
-	probeInterval   = 10 * time.Second
-	probeFailures   = 5 // in a row that disconnect
-	syncLimit       = 5 * time.Minute
-	firstRetry      = time.Second
-	maxRetry        = 2 * time.Minute
-	steady          = 30 * time.Second // a connection that lasted as long begins with short delays again
-	loadsAtOnce     = 20
-	concurrentLoads = 4
+	probeInterval = 10 * time.Second
+	probeFailures = 5 // in a row that disconnect
+	syncLimit     = 5 * time.Minute
+	firstRetry    = time.Second
+	maxRetry      = 2 * time.Minute
+	steady        = 30 * time.Second // a connection that lasted as long begins with short delays again
+	maxLoads      = 20               // objects of a kind that are read one by one
 )
 
 // Phase is the state of a connection.
@@ -100,36 +101,28 @@ func (l *link) poke() {
 // run keeps the link connected until ctx ends.
 func (l *link) run(ctx context.Context) {
 	retry := loop.Backoff{First: firstRetry, Most: maxRetry}
-	for ctx.Err() == nil {
-		began := time.Now()
-		err := l.session(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		if time.Since(began) >= steady && l.fail(err) {
+	for {
+		if l.session(ctx) {
 			retry.Reset()
-		} else if time.Since(began) < steady {
-			l.fail(err)
 		}
-		if !loop.Pause(ctx, retry.Next()) {
+		if ctx.Err() != nil || !loop.Pause(ctx, retry.Next()) {
 			return
 		}
 	}
 }
 
-// fail notes why a session ended. It reports whether the link was connected.
-func (l *link) fail(err error) bool {
-	l.pool.mutex.Lock()
-	defer l.pool.mutex.Unlock()
-	was := l.phase == Connected
+// fail notes the reason for the end of a session. The caller holds the mutex.
+func (l *link) fail(err error) {
 	l.failures++
 	phase := l.phase
-	if was || l.phase == Syncing || errors.Is(err, errUnauthorized) || l.failures >= probeFailures {
+	if l.connection != nil || errors.Is(err, errUnauthorized) || l.failures >= probeFailures {
 		phase = Disconnected
 	}
-	l.cluster.change(func() { l.enter(phase, cut(err.Error(), maxText)) })
+	l.cluster.change(func() {
+		l.drop()
+		l.enter(phase, cut(err.Error(), maxText))
+	})
 	l.pool.metrics.reconnected(causeOf(err))
-	return was
 }
 
 // enter begins a phase. The caller holds the mutex.
@@ -142,25 +135,42 @@ func (l *link) enter(phase Phase, message string) {
 	l.cluster.changed()
 }
 
-// session connects, and serves the demand until the connection breaks or ctx ends.
-func (l *link) session(ctx context.Context) error {
+// session connects, and serves the demand until the connection breaks or ctx ends. It reports whether the connection
+// has been steady.
+func (l *link) session(ctx context.Context) (good bool) {
 	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	c, err := connect(l.config, l.pool.dial, func() { end(errUnauthorized) })
 	if err != nil {
-		end(nil)
-		return err
+		l.ended(err)
+		return false
 	}
 	defer c.close()
 	var running sync.WaitGroup
 	defer running.Wait()
-	defer end(nil)
-	if err := c.probe(ctx); err != nil {
-		return err
+	if err = c.probe(ctx); err == nil {
+		l.begin(c)
+		s := session{link: l, connection: c, running: &running, began: time.Now()}
+		err = s.serve(ctx)
+		good = time.Since(s.began) >= steady
 	}
-	l.begin(c)
-	defer l.end()
-	s := session{link: l, connection: c, running: &running, began: time.Now()}
-	return s.serve(ctx)
+	if errors.Is(context.Cause(ctx), errUnauthorized) {
+		err = errUnauthorized
+	}
+	l.ended(err) // at once: the goroutines may take a while
+	end(nil)
+	return good
+}
+
+// ended receives the reason for the end of a session.
+func (l *link) ended(err error) {
+	l.pool.mutex.Lock()
+	defer l.pool.mutex.Unlock()
+	if l.stopped || errors.Is(err, context.Canceled) {
+		l.drop()
+		return
+	}
+	l.fail(err)
 }
 
 // begin starts reading.
@@ -173,16 +183,11 @@ func (l *link) begin(c *connection) {
 	})
 }
 
-// end stops the watches. The objects stay, as they were seen last.
-func (l *link) end() {
-	l.pool.mutex.Lock()
-	defer l.pool.mutex.Unlock()
-	l.connection = nil
+// drop stops the watches. The objects stay, as they were seen last. The caller holds the mutex.
+func (l *link) drop() {
+	l.connection, l.loads = nil, nil
 	for _, k := range l.kinds {
-		for _, w := range k.watchers {
-			w.stop()
-		}
-		for _, w := range k.old {
+		for _, w := range k.all() {
 			w.stop()
 		}
 		clear(k.watchers)
@@ -192,7 +197,6 @@ func (l *link) end() {
 			one.loading = false
 		}
 	}
-	l.loads = nil
 }
 
 // load has an object read if users name it and it is not kept in full. The caller holds the mutex.
@@ -261,8 +265,13 @@ func (s *session) heard() bool {
 	defer l.pool.mutex.Unlock()
 	heard := l.heard
 	l.heard = false
-	for _, k := range l.kinds {
+	for key, k := range l.kinds {
 		k.reduce(time.Now())
+		if d := l.cluster.demands[key]; d != nil {
+			for at := range d.wanted {
+				l.load(k, at) // again, if it failed
+			}
+		}
 	}
 	return heard
 }
@@ -330,9 +339,7 @@ func (s *session) serveKind(ctx context.Context, k *kind, d *demand) time.Durati
 		}
 	}
 	for _, w := range k.watchers {
-		if w.synced && !w.failing.IsZero() && now.Sub(w.failing) >= brokenAfter {
-			w.synced = false
-		}
+		w.broken = !w.failing.IsZero() && now.Sub(w.failing) >= brokenAfter
 	}
 	return min(again, s.prune(k, needed))
 }
@@ -388,17 +395,45 @@ func (k *kind) dropUncovered() {
 	}
 }
 
-// startLoads reads objects that users have begun to name, a few at a time. The caller holds the mutex.
+// startLoads reads objects that users have begun to name: each, or all of a kind if there are many. The caller holds the
+// mutex.
 func (s *session) startLoads(ctx context.Context) {
 	l := s.link
-	if len(l.loads) == 0 {
-		return
+	many := map[*kind]int{}
+	for _, one := range l.loads {
+		many[one.kind]++
 	}
-	loads := l.loads
-	l.loads = nil
-	s.running.Go(func() {
-		for _, one := range loads {
-			one.kind.read(ctx, s.connection, one.at)
+	var now, later []load
+	for _, one := range l.loads {
+		if k := one.kind; len(k.old) > 0 {
+			later = append(later, one) // a list is being read, and may have it
+		} else if many[k] <= maxLoads {
+			now = append(now, one)
+		} else if one := k.objects[one.at]; one != nil {
+			one.loading = false
 		}
-	})
+	}
+	l.loads = later
+	for k, n := range many {
+		if n > maxLoads && len(k.old) == 0 && k.resolved {
+			k.readAgain()
+			l.poke()
+		}
+	}
+	if len(now) > 0 {
+		s.running.Go(func() {
+			for _, one := range now {
+				one.kind.read(ctx, s.connection, one.at)
+			}
+		})
+	}
+}
+
+// readAgain replaces the watches, which reads their lists again. The caller holds the mutex.
+func (k *kind) readAgain() {
+	for _, w := range k.watchers {
+		w.replaced = true
+	}
+	k.old = slices.AppendSeq(k.old, maps.Values(k.watchers))
+	clear(k.watchers)
 }

@@ -75,9 +75,14 @@ func readGitopsCluster(o *unstructured.Unstructured) *gitopsCluster {
 
 // setByUs reports whether this program has set the condition Ready.
 func setByUs(o *unstructured.Unstructured) bool {
-	for _, entry := range o.GetManagedFields() {
-		if entry.Manager == fieldManager && entry.Subresource == "status" && entry.FieldsV1 != nil &&
-			strings.Contains(string(entry.FieldsV1.Raw), `k:{\"type\":\"Ready\"}`) {
+	entries, _, _ := unstructured.NestedSlice(o.Object, "metadata", "managedFields")
+	for _, one := range entries {
+		entry, ok := one.(map[string]any)
+		if !ok || entry["manager"] != fieldManager || entry["subresource"] != "status" {
+			continue
+		}
+		fields, _ := entry["fieldsV1"].(map[string]any)
+		if _, ours, _ := unstructured.NestedFieldNoCopy(fields, "f:status", "f:conditions", `k:{"type":"Ready"}`); ours {
 			return true
 		}
 	}

@@ -46,7 +46,8 @@ type world struct {
 
 	mutex   sync.Mutex
 	servers map[string]*kubetest.Server // by host
-	woken   map[string]int              // by user
+	all     []*kubetest.Server
+	woken   map[string]int // by user
 	stop    func()
 }
 
@@ -86,7 +87,7 @@ func newWorld(t *testing.T, kinds ...kubetest.Kind) *world {
 	w.stop = sync.OnceFunc(func() {
 		cancel()
 		<-ended
-		for _, one := range w.servers {
+		for _, one := range w.all {
 			one.Close()
 		}
 	})
@@ -98,7 +99,7 @@ func (w *world) serve(host string, kinds ...kubetest.Kind) *kubetest.Server {
 	server := kubetest.OpenServer(kubetest.Open(kinds...))
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	w.servers[host] = server
+	w.servers[host], w.all = server, append(w.all, server)
 	return server
 }
 
@@ -116,8 +117,10 @@ func (w *world) leaf(name string, kinds ...kubetest.Kind) *kubetest.Server {
 // secret stores a Secret with a kubeconfig.
 func (w *world) secret(name string, kubeconfig []byte) {
 	w.management.Add(secrets, object(kubetest.Kind{GroupVersionResource: secrets, Kind: "Secret"}, "apps", name,
-		map[string]any{"data": map[string]any{"kubeconfig": base64.StdEncoding.EncodeToString(kubeconfig)}}))
+		map[string]any{"data": map[string]any{"kubeconfig": base64Of(kubeconfig)}}))
 }
+
+func base64Of(text []byte) string { return base64.StdEncoding.EncodeToString(text) }
 
 func object(k kubetest.Kind, namespace, name string, more map[string]any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{}}

@@ -41,9 +41,11 @@ type watcher struct {
 	cancel context.CancelFunc
 
 	stopped   bool
+	replaced  bool      // another one reads the same objects
 	synced    bool      // the objects have been read, and are followed
 	forbidden bool      // the last request was refused with 403
 	failing   time.Time // since when requests fail; zero: they do not
+	broken    bool      // they have failed for so long that the objects count as unknown
 	message   string    // the last failure
 	unneeded  time.Time // since when no demand needs it; zero: one does
 }
@@ -103,6 +105,9 @@ func (s source) WatchWithContext(ctx context.Context, o metav1.ListOptions) (wat
 	bounded, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the watch did not end within %s", limit))
 	events, err := s.objects.Watch(bounded, o)
 	if err == nil {
+		if o.SendInitialEvents == nil { // it continues from the known objects
+			s.watcher.kind.heard(s.watcher)
+		}
 		return limited{events, cancel}, nil
 	}
 	cancel()
