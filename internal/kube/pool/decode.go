@@ -49,6 +49,7 @@ func AppState(object *unstructured.Unstructured) promotion.AppState {
 	switch kind := object.GroupVersionKind(); {
 	case kind.Group == helmGroup && kind.Kind == helmKind:
 		// Other kinds of Flux have a history of another form.
+		app.Helm = true
 		app.HasHistory = status["history"] != nil || !app.HasApplied
 		app.History = r.history(status)
 	case kind.Group == argoGroup && kind.Kind == argoKind:
@@ -187,7 +188,7 @@ func (r *reader) history(status map[string]any) []promotion.Release {
 		if i == 0 || release.Status == "deployed" {
 			kept = append(kept, release)
 		}
-		if len(kept) == 2 {
+		if len(kept) == 2 || i == 0 && release.Status == "deployed" {
 			break
 		}
 	}

@@ -1,18 +1,23 @@
 package pool_test
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube/kubetest"
 	"github.com/waybill-dev/waybill/internal/kube/pool"
+	"github.com/waybill-dev/waybill/internal/promotion"
 )
 
 // euApp is the application of most tests.
@@ -42,7 +47,7 @@ func TestAClusterThatVanishesIsUnreachableUntilItReturns(t *testing.T) {
 		if s := w.pool.State(euApp); s.Last == nil || s.Last.Applied != "1.0.0" || !strings.Contains(s.Message, "refused") {
 			t.Errorf("got %+v", s)
 		}
-		pass(48 * time.Hour)
+		pass(2 * time.Hour)
 		dialed := leaf.Dialed()
 		pass(time.Hour)
 		if n := leaf.Dialed() - dialed; n < 25 || n > 45 {
@@ -513,5 +518,93 @@ func TestRolledBackClustersAreReadAgain(t *testing.T) {
 		w.secret("eu", restored.Kubeconfig("eu", "secret"))
 		pass(2 * time.Minute)
 		w.see(euApp, "0.5.0")
+	})
+}
+
+func TestClustersThatJoinAndLeaveLeaveNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.stop()
+		leaf := w.leaf("eu")
+		add(leaf, app("prod", "podinfo", "1.0.0"))
+		for i := range 50 {
+			w.pool.Use("podinfo", []pool.Want{euApp})
+			if i%2 == 0 {
+				pass(time.Second)
+				w.see(euApp, "1.0.0")
+			}
+			w.pool.Forget("podinfo")
+			pass(5 * time.Second)
+			if n := leaf.Open() + leaf.Watches() + w.management.Watches() + w.management.Open(); n != 0 {
+				t.Fatalf("%d connections and watches are left", n)
+			}
+		}
+		if n := testutil.CollectAndCount(w.pool, "waybill_kube_clusters"); n != 0 {
+			t.Errorf("%d states of clusters, want 0", n)
+		}
+	})
+}
+
+func TestClustersOfTheOperatorNeedNoGitopsCluster(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := kubetest.OpenServer(kubetest.Open(kustomizations))
+		defer server.Close()
+		add(server, app("prod", "podinfo", "1.0.0"))
+		config, err := pool.ParseKubeconfig(server.Kubeconfig("edge", "secret"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := pool.New(pool.Config{
+			Clusters: map[string]*rest.Config{"edge": config},
+			Dial:     func(ctx context.Context, _, _ string) (net.Conn, error) { return server.Dial(ctx) },
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- p.Run(ctx) }()
+		p.Use("podinfo", []pool.Want{want("edge", "prod", "podinfo"), want("apps/eu", "prod", "podinfo")})
+		pass(time.Second)
+		if s := p.State(want("edge", "prod", "podinfo")); s.App.Applied != "1.0.0" {
+			t.Errorf("got %+v", s)
+		}
+		if s := p.State(want("apps/eu", "prod", "podinfo")); s.Unseen != promotion.ClusterNotFound {
+			t.Errorf("without a management cluster: got %+v", s)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestFiguresCountClustersWatchesAndObjects(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, leaf := connected(t)
+		defer w.stop()
+		want := `
+# HELP waybill_kube_clusters Clusters in use, by their state.
+# TYPE waybill_kube_clusters gauge
+waybill_kube_clusters{state="Connected"} 2
+# HELP waybill_kube_objects Objects that are kept in memory.
+# TYPE waybill_kube_objects gauge
+waybill_kube_objects 3
+# HELP waybill_kube_watches Open watches.
+# TYPE waybill_kube_watches gauge
+waybill_kube_watches 3
+`
+		if err := testutil.CollectAndCompare(w.pool, strings.NewReader(want)); err != nil {
+			t.Error(err)
+		}
+		leaf.Require("new")
+		leaf.Cut()
+		pass(time.Second)
+		want = `
+# HELP waybill_kube_reconnects_total Connections to clusters that ended or were replaced, by the cause.
+# TYPE waybill_kube_reconnects_total counter
+waybill_kube_reconnects_total{cause="unauthorized"} 1
+`
+		err := testutil.CollectAndCompare(w.pool, strings.NewReader(want), "waybill_kube_reconnects_total")
+		if err != nil {
+			t.Error(err)
+		}
 	})
 }

@@ -21,7 +21,7 @@ func ParseKubeconfig(text []byte) (*rest.Config, error) {
 	}
 	c, err := clientcmd.Load(text)
 	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
+		return nil, errors.New("kubeconfig: not valid YAML of kind Config") // the error may quote credentials
 	}
 	if err := api.MinifyConfig(c); err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
@@ -31,6 +31,9 @@ func ParseKubeconfig(text []byte) (*rest.Config, error) {
 	}
 	config, err := clientcmd.NewNonInteractiveClientConfig(*c, c.CurrentContext, &clientcmd.ConfigOverrides{}, nil).
 		ClientConfig()
+	if err == nil {
+		_, err = rest.TLSConfigFor(config)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}

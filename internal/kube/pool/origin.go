@@ -58,7 +58,7 @@ func readGitopsCluster(o *unstructured.Unstructured) *gitopsCluster {
 	if len(g.secret) > maxText {
 		g.secret, g.wrong = "", fmt.Sprintf("spec: a name is longer than %d bytes", maxText)
 	}
-	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	conditions := listOf(o, "status", "conditions")
 	for _, one := range conditions[:min(len(conditions), maxConditions)] {
 		condition, ok := one.(map[string]any)
 		if !ok || condition["type"] != "Ready" || setByUs(o) {
@@ -73,10 +73,16 @@ func readGitopsCluster(o *unstructured.Unstructured) *gitopsCluster {
 	return g
 }
 
+// listOf returns a list of an object; nil if there is none.
+func listOf(o *unstructured.Unstructured, path ...string) []any {
+	value, _, _ := unstructured.NestedFieldNoCopy(o.Object, path...)
+	list, _ := value.([]any)
+	return list
+}
+
 // setByUs reports whether this program has set the condition Ready.
 func setByUs(o *unstructured.Unstructured) bool {
-	entries, _, _ := unstructured.NestedSlice(o.Object, "metadata", "managedFields")
-	for _, one := range entries {
+	for _, one := range listOf(o, "metadata", "managedFields") {
 		entry, ok := one.(map[string]any)
 		if !ok || entry["manager"] != fieldManager || entry["subresource"] != "status" {
 			continue
