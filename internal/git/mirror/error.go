@@ -74,6 +74,8 @@ var rules = []rule{
 	{"failed to update ref", Retry, PushRace},
 	{"fetch first", Retry, PushRace},
 	{"couldn't find remote ref", Retry, PushRace},
+	{"not our ref", Fatal, "NotFound"},
+	{"unadvertised object", Fatal, "NotFound"},
 	{"rate limit", Throttle, ""},
 	{"too many requests", Throttle, ""},
 	{"returned error: 429", Throttle, ""},

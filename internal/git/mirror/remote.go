@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
@@ -30,16 +31,16 @@ type Remote struct {
 
 const longestURL = 2048
 
-// address is the parsed form of a remote's URL.
-type address struct {
+// location is the parsed form of a remote's URL.
+type location struct {
 	url  *url.URL // it has a user for ssh only
 	port string
 }
 
 // parseURL reads the address of a repository.
-func (s *Store) parseURL(text string) (address, error) {
-	bad := func(want string) (address, error) {
-		return address{}, fatal("BadURL", "the repository's URL %.200q: %s", text, want)
+func (s *Store) parseURL(text string) (location, error) {
+	bad := func(want string) (location, error) {
+		return location{}, fatal("BadURL", "the repository's URL %.200q: %s", text, want)
 	}
 	if text == "" || len(text) > longestURL || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return bad("want an address of at most 2048 bytes, without blanks")
@@ -55,7 +56,7 @@ func (s *Store) parseURL(text string) (address, error) {
 	if s.PlainHTTP {
 		ports["http"] = "80"
 	}
-	a := address{u, ports[u.Scheme]}
+	a := location{u, ports[u.Scheme]}
 	if port := u.Port(); port != "" && a.port != "" {
 		a.port = port
 	}
@@ -106,7 +107,7 @@ func (o *session) connect(ctx context.Context) error {
 }
 
 // resolve returns the addresses of the remote's host that may be reached; none: git looks them up itself.
-func (o *session) resolve(ctx context.Context, a address) ([]netip.Addr, error) {
+func (o *session) resolve(ctx context.Context, a location) ([]netip.Addr, error) {
 	host := a.url.Hostname()
 	if o.store.Check == nil {
 		return nil, nil
@@ -141,7 +142,7 @@ func (o *session) resolve(ctx context.Context, a address) ([]netip.Addr, error) 
 }
 
 // proxyFor returns the proxy that leads to the remote; "": it is reached directly.
-func (o *session) proxyFor(a address) (string, error) {
+func (o *session) proxyFor(a location) (string, error) {
 	if a.url.Scheme == "ssh" {
 		return "", nil
 	}
@@ -156,7 +157,7 @@ func (o *session) proxyFor(a address) (string, error) {
 }
 
 // useHTTP adds the settings of https and http.
-func (o *session) useHTTP(a address, addresses []netip.Addr) error {
+func (o *session) useHTTP(a location, addresses []netip.Addr) error {
 	via, err := o.proxyFor(a)
 	if err != nil {
 		return err
@@ -182,6 +183,9 @@ func (o *session) useHTTP(a address, addresses []netip.Addr) error {
 		o.set = append(o.set, setting{"http." + a.url.Scheme + "://" + a.url.Host + "/.extraHeader", "Authorization: " + credential})
 	}
 	if len(o.remote.CA) > 0 {
+		if !x509.NewCertPool().AppendCertsFromPEM(o.remote.CA) {
+			return fatal(BadSecret, "the Secret's caFile has no certificate in PEM form")
+		}
 		o.set = append(o.set, setting{"http.sslCAInfo", o.keyFile("ca.pem")})
 	}
 	o.environ = append(o.environ, "GIT_ALLOW_PROTOCOL="+a.url.Scheme)
@@ -203,7 +207,7 @@ func (r Remote) authorization() (string, error) {
 }
 
 // useSSH adds the command of ssh, with the one identity and the known keys of the host.
-func (o *session) useSSH(a address, addresses []netip.Addr) error {
+func (o *session) useSSH(a location, addresses []netip.Addr) error {
 	if len(o.remote.Identity) == 0 || len(o.remote.KnownHosts) == 0 {
 		return fatal(BadSecret, "the Secret needs identity and known_hosts for a repository over ssh")
 	}
