@@ -1,4 +1,4 @@
-// Package kube_test proves what the definitions of the resources below promise: they accept every object that those of
+// Package kube_test proves the promises of the definitions below: they accept every object that those of
 // the original controllers accept, they agree with the Go types, and the page documents them.
 package kube_test
 

@@ -18,6 +18,7 @@ type Promoter struct {
 	OneNamespace bool
 	// BodylessHMAC accepts the approvals of the original controller, whose signature covers an empty body and can be replayed.
 	BodylessHMAC bool
+	Frozen       bool // an empty log begins with a freeze of all pipelines
 }
 
 // promoterKeys returns the keys of promoter.
@@ -33,6 +34,7 @@ func promoterKeys() []document.Key {
 			Help: "refuse a clusterRef to another namespace than the pipeline's"},
 		{Name: "bodylessHMAC", Shape: document.Flag, Default: "false",
 			Help: "accept approvals with the original controller's signature, which covers an empty body and can be replayed"},
+		{Name: "frozen", Shape: document.Flag, Default: "false", Help: "begin an empty log with a freeze of all pipelines"},
 	}
 }
 
@@ -44,7 +46,8 @@ func (r *reader) promoter(n *document.Node) *Promoter {
 	if nets := n.Get("allowNetworks"); fits(nets, document.Texts) {
 		p.AllowNetworks = r.guard(nets, "promoter.allowNetworks").Allow
 	}
-	for name, field := range map[string]*bool{"plainHTTP": &p.PlainHTTP, "oneNamespace": &p.OneNamespace, "bodylessHMAC": &p.BodylessHMAC} {
+	for name, field := range map[string]*bool{"plainHTTP": &p.PlainHTTP, "oneNamespace": &p.OneNamespace, "bodylessHMAC": &p.BodylessHMAC,
+		"frozen": &p.Frozen} {
 		if flag := n.Get(name); fits(flag, document.Flag) {
 			*field = strings.EqualFold(flag.Text, "true")
 		}

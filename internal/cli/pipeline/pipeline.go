@@ -8,6 +8,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
+	"github.com/waybill-dev/waybill/internal/cli/pipeline/install"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/service"
@@ -19,7 +20,7 @@ func Command(a *cmdline.App) *cobra.Command {
 		pipelineListCommand(a), pipelineShowCommand(a), pipelineApplyCommand(a),
 		pipelineValidateCommand(a), pipelineVersionsCommand(a), pipelineHistoryCommand(a), pipelineTargetsCommand(a),
 		pipelineMetricsCommand(a), pipelineFreezeCommand(a), pipelineThawCommand(a), pipelineTrustCommand(a),
-		pipelineStopCommand(a))
+		pipelineStopCommand(a), install.Command(a))
 }
 
 func pipelineListCommand(a *cmdline.App) *cobra.Command {
