@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"testing"
@@ -142,14 +143,16 @@ type Protection struct {
 	Checks   []string // contexts of statuses that must be success
 	UpToDate bool     // the head must contain the base
 	Reviews  int      // approvals that a merge needs
-	Mergers  []string // users who may merge; none: everyone who may write
+	Mergers  []string // users who may merge; none: all who may write
+	Pushers  []string // users who may push to the branch
 }
 
 // Protect protects a branch.
 func (r *Repository) Protect(t testing.TB, p Protection) {
 	t.Helper()
 	r.host.mustAPI(t, http.MethodPost, r.path("/branch_protections"), map[string]any{
-		"rule_name": p.Branch, "enable_push": false, "block_admin_merge_override": true,
+		"rule_name": p.Branch, "block_admin_merge_override": true,
+		"enable_push": len(p.Pushers) > 0, "enable_push_whitelist": len(p.Pushers) > 0, "push_whitelist_usernames": p.Pushers,
 		"enable_status_check": len(p.Checks) > 0, "status_check_contexts": p.Checks,
 		"block_on_outdated_branch": p.UpToDate, "required_approvals": p.Reviews,
 		"enable_merge_whitelist": len(p.Mergers) > 0, "merge_whitelist_usernames": p.Mergers,
@@ -175,6 +178,15 @@ func (r *Repository) Webhook(t testing.TB, url, secret string) {
 		"type": "gitea", "active": true, "events": []string{"push", "pull_request", "pull_request_sync", "status"},
 		"config": map[string]any{"url": url, "content_type": "json", "secret": secret},
 	}, nil)
+}
+
+// File returns the content of a file in a commit or branch.
+func (r *Repository) File(ctx context.Context, name, at string) (string, error) {
+	var file struct {
+		Content []byte `json:"content"`
+	}
+	err := r.host.API(ctx, http.MethodGet, r.path("/contents/"+name+"?ref="+at), nil, &file)
+	return string(file.Content), err
 }
 
 func (r *Repository) path(rest string) string { return "/repos/" + r.Owner + "/" + r.Name + rest }

@@ -76,3 +76,11 @@ spec:
     - {namespace: podinfo-prod, clusterRef: {kind: GitopsCluster, name: leaf-us}}
     windows: [{kind: Allow, schedule: "0 0 * * *", duration: 24h}]
 `
+
+// clusterManifest names a cluster for pipelines of the same namespace.
+const clusterManifest = `
+apiVersion: gitops.weave.works/v1alpha1
+kind: GitopsCluster
+metadata: {name: %[1]s, namespace: %[2]s}
+spec: {secretRef: {name: %[1]s-kubeconfig}}
+`

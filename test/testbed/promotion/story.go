@@ -1,10 +1,7 @@
 package promotion
 
 import (
-	"fmt"
-	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -55,53 +52,6 @@ func (w *World) Story(t testing.TB, version string, merge func(testbed.Pull)) []
 	}
 }
 
-// Await waits until a step holds.
-func (w *World) Await(t testing.TB, step Step) {
-	t.Helper()
-	const patience = 2 * time.Minute
-	again := time.NewTicker(100 * time.Millisecond)
-	defer again.Stop()
-	late := time.After(patience)
-	for !step.Holds() {
-		select {
-		case <-again.C:
-		case <-late:
-			t.Fatalf("%s: not so after %s\n%s", step.Name, patience, w.Describe(t))
-		case <-t.Context().Done():
-			t.Fatalf("%s: interrupted", step.Name)
-		}
-	}
-}
-
-// Proposals returns the pull requests of an environment for a version, in any state.
-func (w *World) Proposals(t testing.TB, environment, version string) (pulls []testbed.Pull) {
-	t.Helper()
-	for _, pull := range w.Fleet.Pulls(t, "all") {
-		if pull.Head.Name == "promotion-"+Namespace+"-"+App+"-"+environment && strings.HasSuffix(pull.Title, " "+version) {
-			pulls = append(pulls, pull)
-		}
-	}
-	return pulls
-}
-
-// Proposal returns the newest of Proposals.
-func (w *World) Proposal(t testing.TB, environment, version string) (pull testbed.Pull, ok bool) {
-	t.Helper()
-	pulls := w.Proposals(t, environment, version)
-	if len(pulls) == 0 {
-		return pull, false
-	}
-	return pulls[0], true
-}
-
-// ReportCheck reports a check of the pull request of an environment, as a build would.
-func (w *World) ReportCheck(t testing.TB, environment, version, state string) {
-	t.Helper()
-	if pull, ok := w.Proposal(t, environment, version); ok {
-		w.Fleet.SetStatus(t, pull.Head.SHA, "validate", state)
-	}
-}
-
 // Runs reports whether every target of an environment is ready at a version.
 func (w *World) Runs(t testing.TB, environment, version string) bool {
 	t.Helper()
@@ -121,19 +71,4 @@ func (target Target) Release(t testing.TB) *unstructured.Unstructured {
 		t.Fatalf("read the release in %s: %v", target.Namespace, err)
 	}
 	return release
-}
-
-// Describe returns the state of the pipeline and of all pull requests, for people.
-func (w *World) Describe(t testing.TB) string {
-	t.Helper()
-	var b strings.Builder
-	object, err := w.Pipelines().Get(t.Context(), App, metav1.GetOptions{})
-	if err == nil {
-		content, _ := object.MarshalJSON() // it came as JSON
-		fmt.Fprintf(&b, "pipeline: %s\n", content)
-	}
-	for _, pull := range w.Fleet.Pulls(t, "all") {
-		fmt.Fprintf(&b, "pull request %d: %s, %s, merged: %t, head %s\n", pull.Number, pull.Title, pull.State, pull.Merged, pull.Head.SHA)
-	}
-	return b.String()
 }

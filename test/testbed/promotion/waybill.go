@@ -27,9 +27,14 @@ func Roles() []string { return []string{"serve", "api", "conductor", "promoter"}
 // Waybill starts a Waybill program with arguments such as Roles, once Install has been called. out is its standard output; nil: its log.
 func (w *World) Waybill(t testing.TB, program string, arguments []string, out *os.File) *Waybill {
 	t.Helper()
+	return waybill(t, w.Management, program, arguments, out)
+}
+
+func waybill(t testing.TB, management *testbed.Cluster, program string, arguments []string, out *os.File) *Waybill {
+	t.Helper()
 	address := testbed.FreeAddress(t)
 	c := &Waybill{Home: t.TempDir(), URL: "http://" + address, program: program}
-	server := fmt.Sprintf("promoter: {kubeconfig: %q, allowNetworks: [127.0.0.0/8], plainHTTP: true}\n", w.Management.Kubeconfig)
+	server := fmt.Sprintf("promoter: {kubeconfig: %q, allowNetworks: [127.0.0.0/8], plainHTTP: true}\n", management.Kubeconfig)
 	if err := os.WriteFile(filepath.Join(c.Home, "server.yaml"), []byte(server), 0o600); err != nil {
 		t.Fatalf("start waybill: %v", err)
 	}

@@ -36,19 +36,17 @@ type Target struct {
 
 // World is the worked example before Waybill is there: 6.5.4 runs everywhere.
 type World struct {
-	Management, Europe, America Site
-	Host                        *testbed.GitHost
-	Fleet                       *testbed.Repository
-	Charts                      *testbed.GitServer
-	Smoke                       *Probe // answers staging's gate
-
-	work *testbed.Clone // a clone of the fleet repository
+	Project
+	Central, Europe, America Site // Central is the management cluster
+	Host                     *testbed.GitHost
+	Charts                   *testbed.GitServer
+	Smoke                    *Probe // answers staging's gate
 }
 
 // New starts everything at the same time and waits until the first version runs everywhere; about a minute.
 func New(t testing.TB) *World {
 	t.Helper()
-	w := &World{Europe: Site{Name: "leaf-eu"}, America: Site{Name: "leaf-us"}, Smoke: startProbe(t)}
+	w := &World{Project: Project{Namespace: Namespace}, Europe: Site{Name: "leaf-eu"}, America: Site{Name: "leaf-us"}, Smoke: startProbe(t)}
 	starts := []func(){func() { w.startHost(t) }}
 	for _, site := range w.sites() {
 		starts = append(starts, func() {
@@ -57,8 +55,8 @@ func New(t testing.TB) *World {
 		})
 	}
 	testbed.Together(t, starts...)
-	w.work = w.Fleet.Clone(t)
-	w.work.Push(t, "main", "The first version everywhere", w.firstFiles())
+	w.Project.Management = w.Central.Cluster
+	w.Project.start(t)
 	var follow []func()
 	for _, site := range w.sites() {
 		follow = append(follow, func() { w.follow(t, site) })
@@ -82,17 +80,17 @@ func (w *World) startHost(t testing.TB) {
 	w.Charts.AddChart(t, App, Versions()...)
 	w.Host = testbed.Gitea(t)
 	w.Host.Organisation(t, "apps")
-	w.Fleet = w.Host.Repository(t, "apps", "fleet")
+	w.Repository = w.Host.Repository(t, "apps", "fleet")
 }
 
-func (w *World) sites() []*Site { return []*Site{&w.Management, &w.Europe, &w.America} }
+func (w *World) sites() []*Site { return []*Site{&w.Central, &w.Europe, &w.America} }
 
 // Targets returns the targets of an environment.
 func (w *World) Targets(environment string) []Target {
 	namespace := App + "-" + environment
 	switch environment {
 	case Dev:
-		return []Target{{&w.Management, namespace}}
+		return []Target{{&w.Central, namespace}}
 	case Staging:
 		return []Target{{&w.Europe, namespace}}
 	default:
@@ -100,22 +98,10 @@ func (w *World) Targets(environment string) []Target {
 	}
 }
 
-// firstFiles returns the files of the fleet repository.
-func (w *World) firstFiles() map[string]string {
-	files := map[string]string{}
-	for _, environment := range []string{Dev, Staging, Prod} {
-		files[path(environment)] = fmt.Sprintf(releaseManifest, App+"-"+environment, firstVersion, Namespace+":"+App+":"+environment)
-	}
-	return files
-}
-
-// path returns the file of the fleet repository with an environment's version.
-func path(environment string) string { return "clusters/" + environment + "/podinfo.yaml" }
-
 // follow makes the Flux of a cluster apply the folders of its environments.
 func (w *World) follow(t testing.TB, site *Site) {
 	t.Helper()
-	site.Apply(t, fmt.Sprintf(sourcesManifest, w.Charts.Charts, w.Fleet.URL))
+	site.Apply(t, fmt.Sprintf(sourcesManifest, w.Charts.Charts, w.Repository.URL))
 	for _, environment := range []string{Dev, Staging, Prod} {
 		for _, target := range w.Targets(environment) {
 			if target.Site == site {
@@ -123,19 +109,6 @@ func (w *World) follow(t testing.TB, site *Site) {
 			}
 		}
 	}
-}
-
-// Push brings a version to an environment by a commit on main, as a person does, and returns the commit.
-func (w *World) Push(t testing.TB, environment, version string) (commit string) {
-	t.Helper()
-	content := fmt.Sprintf(releaseManifest, App+"-"+environment, version, Namespace+":"+App+":"+environment)
-	return w.work.Push(t, "main", "Podinfo "+version+" in "+environment, map[string]string{path(environment): content})
-}
-
-// File returns the file of the fleet repository with an environment's version, as it is on main.
-func (w *World) File(t testing.TB, environment string) string {
-	t.Helper()
-	return w.work.Read(t, "main", path(environment))
 }
 
 // AwaitVersion waits until every target of an environment is ready at a version.

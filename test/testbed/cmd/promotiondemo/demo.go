@@ -31,7 +31,7 @@ func (d *demo) run(t testing.TB) {
 	terminal := openTerminal(t)
 	d.waybill = d.world.Waybill(t, d.program, []string{"up"}, terminal.theirs)
 	d.visitor = d.world.Host.As(t, "visitor")
-	d.world.Fleet.Allow(t, "visitor", "write")
+	d.world.Repository.Allow(t, "visitor", "write")
 	d.printf("After %s: podinfo 6.5.4 runs in dev, staging (leaf-eu) and prod (leaf-eu, leaf-us).\n\n", time.Since(began).Round(time.Second))
 	d.printf("  open %s\n  then %s/pipelines/%s:%s\n\n", terminal.login(t), d.waybill.URL, promotion.Namespace, promotion.App)
 
@@ -59,10 +59,10 @@ func (d *demo) merge(t testing.TB, pull testbed.Pull) {
 	for {
 		select {
 		case <-d.enter:
-			d.world.Fleet.As(d.visitor).Merge(t, pull.Number, "merge")
+			d.world.Repository.As(d.visitor).Merge(t, pull.Number, "merge")
 			return
 		case <-again.C:
-			if d.world.Fleet.Pull(t, pull.Number).State != "open" {
+			if d.world.Repository.Pull(t, pull.Number).State != "open" {
 				return
 			}
 		case <-t.Context().Done():
