@@ -44,17 +44,28 @@ func ParseWindows(windows []Window) (list Windows, at string, err error) {
 // At returns whether the windows are open at a moment, and if not, until when they stay closed.
 func (w Windows) At(now time.Time) cron.Opening { return cron.Windows(w).At(now) }
 
-// Text describes when closed windows open, such as "window opens Mon 09:00 Europe/Stockholm", and
-// why a Deny closes them.
-func (w Windows) Text(now time.Time) string {
-	o := w.At(now)
+// OpenUntil returns the end of an open span; see cron.Windows.OpenUntil.
+func (w Windows) OpenUntil(now time.Time) time.Time { return cron.Windows(w).OpenUntil(now) }
+
+// Zone returns the time zone for people: that of the first Allow, else that of the first window; UTC without any.
+func (w Windows) Zone() *time.Location {
+	if len(w) == 0 {
+		return time.UTC
+	}
 	zone := w[0].Zone
 	for _, each := range slices.Backward(w) {
 		if each.Kind == cron.Allow {
 			zone = each.Zone
 		}
 	}
-	text := "window opens " + clockText(o.Until, now, zone)
+	return zone
+}
+
+// Text describes when closed windows open, such as "window opens Mon 09:00 Europe/Stockholm", and
+// why a Deny closes them.
+func (w Windows) Text(now time.Time) string {
+	o := w.At(now)
+	text := "window opens " + clockText(o.Until, now, w.Zone())
 	if !o.Opens {
 		text = "no window opens within " + searched(o.Until.Sub(now))
 	}

@@ -113,3 +113,17 @@ func TestNeverOpensFindsWindowsWithoutAnOpening(t *testing.T) {
 		}
 	}
 }
+
+func TestOpenWindowsNameTheirEndAndZone(t *testing.T) {
+	t.Parallel()
+	windows := parse(t, window(cron.Deny, "0 0 1 1 *", day, "UTC"), window(cron.Allow, "0 9 * * 1-5", 8*time.Hour, "Europe/Stockholm"))
+	if got, want := windows.OpenUntil(friday), friday.Add(5*time.Hour); !got.Equal(want) {
+		t.Errorf("open until %v, want %v", got, want)
+	}
+	if got := windows.Zone().String(); got != "Europe/Stockholm" {
+		t.Errorf("zone %s, want that of the Allow", got)
+	}
+	if got := (admission.Windows{}).Zone(); got != time.UTC {
+		t.Errorf("zone %s without windows, want UTC", got)
+	}
+}

@@ -55,7 +55,7 @@ func (w Windows) At(now time.Time) Opening {
 			if w.allows(at) {
 				return Opening{Open: i == 0, Until: at, Opens: true, By: o.By}
 			}
-			if end = w.nextAllow(at); end.IsZero() {
+			if end = w.next(Allow, at); end.IsZero() {
 				return Opening{By: o.By}
 			}
 		}
@@ -65,6 +65,44 @@ func (w Windows) At(now time.Time) Opening {
 		at, o.Until = end, end
 	}
 	return o
+}
+
+// OpenUntil returns the first later moment at which windows that are open at a moment are closed. It is zero if they
+// never close; where no end is found near, they are open until the result at least. The result is now if they are
+// closed.
+func (w Windows) OpenUntil(now time.Time) time.Time {
+	if _, deny := w.denied(now); deny != nil || !w.allows(now) {
+		return now
+	}
+	denied, at := w.next(Deny, now), now
+	for range mostSpans {
+		end, covers := w.allowed(at)
+		switch {
+		case !covers: // there is no Allow
+			return denied
+		case !denied.IsZero() && !denied.After(end):
+			return denied
+		}
+		if at = end; !w.allows(at) || at.Sub(now) >= Horizon {
+			break
+		}
+	}
+	return at
+}
+
+// allowed returns the latest end of the spans of Allows that cover a moment, and false if none covers it.
+func (w Windows) allowed(at time.Time) (end time.Time, covers bool) {
+	for i := range w {
+		if w[i].Kind != Allow {
+			continue
+		}
+		if start, is := w[i].covering(at); is {
+			if of := w[i].latest(start, at).Add(w[i].Length); !covers || of.After(end) {
+				end, covers = of, true
+			}
+		}
+	}
+	return end, covers
 }
 
 // denied returns a Deny that covers a moment, and when the latest span of it that does so ends; nil if
@@ -106,11 +144,11 @@ func (w Windows) allows(at time.Time) bool {
 	return !any
 }
 
-// nextAllow returns the first start of an Allow after a moment; zero if there is none.
-func (w Windows) nextAllow(after time.Time) time.Time {
+// next returns the first start of a window of a kind after a moment; zero if there is none.
+func (w Windows) next(kind Kind, after time.Time) time.Time {
 	var first time.Time
 	for i := range w {
-		if w[i].Kind != Allow {
+		if w[i].Kind != kind {
 			continue
 		}
 		if at := w[i].Start.Next(after, w[i].Zone); !at.IsZero() && (first.IsZero() || at.Before(first)) {

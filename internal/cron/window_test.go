@@ -67,6 +67,52 @@ func TestWindowsOpenAndClose(t *testing.T) {
 	}
 }
 
+func TestOpenWindowsNameTheirEnd(t *testing.T) {
+	t.Parallel()
+	office := window(t, cron.Allow, "0 9 * * 1-5", 7*time.Hour, "Europe/Stockholm")
+	lunch := window(t, cron.Deny, "0 12 * * *", time.Hour, "Europe/Stockholm")
+	late := window(t, cron.Allow, "0 16 * * *", 2*time.Hour, "Europe/Stockholm")
+	hourly := window(t, cron.Allow, "0 * * * *", time.Hour, "UTC")
+	never := cron.Window{Kind: cron.Deny, Zone: time.UTC, Length: time.Hour}
+	for _, c := range []struct {
+		name    string
+		windows cron.Windows
+		now     string
+		want    string // "": they never close
+	}{
+		{"none", nil, "2026-11-23 03:00 +0000", ""},
+		{"an Allow", cron.Windows{office}, "2026-11-23 09:00 +0100", "2026-11-23 16:00 +0100"},
+		{"closed", cron.Windows{office}, "2026-11-23 16:00 +0100", "2026-11-23 16:00 +0100"},
+		{"a Deny within an Allow", cron.Windows{office, lunch}, "2026-11-23 09:00 +0100", "2026-11-23 12:00 +0100"},
+		{"in the Deny", cron.Windows{office, lunch}, "2026-11-23 12:30 +0100", "2026-11-23 12:30 +0100"},
+		{"after the Deny", cron.Windows{office, lunch}, "2026-11-23 13:00 +0100", "2026-11-23 16:00 +0100"},
+		{"an Allow that begins at the end of another", cron.Windows{office, late}, "2026-11-23 13:00 +0100", "2026-11-23 18:00 +0100"},
+		{"a Deny that begins at the end of an Allow", cron.Windows{late, window(t, cron.Deny, "0 18 * * *", time.Hour, "Europe/Stockholm")},
+			"2026-11-23 16:00 +0100", "2026-11-23 18:00 +0100"},
+		{"a Deny alone", cron.Windows{lunch}, "2026-11-23 13:00 +0100", "2026-11-24 12:00 +0100"},
+		{"a Deny without a start", cron.Windows{never}, "2026-11-23 13:00 +0100", ""},
+		{"Allows without a gap until a Deny", cron.Windows{hourly, window(t, cron.Deny, "0 9 26 11 *", time.Hour, "UTC")},
+			"2026-11-23 09:00 +0000", "2026-11-26 09:00 +0000"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			now, err := time.Parse(form, c.now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want time.Time
+			if c.want != "" {
+				if want, err = time.Parse(form, c.want); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := c.windows.OpenUntil(now); !got.Equal(want) {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		})
+	}
+}
+
 // TestOpeningNamesItsDeny: what closes the windows now, not what closes them later.
 func TestOpeningNamesItsDeny(t *testing.T) {
 	t.Parallel()
@@ -117,6 +163,16 @@ func TestWindowsAreWhatTheirMinutesSay(t *testing.T) {
 		o := windows.At(begin.Add(time.Duration(now) * time.Minute))
 		if o.Open != open[now] {
 			t.Fatalf("open %v, want %v", o.Open, open[now])
+		}
+		end := windows.OpenUntil(begin.Add(time.Duration(now) * time.Minute))
+		closes := now
+		for closes < len(open) && open[closes] {
+			closes++
+		}
+		if at := begin.Add(time.Duration(closes) * time.Minute); closes < len(open) && !end.Equal(at) {
+			t.Fatalf("open until %v, want %v", end, at)
+		} else if closes == len(open) && !end.IsZero() && end.Before(at) {
+			t.Fatalf("open until %v, want no end before %v", end, at)
 		}
 		for i := now; i < len(open); i++ {
 			if !open[i] {
