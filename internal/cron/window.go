@@ -78,7 +78,7 @@ func (w Windows) OpenUntil(now time.Time) time.Time {
 	for range mostSpans {
 		end, covers := w.allowed(at)
 		switch {
-		case !covers: // there is no Allow
+		case !covers: // no Allow exists
 			return denied
 		case !denied.IsZero() && !denied.After(end):
 			return denied

@@ -96,7 +96,7 @@ func failure(app AppState) string {
 }
 
 // recheck returns the class that a target had before its re-check, and the start of it. A class belongs to the
-// revision that is applied: a target that has just got another one has proved nothing at it.
+// revision that is applied: a target that has just changed it has proved nothing.
 func recheck(s, previous Seen, now time.Time) (last Class, since time.Time) {
 	switch {
 	case previous.Class == "" || previous.Class == Unknown || previous.Applied != s.Applied:

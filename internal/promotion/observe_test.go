@@ -84,7 +84,7 @@ func TestObserveClassifiesTargets(t *testing.T) {
 			ready, at(promotion.Progressing, "a", "b")},
 		{"a re-check begins", kustomization("Unknown", "a", "a"), ready, recheck(promotion.Ready, 0)},
 		{"a re-check of a failed one", kustomization("Unknown", "a", "a"), at(promotion.Failed, "a", "a"), recheck(promotion.Failed, 0)},
-		{"a re-check goes on", kustomization("Unknown", "a", "a"), recheck(promotion.Ready, time.Minute), recheck(promotion.Ready, time.Minute)},
+		{"a re-check continues", kustomization("Unknown", "a", "a"), recheck(promotion.Ready, time.Minute), recheck(promotion.Ready, time.Minute)},
 		{"a re-check without a known class", kustomization("Unknown", "a", "a"), promotion.Seen{}, recheck("", 0)},
 		{"a re-check after Unknown", kustomization("Unknown", "a", "a"), unknown(promotion.Stale), recheck("", 0)},
 		{"a re-check of another revision", kustomization("Unknown", "a", "a"), at(promotion.Ready, "z", "z"), recheck("", 0)},

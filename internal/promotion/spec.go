@@ -54,7 +54,7 @@ type Spec struct {
 type Environment struct {
 	Name      EnvName
 	Targets   []TargetID
-	Need      int       // targets that must be ready at the revision, above half of them and at most all; 0 without targets
+	Need      int       // targets that must be ready at the revision, more than half and at most all; 0 without targets
 	DependsOn []EnvName // predecessors; none: it is the first environment
 	Any       bool      // one predecessor is enough
 	Strategy  Strategy
