@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/address"
+	"github.com/waybill-dev/waybill/internal/git/gittest"
 )
 
 // answer returns a function that answers requests whose path contains a text with a status.
@@ -47,14 +48,14 @@ func TestErrorsOfTheHostHaveTheirClass(t *testing.T) {
 		"422":                 {answer("upload-pack", 422, ""), nil, Fatal, "422"},
 		"wrong password":      {nil, func(r *Request) { r.Remote.Password = "wrong" }, Fatal, ""},
 		"no password":         {nil, func(r *Request) { r.Remote.Password = "" }, Fatal, ""},
-		"no such repository":  {nil, func(r *Request) { r.Remote.URL = h.server.URL + "/none.git" }, Fatal, "not found"},
+		"no such repository":  {nil, func(r *Request) { r.Remote.URL = strings.Replace(h.URL(), "fleet", "none", 1) }, Fatal, "not found"},
 		"no such base":        {nil, func(r *Request) { r.Base = "trunk" }, Fatal, "no branch trunk"},
 		"unknown certificate": {nil, func(r *Request) { r.Remote.CA = nil }, Throttle, "certificate"},
 		"bad CA":              {nil, func(r *Request) { r.Remote.CA = []byte("none") }, Fatal, ""},
 		"refused":             {nil, func(r *Request) { r.Remote.URL = "https://127.0.0.1:1/fleet.git" }, Throttle, ""},
 		"unknown name":        {nil, func(r *Request) { r.Remote.URL = "https://host.invalid/fleet.git" }, Throttle, "resolve"},
 		"plain HTTP":          {nil, func(r *Request) { r.Remote.URL = "http://127.0.0.1/fleet.git" }, Fatal, "plain HTTP"},
-		"a file":              {nil, func(r *Request) { r.Remote.URL = h.dir }, Fatal, "want one of https or ssh"},
+		"a file":              {nil, func(r *Request) { r.Remote.URL = h.Dir }, Fatal, "want one of https or ssh"},
 		"a helper":            {nil, func(r *Request) { r.Remote.URL = "ext::sh -c id" }, Fatal, "URL"},
 		"an option":           {nil, func(r *Request) { r.Remote.URL = "--upload-pack=id" }, Fatal, "URL"},
 		"a password":          {nil, func(r *Request) { r.Remote.URL = "https://a:b@host/fleet.git" }, Fatal, "Secret"},
@@ -65,8 +66,8 @@ func TestErrorsOfTheHostHaveTheirClass(t *testing.T) {
 		}, nil, Throttle, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h.intercept(c.before)
-			defer h.intercept(nil)
+			h.Intercept(c.before)
+			defer h.Intercept(nil)
 			request := h.request("6.6.0")
 			if c.change != nil {
 				c.change(&request)
@@ -75,12 +76,12 @@ func TestErrorsOfTheHostHaveTheirClass(t *testing.T) {
 			if err == nil || ClassOf(err) != c.class || !strings.Contains(err.Error(), c.words) {
 				t.Errorf("got %s: %v", ClassOf(err), err)
 			}
-			if err != nil && (strings.Contains(err.Error(), password) || len(err.Error()) > 2*mostText) {
+			if err != nil && (strings.Contains(err.Error(), gittest.Password) || len(err.Error()) > 2*mostText) {
 				t.Errorf("the text is %q", err)
 			}
 		})
 	}
-	if h.tip(head) != "" {
+	if h.Tip(head) != "" {
 		t.Error("a branch was pushed")
 	}
 }
@@ -90,7 +91,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	h := newHost(t, fleet())
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the redirect is followed") }))
 	t.Cleanup(elsewhere.Close)
-	h.intercept(func(w http.ResponseWriter, r *http.Request) bool {
+	h.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		http.Redirect(w, r, elsewhere.URL+r.URL.String(), http.StatusMovedPermanently)
 		return true
 	})
@@ -103,7 +104,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 func TestTheHostRefusesThePush(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, fleet())
-	h.hook("pre-receive", "echo 'GitHost: the branch is protected' >&2; exit 1\n")
+	h.Hook("pre-receive", "echo 'GitHost: the branch is protected' >&2; exit 1\n")
 	_, err := open(t).Propose(context.Background(), h.request("6.6.0"))
 	if e, ok := errors.AsType[*Error](err); !ok || e.Class != Fatal || e.Reason != "Refused" || !strings.Contains(e.Text, "the branch is protected") {
 		t.Errorf("%v", err)
@@ -114,16 +115,16 @@ func TestALostResponseOfThePushIsFoundAgain(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, fleet())
 	s := open(t)
-	h.intercept(func(w http.ResponseWriter, r *http.Request) bool {
+	h.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "git-receive-pack") {
 			return false
 		}
-		h.intercept(nil)
-		h.server.Config.Handler.ServeHTTP(httptest.NewRecorder(), r) // the push happens, and its response is lost
+		h.Intercept(nil)
+		h.Handler().ServeHTTP(httptest.NewRecorder(), r) // the push happens, and its response is lost
 		panic(http.ErrAbortHandler)
 	})
 	first, err := s.Propose(context.Background(), h.request("6.6.0"))
-	tip := h.tip(head)
+	tip := h.Tip(head)
 	if err == nil && (first.Races == 0 || first.Head != tip) { // curl sends it again, and that loses a race against itself
 		t.Errorf("the push has an answer: %+v", first)
 	}
@@ -137,16 +138,16 @@ func TestAPersonPushesAtTheSameTime(t *testing.T) {
 	h := newHost(t, fleet())
 	s := open(t)
 	times := 0
-	h.intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+	h.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodGet && strings.Contains(r.URL.RawQuery, "git-receive-pack") && times < 2 {
 			times++
-			h.write(map[string]string{"by-a-person": strings.Repeat("x", times)})
-			h.commit(head)
+			h.Write(map[string]string{"by-a-person": strings.Repeat("x", times)})
+			h.Commit(head)
 		}
 		return false
 	})
 	r := propose(t, s, h.request("6.6.0"))
-	if !r.Pushed || !r.Foreign || r.Races != 2 || h.read(head, "by-a-person") != "xx" {
+	if !r.Pushed || !r.Foreign || r.Races != 2 || h.Read(head, "by-a-person") != "xx" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -154,7 +155,7 @@ func TestAPersonPushesAtTheSameTime(t *testing.T) {
 func TestAnEndlessRaceEnds(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, fleet())
-	h.hook("update", "echo 'fatal: cannot lock ref refs/heads/x: is at a but expected b' >&2; exit 1\n")
+	h.Hook("update", "echo 'fatal: cannot lock ref refs/heads/x: is at a but expected b' >&2; exit 1\n")
 	r, err := open(t).Propose(context.Background(), h.request("6.6.0"))
 	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != PushRace || e.Class != Retry || r.Races != mostRaces-1 {
 		t.Errorf("%v after %d races", err, r.Races)
@@ -178,7 +179,7 @@ func TestTwoInstancesProposeAtTheSameTime(t *testing.T) {
 	pushed := 0
 	for range cap(results) {
 		r := <-results
-		if r.Head != h.tip(head) {
+		if r.Head != h.Tip(head) {
 			t.Errorf("one has %s", r.Head)
 		}
 		if r.Pushed {
@@ -194,7 +195,7 @@ func TestAnOperationEndsInTime(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, fleet())
 	release := make(chan struct{})
-	h.intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+	h.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
 		<-release
 		return true
 	})
@@ -222,11 +223,11 @@ func TestRefusedAddressesAreNotReached(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h.intercept(nil)
+		h.Intercept(nil)
 		r, err := s.Propose(context.Background(), h.request("6.6.0"))
 		if allow == nil {
-			if ClassOf(err) != Fatal || !strings.Contains(err.Error(), "loopback") || len(h.called()) > 0 {
-				t.Errorf("%v, calls %v", err, h.called())
+			if ClassOf(err) != Fatal || !strings.Contains(err.Error(), "loopback") || len(h.Called()) > 0 {
+				t.Errorf("%v, calls %v", err, h.Called())
 			}
 		} else if err != nil || r.Head == "" {
 			t.Errorf("%v", err)
@@ -247,7 +248,7 @@ func TestCredentialsDoNotStayOnDisk(t *testing.T) {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		if strings.Contains(string(text), password) {
+		if strings.Contains(string(text), gittest.Password) {
 			t.Errorf("%s has the password", path)
 		}
 		return err

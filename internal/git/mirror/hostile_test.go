@@ -19,9 +19,9 @@ func TestARepositoryCannotRunPrograms(t *testing.T) {
 	files[".gitmodules"] = "[submodule \"s\"]\n\tpath = s\n\turl = ext::touch " + trap + "\n\tupdate = !touch " + trap + "\n"
 	files["HEAD"], files["config"], files["objects/x"], files["refs/x"] = "ref: refs/heads/main\n", "[core]\n\tbare = true\n\tfsmonitor = touch "+trap+"\n", "", ""
 	h := newHost(t, files)
-	h.git(h.work, "update-index", "--add", "--cacheinfo", "160000,"+h.tip("main")+",s")
-	h.git(h.work, "commit", "--quiet", "-m", "a submodule")
-	h.git(h.work, "push", "--quiet", "origin", "HEAD:refs/heads/main")
+	h.Git(h.Work, "update-index", "--add", "--cacheinfo", "160000,"+h.Tip("main")+",s")
+	h.Git(h.Work, "commit", "--quiet", "-m", "a submodule")
+	h.Git(h.Work, "push", "--quiet", "origin", "HEAD:refs/heads/main")
 	r := propose(t, open(t), h.request("6.6.0"))
 	if !r.Pushed || len(r.Lines) != 2 {
 		t.Errorf("%+v", r)
@@ -29,11 +29,11 @@ func TestARepositoryCannotRunPrograms(t *testing.T) {
 	if _, err := os.Stat(trap); err == nil {
 		t.Error("a program of the repository ran")
 	}
-	want := strings.Replace(h.read("main", "clusters/prod/podinfo.yaml"), "6.5.4", "6.6.0", 1)
-	if got := h.read(head, "clusters/prod/podinfo.yaml"); got != want {
+	want := strings.Replace(h.Read("main", "clusters/prod/podinfo.yaml"), "6.5.4", "6.6.0", 1)
+	if got := h.Read(head, "clusters/prod/podinfo.yaml"); got != want {
 		t.Errorf("attributes change the file: got %q, want %q", got, want)
 	}
-	if diff := h.git(h.dir, "diff", "--stat=200", "main", head); strings.Count(diff, "|") != 2 {
+	if diff := h.Git(h.Dir, "diff", "--stat=200", "main", head); strings.Count(diff, "|") != 2 {
 		t.Errorf("more files change: %s", diff)
 	}
 }
@@ -47,19 +47,19 @@ func TestOddNamesAndModesAreKept(t *testing.T) {
 		files[name] = "v: 1.0.0" + m + "\n"
 	}
 	h := newHost(t, files)
-	h.git(h.work, "update-index", "--chmod=+x", "a b.yaml")
-	h.git(h.work, "commit", "--quiet", "-m", "a mode")
-	h.git(h.work, "push", "--quiet", "origin", "HEAD:refs/heads/main")
+	h.Git(h.Work, "update-index", "--chmod=+x", "a b.yaml")
+	h.Git(h.Work, "commit", "--quiet", "-m", "a mode")
+	h.Git(h.Work, "push", "--quiet", "origin", "HEAD:refs/heads/main")
 	r := propose(t, open(t), h.request("6.6.0"))
 	if len(r.Lines) != len(names) {
 		t.Errorf("%d of %d files change", len(r.Lines), len(names))
 	}
 	for _, name := range names {
-		if got := h.read(head, name); got != "v: 6.6.0"+m+"\n" {
+		if got := h.Read(head, name); got != "v: 6.6.0"+m+"\n" {
 			t.Errorf("%q is %q", name, got)
 		}
 	}
-	if mode := h.git(h.dir, "ls-tree", head, "a b.yaml"); !strings.HasPrefix(mode, "100755") {
+	if mode := h.Git(h.Dir, "ls-tree", head, "a b.yaml"); !strings.HasPrefix(mode, "100755") {
 		t.Errorf("the mode is %s", mode)
 	}
 }
@@ -69,15 +69,15 @@ func TestLinksAndOtherKindsOfFilesAreLeftAlone(t *testing.T) {
 	files := fleet()
 	files["real/target.yaml"] = "v: 1.0.0" + n + "\n"
 	h := newHost(t, files)
-	if err := os.Symlink("podinfo.yaml", filepath.Join(h.work, "clusters/prod/link.yaml")); err != nil {
+	if err := os.Symlink("podinfo.yaml", filepath.Join(h.Work, "clusters/prod/link.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("/etc/passwd", filepath.Join(h.work, "clusters/prod/passwd.yaml")); err != nil {
+	if err := os.Symlink("/etc/passwd", filepath.Join(h.Work, "clusters/prod/passwd.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	h.commit("main")
+	h.Commit("main")
 	r := propose(t, open(t), h.request("6.6.0"))
-	if len(r.Lines) != 2 || h.git(h.dir, "diff", "--name-only", "main", head) != "clusters/prod/Kustomization\nclusters/prod/podinfo.yaml" {
+	if len(r.Lines) != 2 || h.Git(h.Dir, "diff", "--name-only", "main", head) != "clusters/prod/Kustomization\nclusters/prod/podinfo.yaml" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -89,8 +89,8 @@ func TestLargeFilesAreRefusedIfMarked(t *testing.T) {
 	h := newHost(t, files)
 	s := open(t)
 	propose(t, s, h.request("6.6.0"))
-	h.write(map[string]string{"large.yaml": "v: 1" + m + "\n#" + strings.Repeat("x", 5<<20) + "\n"})
-	h.commit("main")
+	h.Write(map[string]string{"large.yaml": "v: 1" + m + "\n#" + strings.Repeat("x", 5<<20) + "\n"})
+	h.Commit("main")
 	request := h.request("6.7.0")
 	_, err := s.Propose(context.Background(), request)
 	if ClassOf(err) != Fatal || !strings.Contains(err.Error(), "large.yaml: the file has more than 4 MiB") {
@@ -110,7 +110,7 @@ func TestManyFiles(t *testing.T) {
 	}
 	h := newHost(t, files)
 	r := propose(t, open(t), h.request("6.6.0"))
-	if len(r.Lines) != 100 || strings.Count(h.git(h.dir, "diff", "--numstat", "main", head), "1\t1\t") != 100 {
+	if len(r.Lines) != 100 || strings.Count(h.Git(h.Dir, "diff", "--numstat", "main", head), "1\t1\t") != 100 {
 		t.Errorf("%d lines", len(r.Lines))
 	}
 }

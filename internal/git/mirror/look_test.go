@@ -18,20 +18,20 @@ func TestLookReportsTheBranches(t *testing.T) {
 		}
 		return found
 	}
-	if found := look(); found.Head != "" || found.Foreign || found.Base != h.tip("main") {
+	if found := look(); found.Head != "" || found.Foreign || found.Base != h.Tip("main") {
 		t.Errorf("without a head: %+v", found)
 	}
 	r := propose(t, s, h.request("6.6.0"))
 	if found := look(); found.Head != r.Head || found.Foreign || found.LinesChanged || found.Trailers != (Trailers{"apps/podinfo", "prod", "6.6.0", "run-12"}) {
 		t.Errorf("after a proposal: %+v", found)
 	}
-	h.write(map[string]string{"README.md": "changed\n", "clusters/prod/podinfo.yaml": "# a new line\nspec:\r\n  version: \"6.5.4\"" + m + "\r\n"})
-	h.commit("main")
+	h.Write(map[string]string{"README.md": "changed\n", "clusters/prod/podinfo.yaml": "# a new line\nspec:\r\n  version: \"6.5.4\"" + m + "\r\n"})
+	h.Commit("main")
 	if found := look(); found.LinesChanged {
 		t.Errorf("other lines changed: %+v", found)
 	}
-	h.write(map[string]string{"clusters/prod/podinfo.yaml": "spec:\r\n  version: \"6.5.5\"" + m + "\r\n"})
-	h.commit("main")
+	h.Write(map[string]string{"clusters/prod/podinfo.yaml": "spec:\r\n  version: \"6.5.5\"" + m + "\r\n"})
+	h.Commit("main")
 	if found := look(); !found.LinesChanged {
 		t.Errorf("a marked line changed: %+v", found)
 	}
@@ -45,9 +45,9 @@ func TestValuesAtACommitAndABranch(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, fleet())
 	s := open(t)
-	first := h.tip("main")
-	h.write(map[string]string{"clusters/prod/podinfo.yaml": "version: 6.7.0" + m + "\n"})
-	h.commit("main")
+	first := h.Tip("main")
+	h.Write(map[string]string{"clusters/prod/podinfo.yaml": "version: 6.7.0" + m + "\n"})
+	h.Commit("main")
 	for at, want := range map[string]string{first: "6.5.4 6.5.4", "main": "6.5.4 6.7.0"} {
 		lines, err := s.Values(context.Background(), h.request(""), at)
 		var values []string
@@ -71,7 +71,7 @@ func TestPreviewChangesNothing(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, fleet())
 	r, err := open(t).Preview(context.Background(), h.request("6.6.0"))
-	if err != nil || len(r.Lines) != 2 || r.AlreadyAsked || h.tip(head) != "" {
+	if err != nil || len(r.Lines) != 2 || r.AlreadyAsked || h.Tip(head) != "" {
 		t.Errorf("%+v %v", r, err)
 	}
 }
@@ -81,13 +81,13 @@ func TestDeleteLeavesABranchThatMoved(t *testing.T) {
 	h := newHost(t, fleet())
 	s := open(t)
 	r := propose(t, s, h.request("6.6.0"))
-	h.write(map[string]string{"more": "x"})
-	moved := h.commit(head + "-other")
-	h.git(h.dir, "update-ref", "refs/heads/"+head, moved)
-	if gone, err := s.Delete(context.Background(), h.remote(), head, r.Head); gone || err != nil || h.tip(head) != moved {
+	h.Write(map[string]string{"more": "x"})
+	moved := h.Commit(head + "-other")
+	h.Git(h.Dir, "update-ref", "refs/heads/"+head, moved)
+	if gone, err := s.Delete(context.Background(), h.remote(), head, r.Head); gone || err != nil || h.Tip(head) != moved {
 		t.Errorf("a moved branch: %t %v", gone, err)
 	}
-	if gone, err := s.Delete(context.Background(), h.remote(), head, moved); !gone || err != nil || h.tip(head) != "" {
+	if gone, err := s.Delete(context.Background(), h.remote(), head, moved); !gone || err != nil || h.Tip(head) != "" {
 		t.Errorf("the branch: %t %v", gone, err)
 	}
 	if gone, err := s.Delete(context.Background(), h.remote(), head, moved); !gone || err != nil {

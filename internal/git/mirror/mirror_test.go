@@ -30,25 +30,25 @@ func TestProposeMakesABranchThatChangesTheMarkedLines(t *testing.T) {
 	h := newHost(t, fleet())
 	s := open(t)
 	r := propose(t, s, h.request("6.6.0"))
-	if !r.Pushed || r.AlreadyAsked || r.Foreign || r.Head != h.tip(head) || r.Base != h.tip("main") || len(r.Lines) != 2 {
+	if !r.Pushed || r.AlreadyAsked || r.Foreign || r.Head != h.Tip(head) || r.Base != h.Tip("main") || len(r.Lines) != 2 {
 		t.Errorf("%+v", r)
 	}
-	if got, want := h.read(head, "clusters/prod/podinfo.yaml"), "spec:\r\n  version: \"6.6.0\""+m+"\r\n"; got != want {
+	if got, want := h.Read(head, "clusters/prod/podinfo.yaml"), "spec:\r\n  version: \"6.6.0\""+m+"\r\n"; got != want {
 		t.Errorf("got %q", got)
 	}
-	changed := h.git(h.dir, "diff", "--name-only", "main", head)
+	changed := h.Git(h.Dir, "diff", "--name-only", "main", head)
 	if changed != "clusters/prod/Kustomization\nclusters/prod/podinfo.yaml" {
 		t.Errorf("these files change: %s", changed)
 	}
-	if diff := h.git(h.dir, "diff", "--numstat", "main", head); strings.Count(diff, "1\t1\t") != 2 {
+	if diff := h.Git(h.Dir, "diff", "--numstat", "main", head); strings.Count(diff, "1\t1\t") != 2 {
 		t.Errorf("more than the marked lines change: %s", diff)
 	}
 	const want = "Waybill <waybill@noreply.invalid> 1767362520 Waybill <waybill@noreply.invalid> 1767362520 Promote apps/podinfo in prod to 6.6.0\n\n" +
 		"Waybill-Pipeline: apps/podinfo\nWaybill-Environment: prod\nWaybill-Revision: 6.6.0\nWaybill-Run: run-12"
-	if got := h.git(h.dir, "log", "-1", "--format=%an <%ae> %at %cn <%ce> %ct %B", head); got != want {
+	if got := h.Git(h.Dir, "log", "-1", "--format=%an <%ae> %at %cn <%ce> %ct %B", head); got != want {
 		t.Errorf("the commit is %q", got)
 	}
-	if parent := h.git(h.dir, "rev-parse", head+"^"); parent != r.Base {
+	if parent := h.Git(h.Dir, "rev-parse", head+"^"); parent != r.Base {
 		t.Errorf("its parent is %s", parent)
 	}
 }
@@ -58,17 +58,17 @@ func TestARepetitionPushesNothing(t *testing.T) {
 	h := newHost(t, fleet())
 	s := open(t)
 	first := propose(t, s, h.request("6.6.0"))
-	h.intercept(nil)
+	h.Intercept(nil)
 	second := propose(t, s, h.request("6.6.0"))
 	if second.Pushed || second.Head != first.Head || len(second.Lines) != 2 {
 		t.Errorf("%+v", second)
 	}
-	for _, call := range h.called() {
+	for _, call := range h.Called() {
 		if strings.Contains(call, "receive-pack") {
 			t.Errorf("it calls %s", call)
 		}
 	}
-	if calls := h.called(); len(calls) > 2 {
+	if calls := h.Called(); len(calls) > 2 {
 		t.Errorf("a warm mirror makes %d calls: %v", len(calls), calls)
 	}
 	// another process, after a crash that has lost the mirror and the response of the push
@@ -82,7 +82,7 @@ func TestTheSameBaseAndRunGiveTheSameCommit(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, fleet())
 	first := propose(t, open(t), h.request("6.6.0"))
-	h.git(h.dir, "update-ref", "-d", "refs/heads/"+head)
+	h.Git(h.Dir, "update-ref", "-d", "refs/heads/"+head)
 	second := propose(t, open(t), h.request("6.6.0"))
 	if !second.Pushed || second.Head != first.Head {
 		t.Errorf("the commits are %s and %s", first.Head, second.Head)
@@ -93,7 +93,7 @@ func TestNothingToChange(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, fleet())
 	r := propose(t, open(t), h.request("6.5.4"))
-	if !r.AlreadyAsked || r.Pushed || r.Base != h.tip("main") || h.tip(head) != "" {
+	if !r.AlreadyAsked || r.Pushed || r.Base != h.Tip("main") || h.Tip(head) != "" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -123,7 +123,7 @@ func TestUnusableMarkersChangeNothing(t *testing.T) {
 	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != MarkerUnusable || !strings.Contains(e.Text, "clusters/prod/z.yaml:2: ") {
 		t.Errorf("%v", err)
 	}
-	if h.tip(head) != "" {
+	if h.Tip(head) != "" {
 		t.Error("a branch is pushed all the same")
 	}
 }
@@ -133,8 +133,8 @@ func TestAMovedBaseIsNoReasonToTouchTheBranch(t *testing.T) {
 	h := newHost(t, fleet())
 	s := open(t)
 	first := propose(t, s, h.request("6.6.0"))
-	h.write(map[string]string{"README.md": "changed\n"})
-	base := h.commit("main")
+	h.Write(map[string]string{"README.md": "changed\n"})
+	base := h.Commit("main")
 	second := propose(t, s, h.request("6.6.0"))
 	if second.Pushed || second.Head != first.Head || second.Base != base {
 		t.Errorf("%+v", second)
@@ -142,7 +142,7 @@ func TestAMovedBaseIsNoReasonToTouchTheBranch(t *testing.T) {
 	request := h.request("6.6.0")
 	request.Redo = true
 	third := propose(t, s, request)
-	if !third.Pushed || h.git(h.dir, "rev-parse", head+"^") != base {
+	if !third.Pushed || h.Git(h.Dir, "rev-parse", head+"^") != base {
 		t.Errorf("%+v", third)
 	}
 }
@@ -155,7 +155,7 @@ func TestANewerRevisionReplacesOurBranch(t *testing.T) {
 	request := h.request("6.7.0")
 	request.Run = "run-13"
 	r := propose(t, s, request)
-	if !r.Pushed || h.git(h.dir, "rev-parse", head+"^") != r.Base || !strings.Contains(h.read(head, "clusters/prod/Kustomization"), "6.7.0") {
+	if !r.Pushed || h.Git(h.Dir, "rev-parse", head+"^") != r.Base || !strings.Contains(h.Read(head, "clusters/prod/Kustomization"), "6.7.0") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -165,23 +165,23 @@ func TestCommitsOfOthersAreNeverOverwritten(t *testing.T) {
 	h := newHost(t, fleet())
 	s := open(t)
 	propose(t, s, h.request("6.6.0"))
-	h.git(h.work, "fetch", "--quiet", "origin", head)
-	h.git(h.work, "checkout", "--quiet", "FETCH_HEAD")
-	h.write(map[string]string{"migration.yaml": "a: b\n"})
-	person := h.commit(head)
+	h.Git(h.Work, "fetch", "--quiet", "origin", head)
+	h.Git(h.Work, "checkout", "--quiet", "FETCH_HEAD")
+	h.Write(map[string]string{"migration.yaml": "a: b\n"})
+	person := h.Commit(head)
 	same := propose(t, s, h.request("6.6.0"))
 	if same.Pushed || !same.Foreign || same.Head != person {
 		t.Errorf("%+v", same)
 	}
 	request := h.request("6.7.0")
 	onTop := propose(t, s, request)
-	if !onTop.Pushed || !onTop.Foreign || h.git(h.dir, "rev-parse", head+"^") != person {
+	if !onTop.Pushed || !onTop.Foreign || h.Git(h.Dir, "rev-parse", head+"^") != person {
 		t.Errorf("%+v", onTop)
 	}
 	// the tip is ours now, and the commit below it is not
 	request = h.request("6.8.0")
 	again := propose(t, open(t), request)
-	if !again.Foreign || h.read(head, "migration.yaml") != "a: b\n" {
+	if !again.Foreign || h.Read(head, "migration.yaml") != "a: b\n" {
 		t.Errorf("%+v", again)
 	}
 	if repeated := propose(t, s, request); repeated.Pushed || repeated.Head != again.Head {
@@ -227,8 +227,8 @@ func TestADamagedMirrorIsMadeAgain(t *testing.T) {
 			h := newHost(t, fleet())
 			s := open(t)
 			propose(t, s, h.request("6.6.0"))
-			h.write(map[string]string{"README.md": "changed\n"})
-			h.commit("main")
+			h.Write(map[string]string{"README.md": "changed\n"})
+			h.Commit("main")
 			dirs, err := filepath.Glob(filepath.Join(s.Dir, "*.git"))
 			if err != nil || len(dirs) != 1 {
 				t.Fatal(dirs, err)
@@ -236,7 +236,7 @@ func TestADamagedMirrorIsMadeAgain(t *testing.T) {
 			if err := damage(dirs[0]); err != nil {
 				t.Fatal(err)
 			}
-			if r := propose(t, s, h.request("6.7.0")); !r.Pushed || !strings.Contains(h.read(head, "clusters/prod/Kustomization"), "6.7.0") {
+			if r := propose(t, s, h.request("6.7.0")); !r.Pushed || !strings.Contains(h.Read(head, "clusters/prod/Kustomization"), "6.7.0") {
 				t.Errorf("%+v", r)
 			}
 		})

@@ -48,11 +48,11 @@ func TestSignedCommitsAreTheSameEachTime(t *testing.T) {
 	if err := os.WriteFile(signers, []byte(email+" "+public+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h.git(h.dir, "-c", "gpg.ssh.allowedSignersFile="+signers, "verify-commit", first.Head)
+	h.Git(h.Dir, "-c", "gpg.ssh.allowedSignersFile="+signers, "verify-commit", first.Head)
 	if again := propose(t, open(t), request); again.Pushed {
 		t.Errorf("%+v", again)
 	}
-	h.git(h.dir, "update-ref", "-d", "refs/heads/"+head)
+	h.Git(h.Dir, "update-ref", "-d", "refs/heads/"+head)
 	if second := propose(t, open(t), request); second.Head != first.Head {
 		t.Errorf("the commits are %s and %s", first.Head, second.Head)
 	}
@@ -78,7 +78,7 @@ func TestOtherSigningKeysAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if h.tip(head) != "" {
+	if h.Tip(head) != "" {
 		t.Error("a commit was pushed without a signature")
 	}
 }

@@ -16,11 +16,11 @@ import (
 )
 
 // serveSSH serves the host's repository over ssh to one key, and returns its address and its line for known_hosts.
-func (h *host) serveSSH(public string) (address, known string) {
-	h.t.Helper()
-	hostKey, err := ssh.NewSignerFromKey(newEd25519(h.t))
+func (h host) serveSSH(t *testing.T, public string) (address, known string) {
+	t.Helper()
+	hostKey, err := ssh.NewSignerFromKey(newEd25519(t))
 	if err != nil {
-		h.t.Fatal(err)
+		t.Fatal(err)
 	}
 	config := &ssh.ServerConfig{PublicKeyCallback: func(c ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 		if c.User() != "git" || strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))) != public {
@@ -31,10 +31,10 @@ func (h *host) serveSSH(public string) (address, known string) {
 	config.AddHostKey(hostKey)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		h.t.Fatal(err)
+		t.Fatal(err)
 	}
 	var serving sync.WaitGroup
-	h.t.Cleanup(func() {
+	t.Cleanup(func() {
 		_ = listener.Close()
 		serving.Wait()
 	})
@@ -52,7 +52,7 @@ func (h *host) serveSSH(public string) (address, known string) {
 }
 
 // serveConn executes Git's services on one connection.
-func (h *host) serveConn(conn net.Conn, config *ssh.ServerConfig) {
+func (h host) serveConn(conn net.Conn, config *ssh.ServerConfig) {
 	defer conn.Close()
 	_, channels, requests, err := ssh.NewServerConn(conn, config)
 	if err != nil {
@@ -71,7 +71,7 @@ func (h *host) serveConn(conn net.Conn, config *ssh.ServerConfig) {
 			}
 			_ = r.Reply(true, nil)
 			service, _, _ := strings.Cut(string(r.Payload[4:]), " ")
-			cmd := exec.Command(service, h.dir)
+			cmd := exec.Command(service, h.Dir)
 			cmd.Stdout, cmd.Stderr = channel, channel.Stderr()
 			stdin, err := cmd.StdinPipe()
 			if err == nil {
@@ -98,11 +98,11 @@ func TestProposeOverSSH(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, fleet())
 	key, public := newKey(t, newEd25519(t))
-	address, known := h.serveSSH(public)
+	address, known := h.serveSSH(t, public)
 	request := h.request("6.6.0")
 	request.Remote = Remote{URL: "ssh://git@" + address + "/fleet.git", Identity: key, KnownHosts: []byte(known)}
 	s := open(t)
-	if r := propose(t, s, request); !r.Pushed || r.Head != h.tip(head) {
+	if r := propose(t, s, request); !r.Pushed || r.Head != h.Tip(head) {
 		t.Errorf("%+v", r)
 	}
 	other, _ := newKey(t, newEd25519(t))
