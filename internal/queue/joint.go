@@ -9,12 +9,21 @@ import (
 )
 
 // Steps stores the actions of steps that a pass begins, and asks live actions to stop, by their unique keys: drain lets a
-// running attempt end, cancel does not. It works in the transaction of the pass, which has locked what OnEnd locks.
+// running attempt end, cancel does not. It works in the transaction of the pass, which has locked the head.
 //
 // Errors: fault.DuplicateKey when a step has a live action already, which the pass did not know, so that all of it must be
 // undone; fault.Unavailable when an end would be deferred, which steps never are, as nothing follows them.
 func (q *Queue) Steps(tx *store.Tx, start []action.Action, drain, cancel []string) error {
-	t := &txn{rows: q.in(tx), core: q.core}
+	return (&txn{rows: q.in(tx), core: q.core}).joint("deployer", start, drain, cancel)
+}
+
+// Attempts works as Steps does, for a decision of the promoter instead of a pass of the deployer.
+func (q *Queue) Attempts(tx *store.Tx, start []action.Action, cancel []string) error {
+	return (&txn{rows: q.in(tx), core: q.core}).joint("promoter", start, nil, cancel)
+}
+
+// joint stores and stops actions for another part of the log. source names it in their events.
+func (t *txn) joint(source string, start []action.Action, drain, cancel []string) error {
 	made, err := t.enqueue(start)
 	if err != nil {
 		return err
@@ -24,10 +33,10 @@ func (q *Queue) Steps(tx *store.Tx, start []action.Action, drain, cancel []strin
 			return fault.New(fault.DuplicateKey, "action %s works on the same step already", e.ID)
 		}
 	}
-	if err := t.stop(drain, action.AskDrain); err != nil {
+	if err := t.stop(source, drain, action.AskDrain); err != nil {
 		return err
 	}
-	if err := t.stop(cancel, action.AskCancel); err != nil {
+	if err := t.stop(source, cancel, action.AskCancel); err != nil {
 		return err
 	}
 	return t.deferred.Err()
@@ -35,7 +44,7 @@ func (q *Queue) Steps(tx *store.Tx, start []action.Action, drain, cancel []strin
 
 // stop asks live actions to stop, by their unique keys; those that have ended in the meantime need nothing. Unclaimed
 // ones end here, and OnEnd's record writes that in the same transaction.
-func (t *txn) stop(keys []string, kind action.InputKind) error {
+func (t *txn) stop(source string, keys []string, kind action.InputKind) error {
 	if len(keys) == 0 {
 		return nil
 	}
@@ -50,7 +59,7 @@ func (t *txn) stop(keys []string, kind action.InputKind) error {
 		}
 	}
 	return t.change(ids, each(func(*txn, live) (action.Input, bool) {
-		return action.Input{Kind: kind, Source: "deployer"}, true
+		return action.Input{Kind: kind, Source: source}, true
 	}))
 }
 
