@@ -181,14 +181,15 @@ func hasTag(f archtest.File, tag string) bool {
 // used without the other.
 func TestPartsOfTheLogMeetInOnePlace(t *testing.T) {
 	never := map[string][]string{
-		"queue":     {"journal", "builds", "token", "ledger", "pipeline", "config", "blob"},
-		"journal":   {"queue", "builds", "token", "ledger"},
-		"builds":    {"queue", "journal", "token", "ledger"},
-		"store":     {"queue", "journal", "builds", "token", "ledger"},
-		"token":     {"queue", "journal", "ledger"},
-		"conductor": {"journal", "token", "ledger"},
-		"caboose":   {"journal", "token", "ledger"},
-		"deployer":  {"token", "ledger"},
+		"queue":      {"journal", "builds", "promotions", "token", "ledger", "pipeline", "config", "blob"},
+		"journal":    {"queue", "builds", "promotions", "token", "ledger"},
+		"builds":     {"queue", "journal", "promotions", "token", "ledger"},
+		"promotions": {"queue", "journal", "builds", "token", "ledger"},
+		"store":      {"queue", "journal", "builds", "promotions", "token", "ledger"},
+		"token":      {"queue", "journal", "ledger"},
+		"conductor":  {"journal", "token", "ledger"},
+		"caboose":    {"journal", "token", "ledger"},
+		"deployer":   {"token", "ledger"},
 	}
 	forEachImport(t, func(f archtest.File, path string) string {
 		for _, other := range never[archtest.Top(f.Package)] {

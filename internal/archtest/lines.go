@@ -62,7 +62,7 @@ var Parts = []Part{
 		"internal/githost", "internal/kube/pool", "internal/conductor/handler/pullrequest", "internal/conductor/handler/notification",
 		"internal/cli/pipeline/install",
 	}},
-	{"stores", 12000, []string{
+	{"stores", 12500, []string{
 		"internal/blob", "internal/ledger", "internal/postgres", "internal/sqlite", "internal/store", "internal/token",
 	}},
 	{"faces", 24000, []string{"internal/client", "internal/operation", "internal/server", "internal/service", "internal/web"}},

@@ -42,12 +42,8 @@ func (l *Ledger) AddBuild(ctx context.Context, b builds.Build, p builds.Password
 	return id, false, nil
 }
 
-// onEnd has the ends of actions recorded by the journal, if they are steps, and by the builds.
-func (l *Ledger) onEnd(tx *store.Tx, actions []*action.Action) (record func([]action.EndedAction) error, err error) {
-	steps, err := l.Journal.OnEnd(tx, actions)
-	if err != nil {
-		return nil, err
-	}
+// onEndOfBuild locks the builds whose actions may end, and returns the function that ends them; nil if there are none.
+func (l *Ledger) onEndOfBuild(tx *store.Tx, actions []*action.Action) (record func([]action.EndedAction) error, err error) {
 	var ids []builds.ID
 	for _, a := range actions {
 		if id, ok := builds.OfAction(a); ok {
@@ -55,7 +51,7 @@ func (l *Ledger) onEnd(tx *store.Tx, actions []*action.Action) (record func([]ac
 		}
 	}
 	if ids == nil {
-		return steps, nil
+		return nil, nil
 	}
 	slices.Sort(ids) // every transaction locks them in this order
 	open, err := l.Builds.LockIn(tx, ids)
@@ -71,7 +67,7 @@ func (l *Ledger) onEnd(tx *store.Tx, actions []*action.Action) (record func([]ac
 				}
 			}
 		}
-		return steps(ended)
+		return nil
 	}, nil
 }
 

@@ -2,7 +2,8 @@
 // deployments. Neither knows the other. They meet in two functions and one question: a pass of the journal gives its steps
 // to the queue, the end of a step's action appends its entry to the journal, and the journal asks whether the instance that
 // holds a pipeline lives. The queue and the builds meet likewise: a build without a deployment is stored with its action, and ends
-// with it at the latest. It also stores the ticks of schedules.
+// with it at the latest. The queue and the promotions meet as the queue and the journal do: a decision gives its attempts to the queue, and
+// the end of an attempt's action is recorded with the promotions. It also stores the ticks of schedules.
 package ledger
 
 import (
@@ -13,6 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/promotions"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/token"
@@ -24,6 +26,7 @@ type Driver interface {
 	queue.Driver
 	journal.Driver
 	builds.Driver
+	promotions.Driver
 	token.Driver
 }
 
@@ -42,7 +45,8 @@ type Ledger struct {
 	*queue.Reporter
 	*journal.Journal
 	*journal.Uploads
-	Builds *builds.Builds // whose method names, such as Steps, others have too
+	Builds     *builds.Builds         // whose method names, such as Steps, others have too
+	Promotions *promotions.Promotions // likewise
 	*token.Tokens
 	*store.Waiter
 	DB *store.DB
@@ -58,6 +62,7 @@ func New(driver Driver, o Options) *Ledger {
 			return l.onEnd(tx, actions)
 		}})
 	l.Journal = journal.New(db, driver, journal.Options{Steps: l.Queue.Steps, Alive: l.Queue.Alive})
+	l.Promotions = promotions.New(db, driver, promotions.Options{Actions: l.Queue.Attempts})
 	l.Homes, l.Stream, l.Uploads = queue.NewHomes(l.Queue), queue.NewStream(l.Queue), journal.NewUploads(l.Journal)
 	return l
 }
@@ -76,7 +81,7 @@ func (l *Ledger) ForReaders() *Ledger {
 	view := *l.NewWaiter()
 	view.DB = l.DB.For(store.ForReaders)
 	view.Queue, view.Journal, view.Tokens = l.Queue.ForReaders(), l.Journal.ForReaders(), l.Tokens.ForReaders()
-	view.Builds = l.Builds.ForReaders()
+	view.Builds, view.Promotions = l.Builds.ForReaders(), l.Promotions.ForReaders()
 	view.Homes, view.Stream = queue.NewHomes(view.Queue), queue.NewStream(view.Queue)
 	return &view
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger/ledgertest"
 	"github.com/waybill-dev/waybill/internal/pgtest"
 	"github.com/waybill-dev/waybill/internal/postgres"
+	"github.com/waybill-dev/waybill/internal/promotions/promotionstest"
 	"github.com/waybill-dev/waybill/internal/queue/queuetest"
 	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/store/storetest"
@@ -63,5 +64,6 @@ func TestConformance(t *testing.T) {
 	queuetest.Run(t, database)
 	journaltest.Run(t, database)
 	buildstest.Run(t, database)
+	promotionstest.Run(t, database)
 	ledgertest.Run(t, database)
 }

@@ -7,6 +7,7 @@
 //   - queue: actions, threads, list, recorded, cache, limits, instances, hosthome, status, retain
 //   - journal: structure, entries
 //   - builds: builds
+//   - promotions: promotions
 //   - token: tokens
 //   - store: sqlite, tx, migrate, errors, backup
 //
@@ -36,6 +37,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/promotions"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/token"
@@ -324,6 +326,9 @@ func (*Driver) QueueRows(r store.Rows) (queue.Rows, queue.CacheRows, queue.HostR
 func (*Driver) BuildRows(r store.Rows) (builds.Rows, builds.PasswordRows) {
 	return r.(*tx), r.(*tx)
 }
+
+// PromotionRows returns the rows of package promotions in a transaction of this driver.
+func (*Driver) PromotionRows(r store.Rows) promotions.Rows { return r.(*tx) }
 
 // JournalRows returns the rows of package journal in a transaction of this driver.
 func (*Driver) JournalRows(r store.Rows) journal.Rows { return r.(*tx) }

@@ -8,6 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/builds/buildstest"
 	"github.com/waybill-dev/waybill/internal/journal/journaltest"
 	"github.com/waybill-dev/waybill/internal/ledger/ledgertest"
+	"github.com/waybill-dev/waybill/internal/promotions/promotionstest"
 	"github.com/waybill-dev/waybill/internal/queue/queuetest"
 	"github.com/waybill-dev/waybill/internal/sqlite"
 	"github.com/waybill-dev/waybill/internal/sqlite/sqlitetest"
@@ -27,6 +28,7 @@ func TestConformance(t *testing.T) {
 	queuetest.Run(t, database)
 	journaltest.Run(t, database)
 	buildstest.Run(t, database)
+	promotionstest.Run(t, database)
 	ledgertest.Run(t, database)
 }
 

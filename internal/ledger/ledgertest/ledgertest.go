@@ -32,6 +32,11 @@ func properties() map[string]func(*testing.T, setup) {
 		"WhatIsNoTextIsRefused":          whatIsNoTextIsRefused,
 		// hand-off
 		"ObserversMayRepeat": observersMayRepeat,
+		// promotions
+		"AttemptsAreActions":                 attemptsAreActions,
+		"CanceledAttemptsEndWithTheDecision": canceledAttemptsEndWithTheDecision,
+		"DecisionsAreAllOrNothing":           decisionsAreAllOrNothing,
+		"EndsAgainstDecisionsDoNotDeadlock":  endsAgainstDecisionsDoNotDeadlock,
 		// status
 		"TicksMakeOneAction": ticksMakeOneAction,
 		// the rest

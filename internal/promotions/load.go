@@ -1,0 +1,148 @@
+package promotions
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/admission"
+	"github.com/waybill-dev/waybill/internal/promotion"
+)
+
+// Bounds of a State.
+const (
+	newestRuns      = 20   // ended runs
+	finishesOfEach  = 3    // runs that finished last in an environment
+	newestSightings = 500  // a revision whose last sighting is older counts as never seen
+	newestIntents   = 2000 // intents of no run, such as holds
+)
+
+// Load reads the state of a pipeline from the log. With a uid that the log does not have, or whose pipeline is gone, the state has no
+// rows of the pipeline that has the name now; with an empty uid it is that pipeline's.
+func (p *Promotions) Load(ctx context.Context, name, uid string) (s State, err error) {
+	err = p.read(ctx, "read the promotions of "+name, func(t *txn) (err error) {
+		s, err = t.load(name, uid)
+		return err
+	})
+	return s, err
+}
+
+func (t *txn) load(name, uid string) (State, error) {
+	s := State{Name: name, UID: uid, Now: t.Now(), RunIDs: map[int64]action.ID{}}
+	heads, err := t.PromotionHeads(HeadQuery{Name: name, Closed: true})
+	if err != nil {
+		return s, err
+	}
+	var h *Head
+	for i := range heads {
+		s.LastRun = max(s.LastRun, heads[i].Newest)
+		if heads[i].UID == uid || uid == "" && heads[i].ClosedAt.IsZero() {
+			h = &heads[i]
+		}
+	}
+	if s.Frozen, err = t.frozen(name); err != nil || h == nil {
+		return s, err
+	}
+	s.UID, s.Head = h.UID, h.Seq
+	numbers, err := t.loadRuns(h, &s)
+	if err != nil {
+		return s, err
+	}
+	if s.Sightings, err = t.Sightings(h.ID, newestSightings); err != nil {
+		return s, err
+	}
+	if s.Proposals, err = t.Rows.Proposals(h.ID); err != nil {
+		return s, err
+	}
+	if s.Intents, err = t.Intents(h.ID, numbers, newestIntents); err != nil {
+		return s, err
+	}
+	attempts, err := t.Rows.Attempts(h.ID, numbers)
+	s.Attempts = make(map[promotion.AttemptKey]promotion.Attempt, len(attempts))
+	for _, a := range attempts {
+		s.Attempts[a.AttemptKey] = a.Attempt
+	}
+	return s, err
+}
+
+// loadRuns reads the runs that decisions need, with their facts and phases, and returns their numbers.
+func (t *txn) loadRuns(h *Head, s *State) ([]int64, error) {
+	var all []Run
+	add := func(some []Run, err error) error {
+		for _, r := range some {
+			if _, known := s.RunIDs[r.Number]; !known {
+				all, s.RunIDs[r.Number] = append(all, r), r.ID
+			}
+		}
+		return err
+	}
+	finished, err := t.LastFinishes(h.ID, finishesOfEach)
+	if err != nil {
+		return nil, err
+	}
+	if err := add(t.PromotionRuns(RunQuery{Head: h.ID, Open: true})); err != nil {
+		return nil, err
+	}
+	if err := add(t.PromotionRuns(RunQuery{Head: h.ID, Limit: newestRuns})); err != nil {
+		return nil, err
+	}
+	if len(finished) > 0 {
+		if err := add(t.PromotionRuns(RunQuery{Head: h.ID, Numbers: finished})); err != nil {
+			return nil, err
+		}
+	}
+	if len(all) == 0 {
+		return []int64{}, nil
+	}
+	slices.SortFunc(all, func(a, b Run) int { return int(a.Number - b.Number) })
+	numbers, at := make([]int64, len(all)), map[int64]*promotion.Run{}
+	s.Runs = make([]promotion.Run, len(all))
+	for i, r := range all {
+		numbers[i], s.Runs[i] = r.Number, r.Run
+		s.Runs[i].Phases = map[promotion.EnvName]promotion.PhaseSince{}
+		at[r.Number] = &s.Runs[i]
+	}
+	facts, err := t.PromotionEntries(EntryQuery{Head: h.ID, Runs: numbers, FactsOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range facts {
+		at[f.Run].Facts = append(at[f.Run].Facts, f.Fact)
+	}
+	phases, err := t.Rows.Phases(h.ID, numbers)
+	for _, p := range phases {
+		at[p.Run].Phases[p.Env] = p.PhaseSince
+	}
+	return numbers, err
+}
+
+// frozen returns the freeze in force, of a pipeline or of all, that ends last; nil: there is none.
+func (t *txn) frozen(name string) (*admission.Freeze, error) {
+	found, err := t.Freezes([]string{name, ""})
+	return lastToEnd(found, t.Now()), err
+}
+
+func lastToEnd(freezes map[string]admission.Freeze, now time.Time) (last *admission.Freeze) {
+	for _, f := range freezes {
+		switch {
+		case !f.InForce(now):
+		case last == nil, f.Until.IsZero(), !last.Until.IsZero() && f.Until.After(last.Until):
+			last = &f
+		}
+	}
+	return last
+}
+
+// Heads reads the sequences of all pipelines that exist, by name. A reader of states compares them with State.Head.
+func (p *Promotions) Heads(ctx context.Context) (heads map[string]int64, err error) {
+	err = p.read(ctx, "read the heads of promotions", func(t *txn) error {
+		found, err := t.PromotionHeads(HeadQuery{})
+		heads = make(map[string]int64, len(found))
+		for _, h := range found {
+			heads[h.Name] = h.Seq
+		}
+		return err
+	})
+	return heads, err
+}
