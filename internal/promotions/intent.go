@@ -16,7 +16,7 @@ import (
 // Nonce names one use of a signing key. It is unique, and kept for as long as the signature could be accepted.
 type Nonce struct{ Key, Value string }
 
-// nonceAge is how long a nonce is kept.
+// nonceAge is the time for which a nonce is kept.
 const nonceAge = 10 * time.Minute
 
 // intentEvents are the events of the notes that record intents.
@@ -208,7 +208,7 @@ func (p *Promotions) setFreeze(ctx context.Context, pipeline, by string,
 	})
 }
 
-// lockScope locks a pipeline, or all of them.
+// lockScope locks one pipeline, or every one.
 func (t *txn) lockScope(pipeline string) error {
 	if pipeline != "" {
 		if err := checkName(pipeline); err != nil {

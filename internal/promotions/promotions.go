@@ -12,7 +12,7 @@ import (
 
 // Options join promotions with the queue on the same database.
 type Options struct {
-	// Actions stores actions and asks the live ones with unique keys to stop, in a transaction that has locked their heads. It
+	// Actions stores actions and requests live ones to stop, by their unique keys, in a transaction that has locked their heads. It
 	// fails when one of the actions has the key of a live one. nil: no attempt can be started or canceled.
 	Actions func(tx *store.Tx, start []action.Action, cancel []string) error
 }

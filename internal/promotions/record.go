@@ -294,7 +294,7 @@ func (s Start) uniqueKey() string {
 	return string(raw)
 }
 
-// addCancels collects the live attempts that are to be canceled and have not been asked to stop.
+// addCancels collects the live attempts that are to be canceled and for which that was not requested yet.
 func (t *txn) addCancels(h *Head, c Change) error {
 	if len(c.Cancel) == 0 {
 		return nil
