@@ -395,7 +395,7 @@ func (p phrases) has(text string) bool {
 }
 
 // notReady are the reasons for which a protected branch refuses a merge that may be possible later.
-var notReady = phrases{"status check", "approval", "behind the base", "review", "not ready to be merged", "up-to-date", "up to date"}
+var notReady = phrases{"status check", "approval", "behind the base", "review", "requested changes", "up-to-date", "up to date"}
 
 func (g *gitea) access(ctx context.Context) (Access, error) {
 	var repo struct {
