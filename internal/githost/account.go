@@ -36,6 +36,7 @@ type account struct {
 	memory    memory
 	tokens    tokens
 	histories histories
+	merges    merges
 }
 
 // request is one call of a host's API.

@@ -28,9 +28,17 @@ type tokens struct {
 	getting sync.Mutex // held while a token is requested
 	number  string     // number of the installation; guarded by getting
 
-	mu    sync.Mutex
-	value string
-	until time.Time
+	mu          sync.Mutex
+	value       string
+	until       time.Time
+	permissions map[string]string // permissions of the installation
+}
+
+// granted returns the permissions of the present token; nil: there is none.
+func (t *tokens) granted() map[string]string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.permissions
 }
 
 // forget drops a token that the host refuses.
@@ -49,10 +57,10 @@ func (t *tokens) get(now time.Time) string {
 	return t.value
 }
 
-func (t *tokens) set(value string, until time.Time) {
+func (t *tokens) set(value string, until time.Time, permissions map[string]string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.value, t.until = value, until
+	t.value, t.until, t.permissions = value, until, permissions
 }
 
 // authenticateApp makes an account act as the installation of a GitHub App: it signs a JSON Web Token, which it exchanges
@@ -109,6 +117,8 @@ func (a *account) install(ctx context.Context, at repository, jwt string) (strin
 	var token struct {
 		Token     string    `json:"token"`
 		ExpiresAt time.Time `json:"expires_at"`
+		// Permissions are those that the owner has accepted, such as contents: write.
+		Permissions map[string]string `json:"permissions"`
 	}
 	_, err := a.do(ctx, request{doing: doing, op: "token", method: http.MethodPost, bare: true, header: header,
 		path: "/app/installations/" + a.tokens.number + "/access_tokens"}, &token)
@@ -118,7 +128,7 @@ func (a *account) install(ctx context.Context, at repository, jwt string) (strin
 	if token.Token == "" || len(token.Token) > maxToken {
 		return "", &Error{Kind: action.Retry, Code: "no_token", Doing: doing, Message: "the host's answer has no token"}
 	}
-	a.tokens.set(token.Token, token.ExpiresAt)
+	a.tokens.set(token.Token, token.ExpiresAt, token.Permissions)
 	return "Bearer " + token.Token, nil
 }
 

@@ -126,16 +126,25 @@ func (c *Client) ended(ctx context.Context, w promotion.Work, found []pull) (r R
 		return Result{}, nil, false
 	}
 	switch {
-	case last.state == stateMerged && h.run == w.Run && !last.endedAt.Before(w.Started):
+	case last.state == stateMerged && h.run == w.Run && !last.endedAt.Before(w.Started.Add(-clockSkew)):
 		r.Change = Merged
+		if last, err = c.driver.get(ctx, last.number); err != nil { // lists lack who merged
+			return r, err, true
+		}
 		r.Proposal, err = c.proposal(ctx, last)
 		return r, err, true
 	case last.state == stateClosed && h.closed == "" && !w.Repeats:
+		if last, err = c.driver.get(ctx, last.number); err != nil {
+			return r, err, true
+		}
 		return Result{}, fatal(string(promotion.ErrDeclined), "propose", "proposal %d was closed unmerged%s: %s", last.number,
 			by(last.endedBy), last.url), true
 	}
 	return Result{}, nil, false
 }
+
+// clockSkew is the difference between the clocks of hosts and this process that is tolerated.
+const clockSkew = 10 * time.Minute
 
 func by(name string) string {
 	if name == "" {

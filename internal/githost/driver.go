@@ -147,6 +147,8 @@ type mergeOptions struct {
 // newDriver returns the driver of a client's host.
 func newDriver(c *Client) (driver, error) {
 	switch c.host.Type {
+	case GitHub:
+		return &github{account: c.account, at: c.at, app: c.keys[KeyAppID] != ""}, nil
 	case Gitea, Forgejo:
 		return &gitea{account: c.account, at: c.at, forgejo: c.host.Type == Forgejo}, nil
 	}

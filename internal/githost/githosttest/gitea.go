@@ -171,7 +171,7 @@ func (h *Host) giteaPull(p *Pull) object {
 	}
 	head := p.SHA
 	if branch, ok := h.branches[p.Head]; ok && !p.fork {
-		head = branch // of a proposal that has ended, too
+		head = branch // also once it has ended
 	}
 	state := "open"
 	if p.State != Open {
