@@ -197,16 +197,25 @@ func (c *Client) update(ctx context.Context, p pull, w promotion.Work, text Text
 // complete adds labels, reviewers and assignees that are missing. A rejection is a warning, since the promotion does not
 // depend on them.
 func (c *Client) complete(ctx context.Context, p pull) (warnings []string, err error) {
-	missing := []change{{addReviewers: absent(p.reviewers, c.host.Reviewers)}, {addAssignees: absent(p.assignees, c.host.Assignees)}}
+	var missing []change
 	if labels := withMissing(p.labels, c.host.Labels); labels != nil && !c.driver.traits().noLabels {
 		missing = append(missing, change{setLabels: labels})
 	}
-	for _, ch := range missing {
-		if ch.empty() {
-			continue
-		}
-		err := c.driver.update(ctx, p, ch)
+	if people := absent(p.reviewers, c.host.Reviewers); people != nil {
+		missing = append(missing, change{addReviewers: people})
+	}
+	if people := absent(p.assignees, c.host.Assignees); people != nil {
+		missing = append(missing, change{addAssignees: people})
+	}
+	for len(missing) > 0 {
+		next := missing[0]
+		missing = missing[1:]
+		err := c.driver.update(ctx, p, next)
 		if e, ok := errors.AsType[*Error](err); ok && e.Kind == action.Fatal {
+			if single := next.apart(); single != nil {
+				missing = append(missing, single...) // hosts reject all if one is wrong
+				continue
+			}
 			warnings = append(warnings, e.Error())
 			continue
 		}

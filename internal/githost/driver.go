@@ -137,6 +137,20 @@ func (c change) empty() bool {
 	return c.title == nil && c.body == nil && len(c.setLabels)+len(c.addReviewers)+len(c.addAssignees) == 0
 }
 
+// apart returns a change for each of several reviewers or assignees; nil: there are not several.
+func (c change) apart() (single []change) {
+	if len(c.addReviewers)+len(c.addAssignees) < 2 {
+		return nil
+	}
+	for _, name := range c.addReviewers {
+		single = append(single, change{addReviewers: []string{name}})
+	}
+	for _, name := range c.addAssignees {
+		single = append(single, change{addAssignees: []string{name}})
+	}
+	return single
+}
+
 // mergeOptions configures a merge.
 type mergeOptions struct {
 	method  string // merge, squash or rebase

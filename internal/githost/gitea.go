@@ -268,7 +268,11 @@ func (g *gitea) update(ctx context.Context, p pull, c change) error {
 		body["body"] = *c.body
 	}
 	if len(c.addAssignees) > 0 {
-		body["assignees"] = append(slices.Clone(p.assignees), c.addAssignees...)
+		now, err := g.get(ctx, p.number) // the list replaces that of the host
+		if err != nil {
+			return err
+		}
+		body["assignees"] = append(now.assignees, c.addAssignees...)
 	}
 	if len(body) > 0 {
 		if err := g.patch(ctx, "update the proposal", p, body); err != nil {

@@ -395,18 +395,12 @@ func (g *github) merge(ctx context.Context, p pull, m mergeOptions) error {
 	switch status := statusOf(err); {
 	case status == http.StatusNotFound:
 		return g.mergeNow(ctx, p, m)
-	case status == http.StatusConflict && asksLater(messageOf(err)):
+	case status == http.StatusConflict && !headMoved.has(strings.ToLower(messageOf(err))):
 		return later(CodeRunning, doing, pauseComputing, messageOf(err)) // it was requested before
 	case err != nil:
 		return githubRefusal(err)
 	}
 	return g.judge(key, asked)
-}
-
-// asksLater reports whether a conflict means that a merge was requested before. Its answer has the fields of a pending
-// merge, and its message is that of the first request.
-func asksLater(message string) bool {
-	return phrases{"pending", "already", "enqueued", "in progress"}.has(strings.ToLower(message))
 }
 
 // judge returns the meaning of an answer about an asynchronous merge.
@@ -515,6 +509,9 @@ func (g *github) mergeNow(ctx context.Context, p pull, m mergeOptions) error {
 	return later(CodeRunning, doing, pauseRunning, "it is in the merge queue")
 }
 
+// headMoved are parts of messages about another head than the expected one.
+var headMoved = phrases{"head branch was modified", "head sha", "expected head", "does not match"}
+
 // githubRefusal classifies the refusal of a merge by its message, since statuses do not tell reasons apart.
 func githubRefusal(err error) error {
 	message := strings.ToLower(messageOf(err))
@@ -523,7 +520,7 @@ func githubRefusal(err error) error {
 		return err
 	}
 	switch {
-	case (phrases{"head branch was modified", "head sha", "expected head", "does not match"}).has(message):
+	case headMoved.has(message):
 		return fatal(string(promotion.ErrHeadMoved), "merge the proposal", "%s", messageOf(err))
 	case (phrases{"conflict", "not allowed on this repository", "draft", "merge queue"}).has(message):
 		return err

@@ -198,6 +198,3 @@ func (h *Host) allowed(r *http.Request) bool {
 	}
 	return false
 }
-
-// allowedApp reports whether a request has the credential of a GitHub App.
-func (h *Host) allowedApp(*http.Request) bool { return false }

@@ -244,16 +244,16 @@ func (h *Host) giteaEdit(w http.ResponseWriter, r *http.Request, p *Pull) {
 func (h *Host) giteaReview(w http.ResponseWriter, r *http.Request, p *Pull) {
 	var in object
 	read(r, &in)
+	for _, name := range texts(in, "team_reviewers") {
+		answer(w, 404, object{"message": "team does not exist [org_id 1, team_id 0, name: " + name + "]"})
+		return
+	}
 	for _, name := range texts(in, "reviewers") {
 		if !slices.Contains(h.users, name) {
 			answer(w, 404, object{"message": "user does not exist [uid: 0, name: " + name + "]"})
 			return
 		}
 		p.Reviewers = append(p.Reviewers, name)
-	}
-	for _, name := range texts(in, "team_reviewers") {
-		answer(w, 404, object{"message": "team does not exist [org_id 1, team_id 0, name: " + name + "]"})
-		return
 	}
 	answer(w, 201, []object{})
 }

@@ -2,6 +2,7 @@ package githosttest
 
 import (
 	"cmp"
+	"crypto/rsa"
 	"crypto/sha1" //nolint:gosec // names of commits, as Git has them
 	"encoding/hex"
 	"fmt"
@@ -50,7 +51,10 @@ type Pull struct {
 	Behind    bool
 	Computing bool // the host has not computed yet whether it can be merged
 
-	merging int // number of further reads until an asynchronous merge is done
+	merging int    // number of further reads until an asynchronous merge is done
+	wanted  string // the head at which it is made
+	queue   bool   // it goes into the merge queue
+	refused refusal
 	queued  bool
 	fork    bool
 }
@@ -85,6 +89,8 @@ type Host struct {
 	async    bool // merges are asynchronous
 	stuck    bool // an asynchronous merge fails
 	required bool // the base wants checks to pass before a merge
+	lifetime time.Duration
+	appKey   *rsa.PublicKey
 	etags    bool // conditional requests are answered
 	limit    int  // reported budget of requests; 0: none is reported
 	reset    time.Time
@@ -103,16 +109,24 @@ func New(t testing.TB, vendor string) *Host {
 	h.branches["main"] = h.commit("Begin", "", true)
 	h.server = httptest.NewServer(h.intercept(h.routes()))
 	t.Cleanup(h.server.Close)
+	h.Restart(t)
+	return h
+}
+
+// Restart makes clients that are opened from now on know nothing of earlier ones.
+func (h *Host) Restart(t testing.TB) {
+	t.Helper()
 	h.hosts = githost.NewHosts(githost.Options{PlainHTTP: true, Pause: time.Millisecond,
 		Guard: webhook.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}})
 	t.Cleanup(h.hosts.Close)
-	return h
 }
 
 // routes returns the HTTP interface of the vendor.
 func (h *Host) routes() http.Handler {
 	mux := http.NewServeMux()
 	switch h.Vendor {
+	case githost.GitHub:
+		h.routeGitHub(mux)
 	case githost.Gitea, githost.Forgejo:
 		h.routeGitea(mux)
 	default:
@@ -133,7 +147,13 @@ func (h *Host) Keys() map[string]string { return map[string]string{githost.KeyTo
 // Open opens a client, with the same connections and memory as before.
 func (h *Host) Open(t testing.TB, host promotion.Host) *githost.Client {
 	t.Helper()
-	c, err := h.hosts.Open(host, h.Keys())
+	return h.OpenWith(t, host, h.Keys())
+}
+
+// OpenWith opens a client with a Secret's keys.
+func (h *Host) OpenWith(t testing.TB, host promotion.Host, keys map[string]string) *githost.Client {
+	t.Helper()
+	c, err := h.hosts.Open(host, keys)
 	if err != nil {
 		t.Fatal(err)
 	}
