@@ -163,6 +163,8 @@ func newDriver(c *Client) (driver, error) {
 	switch c.host.Type {
 	case GitHub:
 		return &github{account: c.account, at: c.at, app: c.keys[KeyAppID] != ""}, nil
+	case GitLab:
+		return &gitlab{account: c.account, at: c.at}, nil
 	case Gitea, Forgejo:
 		return &gitea{account: c.account, at: c.at, forgejo: c.host.Type == Forgejo}, nil
 	}

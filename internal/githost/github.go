@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -512,7 +511,7 @@ func (g *github) mergeNow(ctx context.Context, p pull, m mergeOptions) error {
 // headMoved are parts of messages about another head than the expected one.
 var headMoved = phrases{"head branch was modified", "head sha", "expected head", "does not match"}
 
-// githubRefusal classifies the refusal of a merge by its message, since statuses do not tell reasons apart.
+// githubRefusal classifies the refusal of a merge by its message, since one status has several reasons.
 func githubRefusal(err error) error {
 	message := strings.ToLower(messageOf(err))
 	status := statusOf(err)
@@ -529,6 +528,3 @@ func githubRefusal(err error) error {
 	}
 	return err
 }
-
-// number formats a number for an address.
-func number(n int64) string { return strconv.FormatInt(n, 10) }

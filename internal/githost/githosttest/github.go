@@ -305,7 +305,7 @@ func (h *Host) LeaveQueue(merged bool) {
 	})
 }
 
-// githubQueue is the part of GraphQL for the merge queue.
+// githubQueue answers GraphQL requests about the merge queue.
 func (h *Host) githubQueue(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Query     string            `json:"query"`
@@ -335,7 +335,7 @@ func (h *Host) githubQueue(w http.ResponseWriter, r *http.Request) {
 	answer(w, 200, object{"data": object{"node": nil}})
 }
 
-// LimitTokens sets how long tokens of an App's installation are valid.
+// LimitTokens sets the lifetime of the tokens of an App.
 func (h *Host) LimitTokens(lifetime time.Duration) { h.set(func() { h.lifetime = lifetime }) }
 
 // Issued returns the number of tokens that an App got.

@@ -127,6 +127,8 @@ func (h *Host) routes() http.Handler {
 	switch h.Vendor {
 	case githost.GitHub:
 		h.routeGitHub(mux)
+	case githost.GitLab:
+		h.routeGitLab(mux)
 	case githost.Gitea, githost.Forgejo:
 		h.routeGitea(mux)
 	default:
