@@ -167,6 +167,11 @@ func (c *Cluster) prepare(t testing.TB) {
 // PortableKubeconfig returns an administrator's kubeconfig that names no files.
 func (c *Cluster) PortableKubeconfig(t testing.TB) string {
 	t.Helper()
+	return c.portable(t, token)
+}
+
+func (c *Cluster) portable(t testing.TB, token string) string {
+	t.Helper()
 	config := c.kubeconfig(token)
 	if err := clientcmdapi.FlattenConfig(&config); err != nil {
 		t.Fatalf("testbed: write a kubeconfig: %v", err)
