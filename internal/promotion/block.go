@@ -106,6 +106,9 @@ func (j *judge) arrived() *Reason {
 	return &r
 }
 
+// noWindow is the message of windows that no Deny closes.
+const noWindow = "no window is open"
+
 // closedWindow returns reason 11. With AutoMerge it delays the merge only, so that review can begin early.
 func (j *judge) closedWindow() *Reason {
 	if len(j.Env.Windows) == 0 || j.isOverridden() {
@@ -116,7 +119,7 @@ func (j *judge) closedWindow() *Reason {
 		j.wakeAt(j.Env.Windows.OpenUntil(j.Now))
 		return nil
 	}
-	r := &Reason{Code: WhyWindowClosed, Message: "no window is open"}
+	r := &Reason{Code: WhyWindowClosed, Message: noWindow}
 	if o.By != nil {
 		r.Message = withDetail("a window denies it", o.By.Reason)
 	}

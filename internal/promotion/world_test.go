@@ -82,7 +82,12 @@ func seen(text string, now time.Time) promotion.Seen {
 func (w *world) sees(text string) *world {
 	for _, field := range strings.Fields(text) {
 		name, state, _ := strings.Cut(field, "=")
-		w.Seen[promotion.TargetID{Namespace: name}] = seen(state, w.Now)
+		id := promotion.TargetID{Namespace: name}
+		if cluster, namespace, ok := strings.Cut(name, "/"); ok {
+			id = promotion.TargetID{Cluster: cluster, Namespace: namespace}
+		}
+		w.Seen = maps.Clone(w.Seen)
+		w.Seen[id] = seen(state, w.Now)
 	}
 	return w
 }
@@ -303,4 +308,12 @@ func (w *world) changes(name promotion.EnvName, change func(*promotion.Proposal)
 // merges has a person merge the proposal of an environment.
 func (w *world) merges(name promotion.EnvName) *world {
 	return w.changes(name, func(p *promotion.Proposal) { p.State, p.At, p.By = promotion.Merged, w.Now, "bob" })
+}
+
+// gate records the result of a gate in the newest run of an environment.
+func (w *world) gate(name promotion.EnvName, gate string, passed bool) *world {
+	w.Gates = maps.Clone(w.Gates)
+	key := promotion.GateKey{Run: w.newestRun(name).Number, Env: name, Gate: gate}
+	w.Gates[key] = promotion.GateResult{Passed: passed, Failed: !passed, At: w.Now}
+	return w
 }
