@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/waybill-dev/waybill/api/kube/v1alpha1"
 	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/promoter/resource"
 	"github.com/waybill-dev/waybill/internal/promotion"
@@ -266,5 +267,152 @@ func TestGatesAskAboutTheirRevision(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// originals returns the Pipelines of the original controller's users, by name.
+func originals(t *testing.T) map[string]*unstructured.Unstructured {
+	t.Helper()
+	text, err := os.ReadFile("testdata/original/pipelines.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]*unstructured.Unstructured{}
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		if obj := read(t, []byte(document)); obj.GetKind() == "Pipeline" {
+			found[obj.GetName()] = obj
+		}
+	}
+	return found
+}
+
+func TestOriginalPipelinesAreValidUnchanged(t *testing.T) {
+	t.Parallel()
+	all := originals(t)
+	for name, obj := range all {
+		p, faults := resource.Parse(obj, resource.Options{Now: now})
+		if invalid := name == "invalid"; (len(faults) > 0) != invalid {
+			t.Errorf("%s: %v", name, faults)
+		}
+		for _, e := range p.Spec.Environments {
+			if e.Soak != 0 || e.AutoMerge != nil || e.Rollback != nil || e.Hold != nil || len(e.Windows) > 0 || len(e.Gates) > 0 ||
+				e.Need != len(e.Targets) {
+				t.Errorf("%s: %s has options that nobody set: %+v", name, e.Name, e)
+			}
+		}
+	}
+	many := parse(t, all["many-clusters"])
+	test, prod := many.Spec.Environments[1], many.Spec.Environments[2]
+	if test.Approval != nil || test.Strategy != promotion.Notification || many.Environments[1].Secret != "" {
+		t.Errorf("an environment's promotion replaces the default as a whole: %+v", test)
+	}
+	if prod.Approval == nil || prod.Approval.Count != 1 || prod.Strategy != promotion.PullRequest || many.Environments[2].Secret != "approvals" {
+		t.Errorf("got %+v", prod)
+	}
+	targets := []promotion.TargetID{many.Spec.Environments[0].Targets[0], test.Targets[0], prod.Targets[0]}
+	want := []promotion.TargetID{{Cluster: "shop/dev", Namespace: "shop"}, {Cluster: "shop/test", Namespace: "cart"},
+		{Cluster: "clusters/prod-eu", Namespace: "cart"}}
+	if diff := cmp.Diff(want, targets); diff != "" {
+		t.Errorf("targets (-want +got):\n%s", diff)
+	}
+	if e := parse(t, all["shown"]).Spec.Environments; e[1].Strategy != promotion.ByHand || e[1].Need != 0 {
+		t.Errorf("got %+v", e[1])
+	}
+}
+
+func TestReferencesToOtherNamespacesMayBeDenied(t *testing.T) {
+	t.Parallel()
+	p, faults := resource.Parse(originals(t)["many-clusters"], resource.Options{Now: now, NoCrossNamespaceRefs: true})
+	want := `spec.environments[2].targets[0].clusterRef.namespace: "clusters" is another namespace, which promoter.oneNamespace refuses (and 1 more)`
+	if got := faults.Message(); got != want || faults[0].Reason != "ClusterRefDenied" {
+		t.Errorf("got %s", got)
+	}
+	if len(p.Environments[2].Targets) != 0 {
+		t.Error("a denied reference would be read")
+	}
+}
+
+func TestHeadBranchesAreValidAndApart(t *testing.T) {
+	t.Parallel()
+	seen := map[string]promotion.EnvName{}
+	for _, env := range []promotion.EnvName{"prod", "prod eu", "prod~eu", "a..b", ".lock", "-", "Äther", "Öther",
+		promotion.EnvName(strings.Repeat("a", 250)), promotion.EnvName(strings.Repeat("a", 251)), "x/", "x//"} {
+		branch := resource.HeadBranch("apps", "podinfo", env)
+		if first, taken := seen[branch]; taken {
+			t.Errorf("%q and %q have the branch %s", first, env, branch)
+		}
+		seen[branch] = env
+		if strings.ContainsAny(branch, " ~^:?*[\\") || strings.Contains(branch, "..") || strings.HasSuffix(branch, "/") || len(branch) > 244 {
+			t.Errorf("%q: %s is not the name of a branch", env, branch)
+		}
+	}
+	if got := resource.HeadBranch("apps", "podinfo", "prod"); got != "promotion-apps-podinfo-prod" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestPlainHTTPIsTheOperatorsChoice(t *testing.T) {
+	t.Parallel()
+	obj := edited(t, "spec.promotion.strategy.pull-request.url", "http://git.example.com/apps/fleet")
+	if _, faults := resource.Parse(obj, resource.Options{Now: now, AllowPlainHTTP: true}); len(faults) > 0 {
+		t.Error(faults)
+	}
+}
+
+func TestRepositoriesMayBeReachedBySSH(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"ssh://git@git.example.com:2222/apps/fleet", "git@git.example.com:apps/fleet.git",
+		"https://git.example.com/apps/fleet.git"} {
+		parse(t, edited(t, "spec.promotion.strategy.pull-request.url", address))
+	}
+}
+
+func TestOptionsAreRead(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		path, value string
+		got         func(resource.Pipeline) any
+		want        any
+	}{
+		{"spec.environments.2.minReady", `51%`, func(p resource.Pipeline) any { return p.Spec.Environments[2].Need }, 2},
+		{"spec.environments.1.soak", `1d12h`, func(p resource.Pipeline) any { return p.Spec.Environments[1].Soak }, 36 * time.Hour},
+		{"spec.environments.2.dependsOn", `[dev]`, func(p resource.Pipeline) any { return p.Spec.Environments[2].DependsOn },
+			[]promotion.EnvName{"dev"}},
+		{"spec.environments.2.dependsOnMode", `Any`, func(p resource.Pipeline) any { return p.Spec.Environments[2].Any }, true},
+		{"spec.environments.2.approval", `{by: [ana, "group:ops", "key:apps/keys"]}`,
+			func(p resource.Pipeline) any { return p.Spec.Environments[2].Approval },
+			&admission.Approval{Count: 1, By: []string{"ana", "group:ops", "key:apps/keys"}}},
+		{"spec.environments.2.rollback", `{mode: Automatic}`, func(p resource.Pipeline) any { return p.Spec.Environments[2].Rollback },
+			&promotion.Rollback{After: 5 * time.Minute}},
+		{"spec.environments.2.rollback", `{mode: "Off", after: 1m}`, func(p resource.Pipeline) any { return p.Spec.Environments[2].Rollback },
+			(*promotion.Rollback)(nil)},
+		{"spec.environments.2.hold", `{reason: audit, until: "2026-04-01T00:00:00+02:00", revision: "1"}`,
+			func(p resource.Pipeline) any { return p.Spec.Environments[2].Hold.Until.UTC() }, time.Date(2026, 3, 31, 22, 0, 0, 0, time.UTC)},
+		{"spec.environments.1.autoMerge.requireChecks", `false`,
+			func(p resource.Pipeline) any { return p.Spec.Environments[1].AutoMerge.IgnoreChecks }, true},
+		{"spec.versionSource", `{type: label, key: app.kubernetes.io/version}`, func(p resource.Pipeline) any { return p.Spec.Source },
+			promotion.Source{Type: promotion.SourceLabel, Key: "app.kubernetes.io/version"}},
+		{"spec.notify", `[{"on": [Failed], webhook: {url: "https://a/b", format: slack, secretRef: {name: k}}}]`,
+			func(p resource.Pipeline) any { return p.Notify }, []resource.Sink{{On: []v1alpha1.Occasion{v1alpha1.OnFailed},
+				Sink: promotion.Sink{URL: "https://a/b", Secret: "k", Format: "slack"}}}},
+		{"spec.windows", `[{kind: Deny, schedule: "@daily", duration: 1h}]`,
+			func(p resource.Pipeline) any { return len(p.Spec.Environments[2].Windows) }, 2},
+		{"spec.unknown", `{a: 1}`, func(p resource.Pipeline) any { return p.Spec.Suspend }, false},
+		{"spec.suspend", `true`, func(p resource.Pipeline) any { return p.Spec.Suspend }, true},
+	} {
+		t.Run(c.path+" "+c.value, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(c.want, c.got(parse(t, edited(t, c.path, from(t, c.value))))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSinksReceiveTheirOccasions(t *testing.T) {
+	t.Parallel()
+	some := resource.Sink{On: []v1alpha1.Occasion{v1alpha1.OnFailed}}
+	if !some.Wants(v1alpha1.OnFailed) || some.Wants(v1alpha1.OnStarted) || !(resource.Sink{}).Wants(v1alpha1.OnStarted) {
+		t.Error("got another choice")
 	}
 }
