@@ -378,8 +378,8 @@ type Approval struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	Count int `json:"count,omitempty"`
-	// By lists who may approve: names of tokens or Kubernetes users, group:NAME, and key:NAMESPACE/SECRET. Default: everybody
-	// with the right to approve.
+	// By lists who may approve: names of tokens or Kubernetes users, group:NAME, and key:NAMESPACE/SECRET. Default: all who
+	// have the right to approve.
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	By []string `json:"by,omitempty"`

@@ -140,7 +140,7 @@ func (r *reader) need(field string, v *intstr.IntOrString, n int) int {
 	return (n*int(ratio) + 99) / 100
 }
 
-// approval reads who must agree; nil: nobody.
+// approval reads who must agree; nil: no approval is needed.
 func (r *reader) approval(at string, a *v1alpha1.Approval, manual bool) *admission.Approval {
 	if a == nil {
 		if manual {

@@ -297,7 +297,7 @@ func TestOriginalPipelinesAreValidUnchanged(t *testing.T) {
 		for _, e := range p.Spec.Environments {
 			if e.Soak != 0 || e.AutoMerge != nil || e.Rollback != nil || e.Hold != nil || len(e.Windows) > 0 || len(e.Gates) > 0 ||
 				e.Need != len(e.Targets) {
-				t.Errorf("%s: %s has options that nobody set: %+v", name, e.Name, e)
+				t.Errorf("%s: %s has options that it does not set: %+v", name, e.Name, e)
 			}
 		}
 	}

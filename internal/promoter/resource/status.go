@@ -156,7 +156,7 @@ func (o Observed) environment(e Environment, v promotion.Verdict) v1alpha1.Envir
 }
 
 // waitsForPredecessor reports whether the predecessors of an environment have not passed its revision: until then
-// nobody can approve it.
+// it cannot be approved.
 func waitsForPredecessor(v promotion.Verdict) bool {
 	for _, why := range v.Why {
 		switch why.Code {

@@ -49,16 +49,13 @@ func meaning(s v1alpha1.PipelineStatus) []byte {
 	return data
 }
 
-// Apply returns the object whose server-side apply, on the subresource status, writes a status. It has the pipeline's
-// UID: the server refuses it for another object of the same name.
+// Apply returns the object whose server-side apply, on the subresource status, writes a status. It names no UID, which
+// the server ignores there: another object that has got the name since is reconciled anyway.
 func Apply(p Pipeline, s v1alpha1.PipelineStatus) *unstructured.Unstructured {
 	var status map[string]any
 	_ = json.Unmarshal(meaning(s), &status) // it is JSON
-	metadata := map[string]any{"namespace": p.Namespace, "name": p.Name}
-	if p.UID != "" {
-		metadata["uid"] = p.UID
-	}
 	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.Kind, "metadata": metadata, "status": status,
+		"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.Kind, "status": status,
+		"metadata": map[string]any{"namespace": p.Namespace, "name": p.Name},
 	}}
 }

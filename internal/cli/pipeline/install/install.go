@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	_ "embed" // the manifests
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -83,7 +84,8 @@ func quote(text string) (string, error) {
 	return string(quoted), err
 }
 
-// Objects reads manifests.
+// Objects reads manifests. Secrets have their data in the form in which the server stores it: a server-side apply of
+// stringData conflicts with each later one.
 func Objects(manifests []byte) (list []*unstructured.Unstructured, err error) {
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
 	for {
@@ -94,9 +96,24 @@ func Objects(manifests []byte) (list []*unstructured.Unstructured, err error) {
 			return nil, fmt.Errorf("read the manifests: %w", err)
 		}
 		if len(obj.Object) > 0 {
+			encode(obj)
 			list = append(list, obj)
 		}
 	}
+}
+
+// encode moves the texts of a Secret to its data.
+func encode(secret *unstructured.Unstructured) {
+	texts, found, _ := unstructured.NestedStringMap(secret.Object, "stringData")
+	if !found {
+		return
+	}
+	data := map[string]any{}
+	for key, text := range texts {
+		data[key] = base64.StdEncoding.EncodeToString([]byte(text))
+	}
+	delete(secret.Object, "stringData")
+	secret.Object["data"] = data
 }
 
 // FieldManager is the name under which the objects are applied. It differs from that of the running program, which

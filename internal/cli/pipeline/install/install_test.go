@@ -1,6 +1,7 @@
 package install_test
 
 import (
+	"encoding/base64"
 	"strings"
 	"testing"
 
@@ -105,8 +106,12 @@ func TestConfigurationIsValid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o.Namespace, o.Image = "apps", "waybill:1"
-			text, _, _ := unstructured.NestedString(objects(t, o)["Secret waybill"].Object, "stringData", "server.yaml")
-			cfg, err := config.Read("server.yaml", []byte(text))
+			encoded, _, _ := unstructured.NestedString(objects(t, o)["Secret waybill"].Object, "data", "server.yaml")
+			text, err := base64.StdEncoding.DecodeString(encoded)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg, err := config.Read("server.yaml", text)
 			if err != nil {
 				if o.Ledger == "" || !strings.Contains(err.Error(), "ledger.url") {
 					t.Fatal(err)
