@@ -37,6 +37,7 @@ func (h Home) database() string { return h.file("waybill.db") }
 func (h Home) Token() string    { return h.file("token") }
 func (h Home) address() string  { return h.file("address") } // file with the address of the server that runs on it
 func (h Home) blobs() string    { return h.file("blobs") }
+func (h Home) mirrors() string  { return h.file("mirrors") } // folder of the copies of Git repositories; it may be deleted
 func (h Home) Builds() string   { return h.file("builds") }
 
 // HomeOf finds the home for a folder: --home, WAYBILL_HOME, else .waybill beside the waybill.yaml found from there

@@ -24,6 +24,11 @@ func (s *Session) prepare(ctx context.Context, o RoleOptions, names []string) er
 		if d.builtIn, err = s.builtIn(o.Log); err != nil {
 			return err
 		}
+		if s.Live.Now().Promoter != nil || slices.Contains(names, RolePromoter) {
+			if err := s.addPromotionHandlers(d.builtIn, o.Log); err != nil {
+				return err
+			}
+		}
 	case !d.observes:
 		return nil // the other roles need no handlers
 	}

@@ -43,6 +43,7 @@ const (
 	RoleProvisioner = "provisioner"
 	RoleAggregator  = "aggregator"
 	RoleWatchdog    = "watchdog"
+	RolePromoter    = "promoter"
 )
 
 // RoleOptions configures the roles of one process.
@@ -131,6 +132,12 @@ func (s *Session) Roles(ctx context.Context, o RoleOptions, names ...string) ([]
 		case RoleCaboose:
 			metrics := obs.NewCaboose(o.registerer())
 			roles = append(roles, lifecycle.Role{Name: name, Run: func(ctx context.Context) error { return s.runCaboose(ctx, o, metrics) }})
+		case RolePromoter:
+			promote, err := s.promoterRole(o)
+			if err != nil {
+				return nil, err
+			}
+			roles = append(roles, promote)
 		case RoleProvisioner, RoleAggregator, RoleWatchdog:
 			role, err := s.builderRole(ctx, name, o)
 			if err != nil {

@@ -3,8 +3,13 @@
 package kube
 
 import (
+	"context"
+	"encoding/base64"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -103,4 +108,32 @@ func restConfig(c Config) (config *rest.Config, namespace string, inside bool, e
 	}
 	namespace, _, err = loader.Namespace()
 	return config, namespace, false, err
+}
+
+// maxSecret bounds the bytes of a Secret that Secret reads.
+const maxSecret = 1 << 20
+
+// Secret reads the data of a Secret in the cluster's namespace, and its resource version. An absent one is fault.NotFound.
+func (c *Cluster) Secret(ctx context.Context, name string) (data map[string][]byte, version string, err error) {
+	found, err := c.Secrets().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, "", fault.New(fault.NotFound, "Secret %s/%s not found", c.Namespace, name)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("read Secret %s/%s: %w", c.Namespace, name, err)
+	}
+	texts, _, err := unstructured.NestedStringMap(found.Object, "data")
+	if err != nil {
+		return nil, "", fault.New(fault.Invalid, "Secret %s/%s: data: want texts", c.Namespace, name)
+	}
+	data = make(map[string][]byte, len(texts))
+	size := 0
+	for key, text := range texts {
+		value, err := base64.StdEncoding.DecodeString(text)
+		if size += len(value); err != nil || size > maxSecret {
+			return nil, "", fault.New(fault.Invalid, "Secret %s/%s: key %s is not base64, or the Secret is larger than 1 MiB", c.Namespace, name, key)
+		}
+		data[key] = value
+	}
+	return data, found.GetResourceVersion(), nil
 }

@@ -91,4 +91,6 @@ type Rows interface {
 	PutFreeze(pipeline string, f *admission.Freeze) error
 	// Freezes reads those of pipelines by name, that of all pipelines with the name ""; nil reads every one.
 	Freezes(pipelines []string) (map[string]admission.Freeze, error)
+
+	ViewRows
 }

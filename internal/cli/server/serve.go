@@ -65,9 +65,9 @@ func UpCommand(a *cmdline.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Run the roles of one machine in one process, with the web page",
-		Long: `Runs the roles api, caboose, conductor and deployer on the log of this home: deployments proceed,
-and a web page shows them. On a terminal it prints an address that logs one browser in once, within
-a quarter of an hour. A ship beside it registers and watches. Ctrl-C, or closing the terminal, lets
+		Long: `Runs the roles api, caboose, conductor and deployer on the log of this home, and the role promoter
+if server.yaml has the section promoter: deployments proceed, and a web page shows them. On a terminal
+it prints an address that logs one browser in once, within a quarter of an hour. A ship beside it registers and watches. Ctrl-C, or closing the terminal, lets
 running attempts end (conductors.default.drain); a second Ctrl-C exits at once. Without a terminal
 SIGHUP has server.yaml read again.`,
 		Example: cmdline.Examples("waybill up", "waybill up --listen 127.0.0.1:8080"),
@@ -82,7 +82,7 @@ SIGHUP has server.yaml read again.`,
 
 // allRoles returns every role, in the order of starting.
 func allRoles() []string {
-	return append([]string{assembly.RoleProvisioner, assembly.RoleAggregator, assembly.RoleWatchdog}, upRoles()...)
+	return append([]string{assembly.RoleProvisioner, assembly.RoleAggregator, assembly.RoleWatchdog, assembly.RolePromoter}, upRoles()...)
 }
 
 // upRoles returns the roles of `waybill up`, in the order of starting.
@@ -105,6 +105,7 @@ process runs roles; it holds waybill.lock.
   caboose      looks after workflows: archives them, records how they end
   conductor    does the work: builds, copies, switches, tests
   deployer     decides what comes next
+  promoter     carries revisions through the pipelines of a Kubernetes cluster
   provisioner  starts the workers of builds, for programs that ask it over HTTP
   watchdog     looks for builds without workers and workers without builds
 
@@ -174,6 +175,9 @@ func serve(ctx context.Context, a *cmdline.App, names []string, flags serveFlags
 	defer s.Close()
 	if err := s.ServeAs(flags.conductor); err != nil {
 		return err
+	}
+	if page && s.Live.Now().Promoter != nil {
+		names = append(names, assembly.RolePromoter)
 	}
 	a.WarnPrivateBlobs(s.PrivateBlobs())
 	warnUnguarded(ctx, s, buildsOf(names, s.Live.Now().Builder.Provisioner), a.Printer())

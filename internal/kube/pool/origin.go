@@ -88,7 +88,8 @@ func setByUs(o *unstructured.Unstructured) bool {
 			continue
 		}
 		fields, _ := entry["fieldsV1"].(map[string]any)
-		if _, ours, _ := unstructured.NestedFieldNoCopy(fields, "f:status", "f:conditions", `k:{"type":"Ready"}`); ours {
+		owned, _, _ := unstructured.NestedMap(fields, "f:status", "f:conditions")
+		if _, ours := owned[`k:{"type":"Ready"}`]; ours || owned != nil && len(owned) == 0 { // without keys the list is owned as a whole
 			return true
 		}
 	}

@@ -47,6 +47,9 @@ func NewQueue(c QueueConfig) *Queue {
 // Add puts a name in line, once.
 func (q *Queue) Add(name string) { q.names.Add(name) }
 
+// AddAfter puts a name in line once d has passed. Of several times the earliest counts, and a later one is not forgotten.
+func (q *Queue) AddAfter(name string, d time.Duration) { q.names.AddAfter(name, d) }
+
 // Forget drops the failures of a name, whose object is gone.
 func (q *Queue) Forget(name string) {
 	q.mutex.Lock()

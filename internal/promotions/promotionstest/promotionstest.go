@@ -45,6 +45,7 @@ func properties() map[string]func(*testing.T, setup) {
 		"StatesAreBounded":                    statesAreBounded,
 		"RunsAndEntriesAreListedInPages":      runsAndEntriesAreListedInPages,
 		"ChangesWakeWhoWaits":                 changesWakeWhoWaits,
+		"ViewsAreKeptByName":                  viewsAreKeptByName,
 		"TextsThatNoDatabaseStoresAreRefused": textsThatNoDatabaseStoresAreRefused,
 	}
 }

@@ -93,10 +93,20 @@ func ask(ctx context.Context, q question, pause time.Duration) action.Outcome {
 	if err != nil {
 		return unread(err)
 	}
-	call, client, err := prepare(request)
+	guard, err := guardOf(request)
 	if err != nil {
 		return action.Outcome{Kind: action.Fatal, Code: string(fault.Invalid), Error: err.Error()}
 	}
+	return send(ctx, request, guard, pause)
+}
+
+// send sends a request once and judges the answer.
+func send(ctx context.Context, request pipeline.GateRequest, guard webhook.Guard, pause time.Duration) action.Outcome {
+	call, err := webhook.Get(request.URL)
+	if err != nil {
+		return action.Outcome{Kind: action.Fatal, Code: string(fault.Invalid), Error: err.Error()}
+	}
+	client := webhook.NewClient(webhook.ClientConfig{Guard: guard})
 	defer client.Close()
 	seen := client.Send(ctx, call)
 	if !seen.Answered() {
@@ -123,21 +133,16 @@ func (q question) request() (request pipeline.GateRequest, err error) {
 // "evil.example/" in a host or "x?ok=1" in a path would call another address than the definition names.
 func inURL(label string) string { return strings.ReplaceAll(url.QueryEscape(label), "+", "%20") }
 
-// prepare returns the call of a request and a client that may send it.
-func prepare(request pipeline.GateRequest) (webhook.Call, *webhook.Client, error) {
-	call, err := webhook.Get(request.URL)
-	if err != nil {
-		return call, nil, err
-	}
-	var guard webhook.Guard
+// guardOf returns the guard of a request, which lets its networks through.
+func guardOf(request pipeline.GateRequest) (guard webhook.Guard, err error) {
 	for _, text := range request.AllowNetworks {
 		network, err := netip.ParsePrefix(text)
 		if err != nil {
-			return call, nil, fmt.Errorf("allowNetworks: %w", err)
+			return guard, fmt.Errorf("allowNetworks: %w", err)
 		}
 		guard.Allow = append(guard.Allow, network)
 	}
-	return call, webhook.NewClient(webhook.ClientConfig{Guard: guard}), nil
+	return guard, nil
 }
 
 // judge returns the meaning of an answer for the gate.

@@ -1,0 +1,89 @@
+package assembly
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/gate"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/notification"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/pullrequest"
+	"github.com/waybill-dev/waybill/internal/config"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/git/mirror"
+	"github.com/waybill-dev/waybill/internal/githost"
+	"github.com/waybill-dev/waybill/internal/kube"
+	"github.com/waybill-dev/waybill/internal/lifecycle"
+	"github.com/waybill-dev/waybill/internal/promoter"
+	"github.com/waybill-dev/waybill/internal/promotion"
+	"github.com/waybill-dev/waybill/internal/webhook"
+)
+
+// promotion returns the configuration of promotion in force.
+func (s *Session) promotion() config.Promoter {
+	if cfg := s.Live.Now().Promoter; cfg != nil {
+		return *cfg
+	}
+	return config.Promoter{}
+}
+
+// gitHosts returns the way to Git hosts; the roles of a process share its connections.
+func (s *Session) gitHosts() *githost.Hosts {
+	cfg := s.promotion()
+	return githost.NewHosts(githost.Options{Guard: guard(cfg), PlainHTTP: cfg.PlainHTTP})
+}
+
+// guard lets through private networks, which Git hosts are often in, and those that the operator names.
+func guard(cfg config.Promoter) webhook.Guard {
+	return webhook.Guard{Allow: slices.Concat(webhook.Private(), cfg.AllowNetworks)}
+}
+
+// management opens the management cluster of Kubernetes pipelines.
+func (s *Session) management() (*kube.Cluster, error) {
+	cfg := s.promotion()
+	cluster, err := kube.Open(kube.Config{Kubeconfig: cfg.Kubeconfig, Context: cfg.Context,
+		Hint: "name the management cluster in server.yaml: promoter.kubeconfig"})
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "role promoter: %w", err)
+	}
+	return cluster, nil
+}
+
+// addPromotionHandlers adds the handlers of the actions that the role promoter makes.
+func (s *Session) addPromotionHandlers(handlers map[string]conductor.Handler, log *slog.Logger) error {
+	cluster, err := s.management()
+	if err != nil {
+		return err
+	}
+	cfg := s.promotion()
+	allowed := guard(cfg)
+	mirrors, err := mirror.Open(mirror.Options{Dir: s.Home.mirrors(), Check: allowed.Check, PlainHTTP: cfg.PlainHTTP})
+	if err != nil {
+		return fmt.Errorf("open the mirrors of repositories: %w", err)
+	}
+	handlers[promotion.HandlerPullRequest] = pullrequest.New(pullrequest.Config{Hosts: s.gitHosts(), Mirrors: mirrors,
+		Secret: func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
+			data, _, err := cluster.In(namespace).Secret(ctx, name)
+			return data, err
+		}, Archive: evidence.Archive{Blobs: s.blobs, Log: log}})
+	handlers[promotion.HandlerNotification] = notification.Handler{Management: cluster,
+		Client: webhook.NewClient(webhook.ClientConfig{Guard: allowed}), PlainHTTP: cfg.PlainHTTP}
+	handlers[promotion.HandlerGate] = gate.Promotion{Guard: allowed, PlainHTTP: cfg.PlainHTTP}
+	return nil
+}
+
+// promoterRole makes the role that promotes revisions through Kubernetes pipelines.
+func (s *Session) promoterRole(o RoleOptions) (lifecycle.Role, error) {
+	cluster, err := s.management()
+	if err != nil {
+		return lifecycle.Role{}, err
+	}
+	cfg := s.promotion()
+	log := s.Ledger.NewWaiter()
+	p := promoter.New(log, log.Promotions, promoter.Config{Instance: s.instance(), Management: cluster, Changes: log,
+		Hosts: s.gitHosts(), ProposalsEvery: cfg.ProposalInterval, OneNamespace: cfg.OneNamespace, PlainHTTP: cfg.PlainHTTP, Log: o.Log})
+	return lifecycle.Role{Name: RolePromoter, Run: p.Run}, nil
+}

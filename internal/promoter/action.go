@@ -1,0 +1,151 @@
+package promoter
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/promoter/resource"
+	"github.com/waybill-dev/waybill/internal/promotion"
+	"github.com/waybill-dev/waybill/internal/promotions"
+)
+
+// attemptTimeout bounds one attempt at a promotion: a fetch, a push and a few requests.
+const attemptTimeout = 5 * time.Minute
+
+// policy returns the policy of actions that promote. They have no deadline: the promoter cancels one that is not wanted any more.
+func policy() action.Policy {
+	return action.Policy{Retries: 11, Initial: action.Duration(2 * time.Second), Factor: 2, Max: action.Duration(5 * time.Minute),
+		Jitter: 0.1, AttemptTimeout: action.Duration(attemptTimeout)}
+}
+
+// start returns the attempt of a step.
+func (l *look) start(ctx context.Context, step promotion.Step) (promotions.Start, error) {
+	env := l.environment(step.Env)
+	run, found := l.run(step.Run)
+	if !found {
+		return promotions.Start{}, fmt.Errorf("step %s %s of unknown run %d", step.Op, step.Env, step.Run)
+	}
+	s := promotions.Start{Base: step.Base, Head: step.Head, Work: promotion.Work{Namespace: l.pipeline.Namespace, Pipeline: l.pipeline.Name, UID: l.pipeline.UID, Run: step.Run,
+		Started: run.StartedAt, Env: step.Env, Op: step.Op, Revision: step.Revision, Was: l.present(step.Env), Number: step.Number,
+		Head: step.Head, Repeats: step.Repeats, Inputs: l.input.Inputs[step.Env]}, Action: action.Action{Policy: policy(),
+		Delivery: action.AtLeastOnce, CreatedBy: role, Name: fmt.Sprintf("%s %s/%s", step.Op, l.pipeline.ID(), step.Env)}}
+	switch step.Op {
+	case promotion.OpNotify:
+		s.Work.Sink = env.Webhook
+		s.Action.Handler, s.Action.Lane = promotion.HandlerNotification, promotion.HandlerNotification
+		if env.Webhook != nil {
+			s.Action.Lane = lane(promotion.HandlerNotification, env.Webhook.URL, false)
+		}
+	case promotion.OpGate:
+		s.Action.Handler, s.Action.Lane = promotion.HandlerGate, promotion.HandlerGate+"/"+l.pipeline.Namespace
+		for _, gate := range env.Gates {
+			if gate.Name == step.Gate {
+				work := gate.Work(resource.Placeholders{Revision: step.Revision, Environment: step.Env})
+				s.Work.Gate, s.Action.Policy = &work, gate.Policy
+			}
+		}
+	default:
+		if env.Host == nil {
+			return s, fmt.Errorf("step %s in %s, which has no pull-request strategy", step.Op, step.Env)
+		}
+		s.Action.Handler, s.Action.Lane = promotion.HandlerPullRequest, lane(promotion.HandlerPullRequest, env.Host.URL, true)
+		s.Work.Host, s.Work.Proof = env.Host, l.proof(step)
+		s.Work.Inputs = hashOf(env, l.secretVersion(ctx, env))
+	}
+	return s, nil
+}
+
+// environment returns the definition of an environment, which exists: a decision is about those of the definition.
+func (l *look) environment(name promotion.EnvName) resource.Environment {
+	for _, env := range l.pipeline.Environments {
+		if env.Name == name {
+			return env
+		}
+	}
+	return resource.Environment{}
+}
+
+// present returns the revision that the first known target of an environment has.
+func (l *look) present(name promotion.EnvName) promotion.Revision {
+	for _, target := range l.environment(name).Targets {
+		if seen := l.seen[target.TargetID]; seen.Class != promotion.Unknown {
+			return seen.Applied
+		}
+	}
+	return ""
+}
+
+// lane returns the lane of actions that go to an address: its host, and with owner the first part of its path, since hosts
+// limit by credential and owner.
+func lane(handler, address string, owner bool) string {
+	name, path := address, ""
+	if u, err := url.Parse(address); err == nil && u.Host != "" {
+		name, path = u.Host, u.Path
+	} else if at, after, found := strings.Cut(address, ":"); found { // git@host:owner/repository
+		_, name, _ = strings.Cut(at, "@")
+		path = after
+	}
+	if first, _, _ := strings.Cut(strings.Trim(path, "/"), "/"); owner && first != "" {
+		name += "/" + first
+	}
+	return handler + "/" + strings.ToLower(name)
+}
+
+// inputs returns, for each environment, a hash of the settings that a promotion depends on. A permanently failed one is tried
+// again when it changes. Only then the hash is needed, and the version of the Secret is read: pipelines at rest ask nothing.
+func (l *look) inputs(ctx context.Context) map[promotion.EnvName]string {
+	hashes := map[promotion.EnvName]string{}
+	for key, attempt := range l.state.Attempts {
+		if _, known := hashes[key.Env]; known || attempt.Status != promotion.AttemptFailed {
+			continue
+		}
+		env := l.environment(key.Env)
+		hashes[key.Env] = hashOf(env, l.secretVersion(ctx, env))
+	}
+	return hashes
+}
+
+// hashOf returns a hash of the settings of an environment's promotions.
+func hashOf(env resource.Environment, secretVersion string) string {
+	text, _ := json.Marshal([]any{env.Host, env.Webhook, secretVersion}) // texts always marshal
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
+// secretVersion returns the version of the Secret with an environment's credentials; "" if there is none.
+func (l *look) secretVersion(ctx context.Context, env resource.Environment) string {
+	if env.Host == nil || env.Host.Secret == "" {
+		return ""
+	}
+	_, version, err := l.cfg.Management.In(l.pipeline.Namespace).Secret(ctx, env.Host.Secret)
+	if err != nil {
+		return ""
+	}
+	return version
+}
+
+// proof returns sentences about where the revision of a step has proved itself.
+func (l *look) proof(step promotion.Step) (sentences []string) {
+	for _, run := range l.state.Runs {
+		if run.Revision != step.Revision {
+			continue
+		}
+		for _, fact := range run.Facts {
+			switch {
+			case fact.Event == promotion.StageFinished:
+				sentences = append(sentences, fmt.Sprintf("complete in %s since %s", fact.Env, fact.At.UTC().Format(time.RFC3339)))
+			case strings.HasPrefix(string(fact.Event), string(promotion.GatePassed)+"/"):
+				gate := strings.TrimPrefix(string(fact.Event), string(promotion.GatePassed)+"/")
+				sentences = append(sentences, fmt.Sprintf("gate %s passed in %s at %s", gate, fact.Env, fact.At.UTC().Format(time.RFC3339)))
+			}
+		}
+	}
+	return sentences
+}

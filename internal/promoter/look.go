@@ -1,0 +1,210 @@
+package promoter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/kube/pool"
+	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/promoter/resource"
+	"github.com/waybill-dev/waybill/internal/promotion"
+	"github.com/waybill-dev/waybill/internal/promotions"
+)
+
+// look is one look at a pipeline.
+type look struct {
+	*term
+	*memory
+	pipeline resource.Pipeline
+	faults   resource.Faults
+	state    promotions.State
+	input    promotion.Input
+	plan     promotion.Plan
+	now      time.Time
+}
+
+// next looks at one pipeline.
+func (t *term) next(ctx context.Context, name string) (again time.Duration, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, lookLimit, fmt.Errorf("a look at a pipeline took longer than %s", lookLimit))
+	defer cancel()
+	namespace, object, _ := strings.Cut(name, ":")
+	one, found := t.informer.Get(namespace, object)
+	switch {
+	case !t.informer.Synced():
+		return time.Second, errors.New("pipelines are being listed")
+	case !found:
+		return 0, t.forget(ctx, name)
+	}
+	l := &look{term: t, now: time.Now().UTC()}
+	l.pipeline, l.faults = resource.Parse(one, resource.Options{NoCrossNamespaceRefs: t.cfg.OneNamespace, AllowPlainHTTP: t.cfg.PlainHTTP, Now: l.now})
+	l.memory = t.memoryOf(name, l.pipeline.UID)
+	l.observe()
+	if l.state, err = t.promotions.Load(ctx, name, l.pipeline.UID); err != nil {
+		return 0, err
+	}
+	if len(l.faults) == 0 {
+		if err := l.decide(ctx); err != nil {
+			return 0, err
+		}
+	}
+	l.polls.keep(name, l.openProposals())
+	return 0, l.report(ctx, one)
+}
+
+// memoryOf returns the memory of a pipeline; a new one if another object has the name now.
+func (t *term) memoryOf(name, uid string) *memory {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m := t.memory[name]
+	if m == nil || m.uid != uid {
+		m = &memory{uid: uid}
+		t.memory[name] = m
+	}
+	return m
+}
+
+// forget ends the use of a pipeline that no longer exists.
+func (t *term) forget(ctx context.Context, name string) error {
+	t.pool.Forget(name)
+	t.polls.keep(name, nil)
+	t.mu.Lock()
+	delete(t.memory, name)
+	t.mu.Unlock()
+	if err := t.promotions.DeleteView(ctx, name); err != nil {
+		return err
+	}
+	heads, err := t.promotions.Pipelines(ctx, promotions.HeadQuery{Name: name})
+	if err != nil {
+		return err
+	}
+	for _, head := range heads {
+		if err := t.promotions.Forget(ctx, name, head.UID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// observe reads the states of all targets.
+func (l *look) observe() {
+	var wants []pool.Want
+	var ids []promotion.TargetID
+	source := l.pipeline.Spec.Source
+	for _, env := range l.pipeline.Environments {
+		for _, target := range env.Targets {
+			want := pool.Want{Cluster: target.Cluster, GVK: l.pipeline.App.Kind, Namespace: target.Namespace, Name: l.pipeline.App.Name}
+			switch source.Type {
+			case promotion.SourceLabel:
+				want.Label = source.Key
+			case promotion.SourceAnnotation:
+				want.Annotation = source.Key
+			}
+			ids, wants = append(ids, target.TargetID), append(wants, want)
+		}
+	}
+	seen := make(map[promotion.TargetID]promotion.Seen, len(ids))
+	for i, state := range l.pool.Use(l.pipeline.ID(), wants) {
+		if state.Unseen != "" {
+			seen[ids[i]] = promotion.UnknownTarget(state.Unseen, state.Message)
+			continue
+		}
+		seen[ids[i]] = promotion.Observe(state.App, source, l.seen[ids[i]], l.now)
+	}
+	l.seen = seen
+}
+
+// decide has package promotion decide, and stores the decision.
+func (l *look) decide(ctx context.Context) error {
+	l.input = l.state.Input()
+	l.input.Spec, l.input.Now, l.input.Seen = l.pipeline.Spec, l.now, l.seen
+	l.input.Latest, l.input.LatestSince, l.input.Inputs = l.latest, l.latestSince, l.inputs(ctx)
+	l.plan = promotion.Decide(l.input)
+	l.latest, l.latestSince = l.plan.Latest, l.plan.LatestSince
+	if !l.plan.Recheck.IsZero() {
+		l.queue.AddAfter(l.pipeline.ID(), max(l.plan.Recheck.Sub(l.now), mergeWakes))
+	}
+	change, err := l.change(ctx)
+	if err != nil {
+		return err
+	}
+	if isEmpty(change) {
+		return nil
+	}
+	_, err = l.promotions.Record(ctx, change)
+	if errors.Is(err, promotions.ErrMoved) {
+		l.wake(l.pipeline.ID()) // another decision or a person was faster
+		return nil
+	}
+	if err == nil {
+		l.logSteps()
+	}
+	return err
+}
+
+// change returns the parts of the plan that the log does not have.
+func (l *look) change(ctx context.Context) (promotions.Change, error) {
+	c := promotions.Change{Pipeline: l.pipeline.ID(), UID: l.pipeline.UID, Head: l.state.Head, Sighting: l.plan.Sighting, Runs: l.plan.Runs}
+	for _, verdict := range slices.Concat(l.plan.Verdicts, l.plan.Also) {
+		c.Facts = append(c.Facts, verdict.Facts...)
+		if phase, moved := l.phase(verdict); moved {
+			c.Phases = append(c.Phases, phase)
+		}
+		for _, step := range verdict.Do {
+			if step.Cancel {
+				c.Cancel = append(c.Cancel, step.Key())
+				continue
+			}
+			start, err := l.start(ctx, step)
+			if err != nil {
+				return c, err
+			}
+			c.Start = append(c.Start, start)
+		}
+	}
+	return c, nil
+}
+
+// isEmpty reports whether a change adds nothing to the log.
+func isEmpty(c promotions.Change) bool {
+	return c.Sighting == nil && len(c.Runs)+len(c.Facts)+len(c.Phases)+len(c.Start)+len(c.Cancel) == 0
+}
+
+// phase returns the phase of a verdict, and whether it is news to the log.
+func (l *look) phase(v promotion.Verdict) (p promotions.Phase, moved bool) {
+	if v.Run == 0 || v.Since.IsZero() {
+		return p, false
+	}
+	p = promotions.Phase{Run: v.Run, Env: v.Env, PhaseSince: promotion.PhaseSince{Phase: v.Phase, Since: v.Since}}
+	run, _ := l.run(v.Run)
+	known, recorded := run.Phases[v.Env]
+	return p, !recorded || known.Phase != v.Phase || !known.Since.Equal(v.Since)
+}
+
+// run returns a run by its number, also one that the plan starts.
+func (l *look) run(number int64) (promotion.Run, bool) {
+	for _, change := range l.plan.Runs {
+		if change.Run.Number == number && change.End == promotion.Running {
+			return change.Run, true
+		}
+	}
+	for _, run := range l.state.Runs {
+		if run.Number == number {
+			return run, true
+		}
+	}
+	return promotion.Run{}, false
+}
+
+// logSteps logs the steps that were taken.
+func (l *look) logSteps() {
+	for _, verdict := range l.plan.Verdicts {
+		for _, step := range verdict.Do {
+			l.log.Info("step", obs.KeyPipeline, l.pipeline.ID(), obs.KeyEnv, string(step.Env), obs.KeyEvent, string(step.Op),
+				obs.KeyRun, step.Run, obs.KeyRevision, string(step.Revision))
+		}
+	}
+}

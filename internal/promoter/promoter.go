@@ -1,0 +1,142 @@
+package promoter
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/githost"
+	"github.com/waybill-dev/waybill/internal/kube"
+	"github.com/waybill-dev/waybill/internal/loop"
+	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/promotions"
+	"github.com/waybill-dev/waybill/internal/queue"
+)
+
+// role is the name under which instances that promote know each other.
+const role = "promoter"
+
+// Ledger is the part of the log that instances share their work by; see the methods of ledger.Ledger.
+type Ledger interface {
+	queue.Heart
+	Instances(ctx context.Context) ([]queue.InstanceRow, error)
+	Embedded() bool
+}
+
+// Config configures a Promoter.
+type Config struct {
+	Instance   queue.Instance // Name and Version, for people; every join makes a new id
+	Management *kube.Cluster  // the cluster of the pipelines
+	Changes    loop.Waiter    // waits for changes of the log
+	Hosts      *githost.Hosts // reach proposals
+	Workers    int            // pipelines decided at a time; default 4
+	// ProposalsEvery is the time between two reads of an open proposal, and a fifth of that for old ones; default 2m.
+	ProposalsEvery time.Duration
+	OneNamespace   bool         // a clusterRef to another namespace is refused
+	PlainHTTP      bool         // Git hosts may be reached without TLS
+	Log            *slog.Logger // default: none
+}
+
+// Promoter carries revisions through the pipelines of a management cluster. Make it with New, run it once.
+type Promoter struct {
+	ledger     Ledger
+	promotions *promotions.Promotions
+	cfg        Config
+	log        *slog.Logger
+
+	mu    sync.Mutex
+	leads bool
+	moved chan struct{} // wakes Run after a change of leads
+}
+
+// New makes a promoter.
+func New(l Ledger, p *promotions.Promotions, cfg Config) *Promoter {
+	if cfg.Workers <= 0 {
+		cfg.Workers = defaultWorkers
+	}
+	if cfg.ProposalsEvery <= 0 {
+		cfg.ProposalsEvery = proposalsEvery
+	}
+	cfg.Instance.Roles = []string{role}
+	return &Promoter{ledger: l, promotions: p, cfg: cfg, log: obs.Component(cfg.Log, role), moved: make(chan struct{}, 1)}
+}
+
+const defaultWorkers = 4
+
+// Run promotes while this instance leads, until ctx ends, and returns nil. It returns an error when the ledger refuses this
+// instance for good. Of the living instances the one that wins the first shard leads; for a short time two may do so, which
+// is harmless, since a decision is stored only if nothing has changed since it was made.
+func (p *Promoter) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var presence error
+	var loops sync.WaitGroup
+	loops.Go(func() {
+		defer cancel()
+		presence = queue.Present(ctx, p.ledger, queue.Presence{Identity: p.cfg.Instance, Log: p.log, Joined: p.elect})
+	})
+	for p.awaitLead(ctx, true) {
+		p.lead(ctx)
+	}
+	loops.Wait()
+	return presence
+}
+
+// lead works until another instance leads or ctx ends.
+func (p *Promoter) lead(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	t, err := newTerm(p)
+	if err != nil {
+		p.log.Error("cannot watch pipelines", obs.Error(err))
+		loop.Pause(ctx, time.Minute)
+		return
+	}
+	p.log.Info("this instance leads")
+	var term sync.WaitGroup
+	term.Go(func() { t.run(ctx) })
+	p.awaitLead(ctx, false)
+	cancel()
+	term.Wait()
+}
+
+// awaitLead waits until this instance leads, or no longer does. It returns false once ctx has ended.
+func (p *Promoter) awaitLead(ctx context.Context, want bool) bool {
+	for {
+		p.mu.Lock()
+		leads := p.leads
+		p.mu.Unlock()
+		if ctx.Err() != nil {
+			return false
+		}
+		if leads == want {
+			return true
+		}
+		select {
+		case <-p.moved:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// elect finds out whether an instance leads. While the instances cannot be read it is as before.
+func (p *Promoter) elect(ctx context.Context, self queue.Instance) {
+	var others []action.ID
+	if !p.ledger.Embedded() { // else one process at a time runs roles
+		rows, err := p.ledger.Instances(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				p.log.Warn("looking for other instances failed; the leader stays as it is", obs.Error(err))
+			}
+			return
+		}
+		others = queue.WithRole(rows, role)
+	}
+	leads := loop.OwnShards(self.ID, others)[0]
+	p.mu.Lock()
+	p.leads = leads
+	p.mu.Unlock()
+	loop.Poke(p.moved)
+}

@@ -1,0 +1,137 @@
+package promoter
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/githost"
+	"github.com/waybill-dev/waybill/internal/kube/watch"
+	"github.com/waybill-dev/waybill/internal/loop"
+	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/promotion"
+)
+
+// Times between two reads of an open proposal.
+const (
+	proposalsEvery = 2 * time.Minute
+	oldProposals   = time.Hour // age from which they are read less often, at a fifth of the rate
+	pollLimit      = time.Minute
+	pollers        = 4
+)
+
+// proposals reads open proposals from their hosts, so that merges and closings by people are seen. A host that calls back
+// is faster; nothing is read while no proposal is open.
+type proposals struct {
+	*term
+	queue *watch.Queue // names of polls
+
+	mu   sync.Mutex
+	open map[string]poll // by pipeline and environment
+}
+
+// poll is an open proposal.
+type poll struct {
+	pipeline, namespace string
+	uid                 string
+	env                 promotion.EnvName
+	host                promotion.Host
+	known               promotion.Proposal
+}
+
+func newProposals(t *term) *proposals {
+	p := &proposals{term: t, open: map[string]poll{}}
+	p.queue = watch.NewQueue(watch.QueueConfig{Workers: pollers, Retry: loop.Backoff{First: 10 * time.Second, Most: 10 * time.Minute},
+		Handle: p.next, Failed: p.failed})
+	return p
+}
+
+// pollName names the proposal of an environment. A name of an environment has no colon and one of a pipeline no slash.
+func pollName(pipeline string, env promotion.EnvName) string { return pipeline + "/" + string(env) }
+
+// keep replaces the open proposals of a pipeline.
+func (p *proposals) keep(pipeline string, open []poll) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	wanted := map[string]bool{}
+	for _, one := range open {
+		name := pollName(pipeline, one.env)
+		wanted[name] = true
+		before, known := p.open[name]
+		p.open[name] = one
+		if !known || before.known.Number != one.known.Number {
+			p.queue.AddAfter(name, p.cfg.ProposalsEvery)
+		}
+	}
+	for name := range p.open {
+		if strings.HasPrefix(name, pipeline+"/") && !wanted[name] {
+			delete(p.open, name)
+			p.queue.Forget(name)
+		}
+	}
+}
+
+// next reads one proposal.
+func (p *proposals) next(ctx context.Context, name string) (again time.Duration, err error) {
+	p.mu.Lock()
+	one, open := p.open[name]
+	p.mu.Unlock()
+	if !open {
+		return 0, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, pollLimit, fmt.Errorf("reading a pull request took longer than %s", pollLimit))
+	defer cancel()
+	found, err := p.read(ctx, one)
+	if err != nil {
+		if at := githost.Outcome(err).At; !at.IsZero() {
+			again = max(time.Until(at), 0)
+		}
+		return again, err
+	}
+	found.Run, found.Revision = one.known.Run, one.known.Revision
+	if found.Number == one.known.Number && !reflect.DeepEqual(found, one.known) {
+		seen := map[promotion.EnvName]promotion.Proposal{one.env: found}
+		if _, err := p.promotions.SaveProposals(ctx, one.pipeline, one.uid, seen); err != nil {
+			return 0, err
+		}
+	}
+	every := p.cfg.ProposalsEvery
+	if time.Since(one.known.At) > oldProposals {
+		every *= 5
+	}
+	p.queue.AddAfter(name, loop.Jitter(every))
+	return 0, nil
+}
+
+func (p *proposals) read(ctx context.Context, one poll) (promotion.Proposal, error) {
+	data, _, err := p.cfg.Management.In(one.namespace).Secret(ctx, one.host.Secret)
+	if err != nil {
+		return promotion.Proposal{}, err
+	}
+	keys := make(map[string]string, len(data))
+	for key, value := range data {
+		keys[key] = string(value)
+	}
+	client, err := p.cfg.Hosts.Open(one.host, keys)
+	if err != nil {
+		return promotion.Proposal{}, err
+	}
+	return client.Watch(ctx, one.known.Number)
+}
+
+func (p *proposals) failed(name string, err error, again time.Duration) {
+	p.log.Warn("pull request not read", obs.KeyName, name, obs.Error(err), obs.KeyRetryIn, again.String())
+}
+
+// open returns the open proposals of a look.
+func (l *look) openProposals() (open []poll) {
+	for name, proposal := range l.state.Proposals {
+		if env := l.environment(name); proposal.State == promotion.Open && env.Host != nil {
+			open = append(open, poll{l.pipeline.ID(), l.pipeline.Namespace, l.pipeline.UID, name, *env.Host, proposal})
+		}
+	}
+	return open
+}

@@ -1,0 +1,89 @@
+package promoter
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/waybill-dev/waybill/api/kube/v1alpha1"
+	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/promoter/resource"
+	"github.com/waybill-dev/waybill/internal/promotions"
+)
+
+// report writes the status and the Events of the pipeline's object, and the view for other processes, where their meaning
+// has changed.
+func (l *look) report(ctx context.Context, one *unstructured.Unstructured) error {
+	observed := resource.Observed{Pipeline: l.pipeline, Faults: l.faults, Input: l.input, Plan: l.plan, RunIDs: map[int64]string{}}
+	for number, id := range l.state.RunIDs {
+		observed.RunIDs[number] = id.String()
+	}
+	if l.status == nil {
+		last := resource.StatusOf(one)
+		l.status = &last
+	}
+	if status, changed := resource.Settle(*l.status, resource.Status(observed), l.now); changed {
+		if err := l.apply(ctx, status); err != nil {
+			return err
+		}
+		for _, event := range resource.Events(observed, *l.status) {
+			l.event(ctx, event)
+		}
+		l.status = &status
+	}
+	return l.saveView(ctx)
+}
+
+// apply writes the status by server-side apply.
+func (l *look) apply(ctx context.Context, status v1alpha1.PipelineStatus) error {
+	object := resource.Apply(l.pipeline, status)
+	_, err := l.objects.Namespace(l.pipeline.Namespace).Apply(ctx, l.pipeline.Name, object,
+		metav1.ApplyOptions{FieldManager: resource.FieldManager, Force: true}, "status")
+	if err != nil {
+		return fmt.Errorf("write the status of %s: %w", l.pipeline.ID(), err)
+	}
+	return nil
+}
+
+// event writes an Event on the pipeline. One that cannot be written is logged: it is for people only.
+func (l *look) event(ctx context.Context, e resource.Event) {
+	kind := "Normal"
+	if e.Warning {
+		kind = "Warning"
+	}
+	now := l.now.Format(time.RFC3339)
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Event",
+		"metadata": map[string]any{"generateName": l.pipeline.Name + ".", "namespace": l.pipeline.Namespace},
+		"type":     kind, "reason": e.Reason, "message": e.Message, "count": int64(1), "firstTimestamp": now, "lastTimestamp": now,
+		"involvedObject": map[string]any{"apiVersion": "pipelines.weave.works/v1alpha1", "kind": "Pipeline",
+			"namespace": l.pipeline.Namespace, "name": l.pipeline.Name, "uid": l.pipeline.UID},
+		"source": map[string]any{"component": "waybill"}, "reportingComponent": "waybill", "reportingInstance": "waybill",
+	}}
+	if _, err := l.cfg.Management.In(l.pipeline.Namespace).Events().Create(ctx, object, metav1.CreateOptions{}); err != nil {
+		l.log.Warn("event not written", obs.KeyPipeline, l.pipeline.ID(), obs.KeyReason, e.Reason, obs.Error(err))
+	}
+}
+
+// saveView stores the view of the pipeline.
+func (l *look) saveView(ctx context.Context) error {
+	view := promotions.Describe(l.input, l.plan)
+	view.Pipeline = l.pipeline.ID()
+	view.App = promotions.App{APIVersion: l.pipeline.App.Kind.GroupVersion().String(), Kind: l.pipeline.App.Kind.Kind, Name: l.pipeline.App.Name}
+	text, err := json.Marshal(view)
+	if err != nil {
+		return fmt.Errorf("view of %s: %w", l.pipeline.ID(), err)
+	}
+	if string(text) == l.view {
+		return nil
+	}
+	if err := l.promotions.SaveView(ctx, view); err != nil {
+		return err
+	}
+	l.view = string(text)
+	return nil
+}

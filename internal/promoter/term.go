@@ -1,0 +1,138 @@
+package promoter
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/waybill-dev/waybill/api/kube/v1alpha1"
+	"github.com/waybill-dev/waybill/internal/kube/pool"
+	"github.com/waybill-dev/waybill/internal/kube/watch"
+	"github.com/waybill-dev/waybill/internal/loop"
+	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/promotion"
+	"github.com/waybill-dev/waybill/internal/store"
+)
+
+// pipelines is the resource of Pipelines.
+var pipelines = schema.GroupVersionResource{Group: "pipelines.weave.works", Version: "v1alpha1", Resource: "pipelines"}
+
+// Times of a term.
+const (
+	lookLimit  = time.Minute            // bounds one look at a pipeline
+	lookAgain  = 10 * time.Minute       // between two looks at a pipeline at rest
+	mergeWakes = 50 * time.Millisecond  // wake-ups of a pipeline within it are one
+	firstRetry = 500 * time.Millisecond // after a failed look
+)
+
+// term is the time in which an instance leads.
+type term struct {
+	*Promoter
+	objects  dynamic.NamespaceableResourceInterface
+	informer *watch.Informer[*unstructured.Unstructured]
+	queue    *watch.Queue // names of pipelines, such as apps:podinfo
+	pool     *pool.Pool
+	polls    *proposals
+	clusters *watch.Queue // names of clusters whose state has changed
+
+	mu     sync.Mutex
+	memory map[string]*memory // by the name of the pipeline
+}
+
+// memory holds the known state of one pipeline besides the log. The one worker that has the pipeline changes it.
+type memory struct {
+	uid         string
+	seen        map[promotion.TargetID]promotion.Seen
+	latest      promotion.Revision
+	latestSince time.Time
+	status      *v1alpha1.PipelineStatus // the last written one; nil: none was
+	view        string                   // the last stored one, as JSON
+}
+
+func newTerm(p *Promoter) (*term, error) {
+	t := &term{Promoter: p, objects: p.cfg.Management.Resource(pipelines), memory: map[string]*memory{}}
+	t.queue = watch.NewQueue(watch.QueueConfig{Workers: p.cfg.Workers,
+		Retry:  loop.Backoff{First: firstRetry, Most: time.Minute},
+		Handle: t.next, Failed: t.failed})
+	t.polls = newProposals(t)
+	t.clusters = watch.NewQueue(watch.QueueConfig{Workers: 1, Retry: loop.Backoff{First: time.Second, Most: time.Minute},
+		Handle: t.reportCluster, Failed: t.clusterFailed})
+	t.pool = pool.New(pool.Config{Clusters: map[string]*rest.Config{"": p.cfg.Management.Config()}, Log: p.log, Changed: func(users []string) {
+		for _, name := range users {
+			t.wake(name)
+		}
+	}, ClustersChanged: func(names []string) {
+		for _, name := range names {
+			t.clusters.Add(name)
+		}
+	}})
+	var err error
+	t.informer, err = watch.New(watch.Config[*unstructured.Unstructured]{Objects: t.objects, Resync: lookAgain,
+		Decode: func(one *unstructured.Unstructured) *unstructured.Unstructured {
+			one.SetManagedFields(nil)
+			return one
+		},
+		Changed: func(one *unstructured.Unstructured) { t.queue.Add(nameOf(one)) },
+		Gone:    func(one *unstructured.Unstructured) { t.queue.Add(nameOf(one)) },
+		Interrupted: func(err error) {
+			t.log.Warn("watching pipelines was interrupted; it resumes by itself", obs.Error(err))
+		}})
+	if err != nil {
+		return nil, fmt.Errorf("watch pipelines: %w", err)
+	}
+	return t, nil
+}
+
+// nameOf returns the name of a Pipeline in Waybill, such as apps:podinfo.
+func nameOf(one *unstructured.Unstructured) string { return one.GetNamespace() + ":" + one.GetName() }
+
+// run works until ctx ends.
+func (t *term) run(ctx context.Context) {
+	var loops sync.WaitGroup
+	loops.Go(func() { t.informer.Run(ctx) })
+	loops.Go(func() {
+		if err := t.pool.Run(ctx); err != nil {
+			t.log.Error("following clusters ended", obs.Error(err))
+		}
+	})
+	loops.Go(func() { t.queue.Run(ctx) })
+	loops.Go(func() { t.clusters.Run(ctx) })
+	loops.Go(func() { t.polls.queue.Run(ctx) })
+	loops.Go(func() { t.follow(ctx) })
+	loops.Wait()
+}
+
+// follow puts pipelines in line whose rows in the log have changed.
+func (t *term) follow(ctx context.Context) {
+	known := map[string]int64{}
+	for ctx.Err() == nil {
+		heads, err := t.promotions.Heads(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				t.log.Warn("reading changed pipelines failed", obs.Error(err))
+			}
+			loop.Pause(ctx, time.Second)
+			continue
+		}
+		for name, seq := range heads {
+			if known[name] != seq {
+				t.wake(name)
+			}
+		}
+		known = heads
+		_ = t.cfg.Changes.Wait(ctx, store.TopicPromotion, time.Now().Add(lookAgain)) // an early return is harmless
+	}
+}
+
+// wake puts a pipeline in line, so that wake-ups that come close together are one look.
+func (t *term) wake(name string) { t.queue.AddAfter(name, mergeWakes) }
+
+func (t *term) failed(name string, err error, again time.Duration) {
+	t.log.Warn("pipeline not decided", obs.KeyPipeline, name, obs.Error(err), obs.KeyRetryIn, again.String())
+}
