@@ -114,11 +114,14 @@ func (t *tx) PromotionRuns(q promotions.RunQuery) ([]promotions.Run, error) {
 		` ORDER BY r.number DESC`+f.limit(q.Limit), f.arguments...)
 }
 
-// LastFinishes returns the newest runs that finished in each environment.
-func (t *tx) LastFinishes(head int64, each int) ([]int64, error) {
-	return query(t, scanInt64, `SELECT DISTINCT run FROM (SELECT run, row_number() OVER (PARTITION BY environment ORDER BY run DESC) AS place
-		FROM promotion_entry WHERE pipeline_id = $1 AND class = 0 AND event = 'stage-finished-successfully') AS placed WHERE place <= $2 ORDER BY run`,
-		head, each)
+// NeededRuns returns the numbers of the runs that have not ended, of the newest ones by environment and cause, and of those that finished
+// last in an environment.
+func (t *tx) NeededRuns(head int64, each int) ([]int64, error) {
+	return query(t, scanInt64, `SELECT number FROM promotion_run WHERE pipeline_id = $1 AND ended = ''
+		UNION SELECT number FROM (SELECT number, row_number() OVER (PARTITION BY environment, cause ORDER BY number DESC) AS place
+			FROM promotion_run WHERE pipeline_id = $1) AS begun WHERE place <= $2
+		UNION SELECT run FROM (SELECT run, row_number() OVER (PARTITION BY environment ORDER BY run DESC) AS place
+			FROM promotion_entry WHERE pipeline_id = $1 AND class = 0 AND event = 'stage-finished-successfully') AS finished WHERE place <= $2`, head, each)
 }
 
 // InsertPromotionEntries stores entries.
@@ -202,15 +205,15 @@ func (t *tx) Phases(head int64, runs []int64) ([]promotions.Phase, error) {
 }
 
 // InsertIntent stores an intent.
-func (t *tx) InsertIntent(head int64, i promotion.Intent) error {
+func (t *tx) InsertIntent(head, run int64, i promotion.Intent) error {
 	text, err := promotions.Document(i)
 	if err != nil {
 		return err
 	}
-	return t.do(`INSERT INTO promotion_intent (pipeline_id, seq, run, document) VALUES ($1, $2, $3, $4)`, head, i.Seq, i.Run, text)
+	return t.do(`INSERT INTO promotion_intent (pipeline_id, seq, run, document) VALUES ($1, $2, $3, $4)`, head, i.Seq, run, text)
 }
 
-// Intents reads, oldest first, the newest ones of no run and those of the runs.
+// Intents reads, oldest first, those of the runs and the newest ones of no run.
 func (t *tx) Intents(head int64, runs []int64, newest int) ([]promotion.Intent, error) {
 	return query(t, func(row pgx.Row) (i promotion.Intent, err error) {
 		var text string

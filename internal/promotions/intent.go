@@ -30,7 +30,7 @@ var intentEvents = map[promotion.IntentKind]promotion.Event{
 const mostGroups = 100
 
 // AddIntent stores a request of a person about a pipeline that exists, with a note. An approval or a rejection that repeats the
-// newest opinion of the same person returns that one. Seq is filled in, and At if it is zero.
+// newest opinion of the same person returns that one, and so does any request that is repeated within seconds. Seq is filled in, and At if it is zero.
 //
 // Errors: ErrReplayed when the nonce was used; fault.NotFound for an unknown pipeline; fault.Invalid for a text or number out of bounds.
 func (p *Promotions) AddIntent(ctx context.Context, pipeline string, i promotion.Intent, n *Nonce) (stored promotion.Intent, created bool, err error) {
@@ -89,34 +89,43 @@ func checkIntent(i promotion.Intent, n *Nonce) error {
 
 // intend stores an intent unless it repeats an opinion.
 func (t *txn) intend(h *Head, i promotion.Intent) (promotion.Intent, bool, error) {
-	if i.Kind == promotion.Approve || i.Kind == promotion.Reject {
-		given, err := t.Intents(h.ID, []int64{i.Run}, newestIntents)
-		if err != nil {
-			return i, false, err
-		}
-		if first, ok := repeated(given, i); ok {
-			return first, false, nil
-		}
+	given, err := t.Intents(h.ID, []int64{i.Run}, newestIntents)
+	if err != nil {
+		return i, false, err
+	}
+	if first, ok := repeated(given, i, t.Now()); ok {
+		return first, false, nil
 	}
 	if i.At.IsZero() {
 		i.At = t.Now()
 	}
+	i.At, i.Until = stored(i.At), stored(i.Until)
 	i.Seq = t.next(h)
-	if err := t.InsertIntent(h.ID, i); err != nil {
+	run := int64(0) // a rejection keeps the revision out of later runs, too
+	if i.Kind == promotion.Approve {
+		run = i.Run
+	}
+	if err := t.InsertIntent(h.ID, run, i); err != nil {
 		return i, false, err
 	}
 	note := Entry{Class: Note, Fact: promotion.Fact{Run: i.Run, Env: i.Env, Event: intentEvents[i.Kind], At: i.At, By: i.By.Name, Detail: i.Reason}}
 	return i, true, t.append(h, []Entry{note})
 }
 
-// repeated returns the intent that an opinion repeats: the newest opinion of the same identity about the same, if it is of the same
-// kind.
-func repeated(given []promotion.Intent, i promotion.Intent) (promotion.Intent, bool) {
+// again is the time within which the same request of the same person is a repetition, such as a second click. A second rollback would
+// go back once more.
+const again = 10 * time.Second
+
+// repeated returns the intent that a request repeats. That is the newest intent of the same identity about the same, if it is of the
+// same kind; unless it is an opinion, it must also be a moment ago.
+func repeated(given []promotion.Intent, i promotion.Intent, now time.Time) (promotion.Intent, bool) {
+	isOpinion := func(k promotion.IntentKind) bool { return k == promotion.Approve || k == promotion.Reject }
 	for _, g := range slices.Backward(given) {
-		if (g.Kind == promotion.Approve || g.Kind == promotion.Reject) && g.Run == i.Run && g.Env == i.Env && g.Revision == i.Revision &&
-			Identity(g.By.Name) == Identity(i.By.Name) {
-			return g, g.Kind == i.Kind
+		if isOpinion(g.Kind) != isOpinion(i.Kind) || g.Run != i.Run || g.Env != i.Env || g.Revision != i.Revision ||
+			Identity(g.By.Name) != Identity(i.By.Name) {
+			continue
 		}
+		return g, g.Kind == i.Kind && (isOpinion(g.Kind) || g.Until.Equal(stored(i.Until)) && now.Sub(g.At) < again)
 	}
 	return i, false
 }

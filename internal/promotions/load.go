@@ -12,10 +12,9 @@ import (
 
 // Bounds of a State.
 const (
-	newestRuns      = 20   // ended runs
-	finishesOfEach  = 3    // runs that finished last in an environment
+	newestRuns      = 20   // runs through all environments, and runs of one environment by their causes
 	newestSightings = 500  // a revision whose last sighting is older counts as never seen
-	newestIntents   = 2000 // intents of no run, such as holds
+	newestIntents   = 2000 // intents that count in more than one run, such as holds
 )
 
 // Load reads the state of a pipeline from the log. With a uid that the log does not have, or whose pipeline is gone, the state has no
@@ -68,29 +67,9 @@ func (t *txn) load(name, uid string) (State, error) {
 
 // loadRuns reads the runs that decisions need, with their facts and phases, and returns their numbers.
 func (t *txn) loadRuns(h *Head, s *State) ([]int64, error) {
-	var all []Run
-	add := func(some []Run, err error) error {
-		for _, r := range some {
-			if _, known := s.RunIDs[r.Number]; !known {
-				all, s.RunIDs[r.Number] = append(all, r), r.ID
-			}
-		}
-		return err
-	}
-	finished, err := t.LastFinishes(h.ID, finishesOfEach)
+	all, err := t.neededRuns(h, s)
 	if err != nil {
 		return nil, err
-	}
-	if err := add(t.PromotionRuns(RunQuery{Head: h.ID, Open: true})); err != nil {
-		return nil, err
-	}
-	if err := add(t.PromotionRuns(RunQuery{Head: h.ID, Limit: newestRuns})); err != nil {
-		return nil, err
-	}
-	if len(finished) > 0 {
-		if err := add(t.PromotionRuns(RunQuery{Head: h.ID, Numbers: finished})); err != nil {
-			return nil, err
-		}
 	}
 	if len(all) == 0 {
 		return []int64{}, nil
@@ -115,6 +94,30 @@ func (t *txn) loadRuns(h *Head, s *State) ([]int64, error) {
 		at[p.Run].Phases[p.Env] = p.PhaseSince
 	}
 	return numbers, err
+}
+
+// mostRepeats bounds the steps from a run over the runs that it repeats.
+const mostRepeats = 5
+
+// neededRuns reads the runs that decisions need, and those that these repeat.
+func (t *txn) neededRuns(h *Head, s *State) (all []Run, err error) {
+	wanted, err := t.NeededRuns(h.ID, newestRuns)
+	for step := 0; err == nil && len(wanted) > 0 && step <= mostRepeats; step++ {
+		var found []Run
+		if found, err = t.PromotionRuns(RunQuery{Head: h.ID, Numbers: wanted}); err != nil {
+			return nil, err
+		}
+		for _, r := range found {
+			all, s.RunIDs[r.Number] = append(all, r), r.ID
+		}
+		wanted = nil
+		for _, r := range found {
+			if _, known := s.RunIDs[r.Repeats]; r.Repeats != 0 && !known && !slices.Contains(wanted, r.Repeats) {
+				wanted = append(wanted, r.Repeats)
+			}
+		}
+	}
+	return all, err
 }
 
 // frozen returns the freeze in force, of a pipeline or of all, that ends last; nil: there is none.

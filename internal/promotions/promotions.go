@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -157,6 +158,9 @@ const maxText = action.MaxError
 
 // clean returns a text that every database stores, cut to its bound.
 func clean(text string) string { return action.Cut(text) }
+
+// stored returns a time as rows have it: runs are compared with the times of the requests that began them.
+func stored(at time.Time) time.Time { return at.UTC().Truncate(time.Microsecond) }
 
 // checkName refuses names that are not of Kubernetes pipelines.
 func checkName(name string) error {

@@ -113,27 +113,30 @@ func (t *txn) addSighting(h *Head, c Change) error {
 	return t.InsertSighting(h.ID, s)
 }
 
-// addRuns starts and ends runs.
+// addRuns starts and ends runs, with their facts.
 func (t *txn) addRuns(h *Head, c Change) error {
 	for _, change := range c.Runs {
-		n := change.Run.Number
-		if change.End != promotion.Running {
-			t.next(h)
-			if err := t.EndRun(h.ID, n, change.End, endOf(change, t.Now())); err != nil {
-				return err
-			}
-			continue
-		}
-		if n <= 0 {
-			return fault.New(fault.Internal, "a new run of %s has the number %d", h.Name, n)
-		}
 		t.next(h)
-		h.Newest = max(h.Newest, n)
-		if err := t.InsertRun(h.ID, Run{Run: change.Run, ID: action.RandomID(t.Now())}); err != nil {
+		if err := t.changeRun(h, change); err != nil {
+			return err
+		}
+		if err := t.append(h, facts(change.Facts)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (t *txn) changeRun(h *Head, c promotion.RunChange) error {
+	n := c.Run.Number
+	if c.End != promotion.Running {
+		return t.EndRun(h.ID, n, c.End, endOf(c, t.Now()))
+	}
+	if n <= 0 {
+		return fault.New(fault.Internal, "a new run of %s has the number %d", h.Name, n)
+	}
+	h.Newest = max(h.Newest, n)
+	return t.InsertRun(h.ID, Run{Run: c.Run, ID: action.RandomID(t.Now())})
 }
 
 func endOf(c promotion.RunChange, now time.Time) time.Time {
@@ -154,12 +157,15 @@ type factKey struct {
 func factOf(f promotion.Fact) factKey { return factKey{f.Run, f.Env, TargetText(f.Target), f.Event} }
 
 // addFacts appends the facts of a change.
-func (t *txn) addFacts(h *Head, c Change) error {
-	entries := make([]Entry, len(c.Facts))
-	for i, f := range c.Facts {
+func (t *txn) addFacts(h *Head, c Change) error { return t.append(h, facts(c.Facts)) }
+
+// facts returns the entries of facts.
+func facts(some []promotion.Fact) []Entry {
+	entries := make([]Entry, len(some))
+	for i, f := range some {
 		entries[i] = Entry{Fact: f, Class: Fact}
 	}
-	return t.append(h, entries)
+	return entries
 }
 
 // append appends entries but for facts that the log has.

@@ -59,8 +59,9 @@ type Rows interface {
 	InsertRun(head int64, r Run) error
 	EndRun(head, number int64, end promotion.RunEnd, at time.Time) error
 	PromotionRuns(q RunQuery) ([]Run, error)
-	// LastFinishes returns, for each environment, the newest runs that finished in it, at most so many.
-	LastFinishes(head int64, each int) ([]int64, error)
+	// NeededRuns returns the numbers of the runs that have not ended, and, at most so many each, of the newest runs by environment and
+	// cause, and of the newest runs that finished in an environment.
+	NeededRuns(head int64, each int) ([]int64, error)
 
 	// InsertPromotionEntries stores entries but for facts that exist.
 	InsertPromotionEntries(head int64, entries []Entry) error
@@ -73,8 +74,9 @@ type Rows interface {
 	PutPhases(head int64, phases []Phase) error
 	Phases(head int64, runs []int64) ([]Phase, error)
 
-	InsertIntent(head int64, i promotion.Intent) error
-	// Intents reads, oldest first, the newest ones of no run and those of the runs.
+	// InsertIntent stores an intent. run is not 0 if it counts in that run alone.
+	InsertIntent(head, run int64, i promotion.Intent) error
+	// Intents reads, oldest first, those of the runs and the newest ones of no run.
 	Intents(head int64, runs []int64, newest int) ([]promotion.Intent, error)
 
 	PutAttempts(head int64, attempts []Attempt) error

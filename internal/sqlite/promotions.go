@@ -127,11 +127,15 @@ func (t *tx) PromotionRuns(q promotions.RunQuery) ([]promotions.Run, error) {
 		WHERE `+strings.Join(where, ` AND `)+` ORDER BY r.number DESC LIMIT ?`, append(args, limit(q.Limit))...)
 }
 
-// LastFinishes returns the newest runs that finished in each environment.
-func (t *tx) LastFinishes(head int64, each int) ([]int64, error) {
-	return rows(t, scanInt, `SELECT DISTINCT run FROM (SELECT run, row_number() OVER (PARTITION BY environment ORDER BY run DESC) AS place
-		FROM promotion_entry INDEXED BY promotion_entry_finish
-		WHERE pipeline_id = ? AND class = 0 AND event = 'stage-finished-successfully') WHERE place <= ? ORDER BY run`, head, each)
+// NeededRuns returns the numbers of the runs that have not ended, of the newest ones by environment and cause, and of those that finished
+// last in an environment.
+func (t *tx) NeededRuns(head int64, each int) ([]int64, error) {
+	return rows(t, scanInt, `SELECT number FROM promotion_run WHERE pipeline_id = ?1 AND ended = ''
+		UNION SELECT number FROM (SELECT number, row_number() OVER (PARTITION BY environment, cause ORDER BY number DESC) AS place
+			FROM promotion_run WHERE pipeline_id = ?1) WHERE place <= ?2
+		UNION SELECT run FROM (SELECT run, row_number() OVER (PARTITION BY environment ORDER BY run DESC) AS place
+			FROM promotion_entry INDEXED BY promotion_entry_finish
+			WHERE pipeline_id = ?1 AND class = 0 AND event = 'stage-finished-successfully') WHERE place <= ?2`, head, each)
 }
 
 func scanInt(s scanner) (n int64, err error) {
@@ -219,16 +223,16 @@ func (t *tx) Phases(head int64, runs []int64) ([]promotions.Phase, error) {
 }
 
 // InsertIntent stores an intent.
-func (t *tx) InsertIntent(head int64, i promotion.Intent) error {
+func (t *tx) InsertIntent(head, run int64, i promotion.Intent) error {
 	text, err := promotions.Document(i)
 	if err != nil {
 		return err
 	}
-	_, err = t.exec(`INSERT INTO promotion_intent (pipeline_id, seq, run, document) VALUES (?, ?, ?, ?)`, head, i.Seq, i.Run, text)
+	_, err = t.exec(`INSERT INTO promotion_intent (pipeline_id, seq, run, document) VALUES (?, ?, ?, ?)`, head, i.Seq, run, text)
 	return err
 }
 
-// Intents reads, oldest first, the newest ones of no run and those of the runs.
+// Intents reads, oldest first, those of the runs and the newest ones of no run.
 func (t *tx) Intents(head int64, runs []int64, newest int) ([]promotion.Intent, error) {
 	wanted, err := list(runs)
 	if err != nil {

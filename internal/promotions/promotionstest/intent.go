@@ -46,7 +46,11 @@ func approvalsAreRecordedOnce(t *testing.T, s setup) {
 		t.Errorf("created: a key %t, another of its Secret %t, a rejection %t, an approval after it %t", key1, key2, rejected, approved)
 	}
 	hold := promotion.Intent{Kind: promotion.HoldBack, Env: "prod", By: admission.Person{Name: "ben"}, Reason: "holidays", Until: start}
-	s.intend(t, hold)
+	_, held := s.intend(t, hold)
+	_, heldAgain := s.intend(t, hold)
+	if !held || heldAgain {
+		t.Errorf("created: a hold %t, the same a moment later %t", held, heldAgain)
+	}
 	got := s.load(t)
 	if len(got.Intents) != 5 || got.Head <= before.Head {
 		t.Errorf("intents: %+v", got.Intents)

@@ -136,14 +136,37 @@ func statesAreBounded(t *testing.T, s setup) {
 	s.record(t, c)
 	for n := int64(2); n <= 31; n++ {
 		c := run(n, promotion.Revision(fmt.Sprint(n)))
-		c.Runs = append(c.Runs, promotion.RunChange{Run: promotion.Run{Number: n - 1}, End: promotion.Superseded})
+		c.Runs = append(c.Runs, promotion.RunChange{Run: promotion.Run{Number: n - 1}, End: promotion.Superseded,
+			Facts: []promotion.Fact{{Run: n - 1, Event: promotion.PipelineSuperseded, At: start}}})
 		s.record(t, c)
 	}
-	got := s.load(t)
-	if len(got.Runs) != 21 || got.Runs[0].Number != 1 || got.Runs[1].Number != 12 || got.Runs[20].End != promotion.Running {
-		t.Errorf("%d runs, the first %d, the second %d", len(got.Runs), got.Runs[0].Number, got.Runs[1].Number)
+	// A rollback that an older request has begun, and a run that repeats one which nothing else needs.
+	own := run(32, "1")
+	own.Runs[0].Run.Env, own.Runs[0].Run.Cause, own.Runs[0].Run.Repeats = "prod", promotion.ByRollback, 2
+	s.record(t, own)
+	for n := int64(33); n <= 64; n++ {
+		c := run(n, "31")
+		c.Runs[0].Run.Env, c.Runs[0].Run.Cause = "staging", promotion.ByRetry
+		s.record(t, c)
+		s.record(t, promotions.Change{Runs: []promotion.RunChange{{Run: promotion.Run{Number: n}, End: promotion.Superseded}}})
 	}
-	if got.LastRun != 31 || len(got.Sightings) != 31 || got.Sightings[0].Revision != "1" {
+	got := s.load(t)
+	var numbers []int64
+	for _, r := range got.Runs {
+		numbers = append(numbers, r.Number)
+	}
+	want := []int64{1, 2, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32}
+	for n := int64(45); n <= 64; n++ {
+		want = append(want, n)
+	}
+	if diff := cmp.Diff(want, numbers); diff != "" {
+		t.Errorf("runs (-want +got):\n%s", diff)
+	}
+	superseded := got.Runs[2].Facts
+	if got.Runs[2].End != promotion.Superseded || superseded[len(superseded)-1].Event != promotion.PipelineSuperseded {
+		t.Errorf("a superseded run: %+v", got.Runs[2])
+	}
+	if got.LastRun != 64 || len(got.Sightings) != 64 || got.Sightings[0].Revision != "1" {
 		t.Errorf("last run %d, %d sightings", got.LastRun, len(got.Sightings))
 	}
 }
