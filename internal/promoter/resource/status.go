@@ -82,6 +82,9 @@ func (o Observed) ready() metav1.Condition {
 	return o.condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonTargetNotReadable, first)
 }
 
+// starving is added to the message of a pipeline whose runs supersede one another.
+const starving = " (Starving: five runs were superseded and none was finished)"
+
 // standing returns the condition for the first environment with a reason of a standing; nil: none has one.
 func (o Observed) standing(of promotion.Standing) *metav1.Condition {
 	if of == promotion.StandsStalled {
@@ -99,6 +102,9 @@ func (o Observed) standing(of promotion.Standing) *metav1.Condition {
 				continue
 			}
 			message := string(v.Env) + ": " + cmp.Or(why.Message, string(why.Code))
+			if o.Plan.Starving && of == promotion.StandsPending {
+				message += starving
+			}
 			c := o.condition(string(of), metav1.ConditionTrue, string(reason), message)
 			return &c
 		}

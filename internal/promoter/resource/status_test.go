@@ -1,6 +1,8 @@
 package resource_test
 
 import (
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +81,17 @@ func TestConditionsReportTheFirstReason(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", code, diff)
 			}
 		}
+	}
+}
+
+func TestStarvingIsShown(t *testing.T) {
+	t.Parallel()
+	o := observed(t)
+	o.Plan.Starving = true
+	because(&o, 1, promotion.WhyPredecessorWaiting)
+	got := resource.Status(o).Conditions[1]
+	if got.Reason != "EnvironmentNotReady" || !strings.Contains(got.Message, "Starving: five runs") {
+		t.Errorf("got %s %s", got.Reason, got.Message)
 	}
 }
 
@@ -321,4 +334,53 @@ func TestEventsAreSentOnTransitions(t *testing.T) {
 	o.Plan.Verdicts[1].Why = nil
 	because(&o, 1, promotion.WhyTargetFailed)
 	step("fails", resource.Event{Warning: true, Reason: "TargetFailed", Message: "staging: because"})
+}
+
+// TestPageExplainsEveryReason compares the table of docs/promotion.md with the reasons in package promotion.
+func TestPageExplainsEveryReason(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/promotion.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("../../promotion/reasons.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "## Conditions\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	reasons := regexp.MustCompile(`ReasonCode += "(\w+)"`).FindAllStringSubmatch(string(source), -1)
+	if len(reasons) < 30 {
+		t.Fatalf("found %d reasons", len(reasons))
+	}
+	for _, match := range reasons {
+		standing, reason := promotion.ReasonCode(match[1]).Condition()
+		row := rowOf(table, "`"+match[1]+"`")
+		if standing == promotion.StandsNoted {
+			continue
+		}
+		first, named, _ := strings.Cut(row, "|")
+		if strings.TrimSpace(first) != "`"+string(standing)+"`" || !strings.Contains(named, "`"+string(reason)+"`") {
+			t.Errorf("%s: the page has it in the row %q, want %s/%s", match[1], row, standing, reason)
+		}
+	}
+}
+
+// rowOf returns the row that names a reason in its last column: its condition, which may be in a row above, and its
+// other columns.
+func rowOf(table, reason string) string {
+	condition := ""
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 {
+			continue
+		}
+		if name := strings.TrimSpace(cells[1]); name != "" {
+			condition = name
+		}
+		if strings.Contains(cells[3], reason) {
+			return condition + "|" + cells[2] + "|" + cells[3]
+		}
+	}
+	return ""
 }
