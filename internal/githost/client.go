@@ -167,7 +167,9 @@ func (c *Client) update(ctx context.Context, p pull, w promotion.Work, text Text
 	if !sameText(p.body, text.Body) {
 		ch.body = &text.Body
 	}
-	ch.setLabels = withMissing(p.labels, c.host.Labels)
+	if !c.driver.traits().noLabels {
+		ch.setLabels = withMissing(p.labels, c.host.Labels)
+	}
 	r := Result{Change: Unchanged}
 	if !ch.empty() {
 		r.Change = Updated
@@ -204,7 +206,7 @@ func (c *Client) complete(ctx context.Context, p pull) (warnings []string, err e
 	if people := absent(p.reviewers, c.host.Reviewers); people != nil {
 		missing = append(missing, change{addReviewers: people})
 	}
-	if people := absent(p.assignees, c.host.Assignees); people != nil {
+	if people := absent(p.assignees, c.host.Assignees); people != nil && !c.driver.traits().noAssignees {
 		missing = append(missing, change{addAssignees: people})
 	}
 	for len(missing) > 0 {
@@ -481,7 +483,15 @@ type Access struct {
 
 // Check returns the permissions of the credential, as far as the host reports them. It changes nothing.
 func (c *Client) Check(ctx context.Context) (Access, error) {
-	return c.driver.access(ctx)
+	a, err := c.driver.access(ctx)
+	t := c.driver.traits()
+	if err == nil && t.noLabels && len(c.host.Labels) > 0 {
+		a.Warnings = append(a.Warnings, "this kind of host has no labels")
+	}
+	if err == nil && t.noAssignees && len(c.host.Assignees) > 0 {
+		a.Warnings = append(a.Warnings, "this kind of host has no assignees")
+	}
+	return a, err
 }
 
 // Unguarded reports whether the host cannot bind a merge to the head that was judged.

@@ -44,11 +44,12 @@ type driver interface {
 
 // traits are differences between hosts.
 type traits struct {
-	unguarded bool // a merge cannot be bound to the head
-	queues    bool // the host has merge queues
-	plain     bool // bodies are without HTML
-	maxBody   int  // characters of a body; 0: 65,000
-	noLabels  bool
+	unguarded   bool // a merge cannot be bound to the head
+	queues      bool // the host has merge queues
+	plain       bool // bodies are without HTML
+	maxBody     int  // characters of a body; 0: 65,000
+	noLabels    bool
+	noAssignees bool
 }
 
 // pull is a proposal as a host reports it.
@@ -165,6 +166,8 @@ func newDriver(c *Client) (driver, error) {
 		return &github{account: c.account, at: c.at, app: c.keys[KeyAppID] != ""}, nil
 	case GitLab:
 		return &gitlab{account: c.account, at: c.at}, nil
+	case BitbucketServer:
+		return &bitbucketServer{account: c.account, at: c.at}, nil
 	case Gitea, Forgejo:
 		return &gitea{account: c.account, at: c.at, forgejo: c.host.Type == Forgejo}, nil
 	}

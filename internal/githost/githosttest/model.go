@@ -129,6 +129,8 @@ func (h *Host) routes() http.Handler {
 		h.routeGitHub(mux)
 	case githost.GitLab:
 		h.routeGitLab(mux)
+	case githost.BitbucketServer:
+		h.routeServer(mux)
 	case githost.Gitea, githost.Forgejo:
 		h.routeGitea(mux)
 	default:
@@ -140,6 +142,9 @@ func (h *Host) routes() http.Handler {
 // Config returns the configuration of the repository for a head branch.
 func (h *Host) Config(branch string) promotion.Host {
 	host := promotion.Host{Type: h.Vendor, URL: h.server.URL + "/apps/fleet.git", Base: "main", Branch: branch}
+	if h.Vendor == githost.BitbucketServer {
+		host.URL = h.server.URL + "/scm/apps/fleet.git"
+	}
 	return host
 }
 
