@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// serverErrors is the body of an error of Bitbucket Server.
+// serverErrors returns the body of an error of Bitbucket Server.
 func serverErrors(exception, message string, more object) object {
 	one := object{"context": nil, "message": message, "exceptionName": "com.atlassian.bitbucket." + exception}
 	for key, value := range more {
