@@ -321,7 +321,7 @@ func (b *bitbucketServer) version(p pull) url.Values {
 // serverMethods are the host's names of merge methods.
 var serverMethods = map[string]string{"merge": "no-ff", "squash": "squash", "rebase": "rebase-ff-only"}
 
-// merge is guarded by the version, which each push raises, and which was read together with the head.
+// merge sends the version, which each push raises and which was read together with the head.
 func (b *bitbucketServer) merge(ctx context.Context, p pull, m mergeOptions) error {
 	const doing = "merge the proposal"
 	_, err := b.account.do(ctx, request{doing: doing, op: "merge", method: http.MethodPost, path: b.path("/pull-requests/%d/merge", p.number),
