@@ -27,6 +27,24 @@ func (p *Promotions) Load(ctx context.Context, name, uid string) (s State, err e
 	return s, err
 }
 
+// Reload reads the state of a pipeline anew, as Load does. If nothing has changed since known was read, it returns that with the present
+// time, and reads the head alone. States that have the same Head share their parts, so these must not be changed.
+func (p *Promotions) Reload(ctx context.Context, known State) (s State, err error) {
+	err = p.read(ctx, "read the promotions of "+known.Name, func(t *txn) error {
+		heads, err := t.PromotionHeads(HeadQuery{Name: known.Name, UID: known.UID, Closed: true})
+		if err != nil {
+			return err
+		}
+		if len(heads) == 1 && heads[0].Seq == known.Head {
+			s, s.Now = known, t.Now()
+			return nil
+		}
+		s, err = t.load(known.Name, known.UID)
+		return err
+	})
+	return s, err
+}
+
 func (t *txn) load(name, uid string) (State, error) {
 	s := State{Name: name, UID: uid, Now: t.Now(), RunIDs: map[int64]action.ID{}}
 	heads, err := t.PromotionHeads(HeadQuery{Name: name, Closed: true})

@@ -32,7 +32,8 @@ func (t *tx) LockPromotions(names, uids []string) ([]promotions.Head, error) {
 		return nil, err
 	}
 	return rows(t, scanPromotionHead, `SELECT `+promotionHeadColumns+` FROM promotion_head
-		WHERE closed_at IS NULL AND name IN (SELECT value FROM json_each(?1)) OR uid IN (SELECT value FROM json_each(?2)) ORDER BY id`, named, of)
+		WHERE id IN (SELECT id FROM promotion_head INDEXED BY promotion_head_live WHERE closed_at IS NULL AND name IN (SELECT value FROM json_each(?1))
+			UNION ALL SELECT id FROM promotion_head WHERE uid IN (SELECT value FROM json_each(?2))) ORDER BY id`, named, of)
 }
 
 // LockAllPromotions reads all live heads.

@@ -42,10 +42,12 @@ func properties() map[string]func(*testing.T, setup) {
 		"FreezesMoveTheHead":                  freezesMoveTheHead,
 		"AnEmptyLogMayBeginFrozen":            anEmptyLogMayBeginFrozen,
 		"ProposalsAreStoredAsSeen":            proposalsAreStoredAsSeen,
+		"StatesAreReadAnewIfTheyHaveChanged":  statesAreReadAnewIfTheyHaveChanged,
 		"StatesAreBounded":                    statesAreBounded,
 		"RunsAndEntriesAreListedInPages":      runsAndEntriesAreListedInPages,
 		"ChangesWakeWhoWaits":                 changesWakeWhoWaits,
 		"ViewsAreKeptByName":                  viewsAreKeptByName,
+		"StatementsReadTheirPipelineOnly":     statementsReadTheirPipelineOnly,
 		"TextsThatNoDatabaseStoresAreRefused": textsThatNoDatabaseStoresAreRefused,
 	}
 }
@@ -60,6 +62,7 @@ type Driver interface {
 type setup struct {
 	*promotions.Promotions
 	db       *store.DB
+	driver   Driver
 	database storetest.Database
 	ctx      context.Context
 	queue    *queue
@@ -82,7 +85,7 @@ func (q *queue) add(_ *store.Tx, start []action.Action, stop []string) error {
 func newSetup(t *testing.T, database storetest.Database) setup {
 	t.Helper()
 	driver := storetest.Open[Driver](t, database)
-	s := setup{database: database, db: store.New(driver), ctx: t.Context(), queue: &queue{}}
+	s := setup{database: database, driver: driver, db: store.New(driver), ctx: t.Context(), queue: &queue{}}
 	s.Promotions = promotions.New(s.db, driver, promotions.Options{Actions: s.queue.add})
 	t.Cleanup(func() {
 		if err := s.db.Close(); err != nil {

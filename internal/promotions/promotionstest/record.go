@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/promotion"
 	"github.com/waybill-dev/waybill/internal/promotions"
 	"github.com/waybill-dev/waybill/internal/store"
@@ -168,6 +169,29 @@ func statesAreBounded(t *testing.T, s setup) {
 	}
 	if got.LastRun != 64 || len(got.Sightings) != 64 || got.Sightings[0].Revision != "1" {
 		t.Errorf("last run %d, %d sightings", got.LastRun, len(got.Sightings))
+	}
+}
+
+func statesAreReadAnewIfTheyHaveChanged(t *testing.T, s setup) {
+	reload := func(known promotions.State) promotions.State {
+		t.Helper()
+		got, err := s.Reload(s.ctx, known)
+		storetest.Check(t, err)
+		return got
+	}
+	unknown := s.load(t)
+	first := s.record(t, run(1, "6.6.0"))
+	if got := reload(unknown); got.Head != first.Head || len(got.Runs) != 1 {
+		t.Errorf("the state after the first change: %+v", got)
+	}
+	marked := first
+	marked.Intents = []promotion.Intent{{Reason: "not read"}}
+	if got := reload(marked); len(got.Intents) != 1 || got.Now.Before(first.Now) {
+		t.Errorf("the state without a change: %+v", got)
+	}
+	storetest.Check(t, s.Freeze(s.ctx, "", admission.Freeze{By: "ana"}))
+	if got := reload(marked); len(got.Intents) != 0 || got.Frozen == nil {
+		t.Errorf("the state after a freeze: %+v", got)
 	}
 }
 
