@@ -82,7 +82,8 @@ func (r *reader) gate(at string, g v1alpha1.Gate) Gate {
 	}
 	deadline := action.Duration(r.duration(at+".timeout", g.Timeout, 10*time.Minute, time.Second))
 	out := Gate{
-		Gate: promotion.Gate{Name: g.Name, When: oneOf(r, at+".when", promotion.GateWhen(g.When), promotion.After, promotion.Before)},
+		Gate: promotion.Gate{Name: g.Name,
+			When: oneOf(r, at+".when", promotion.GateWhen(g.When), promotion.After, promotion.Before)},
 		Policy: action.Policy{Retries: failures - 1, Initial: interval, Factor: 1, Max: interval,
 			Deadline: deadline, AttemptTimeout: deadline},
 		CEL: g.CEL,
@@ -180,7 +181,8 @@ func (p Placeholders) InJSON(data json.RawMessage) json.RawMessage {
 }
 
 func (p Placeholders) replace(text string, escape func(string) string) string {
-	return strings.NewReplacer("{{revision}}", escape(string(p.Revision)), "{{environment}}", escape(string(p.Environment))).Replace(text)
+	revision, environment := escape(string(p.Revision)), escape(string(p.Environment))
+	return strings.NewReplacer("{{revision}}", revision, "{{environment}}", environment).Replace(text)
 }
 
 // unknown returns the first placeholder of a text that is not known.

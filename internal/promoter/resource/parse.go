@@ -142,7 +142,8 @@ func (r *reader) source(v *v1alpha1.VersionSource) promotion.Source {
 		return promotion.Source{Type: promotion.SourceRevision}
 	}
 	s := promotion.Source{Type: oneOf(r, "spec.versionSource.type", promotion.SourceType(v.Type),
-		promotion.SourceRevision, promotion.SourceTag, promotion.SourceDigest, promotion.SourceChartVersion, promotion.SourceOCIDigest, promotion.SourceAppVersion,
+		promotion.SourceRevision, promotion.SourceTag, promotion.SourceDigest,
+		promotion.SourceChartVersion, promotion.SourceOCIDigest, promotion.SourceAppVersion,
 		promotion.SourceOriginRevision, promotion.SourceLabel, promotion.SourceAnnotation, promotion.SourceMarker),
 		Key: v.Key, KeepBuild: v.KeepBuild}
 	switch keyed := s.Type == promotion.SourceLabel || s.Type == promotion.SourceAnnotation; {

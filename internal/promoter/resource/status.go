@@ -54,7 +54,8 @@ func (o Observed) conditions() []metav1.Condition {
 
 // condition returns a condition of this generation.
 func (o Observed) condition(of string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: of, Status: status, Reason: reason, Message: message, ObservedGeneration: o.Pipeline.Generation}
+	return metav1.Condition{Type: of, Status: status, Reason: reason, Message: message,
+		ObservedGeneration: o.Pipeline.Generation}
 }
 
 // ready reports whether the definition is valid and every target could be read, whatever its health.
@@ -146,7 +147,8 @@ func (o Observed) runs() map[int64]promotion.Run {
 
 // environment returns the status of an environment.
 func (o Observed) environment(e Environment, v promotion.Verdict) v1alpha1.EnvironmentStatus {
-	s := v1alpha1.EnvironmentStatus{Want: string(v.Want), Phase: string(v.Phase), Since: timeOf(v.Since), Promotion: o.promotion(e.Name)}
+	s := v1alpha1.EnvironmentStatus{Want: string(v.Want), Phase: string(v.Phase), Since: timeOf(v.Since),
+		Promotion: o.promotion(e.Name)}
 	for _, t := range e.Targets {
 		s.Targets = append(s.Targets, o.target(t))
 	}
@@ -180,10 +182,12 @@ func (o Observed) target(t Target) v1alpha1.TargetStatus {
 	s := o.seen(t)
 	class, _, _ := s.At(o.Input.Now)
 	app := o.Pipeline.App
-	out := v1alpha1.TargetStatus{Ready: class == promotion.Ready, Revision: string(s.Applied), ClusterAppRef: v1alpha1.ClusterAppReference{
-		LocalAppReference: v1alpha1.LocalAppReference{APIVersion: app.Kind.GroupVersion().String(), Kind: app.Kind.Kind, Name: app.Name},
-		ClusterRef:        t.Ref,
-	}}
+	version, kind := app.Kind.ToAPIVersionAndKind()
+	out := v1alpha1.TargetStatus{Ready: class == promotion.Ready, Revision: string(s.Applied),
+		ClusterAppRef: v1alpha1.ClusterAppReference{
+			LocalAppReference: v1alpha1.LocalAppReference{APIVersion: version, Kind: kind, Name: app.Name},
+			ClusterRef:        t.Ref,
+		}}
 	switch class {
 	case promotion.Unknown:
 		out.Error = describe(s)
@@ -207,8 +211,8 @@ func isUnreadable(s promotion.Seen) bool {
 		return false
 	}
 	switch s.Why {
-	case promotion.ClusterNotFound, promotion.ClusterNotReady, promotion.ClusterUnreachable, promotion.NotSynced, promotion.Forbidden,
-		promotion.TargetNotFound:
+	case promotion.ClusterNotFound, promotion.ClusterNotReady, promotion.ClusterUnreachable, promotion.NotSynced,
+		promotion.Forbidden, promotion.TargetNotFound:
 		return true
 	}
 	return false

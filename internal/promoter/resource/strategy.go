@@ -114,13 +114,15 @@ func (r *reader) people(field string, list []string) []string {
 // repository checks the address of a Git repository: HTTPS, SSH, or SSH in the form user@host:path.
 func (r *reader) repository(field, address string) {
 	u, err := url.Parse(address)
-	if before, rest, found := strings.Cut(address, ":"); found && !strings.HasPrefix(rest, "//") && !strings.Contains(before, "/") {
+	before, rest, found := strings.Cut(address, ":")
+	if found && !strings.HasPrefix(rest, "//") && !strings.Contains(before, "/") {
 		u, err = url.Parse("ssh://" + before + "/" + strings.TrimPrefix(rest, "/"))
 	}
 	switch {
-	case err != nil, !slices.Contains([]string{"https", "http", "ssh"}, u.Scheme), u.Hostname() == "", strings.HasPrefix(u.Hostname(), "-"),
-		strings.Trim(u.Path, "/") == "", hasControl(address), len(address) > maxURL:
-		r.add(field, "want the address of a repository such as https://git.example.com/apps/fleet or ssh://git@git.example.com/apps/fleet")
+	case err != nil, !slices.Contains([]string{"https", "http", "ssh"}, u.Scheme),
+		u.Hostname() == "", strings.HasPrefix(u.Hostname(), "-"), strings.Trim(u.Path, "/") == "", hasControl(address), len(address) > maxURL:
+		r.add(field, "want the address of a repository such as https://git.example.com/apps/fleet or "+
+			"ssh://git@git.example.com/apps/fleet")
 	case u.Scheme != "ssh" && u.User != nil:
 		r.add(field, "a user or password does not belong in an address; the Secret has them")
 	case u.User != nil && hasPassword(u) || strings.HasPrefix(u.User.Username(), "-"):
@@ -161,8 +163,9 @@ func HeadBranch(namespace, name string, env promotion.EnvName) string {
 
 // isBranch reports whether Git accepts the name of a branch, by the rules of git check-ref-format --branch.
 func isBranch(name string) bool {
-	if name == "" || name == "@" || name == "HEAD" || len(name) > 244 || hasControl(name) || strings.ContainsAny(name, " ~^:?*[\\") ||
-		strings.Contains(name, "..") || strings.Contains(name, "@{") || strings.HasPrefix(name, "-") || strings.HasSuffix(name, ".") {
+	if name == "" || name == "@" || name == "HEAD" || len(name) > 244 || hasControl(name) ||
+		strings.ContainsAny(name, " ~^:?*[\\") || strings.Contains(name, "..") || strings.Contains(name, "@{") ||
+		strings.HasPrefix(name, "-") || strings.HasSuffix(name, ".") {
 		return false
 	}
 	for part := range strings.SplitSeq(name, "/") {

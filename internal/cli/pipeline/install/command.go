@@ -47,9 +47,11 @@ nothing until waybill pipeline thaw --all: this way it runs beside the original 
 	f.BoolVar(&flags.Frozen, "frozen", false, "an empty log begins with a freeze of all pipelines")
 	f.StringVarP(&flags.Namespace, "namespace", "n", "waybill", "namespace of the Deployment; it is created")
 	f.StringVar(&flags.Image, "image", "", "image with this program and git (default: "+defaultImage+" at this version)")
-	f.StringVar(&flags.Ledger, "ledger", "", "URL of the ledger, such as postgres://waybill@db/waybill (default: SQLite on the volume)")
+	f.StringVar(&flags.Ledger, "ledger", "",
+		"URL of the ledger, such as postgres://waybill@db/waybill (default: SQLite on the volume)")
 	f.StringVar(&flags.URL, "url", "", "address at which people reach it, such as https://waybill.example.org, for links")
-	f.StringVar(&flags.oldService, "old-service", "", "NAMESPACE/NAME of the original controller's Service, which then leads to Waybill")
+	f.StringVar(&flags.oldService, "old-service", "",
+		"NAMESPACE/NAME of the original controller's Service, which then leads to Waybill")
 	f.BoolVar(&flags.force, "force", false, "overwrite fields that others have set")
 	f.StringVar(&flags.kubeconfig, "kubeconfig", "", "file that names the cluster (default: as kubectl finds it)")
 	f.StringVar(&flags.context, "context", "", "context of the kubeconfig (default: its current one)")
