@@ -84,6 +84,6 @@ func (s *Session) promoterRole(o RoleOptions) (lifecycle.Role, error) {
 	cfg := s.promotion()
 	log := s.Ledger.NewWaiter()
 	p := promoter.New(log, log.Promotions, promoter.Config{Instance: s.instance(), Management: cluster, Changes: log,
-		Hosts: s.gitHosts(), ProposalsEvery: cfg.ProposalInterval, OneNamespace: cfg.OneNamespace, PlainHTTP: cfg.PlainHTTP, Log: o.Log})
+		Hosts: s.gitHosts(), ProposalsEvery: cfg.ProposalInterval, OneNamespace: cfg.OneNamespace, Frozen: cfg.Frozen, PlainHTTP: cfg.PlainHTTP, Log: o.Log})
 	return lifecycle.Role{Name: RolePromoter, Run: p.Run}, nil
 }

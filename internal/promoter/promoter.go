@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/githost"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/loop"
@@ -36,6 +37,7 @@ type Config struct {
 	ProposalsEvery time.Duration
 	OneNamespace   bool         // a clusterRef to another namespace is refused
 	PlainHTTP      bool         // Git hosts may be reached without TLS
+	Frozen         bool         // an empty log begins with a freeze of all pipelines
 	Log            *slog.Logger // default: none
 }
 
@@ -94,12 +96,33 @@ func (p *Promoter) lead(ctx context.Context) {
 		loop.Pause(ctx, time.Minute)
 		return
 	}
+	if !p.beginFrozen(ctx) {
+		return
+	}
 	p.log.Info("this instance leads")
 	var term sync.WaitGroup
 	term.Go(func() { t.run(ctx) })
 	p.awaitLead(ctx, false)
 	cancel()
 	term.Wait()
+}
+
+// beginFrozen freezes all pipelines of an empty log, if that is configured. It returns false once ctx has ended.
+func (p *Promoter) beginFrozen(ctx context.Context) bool {
+	for wait := (loop.Backoff{Most: time.Minute}); p.cfg.Frozen; loop.Pause(ctx, wait.Next()) {
+		done, err := p.promotions.FreezeEmpty(ctx, admission.Freeze{By: role, Reason: "the log began frozen", At: time.Now().UTC()})
+		switch {
+		case ctx.Err() != nil:
+			return false
+		case err != nil:
+			p.log.Warn("freezing an empty log failed", obs.Error(err))
+			continue
+		case done:
+			p.log.Info("all pipelines are frozen, since the log was empty", obs.KeyHint, "waybill pipeline thaw --all")
+		}
+		return true
+	}
+	return ctx.Err() == nil
 }
 
 // awaitLead waits until this instance leads, or no longer does. It returns false once ctx has ended.
