@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/admission"
-	"github.com/waybill-dev/waybill/internal/cron"
 	"github.com/waybill-dev/waybill/internal/promotion"
 )
 
@@ -69,7 +68,7 @@ func (d describer) environment(env promotion.Environment, verdict promotion.Verd
 	}
 	for _, reason := range verdict.Why {
 		v.Reasons = append(v.Reasons, ReasonView(reason))
-		if reason.Code == waitingApproval && env.Approval != nil {
+		if reason.Code == promotion.WhyWaitingApproval && env.Approval != nil {
 			v.Approval = d.approval(env, verdict)
 		}
 	}
@@ -86,12 +85,9 @@ func (d describer) environment(env promotion.Environment, verdict promotion.Verd
 		v.Gates = append(v.Gates, d.gate(gate, verdict, facts))
 	}
 	v.Window, v.Proposal, v.Attempt = d.window(env), d.proposal(env.Name), d.attempt(verdict)
-	v.Hold, v.Previous = d.hold(env), string(d.previous(env.Name, verdict.Want))
+	v.Holds, v.Previous = d.holds(env), string(d.previous(env.Name, verdict.Want))
 	return v
 }
-
-// waitingApproval is the reason of an environment that waits for people.
-const waitingApproval promotion.ReasonCode = "WaitingApproval"
 
 // factsOf returns the facts of an environment in a run.
 func (d describer) factsOf(number int64, env promotion.EnvName) (facts []promotion.Fact) {
@@ -147,7 +143,10 @@ func (d describer) window(env promotion.Environment) *WindowView {
 		return nil
 	}
 	at := env.Windows.At(d.in.Now)
-	v := WindowView{Open: at.Open, Zone: zoneOf(env.Windows)}
+	v := WindowView{Open: at.Open, Zone: env.Windows.Zone().String()}
+	if at.Open {
+		v.Until = env.Windows.OpenUntil(d.in.Now)
+	}
 	if !at.Open && at.Opens {
 		v.Until = at.Until
 	}
@@ -155,22 +154,6 @@ func (d describer) window(env promotion.Environment) *WindowView {
 		v.Reason = at.By.Reason
 	}
 	return &v
-}
-
-// zoneOf returns the time zone of windows; "" if they have several, or UTC.
-func zoneOf(windows admission.Windows) string {
-	zone := ""
-	for i, w := range windows {
-		name := cron.Window(w).Zone.String()
-		if i > 0 && name != zone {
-			return ""
-		}
-		zone = name
-	}
-	if zone == "UTC" {
-		return ""
-	}
-	return zone
 }
 
 func (d describer) approval(env promotion.Environment, verdict promotion.Verdict) *ApprovalView {
@@ -207,25 +190,36 @@ func (d describer) attempt(verdict promotion.Verdict) *AttemptView {
 	return newest
 }
 
-// hold returns the hold of an environment that a person may release, or that the definition has; nil if there is none.
-func (d describer) hold(env promotion.Environment) *HoldView {
-	var hold *HoldView
+// holds returns the holds in force: the newest one of people on the pipeline and on the environment, and that of the definition.
+func (d describer) holds(env promotion.Environment) []HoldView {
+	var pipeline, own *HoldView
 	for _, intent := range d.in.Intents {
-		if intent.Env != "" && intent.Env != env.Name {
+		at := &own
+		switch intent.Env {
+		case "":
+			at = &pipeline
+		case env.Name:
+		default:
 			continue
 		}
 		switch {
 		case intent.Kind == promotion.HoldBack && (intent.Until.IsZero() || d.in.Now.Before(intent.Until)):
-			hold = &HoldView{By: intent.By.Name, Reason: intent.Reason, Until: intent.Until, Revision: string(intent.Revision),
+			*at = &HoldView{By: intent.By.Name, Reason: intent.Reason, Until: intent.Until, Revision: string(intent.Revision),
 				Pipeline: intent.Env == ""}
-		case intent.Kind == promotion.Unhold && hold != nil && hold.Pipeline == (intent.Env == ""):
-			hold = nil
+		case intent.Kind == promotion.Unhold:
+			*at = nil
 		}
 	}
-	if hold == nil && env.Hold != nil && (env.Hold.Until.IsZero() || d.in.Now.Before(env.Hold.Until)) {
-		hold = &HoldView{Reason: env.Hold.Reason, Until: env.Hold.Until, Revision: string(env.Hold.Revision)}
+	holds := []HoldView{}
+	for _, hold := range []*HoldView{pipeline, own} {
+		if hold != nil {
+			holds = append(holds, *hold)
+		}
 	}
-	return hold
+	if h := env.Hold; h != nil && (h.Until.IsZero() || d.in.Now.Before(h.Until)) {
+		holds = append(holds, HoldView{Reason: h.Reason, Until: h.Until, Revision: string(h.Revision), Definition: true})
+	}
+	return holds
 }
 
 // previous returns the newest other revision that a run finished in an environment; "" if there is none.

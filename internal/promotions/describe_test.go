@@ -71,7 +71,7 @@ func TestDescribeShowsWhatAnEnvironmentWaitsFor(t *testing.T) {
 		Gates: []promotions.GateView{{Name: "smoke", When: promotion.After, State: promotions.GateFailed, Detail: "503", At: now},
 			{Name: "load", When: promotion.Before, State: promotions.GatePassed}},
 		Approval: &promotions.ApprovalView{Revision: "6.6.0", Run: 12, Count: 2, Given: []string{"ana"}, By: []string{}},
-		Hold:     &promotions.HoldView{By: "bob", Reason: "holidays", Pipeline: true}, Previous: "6.5.4"}
+		Holds:    []promotions.HoldView{{By: "bob", Reason: "holidays", Pipeline: true}}, Previous: "6.5.4"}
 	if diff := cmp.Diff(want, prod); diff != "" {
 		t.Errorf("prod (-want +got):\n%s", diff)
 	}

@@ -73,7 +73,7 @@ type EnvironmentView struct {
 	Approval  *ApprovalView   `json:"approval,omitempty"` // the approval that it waits for; left out: none
 	Proposal  *ProposalView   `json:"proposal,omitempty"` // newest pull request
 	Attempt   *AttemptView    `json:"promotion,omitempty"`
-	Hold      *HoldView       `json:"hold,omitempty"`
+	Holds     []HoldView      `json:"holds"`              // holds in force: of the pipeline, of the environment, of the definition
 	Previous  string          `json:"previous,omitempty"` // revision that a rollback would bring back; left out: none
 }
 
@@ -124,7 +124,7 @@ const (
 type WindowView struct {
 	Open   bool      `json:"open"`
 	Until  time.Time `json:"until,omitzero"` // time at which that changes; left out: never
-	Zone   string    `json:"zone,omitempty"` // time zone of the windows, such as Europe/Paris; left out: UTC, or several
+	Zone   string    `json:"zone,omitempty"` // time zone for people, such as Europe/Paris
 	Reason string    `json:"reason,omitempty"`
 }
 
@@ -167,4 +167,6 @@ type HoldView struct {
 	Until    time.Time `json:"until,omitzero"`
 	Revision string    `json:"revision,omitempty"` // the one that is held; left out: all
 	Pipeline bool      `json:"pipeline,omitempty"` // it is on the whole pipeline
+	// Definition means that the pipeline's definition has it, so that only an edit ends it.
+	Definition bool `json:"definition,omitempty"`
 }
