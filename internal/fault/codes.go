@@ -14,6 +14,7 @@ const (
 	NotFound             Code = "not_found"              // no such pipeline, deployment, …
 	Conflict             Code = "conflict"               // changed by another request, or registered with other content
 	Refused              Code = "refused"                // understood, but a rule forbids it
+	NotWaiting           Code = "not_waiting"            // an approval of something that does not wait for one
 	Canceled             Code = "canceled"               // canceled or superseded
 	Unauthorized         Code = "unauthorized"           // no valid token
 	Forbidden            Code = "forbidden"              // the token lacks the scope, or the origin is foreign
@@ -63,6 +64,7 @@ var statuses = map[Code]status{
 	NotFound:             {http.StatusNotFound, ExitUsage},
 	Conflict:             {http.StatusConflict, ExitRefused},
 	Refused:              {http.StatusConflict, ExitRefused},
+	NotWaiting:           {http.StatusUnprocessableEntity, ExitRefused},
 	Canceled:             {http.StatusConflict, ExitRefused},
 	Unauthorized:         {http.StatusUnauthorized, ExitRefused},
 	Forbidden:            {http.StatusForbidden, ExitRefused},

@@ -30,11 +30,18 @@ type ApprovalView struct {
 	Stage      string                   `json:"stage"`
 	Rejected   bool                     `json:"rejected"`
 	Pending    *admission.ApprovalState `json:"pending,omitempty"` // what the stage still needs; left out: nothing
+	// By, At and Reason are those of the record in a pipeline of Kubernetes, where the first one of a person remains.
+	By     string    `json:"by,omitempty"`
+	At     time.Time `json:"at,omitzero"`
+	Reason string    `json:"reason,omitempty"`
 }
 
 // Approve records an approval or a rejection. Repeating it changes nothing. The error is fault.Refused if the stage
 // does not wait, or several deployments do and none is named, and fault.Forbidden if the person may not approve it.
 func (s *Service) Approve(ctx context.Context, a Approval) (view ApprovalView, err error) {
+	if OfKubernetes(a.Pipeline) {
+		return s.ApproveEnvironment(ctx, EnvironmentApproval{Approval: a})
+	}
 	if err := checkReason(a.Reason); err != nil {
 		return view, err
 	}
@@ -144,18 +151,24 @@ func pendingAt(d pipeline.DeploymentState, stage string) *admission.ApprovalStat
 
 // FreezeView is whether a pipeline is frozen.
 type FreezeView struct {
-	Pipeline string            `json:"pipeline"`
+	Pipeline string            `json:"pipeline"`         // "": all pipelines of Kubernetes
 	Freeze   *admission.Freeze `json:"freeze,omitempty"` // left out: it is not
 }
 
 // Freeze records that nothing starts in a pipeline from now on. The error is fault.Refused if it is frozen already.
 func (s *Service) Freeze(ctx context.Context, name string, freeze admission.Freeze) (FreezeView, error) {
+	if OfKubernetes(name) {
+		return s.freezePromotions(ctx, name, freeze)
+	}
 	return s.changeFreeze(ctx, name, freeze.By, freeze.Reason,
 		func(e *pipeline.Engine, now time.Time) (pipeline.Entry, error) { return e.SetFreeze(freeze, now) })
 }
 
 // Thaw ends a freeze. The error is fault.Refused if there is none.
 func (s *Service) Thaw(ctx context.Context, name, by, reason string) (FreezeView, error) {
+	if OfKubernetes(name) {
+		return s.thawPromotions(ctx, name, by, reason)
+	}
 	return s.changeFreeze(ctx, name, by, reason,
 		func(e *pipeline.Engine, now time.Time) (pipeline.Entry, error) { return e.ClearFreeze(by, reason, now) })
 }

@@ -14,8 +14,10 @@ type Command struct {
 	Target string `json:"target,omitempty"` // with or without the pipeline's name; "": the whole deployment, or for until: all stages
 	Event  string `json:"event,omitempty"`  // only this step of Target
 	Reason string `json:"reason,omitempty"`
-	Now    bool   `json:"now,omitempty"` // cancel: also interrupt builds and replication
-	By     string `json:"by,omitempty"`
+	// Now also interrupts builds and replication (cancel), or skips the window and the soak of an environment once (resume).
+	Now   bool      `json:"now,omitempty"`
+	Until time.Time `json:"until,omitzero"` // hold of a pipeline of Kubernetes: when it ends by itself; zero: a resume ends it
+	By    string    `json:"by,omitempty"`
 }
 
 // noteOf returns the event of the note that records a kind of command; "" for an unknown kind.
@@ -42,8 +44,17 @@ func noteOf(kind string) string {
 // Command records a command as a note, or returns why the engine refuses it. The deployer acts on the note. A skip
 // cannot be taken back, so the log always has the reason: one without a reason is fault.Invalid.
 func (s *Service) Command(ctx context.Context, ref Ref, c Command) error {
+	if OfKubernetes(ref.Pipeline) {
+		return s.commandRun(ctx, ref, c)
+	}
 	if err := checkReason(c.Reason); err != nil {
 		return err
+	}
+	switch {
+	case !c.Until.IsZero():
+		return fault.New(fault.Refused, "until: a hold of %s ends when it is resumed", ref.Pipeline)
+	case c.Now && c.Kind == "resume":
+		return fault.New(fault.Refused, "now: windows of %s are part of its definition, which an edit changes", ref.Pipeline)
 	}
 	intent, err := c.intent(ref)
 	if err != nil {

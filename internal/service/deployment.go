@@ -139,6 +139,9 @@ func (s *Service) Outline(ctx context.Context, ref Ref) (DeploymentView, error) 
 
 // deploymentView returns the view of a deployment, with the actions of its steps only if actions is set.
 func (s *Service) deploymentView(ctx context.Context, ref Ref, actions bool) (DeploymentView, error) {
+	if OfKubernetes(ref.Pipeline) {
+		return s.promotionRun(ctx, ref)
+	}
 	view := DeploymentView{Stages: []StageRun{}, Failures: []Failure{}}
 	var err error
 	if view.Deployment, err = s.ReadDeployment(ctx, ref); err != nil {
@@ -195,6 +198,9 @@ func (s *Service) Resolve(ctx context.Context, text string) (Ref, error) {
 // Steps returns every step of a deployment, breadth-first, each with its state and reason. The error is fault.Refused for an
 // archived deployment: its steps are in its log only.
 func (s *Service) Steps(ctx context.Context, ref Ref) ([]pipeline.StepState, error) {
+	if OfKubernetes(ref.Pipeline) {
+		return s.promotionSteps(ctx, ref, "")
+	}
 	var steps []pipeline.StepState
 	if err := s.checkLive(ctx, ref); err != nil {
 		return nil, err
@@ -220,6 +226,9 @@ func (s *Service) Steps(ctx context.Context, ref Ref) ([]pipeline.StepState, err
 // known. A target selects those at it and below it. The error is fault.NotFound for a target that the deployment does
 // not have.
 func (s *Service) Why(ctx context.Context, ref Ref, target string) ([]pipeline.StepState, error) {
+	if OfKubernetes(ref.Pipeline) {
+		return s.promotionSteps(ctx, ref, target)
+	}
 	steps, err := s.Steps(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -244,6 +253,9 @@ func (s *Service) Why(ctx context.Context, ref Ref, target string) ([]pipeline.S
 
 // ReadDeployment returns a deployment by its number, with hints if the pipeline or the deployment is not found.
 func (s *Service) ReadDeployment(ctx context.Context, ref Ref) (journal.Deployment, error) {
+	if OfKubernetes(ref.Pipeline) {
+		return s.readRun(ctx, ref)
+	}
 	if _, err := s.ReadHead(ctx, ref.Pipeline); err != nil {
 		return journal.Deployment{}, err
 	}

@@ -236,8 +236,21 @@ func (s *Service) revisionLabel(ctx context.Context, f *fold, revision int64) st
 	return r.Label
 }
 
+// CheckPipeline returns fault.NotFound if a pipeline of either kind is not found.
+func (s *Service) CheckPipeline(ctx context.Context, name string) (err error) {
+	if OfKubernetes(name) {
+		_, err = s.promotionView(ctx, name)
+	} else {
+		_, err = s.ReadHead(ctx, name)
+	}
+	return err
+}
+
 // ReadHead returns a pipeline's head. If the pipeline does not exist, the error's hint is the nearest name.
 func (s *Service) ReadHead(ctx context.Context, name string) (journal.Head, error) {
+	if OfKubernetes(name) {
+		return journal.Head{}, refuseKubernetes(name)
+	}
 	head, err := s.ledger.Head(ctx, name)
 	return head, s.withNearest(ctx, name, err)
 }

@@ -28,6 +28,9 @@ const followPoll = 2 * time.Second
 // Entries returns the entries of a pipeline's log that a query selects. Those of an archived deployment are only found by a
 // query that names it; the error is fault.Corrupt if its archive is missing or damaged.
 func (s *Service) Entries(ctx context.Context, q journal.EntryQuery) ([]pipeline.Entry, error) {
+	if OfKubernetes(q.Pipeline) {
+		return s.promotionEntries(ctx, q)
+	}
 	if _, err := s.ReadHead(ctx, q.Pipeline); err != nil {
 		return nil, err
 	}
@@ -37,6 +40,9 @@ func (s *Service) Entries(ctx context.Context, q journal.EntryQuery) ([]pipeline
 // Follow calls each for every matching entry after q.After, present and future, in order. It ends when ctx ends, with its
 // cause, or with an error of each. q.Limit and q.Newest only apply to the entries that exist at the start.
 func (s *Service) Follow(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) error {
+	if OfKubernetes(q.Pipeline) {
+		return s.followRuns(ctx, q, each)
+	}
 	head, err := s.ReadHead(ctx, q.Pipeline)
 	if err != nil {
 		return err
@@ -73,6 +79,10 @@ const (
 // stream from the archive.
 func (s *Service) EachEntry(ctx context.Context, q journal.EntryQuery,
 	each func(pipeline.Entry) error) (last int64, isArchived bool, err error) {
+	if OfKubernetes(q.Pipeline) {
+		last, err = eachPage(q, func(q journal.EntryQuery) ([]pipeline.Entry, error) { return s.promotionEntries(ctx, q) }, each)
+		return last, false, err
+	}
 	if q.Limit > 0 {
 		last, err = eachPage(q, func(q journal.EntryQuery) ([]pipeline.Entry, error) { return s.entries(ctx, q) }, each)
 		return last, false, err

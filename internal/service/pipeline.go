@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/promotions"
 )
 
 // PipelineView is the current state of a pipeline.
@@ -27,6 +29,8 @@ type PipelineView struct {
 	Left        []LeftService                 `json:"left"`        // what runs where the definition no longer has it; of one pipeline
 	Revisions   []pipeline.RegisteredRevision `json:"revisions"`   // newest first, at most RecentLimit
 	Deployments []journal.Deployment          `json:"deployments"` // newest first, at most RecentLimit
+	// Promotion is set for a pipeline of Kubernetes. Its environments are also Stages, and its runs Deployments.
+	Promotion *promotions.View `json:"promotion,omitempty"`
 }
 
 // RecentLimit bounds the revisions and deployments that a PipelineView names.
@@ -72,11 +76,20 @@ func (s *Service) Pipelines(ctx context.Context) ([]PipelineView, error) {
 		view.Definition, view.Revisions, view.Deployments = nil, nil, nil
 		views = append(views, view)
 	}
+	promoted, err := s.promotionPipelines(ctx)
+	if err != nil || len(promoted) == 0 {
+		return views, err
+	}
+	views = append(views, promoted...)
+	slices.SortFunc(views, func(a, b PipelineView) int { return strings.Compare(a.Name, b.Name) })
 	return views, nil
 }
 
 // Pipeline returns one pipeline with all parts of its view.
 func (s *Service) Pipeline(ctx context.Context, name string) (PipelineView, error) {
+	if OfKubernetes(name) {
+		return s.promotionPipeline(ctx, name)
+	}
 	view, err := s.pipelineView(ctx, name, RecentLimit)
 	if err != nil {
 		return view, err

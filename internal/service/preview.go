@@ -33,6 +33,11 @@ type ReturningHost struct {
 // PreviewRollback returns what Rollback would do, or the error with which it would refuse.
 func (s *Service) PreviewRollback(ctx context.Context, want TargetRequest) (RollbackPreview, error) {
 	preview := RollbackPreview{Target: targetOrAll(want.Pipeline, want.Target)}
+	if OfKubernetes(want.Pipeline) {
+		d, err := s.rollBackEnvironment(ctx, want, true)
+		preview.Revision = d.Label
+		return preview, err
+	}
 	active, err := s.Deployments(ctx, journal.DeploymentQuery{Pipeline: want.Pipeline, Status: pipeline.StatusActive})
 	if err != nil {
 		return preview, err
@@ -170,6 +175,9 @@ type CommandPreview struct {
 
 // PreviewCommand returns what Command would do, or the error with which it would refuse.
 func (s *Service) PreviewCommand(ctx context.Context, ref Ref, c Command) (CommandPreview, error) {
+	if OfKubernetes(ref.Pipeline) {
+		return s.previewRun(ctx, ref, c)
+	}
 	intent, err := c.intent(ref)
 	preview := CommandPreview{Kind: c.Kind, Target: intent.Target}
 	if err != nil {

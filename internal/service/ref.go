@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// Ref names a deployment: greeter#7.
+// Ref names a deployment: greeter#7. Of a pipeline of Kubernetes it may have no number, and names the newest run.
 type Ref struct {
 	Pipeline string
 	Number   int64
@@ -21,6 +21,9 @@ func ParseRef(text string) (Ref, error) {
 	if !found {
 		name, number, found = strings.Cut(text, "/")
 	}
+	if !found && OfKubernetes(text) {
+		return Ref{Pipeline: text}, nil
+	}
 	n, err := strconv.ParseInt(number, 10, 64)
 	if !found || err != nil || n < 1 || name == "" {
 		return Ref{}, fault.New(fault.Invalid, "%q is not a deployment: want one such as greeter#7", text)
@@ -28,7 +31,12 @@ func ParseRef(text string) (Ref, error) {
 	return Ref{Pipeline: name, Number: n}, nil
 }
 
-func (r Ref) String() string { return fmt.Sprintf("%s#%d", r.Pipeline, r.Number) }
+func (r Ref) String() string {
+	if r.Number == 0 && OfKubernetes(r.Pipeline) {
+		return r.Pipeline
+	}
+	return fmt.Sprintf("%s#%d", r.Pipeline, r.Number)
+}
 
 // FullTarget returns a target with the pipeline's name in front.
 func FullTarget(name, target string) string {

@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/promotion"
 )
 
 // LargestUpload is the default of Service.LargestUpload, in bytes.
@@ -140,6 +141,9 @@ func (s *Service) checkSnapshot(ctx context.Context, r pipeline.RegisteredRevisi
 
 // Revisions returns the revisions of a pipeline, newest first; limit 0 is RecentLimit.
 func (s *Service) Revisions(ctx context.Context, name string, limit int) ([]pipeline.RegisteredRevision, error) {
+	if OfKubernetes(name) {
+		return s.promotedRevisions(ctx, name, limit)
+	}
 	if _, err := s.ReadHead(ctx, name); err != nil {
 		return nil, err
 	}
@@ -165,6 +169,11 @@ func (s *Service) Revision(ctx context.Context, name, label string) (pipeline.Re
 // RejectRevision records that a revision is deployed only when it is accepted again, and returns the revision as it is then.
 // The error is fault.Refused if it is rejected already.
 func (s *Service) RejectRevision(ctx context.Context, name, label, by, reason string) (pipeline.RegisteredRevision, error) {
+	if OfKubernetes(name) {
+		intent := s.intentBy(by, reason)
+		intent.Kind = promotion.RejectAll
+		return s.judgePromoted(ctx, name, label, intent)
+	}
 	return s.judgeRevision(ctx, name, label, by, reason, func(e *pipeline.Engine, r pipeline.RegisteredRevision) (pipeline.Entry, error) {
 		return e.Reject(r.Seq, r.Label, by, reason)
 	})
@@ -172,6 +181,11 @@ func (s *Service) RejectRevision(ctx context.Context, name, label, by, reason st
 
 // AcceptRevision ends a rejection. The error is fault.Refused if there is none.
 func (s *Service) AcceptRevision(ctx context.Context, name, label, by, reason string) (pipeline.RegisteredRevision, error) {
+	if OfKubernetes(name) {
+		intent := s.intentBy(by, reason)
+		intent.Kind = promotion.AcceptAll
+		return s.judgePromoted(ctx, name, label, intent)
+	}
 	return s.judgeRevision(ctx, name, label, by, reason, func(e *pipeline.Engine, r pipeline.RegisteredRevision) (pipeline.Entry, error) {
 		return e.Accept(r.Seq, r.Label, by, reason)
 	})
@@ -231,6 +245,12 @@ func (s *Service) Deploy(ctx context.Context, want NewDeployment) (journal.Deplo
 
 // Deployments returns the deployments that a query selects, newest first.
 func (s *Service) Deployments(ctx context.Context, q journal.DeploymentQuery) ([]journal.Deployment, error) {
+	if OfKubernetes(q.Pipeline) {
+		if _, err := s.promotionView(ctx, q.Pipeline); err != nil {
+			return nil, err
+		}
+		return s.runs(ctx, q)
+	}
 	if q.Pipeline != "" {
 		if _, err := s.ReadHead(ctx, q.Pipeline); err != nil {
 			return nil, err

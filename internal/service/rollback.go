@@ -17,6 +17,7 @@ type TargetRequest struct {
 	Target   string `json:"target,omitempty"` // a stage, group or host, with or without the pipeline's name; "": the pipeline
 	Reason   string `json:"reason,omitempty"`
 	By       string `json:"by,omitempty"`
+	To       string `json:"to,omitempty"` // pipelines of Kubernetes: the revision to bring back; "": the last that finished there
 
 	// Undoes and Revision are what a person was shown of a rollback. One that would do something else is refused; 0 and ""
 	// agree with any.
@@ -56,6 +57,12 @@ func undoingOf(created pipeline.Entry) (u undoing, err error) {
 // and rejects the revision that it undoes. The error is fault.Refused if there is nothing to undo, no such revision,
 // or another than the person was shown.
 func (s *Service) Rollback(ctx context.Context, want TargetRequest) (journal.Deployment, error) {
+	if OfKubernetes(want.Pipeline) {
+		return s.rollBackEnvironment(ctx, want, false)
+	}
+	if want.To != "" {
+		return journal.Deployment{}, fault.New(fault.Refused, "to: a rollback of %s brings back the newest older revision", want.Pipeline)
+	}
 	return s.createDecided(ctx, want, func(e *pipeline.Engine, target string) ([]pipeline.Entry, error) {
 		rows, err := e.Rollback(pipeline.Rollback{Target: target, By: want.By, Reason: want.Reason})
 		if err != nil {

@@ -1,0 +1,263 @@
+package service_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/admission"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/promotion"
+	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
+)
+
+const podinfo = servertest.PromotionPipeline
+
+// intents returns the requests of people that the log has for the pipeline, without their times and positions.
+func intents(t *testing.T, w *servertest.World) []promotion.Intent {
+	t.Helper()
+	state, err := w.Ledger.Promotions.Load(t.Context(), podinfo, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range state.Intents {
+		state.Intents[i].Seq, state.Intents[i].At = 0, time.Time{}
+	}
+	return state.Intents
+}
+
+func TestAPipelineOfKubernetesIsListedWithTheOthers(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	w.Apply(t, servertest.Definition)
+	w.Promote(t, nil)
+	all, err := w.Service.Pipelines(t.Context())
+	if err != nil || len(all) != 2 || all[0].Name != podinfo || all[1].Name != "greeter" {
+		t.Fatalf("got %+v, %v", all, err)
+	}
+	if p := all[0]; p.Promotion == nil || len(p.Stages) != 3 || p.Stages[2].Name != "prod" || len(p.Active) != 1 {
+		t.Errorf("got %+v", p)
+	}
+	one, err := w.Service.Pipeline(t.Context(), podinfo)
+	if err != nil || len(one.Deployments) != 2 || one.Deployments[0].Number != 12 || one.Deployments[1].Status != pipeline.StatusFinished {
+		t.Errorf("got %+v, %v", one.Deployments, err)
+	}
+	_, err = w.Service.Pipeline(t.Context(), "apps:podinf")
+	if !fault.Is(err, fault.NotFound) || !strings.Contains(fault.HintOf(err), podinfo) {
+		t.Errorf("a misspelt name: %v, %s", err, fault.HintOf(err))
+	}
+	if _, err := w.Service.Version(t.Context(), podinfo, 0); !fault.Is(err, fault.Refused) {
+		t.Errorf("a definition of Kubernetes: %v", err)
+	}
+}
+
+func TestARunIsADeployment(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	w.Promote(t, nil)
+	ref := service.Ref{Pipeline: podinfo, Number: 12}
+	view, err := w.Service.Deployment(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var states []service.RunState
+	for _, stage := range view.Stages {
+		states = append(states, stage.State)
+	}
+	if diff := cmp.Diff([]service.RunState{service.RunFinished, service.RunFinished, service.RunRunning}, states); diff != "" {
+		t.Errorf("states (-want +got):\n%s", diff)
+	}
+	if view.Label != "6.6.0" || view.State.Done != 2 || view.State.Total != 3 {
+		t.Errorf("got %+v", view.State)
+	}
+	entries, err := w.Service.Entries(t.Context(), journal.EntryQuery{Pipeline: podinfo, Deployment: 12, Target: podinfo + "/staging"})
+	if err != nil || len(entries) != 6 || entries[3].Target != podinfo+"/staging/leaf-eu/podinfo-staging" {
+		t.Errorf("got %d entries, %v", len(entries), err)
+	}
+	newest, err := w.Service.Deployment(t.Context(), service.Ref{Pipeline: podinfo})
+	if err != nil || newest.Number != 12 {
+		t.Errorf("without a number: %d, %v", newest.Number, err)
+	}
+	if _, err := w.Service.Deployment(t.Context(), service.Ref{Pipeline: podinfo, Number: 13}); !fault.Is(err, fault.NotFound) {
+		t.Errorf("a run that does not exist: %v", err)
+	}
+}
+
+func TestApproveRecordsOnceWhatWaits(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	w.Promote(t, nil)
+	approve := service.Approval{Pipeline: podinfo, Stage: "prod", Revision: "6.6.0", By: "ana", Reason: "dashboards"}
+	if _, err := w.Service.Approve(t.Context(), approve); !fault.Is(err, fault.NotWaiting) {
+		t.Fatalf("nothing waits: %v", err)
+	}
+	w.Promote(t, servertest.AwaitApproval)
+	wrong := approve
+	wrong.Revision = "6.7.0"
+	if _, err := w.Service.Approve(t.Context(), wrong); !fault.Is(err, fault.NotWaiting) || fault.HintOf(err) != "what waits: 6.6.0 at prod" {
+		t.Errorf("another revision: %v; %s", err, fault.HintOf(err))
+	}
+	first, err := w.Service.Approve(t.Context(), approve)
+	if err != nil || first.Pending != nil || first.By != "ana" || first.Deployment != 12 {
+		t.Fatalf("got %+v, %v", first, err)
+	}
+	again := approve
+	again.Reason = "once more"
+	second, err := w.Service.Approve(t.Context(), again)
+	if err != nil || !second.At.Equal(first.At) || second.Reason != "dashboards" {
+		t.Errorf("the second time: %+v, %v", second, err)
+	}
+	w.Promote(t, nil) // it waits no longer
+	if second, err = w.Service.Approve(t.Context(), again); err != nil || !second.At.Equal(first.At) {
+		t.Errorf("after the environment went on: %+v, %v", second, err)
+	}
+	want := []promotion.Intent{{Kind: promotion.Approve, Env: "prod", Run: 12, Revision: "6.6.0", By: admission.Person{Name: "ana"},
+		Proof: service.ProofToken, Reason: "dashboards"}}
+	if diff := cmp.Diff(want, intents(t, w)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestOnlyThoseMayApproveWhomTheEnvironmentNames(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	w.Promote(t, func(in *promotion.Input, plan *promotion.Plan) {
+		servertest.AwaitApproval(in, plan)
+		in.Spec.Environments[2].Approval = &admission.Approval{Count: 3, By: []string{"ana", "group:sre", "key:apps/hmac"}}
+	})
+	of := func(by, proof string, groups ...string) service.EnvironmentApproval {
+		return service.EnvironmentApproval{Approval: service.Approval{Pipeline: podinfo, Stage: "prod", By: by}, Proof: proof, Groups: groups}
+	}
+	for _, c := range []struct {
+		name string
+		a    service.EnvironmentApproval
+		code fault.Code
+	}{
+		{"a token of another name", of("bob", service.ProofToken), fault.Forbidden},
+		{"a user named like a group", of("group:sre", service.ProofKubernetes), fault.Forbidden},
+		{"a user named like a key", of("key:apps/hmac", service.ProofKubernetes), fault.Forbidden},
+		{"a key of another Secret", of("key:apps/other#k1", service.ProofKey), fault.Forbidden},
+		{"a token that is named", of("ana", service.ProofToken), ""},
+		{"a user in the group", of("cyd", service.ProofKubernetes, "sre"), ""},
+		{"a key of the Secret", of("key:apps/hmac#k1", service.ProofKey), ""},
+		{"another key of the Secret", of("key:apps/hmac#k2", service.ProofKey), ""},
+	} {
+		if _, err := w.Service.ApproveEnvironment(t.Context(), c.a); fault.CodeOf(err) != c.code && err != nil || (err == nil) != (c.code == "") {
+			t.Errorf("%s: got %v, want %s", c.name, err, c.code)
+		}
+	}
+	if got := len(intents(t, w)); got != 3 {
+		t.Errorf("%d approvals were recorded, want 3: the keys of a Secret are one identity", got)
+	}
+}
+
+func TestCommandsToAPipelineOfKubernetesAreRequests(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	w.Promote(t, nil)
+	ref := service.Ref{Pipeline: podinfo}
+	command := func(c service.Command) error {
+		c.By = "ana"
+		return w.Service.Command(t.Context(), ref, c)
+	}
+	for name, c := range map[string]struct {
+		command service.Command
+		code    fault.Code
+	}{
+		"a skip":                    {service.Command{Kind: "skip", Target: "prod", Reason: "no"}, fault.Refused},
+		"a step":                    {service.Command{Kind: "retry", Target: "prod", Event: "test"}, fault.Invalid},
+		"an environment":            {service.Command{Kind: "hold", Target: "prdo"}, fault.NotFound},
+		"a hold that has ended":     {service.Command{Kind: "hold", Target: "prod", Until: time.Now().Add(-time.Minute)}, fault.Invalid},
+		"a release without a hold":  {service.Command{Kind: "resume", Target: "prod"}, fault.Refused},
+		"a retry of nothing":        {service.Command{Kind: "retry"}, fault.Refused},
+		"a retry of the first":      {service.Command{Kind: "retry", Target: "dev"}, fault.Refused},
+		"now without a reason":      {service.Command{Kind: "resume", Target: "prod", Now: true}, fault.Invalid},
+		"now without a environment": {service.Command{Kind: "resume", Now: true, Reason: "fix"}, fault.Invalid},
+	} {
+		if err := command(c.command); !fault.Is(err, c.code) {
+			t.Errorf("%s: got %v, want %s", name, err, c.code)
+		}
+	}
+	for _, c := range []service.Command{
+		{Kind: "hold", Target: podinfo + "/prod", Reason: "checks"}, {Kind: "retry", Target: "prod"}, {Kind: "hold"},
+		{Kind: "resume", Target: "prod", Now: true, Reason: "fix"},
+	} {
+		if err := command(c); err != nil {
+			t.Errorf("%s %s: %v", c.Kind, c.Target, err)
+		}
+	}
+	w.Promote(t, nil) // the promoter sees the holds
+	for _, target := range []string{"prod", ""} {
+		if err := command(service.Command{Kind: "resume", Target: target}); err != nil {
+			t.Errorf("release %q: %v", target, err)
+		}
+		w.Promote(t, nil)
+	}
+	back, err := w.Service.Rollback(t.Context(), service.TargetRequest{Pipeline: podinfo, Target: "prod", By: "ana"})
+	if err != nil || back.Label != "6.5.4" || back.Kind != journal.Rollback {
+		t.Errorf("got %+v, %v", back, err)
+	}
+	if _, err := w.Service.Rollback(t.Context(), service.TargetRequest{Pipeline: podinfo, Target: "staging"}); !fault.Is(err, fault.Refused) {
+		t.Errorf("a rollback to nothing: %v", err)
+	}
+	if _, err := w.Service.RejectRevision(t.Context(), podinfo, "6.6.0", "ana", "slow"); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.Service.AcceptRevision(t.Context(), podinfo, "6.6.0", "ana", ""); err != nil {
+		t.Error(err)
+	}
+	ana := admission.Person{Name: "ana"}
+	want := []promotion.Intent{
+		{Kind: promotion.HoldBack, Env: "prod", By: ana, Reason: "checks"}, {Kind: promotion.Retry, Env: "prod", Revision: "6.6.0", By: ana},
+		{Kind: promotion.HoldBack, By: ana}, {Kind: promotion.Override, Env: "prod", Run: 12, Revision: "6.6.0", By: ana, Reason: "fix"},
+		{Kind: promotion.Unhold, Env: "prod", By: ana}, {Kind: promotion.Unhold, By: ana},
+		{Kind: promotion.RollBack, Env: "prod", Revision: "6.5.4", By: ana}, {Kind: promotion.RejectAll, Revision: "6.6.0", By: ana, Reason: "slow"},
+		{Kind: promotion.AcceptAll, Revision: "6.6.0", By: ana},
+	}
+	for i := range want {
+		want[i].Proof = service.ProofToken
+	}
+	if diff := cmp.Diff(want, intents(t, w)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestFreezesOfKubernetesAreOfOneOrOfAll(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	w.Promote(t, nil)
+	view, err := w.Service.Freeze(t.Context(), podinfo, admission.Freeze{By: "ana", Reason: "holidays"})
+	if err != nil || view.Freeze == nil || view.Freeze.Reason != "holidays" {
+		t.Fatalf("got %+v, %v", view, err)
+	}
+	if _, err := w.Service.Freeze(t.Context(), "apps:other", admission.Freeze{}); !fault.Is(err, fault.NotFound) {
+		t.Errorf("an unknown pipeline: %v", err)
+	}
+	if view, err = w.Service.FreezeAll(t.Context(), admission.Freeze{By: "ana"}); err != nil || view.Freeze == nil {
+		t.Errorf("all: %+v, %v", view, err)
+	}
+	if view, err = w.Service.Thaw(t.Context(), podinfo, "ana", ""); err != nil || view.Freeze != nil {
+		t.Errorf("thaw: %+v, %v", view, err)
+	}
+	if _, err = w.Service.ThawAll(t.Context(), "ana", ""); err != nil {
+		t.Error(err)
+	}
+	if _, err = w.Service.ThawAll(t.Context(), "ana", ""); !fault.Is(err, fault.Refused) {
+		t.Errorf("thaw again: %v", err)
+	}
+}
+
+func TestWhyListsEveryReasonOfAnEnvironment(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	w.Promote(t, servertest.AwaitApproval)
+	open, err := w.Service.Why(t.Context(), service.Ref{Pipeline: podinfo}, "prod")
+	if err != nil || len(open) != 1 || open[0].Who != "WaitingApproval" || open[0].Reason != "approval 0 of 1" {
+		t.Errorf("got %+v, %v", open, err)
+	}
+}
