@@ -45,6 +45,16 @@ type ThawBody struct {
 	Reason string `json:"reason,omitempty" maxLength:"1000"`
 }
 
+// FreezeAllInput holds the parameters of FreezeAll.
+type FreezeAllInput struct {
+	Body *FreezeBody // optional
+}
+
+// ThawAllInput holds the parameters of ThawAll.
+type ThawAllInput struct {
+	Body *ThawBody // optional
+}
+
 // Operations on approvals and freezes.
 var (
 	ApproveStage = Operation[ApprovalInput, service.ApprovalView]{ID: "approve-stage", Method: http.MethodPost,
@@ -56,4 +66,10 @@ var (
 	ThawPipeline = Operation[ThawInput, service.FreezeView]{ID: "thaw-pipeline", Method: http.MethodPost,
 		Path: "/api/v1/pipelines/{pipeline}/thaw", Scope: service.ScopeOperate,
 		Summary: "End a freeze"}
+	FreezeAll = Operation[FreezeAllInput, service.FreezeView]{ID: "freeze-all", Method: http.MethodPost,
+		Path: "/api/v1/freeze", Scope: service.ScopeOperate,
+		Summary: "Promote nothing in any pipeline of Kubernetes, also those that come later"}
+	ThawAll = Operation[ThawAllInput, service.FreezeView]{ID: "thaw-all", Method: http.MethodPost,
+		Path: "/api/v1/thaw", Scope: service.ScopeOperate,
+		Summary: "End the freeze of all pipelines of Kubernetes"}
 )

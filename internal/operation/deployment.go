@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -38,7 +39,7 @@ type DryRunQuery struct {
 
 // CommandAnswer answers a command on deployments.
 type CommandAnswer struct {
-	journal.Deployment          // the one that was made or commanded; of a dry run that would make one, without id and number
+	journal.Deployment          // the one that was made or commanded; without id and number if a dry run would make it, or a promoter is to start it
 	Preview            *Preview `json:"preview,omitempty" doc:"with dry-run: what would be done"`
 }
 
@@ -70,7 +71,9 @@ type CommandBody struct {
 	Target string `json:"target,omitempty" doc:"a stage, group or host; left out: the whole deployment. until: the last stage; left out: all stages"`
 	Event  string `json:"event,omitempty" doc:"only this step of the target"`
 	Reason string `json:"reason,omitempty"`
-	Now    bool   `json:"now,omitempty" doc:"cancel: also interrupt builds and replication"`
+	Now    bool   `json:"now,omitempty" doc:"cancel: also interrupt builds and replication; resume of an environment of Kubernetes: skip its window and its soak once"`
+	// Until ends a hold of a pipeline of Kubernetes.
+	Until time.Time `json:"until,omitzero" doc:"hold of a pipeline of Kubernetes: when it ends by itself; left out: when it is resumed"`
 }
 
 // DeployInput holds the parameters of CreateDeployment.
@@ -101,6 +104,7 @@ type RollbackBody struct {
 	Reason   string `json:"reason,omitempty" maxLength:"1000"`
 	Undoes   int64  `json:"undoes,omitempty" minimum:"0" doc:"refuse to undo another deployment than this number, as a preview showed it"`
 	Revision string `json:"revision,omitempty" doc:"refuse to bring back another revision than this label"`
+	To       string `json:"to,omitempty" maxLength:"256" doc:"of a pipeline of Kubernetes: the revision to bring back; left out: the last one that finished there"`
 }
 
 // CatchUpInput is the input of a catch-up.

@@ -21,18 +21,35 @@ func (a *api) registerApprovals() {
 		})
 	handle(a, operation.FreezePipeline,
 		func(ctx context.Context, in *operation.FreezeInput) (service.FreezeView, error) {
-			freeze := admission.Freeze{By: service.IdentityOf(ctx).Name}
-			if b := in.Body; b != nil {
-				freeze.Until, freeze.Reason = b.Until, b.Reason
-			}
-			return a.service.Freeze(ctx, in.Pipeline, freeze)
+			return a.service.Freeze(ctx, in.Pipeline, freezeOf(ctx, in.Body))
+		})
+	handle(a, operation.FreezeAll,
+		func(ctx context.Context, in *operation.FreezeAllInput) (service.FreezeView, error) {
+			return a.service.FreezeAll(ctx, freezeOf(ctx, in.Body))
+		})
+	handle(a, operation.ThawAll,
+		func(ctx context.Context, in *operation.ThawAllInput) (service.FreezeView, error) {
+			return a.service.ThawAll(ctx, service.IdentityOf(ctx).Name, reasonOf(in.Body))
 		})
 	handle(a, operation.ThawPipeline,
 		func(ctx context.Context, in *operation.ThawInput) (service.FreezeView, error) {
-			reason := ""
-			if in.Body != nil {
-				reason = in.Body.Reason
-			}
-			return a.service.Thaw(ctx, in.Pipeline, service.IdentityOf(ctx).Name, reason)
+			return a.service.Thaw(ctx, in.Pipeline, service.IdentityOf(ctx).Name, reasonOf(in.Body))
 		})
+}
+
+// freezeOf returns the freeze that a caller requests.
+func freezeOf(ctx context.Context, b *operation.FreezeBody) admission.Freeze {
+	freeze := admission.Freeze{By: service.IdentityOf(ctx).Name}
+	if b != nil {
+		freeze.Until, freeze.Reason = b.Until, b.Reason
+	}
+	return freeze
+}
+
+// reasonOf returns the reason in a body, which may be missing.
+func reasonOf(b *operation.ThawBody) string {
+	if b == nil {
+		return ""
+	}
+	return b.Reason
 }

@@ -61,7 +61,7 @@ func would(d journal.Deployment, preview operation.Preview, err error) (operatio
 func (a *api) rollBack(ctx context.Context, in *operation.RollbackInput) (answer operation.CommandAnswer, err error) {
 	want := service.TargetRequest{Pipeline: in.Pipeline, By: service.IdentityOf(ctx).Name}
 	if b := in.Body; b != nil {
-		want.Target, want.Reason, want.Undoes, want.Revision = b.Target, b.Reason, b.Undoes, b.Revision
+		want.Target, want.Reason, want.Undoes, want.Revision, want.To = b.Target, b.Reason, b.Undoes, b.Revision, b.To
 	}
 	if in.DryRun {
 		preview, err := a.service.PreviewRollback(ctx, want)
@@ -116,7 +116,7 @@ func (a *api) command(kind string) func(context.Context, *operation.CommandInput
 		}
 		intent := service.Command{Kind: kind, By: service.IdentityOf(ctx).Name}
 		if b := in.Body; b != nil {
-			intent.Target, intent.Event, intent.Reason, intent.Now = b.Target, b.Event, b.Reason, b.Now
+			intent.Target, intent.Event, intent.Reason, intent.Now, intent.Until = b.Target, b.Event, b.Reason, b.Now, b.Until
 		}
 		if in.DryRun {
 			preview, err := a.service.PreviewCommand(ctx, ref, intent)
@@ -128,6 +128,9 @@ func (a *api) command(kind string) func(context.Context, *operation.CommandInput
 			return answer, err
 		}
 		answer.Deployment, err = a.service.ReadDeployment(ctx, ref)
+		if ref.Number == 0 && fault.Is(err, fault.NotFound) { // the pipeline is held before its first run
+			return operation.CommandAnswer{Deployment: journal.Deployment{Pipeline: ref.Pipeline}, Preview: answer.Preview}, nil
+		}
 		return answer, err
 	}
 }

@@ -70,7 +70,7 @@ func (a *api) wholeLog(ctx context.Context, q journal.EntryQuery) (*huma.StreamR
 }
 
 func (a *api) followLog(ctx context.Context, q journal.EntryQuery) (*huma.StreamResponse, error) {
-	if _, err := a.service.ReadHead(ctx, q.Pipeline); err != nil {
+	if err := a.service.CheckPipeline(ctx, q.Pipeline); err != nil {
 		return nil, err
 	}
 	return eventResponse(func(ctx context.Context, w *EventStream) error {

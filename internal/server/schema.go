@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/promotions"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/service/buildview"
@@ -143,6 +144,19 @@ func schemaNames() map[reflect.Type]string {
 		reflect.TypeFor[service.PlanView]():             "PlanView",
 		reflect.TypeFor[operation.Preview]():            "Preview",
 		reflect.TypeFor[service.ProjectView]():          "ProjectView",
+		reflect.TypeFor[promotions.App]():               "PromotionApp",
+		reflect.TypeFor[promotions.ApprovalView]():      "PromotionApproval",
+		reflect.TypeFor[promotions.AttemptView]():       "PromotionAttempt",
+		reflect.TypeFor[promotions.ConditionView]():     "PromotionCondition",
+		reflect.TypeFor[promotions.EnvironmentView]():   "PromotionEnvironment",
+		reflect.TypeFor[promotions.GateView]():          "PromotionGate",
+		reflect.TypeFor[promotions.HoldView]():          "PromotionHold",
+		reflect.TypeFor[promotions.ProposalView]():      "PromotionProposal",
+		reflect.TypeFor[promotions.ReasonView]():        "PromotionReason",
+		reflect.TypeFor[promotions.RunView]():           "PromotionRun",
+		reflect.TypeFor[promotions.TargetState]():       "PromotionTarget",
+		reflect.TypeFor[promotions.View]():              "PromotionView",
+		reflect.TypeFor[promotions.WindowView]():        "PromotionWindow",
 		reflect.TypeFor[service.Reached]():              "Reached",
 		reflect.TypeFor[service.RecordedCommand]():      "RecordedCommand",
 		reflect.TypeFor[service.ReplacedRevision]():     "ReplacedRevision",
