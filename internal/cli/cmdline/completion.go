@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/operation"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // Completer offers words for an argument or a flag. given are the arguments so far.
@@ -81,12 +82,25 @@ func CompleteStages(a *App) Completer {
 }
 
 func approvedStages(ctx context.Context, log operation.Caller, name string) ([]string, error) {
+	if service.OfKubernetes(name) {
+		return environmentNames(ctx, log, name)
+	}
 	v, err := operation.GetVersion.Call(ctx, log, operation.VersionPath{PipelinePath: operation.PipelinePath{Pipeline: name}})
 	var names []string
 	for _, stage := range v.Definition.Stages {
 		if stage.Approval != nil {
 			names = append(names, stage.Name)
 		}
+	}
+	return names, err
+}
+
+// environmentNames returns the environments of a pipeline of Kubernetes.
+func environmentNames(ctx context.Context, log operation.Caller, name string) ([]string, error) {
+	p, err := operation.GetPipeline.Call(ctx, log, operation.PipelinePath{Pipeline: name})
+	var names []string
+	for _, stage := range p.Stages {
+		names = append(names, stage.Name)
 	}
 	return names, err
 }
@@ -117,6 +131,15 @@ func DeploymentNames(ctx context.Context, log operation.Caller) ([]string, error
 	for _, d := range found {
 		names = append(names, show.RefOf(d).String()+"\t"+string(d.Status)+" "+d.Label)
 	}
+	if err != nil {
+		return names, err
+	}
+	pipelines, err := PipelineNames(ctx, log)
+	for _, name := range pipelines {
+		if service.OfKubernetes(name) {
+			names = append(names, name)
+		}
+	}
 	return names, err
 }
 
@@ -124,6 +147,9 @@ func TargetNames(ctx context.Context, log operation.Caller, deployment string) (
 	ref, err := Resolve(ctx, log, deployment)
 	if err != nil {
 		return nil, err
+	}
+	if service.OfKubernetes(ref.Pipeline) {
+		return environmentNames(ctx, log, ref.Pipeline)
 	}
 	v, err := operation.GetDeployment.Call(ctx, log, operation.PathOf(ref))
 	var names []string

@@ -23,7 +23,7 @@ func Resolve(ctx context.Context, log operation.Caller, text string) (service.Re
 	if id, err := action.ParseID(text); err == nil {
 		return byID(ctx, log, id)
 	}
-	if strings.ContainsAny(text, "#/") {
+	if strings.ContainsAny(text, "#/") || service.OfKubernetes(text) {
 		return service.ParseRef(text)
 	}
 	newest, err := operation.ListDeployments.Call(ctx, log, operation.DeploymentsInput{Pipeline: text, Limit: 1})

@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -9,6 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/service"
 )
@@ -25,9 +27,14 @@ Only a stage whose turn has come waits; "waybill pipeline show" lists what does.
 once. A rejected stage waits until somebody approves it; "waybill deployment cancel" ends the
 deployment.
 
+Of a pipeline of Kubernetes, such as apps:podinfo, a STAGE is an environment, and the approval is for
+the revision that waits there. Without --revision the command shows that, and asks. A rejected
+revision stays out of the environment until a newer one comes, or a retry.
+
 With --server the token needs the scope approve, and its name is recorded.`,
 		Example: cmdline.Examples("waybill approve greeter prod --revision 3f2c9a1", "waybill approve greeter#7 prod",
-			`waybill approve greeter prod --reject --reason "error rate in beta"`),
+			`waybill approve greeter prod --reject --reason "error rate in beta"`,
+			"waybill approve apps:podinfo prod --revision 6.6.0"),
 		Args:              cmdline.Arguments(2, 2, "PIPELINE", "STAGE"),
 		ValidArgsFunction: cmdline.CompleteStages(a),
 		RunE: cmdline.WithLog(a, func(ctx context.Context, s *assembly.Session, given []string) error {
@@ -43,6 +50,13 @@ With --server the token needs the scope approve, and its name is recorded.`,
 			if reject {
 				want.Body.Decision = "reject"
 			}
+			if service.OfKubernetes(want.Pipeline) && want.Body.Revision == "" {
+				revision, err := waitingRevision(ctx, s, want, a.Confirm)
+				if err != nil {
+					return err
+				}
+				want.Body.Revision = revision
+			}
 			return runApprove(ctx, approveOptions{Approvals: s, Approval: want, Idle: s.IsIdle, Out: a.Printer()})
 		}),
 	}
@@ -51,6 +65,28 @@ With --server the token needs the scope approve, and its name is recorded.`,
 	c.Flags().StringVar(&want.Body.Reason, "reason", "", "the reason, kept in the log")
 	cmdline.OfferFrom(c, cmdline.CompleteRevisions(a), "revision")
 	return c
+}
+
+// waitingRevision returns the revision for whose approval an environment waits, once the person has agreed to it.
+func waitingRevision(ctx context.Context, s operation.Caller, want operation.ApprovalInput, ask cmdline.Asker) (string, error) {
+	p, err := operation.GetPipeline.Call(ctx, s, want.PipelinePath)
+	if err != nil {
+		return "", err
+	}
+	if p.Promotion == nil {
+		return "", nil
+	}
+	for _, env := range p.Promotion.Environments {
+		if env.Name != want.Stage || env.Approval == nil {
+			continue
+		}
+		waits := show.WaitingApproval(env)
+		if !ask(ctx, fmt.Sprintf("%s: %s: %s it?", want.Pipeline, waits, want.Body.Decision)) {
+			return "", fault.New(fault.Invalid, "which revision? %s", waits).WithHint("--revision %s", env.Approval.Revision)
+		}
+		return env.Approval.Revision, nil
+	}
+	return "", nil // the answer to the approval names the environments that wait
 }
 
 type approveOptions struct {
@@ -69,7 +105,7 @@ func runApprove(ctx context.Context, o approveOptions) error {
 	if err := o.Out.Answer(view, show.Approval(view)); err != nil {
 		return err
 	}
-	if view.Pending == nil && !o.Out.JSON {
+	if view.Pending == nil && !o.Out.JSON && !service.OfKubernetes(view.Pipeline) {
 		cmdline.WarnIfIdle(ctx, o.Out, o.Idle)
 	}
 	return nil

@@ -23,11 +23,19 @@ func retryCommand(a *cmdline.App) *cobra.Command {
 	c := intentCommand(a, &intent, "retry DEPLOYMENT [TARGET]", "Try failed steps again")
 	c.Long = `Opens the failed steps of a deployment again: all of them, or those of a stage, group or
 host. Fix the cause first. A deployment that a newer one has replaced cannot be retried.`
-	c.Example = cmdline.Examples("waybill deployment retry greeter#7", "waybill deployment retry greeter#7 prod/east/elm")
+	c.Long += kubernetesRetry
+	c.Example = cmdline.Examples("waybill deployment retry greeter#7", "waybill deployment retry greeter#7 prod/east/elm",
+		"waybill deployment retry apps:podinfo prod")
 	c.Flags().StringVar(&intent.Event, "event", "", "only this step: its name in waybill.yaml, such as test, or its event in the log")
 	cmdline.OfferFrom(c, completeSteps(a), "event")
 	return c
 }
+
+const kubernetesRetry = `
+
+Of a pipeline of Kubernetes, such as apps:podinfo, it promotes the wanted revision into an
+environment again: after its pull request was closed, its rollout failed, or an attempt failed for
+good.`
 
 func cancelCommand(a *cmdline.App) *cobra.Command {
 	intent := service.Command{Kind: "cancel"}
@@ -45,15 +53,32 @@ func holdCommand(a *cmdline.App) *cobra.Command {
 	intent := service.Command{Kind: "hold"}
 	c := intentCommand(a, &intent, "hold DEPLOYMENT [STAGE]", "Start nothing new until resumed")
 	c.Long = `Holds a deployment, or one stage of it: running attempts end, nothing new begins, and it
-keeps its place.`
-	c.Example = cmdline.Examples(`waybill deployment hold greeter#7 --reason "checking dashboards"`, "waybill deployment hold greeter#7 prod")
+keeps its place.
+
+Of a pipeline of Kubernetes, such as apps:podinfo, it holds the pipeline or one environment: nothing
+is promoted there, but for a person's rollback. With --until the hold ends by itself.`
+	c.Example = cmdline.Examples(`waybill deployment hold greeter#7 --reason "checking dashboards"`, "waybill deployment hold greeter#7 prod",
+		"waybill deployment hold apps:podinfo prod --until 2h")
+	until := ""
+	c.Flags().StringVar(&until, "until", "", "pipelines of Kubernetes: when it ends by itself, a time or a duration from now")
+	c.PreRunE = func(*cobra.Command, []string) (err error) {
+		intent.Until, err = cmdline.ReadAt("--until", until, time.Now())
+		return err
+	}
 	return c
 }
 
 func resumeCommand(a *cmdline.App) *cobra.Command {
 	intent := service.Command{Kind: "resume"}
 	c := intentCommand(a, &intent, "resume DEPLOYMENT [STAGE]", "Resume a deployment or a stage that is held")
-	c.Example = cmdline.Examples("waybill deployment resume greeter#7")
+	c.Long = `Resumes a deployment or a stage that is held.
+
+Of a pipeline of Kubernetes it ends the holds that people have put on the pipeline, or on one
+environment. With --now it skips the window and the soak of an environment once, for the revision
+that it waits for.`
+	c.Example = cmdline.Examples("waybill deployment resume greeter#7", "waybill deployment resume apps:podinfo prod",
+		`waybill deployment resume apps:podinfo prod --now --reason "fix for the outage"`)
+	c.Flags().BoolVar(&intent.Now, "now", false, "environments of Kubernetes: skip the window and the soak once")
 	return c
 }
 
@@ -114,7 +139,8 @@ func intentCommand(a *cmdline.App, intent *service.Command, use, short string) *
 // intentInput returns the input of an intent's operation.
 func intentInput(ref service.Ref, intent service.Command) operation.CommandInput {
 	return operation.CommandInput{DeploymentPath: operation.PathOf(ref),
-		Body: &operation.CommandBody{Target: intent.Target, Event: intent.Event, Reason: intent.Reason, Now: intent.Now}}
+		Body: &operation.CommandBody{Target: intent.Target, Event: intent.Event, Reason: intent.Reason, Now: intent.Now,
+			Until: intent.Until}}
 }
 
 type intentOptions struct {
@@ -128,8 +154,12 @@ type intentOptions struct {
 
 // runIntent records the intent and prints the deployment's status then.
 func runIntent(ctx context.Context, o intentOptions) error {
-	if _, err := operation.CommandDeployment(o.Intent.Kind).Call(ctx, o.Deployments, intentInput(o.Ref, o.Intent)); err != nil {
+	answer, err := operation.CommandDeployment(o.Intent.Kind).Call(ctx, o.Deployments, intentInput(o.Ref, o.Intent))
+	if err != nil {
 		return err
+	}
+	if service.OfKubernetes(o.Ref.Pipeline) {
+		return o.Out.Answer(answer.Deployment, show.RecordedEnvironment(o.Ref.Pipeline, o.Intent))
 	}
 	v, err := operation.GetDeployment.Call(ctx, o.Deployments, operation.PathOf(o.Ref))
 	if err != nil {

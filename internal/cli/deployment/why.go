@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,9 +23,11 @@ the same are counted, not listed; -o json lists each. Where earlier runs show ho
 before a step takes, the text says when the step is expected to begin, in UTC. Steps are named by
 their events, as in waybill log: host-artifact-replicated is the end of replicate, host-deployed of
 deploy, host-deployment-tested of test, host-NAME of an own step NAME; the rest mark how far stages,
-groups and hosts are. Without a name: the newest deployment of this folder's pipeline.`,
+groups and hosts are. Without a name: the newest deployment of this folder's pipeline.
+
+Of a pipeline of Kubernetes it lists everything that is in the way of each environment.`,
 		Example: cmdline.Examples("waybill deployment why", "waybill deployment why greeter#7",
-			"waybill deployment why greeter#7 prod/east"),
+			"waybill deployment why greeter#7 prod/east", "waybill deployment why apps:podinfo prod"),
 		Args:              cmdline.Arguments(0, 2, "DEPLOYMENT", "TARGET"),
 		ValidArgsFunction: cmdline.CompleteDeployments(a),
 		RunE: cmdline.WithDeployment(a, func(ctx context.Context, s *assembly.Session, ref service.Ref, rest []string) error {
@@ -48,6 +51,11 @@ func RunWhy(ctx context.Context, o WhyOptions) (open int, err error) {
 		operation.WhyInput{DeploymentPath: operation.PathOf(o.Ref), Target: o.Target})
 	if err != nil {
 		return 0, err
+	}
+	if service.OfKubernetes(o.Ref.Pipeline) {
+		return len(steps), show.List(o.Out, steps, "nothing is in the way of "+o.Ref.String(), func(steps []pipeline.StepState) []string {
+			return show.OpenEnvironments(steps, time.Now())
+		})
 	}
 	if o.Idle != nil {
 		v, err := operation.GetDeployment.Call(ctx, o.Deployments, operation.PathOf(o.Ref))

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,7 +25,8 @@ func pipelineFreezeCommand(a *cmdline.App) *cobra.Command {
 		Long: `Keeps back every stage, group and host of a pipeline that has not started, in all of its
 deployments. What has started on a host runs to its end. With --until the freeze ends by itself.
 Without a name: this folder's pipeline. --all freezes each pipeline that there is and is not frozen;
-one that is applied for the first time later is not.`,
+one that is applied for the first time later is not. Pipelines of Kubernetes, such as apps:podinfo,
+are then frozen together, with those that come later; rollbacks into their environments stop too.`,
 		Example: cmdline.Examples("waybill pipeline freeze greeter --until 12h --reason holidays",
 			"waybill pipeline freeze --all --until 2026-12-27T09:00:00+01:00"),
 		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
@@ -34,6 +36,9 @@ one that is applied for the first time later is not.`,
 				return err
 			}
 			return changeFreezes(a, c, given, all, func(ctx context.Context, s operation.Caller, name string) (service.FreezeView, error) {
+				if name == "" {
+					return operation.FreezeAll.Call(ctx, s, operation.FreezeAllInput{Body: &freeze})
+				}
 				return operation.FreezePipeline.Call(
 					ctx,
 					s,
@@ -58,6 +63,9 @@ func pipelineThawCommand(a *cmdline.App) *cobra.Command {
 		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, given []string) error {
 			return changeFreezes(a, c, given, all, func(ctx context.Context, s operation.Caller, name string) (service.FreezeView, error) {
+				if name == "" {
+					return operation.ThawAll.Call(ctx, s, operation.ThawAllInput{Body: &operation.ThawBody{Reason: reason}})
+				}
 				return operation.ThawPipeline.Call(
 					ctx,
 					s,
@@ -71,7 +79,7 @@ func pipelineThawCommand(a *cmdline.App) *cobra.Command {
 	return c
 }
 
-// freezeChange freezes or thaws one pipeline.
+// freezeChange freezes or thaws one pipeline, or all pipelines of Kubernetes with the name "".
 type freezeChange func(ctx context.Context, s operation.Caller, name string) (service.FreezeView, error)
 
 // changeFreezes changes whether a pipeline is frozen, or each one, and prints the result.
@@ -81,7 +89,11 @@ func changeFreezes(a *cmdline.App, c *cobra.Command, given []string, all bool, c
 	}
 	return a.WithSession(c, func(ctx context.Context, s *assembly.Session) error {
 		if all {
-			return changeEach(ctx, s, change, a.Printer())
+			names, err := frozenTogether(ctx, s, c.Name() == "thaw")
+			if err != nil {
+				return err
+			}
+			return changeEach(ctx, s, names, freezeOptions{change, a.Printer()})
 		}
 		name, err := a.PipelineName(given)
 		if err != nil {
@@ -95,16 +107,31 @@ func changeFreezes(a *cmdline.App, c *cobra.Command, given []string, all bool, c
 	})
 }
 
+// frozenTogether returns the names to freeze or thaw one by one. A freeze has "" instead of the pipelines of Kubernetes, and a thaw
+// has it too, since they may be frozen before there is one.
+func frozenTogether(ctx context.Context, s operation.Caller, thaw bool) ([]string, error) {
+	all, err := cmdline.PipelineNames(ctx, s)
+	if thaw {
+		return append(all, ""), err
+	}
+	names := slices.DeleteFunc(slices.Clone(all), service.OfKubernetes)
+	if len(names) < len(all) {
+		names = append(names, "")
+	}
+	return names, err
+}
+
+type freezeOptions struct {
+	change freezeChange
+	out    show.Printer
+}
+
 // changeEach freezes or thaws each pipeline, and prints those that changed. A pipeline that refuses, because it is so
 // already, is left out. After another error the rest stays as it is.
-func changeEach(ctx context.Context, s operation.Caller, change freezeChange, out show.Printer) error {
-	names, err := cmdline.PipelineNames(ctx, s)
-	if err != nil {
-		return err
-	}
+func changeEach(ctx context.Context, s operation.Caller, names []string, o freezeOptions) error {
 	var changed []service.FreezeView
 	for _, name := range names {
-		view, err := change(ctx, s, name)
+		view, err := o.change(ctx, s, name)
 		switch {
 		case fault.Is(err, fault.Refused):
 			continue
@@ -113,7 +140,7 @@ func changeEach(ctx context.Context, s operation.Caller, change freezeChange, ou
 		}
 		changed = append(changed, view)
 	}
-	return show.List(out, changed, "nothing to change", func(changed []service.FreezeView) (lines []string) {
+	return show.List(o.out, changed, "nothing to change", func(changed []service.FreezeView) (lines []string) {
 		for _, view := range changed {
 			lines = append(lines, show.Freeze(view, time.Now()))
 		}

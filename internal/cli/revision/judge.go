@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func revisionRejectCommand(a *cmdline.App) *cobra.Command {
@@ -17,8 +18,9 @@ func revisionRejectCommand(a *cmdline.App) *cobra.Command {
 	c.Short = "Deploy a revision only when it is accepted again"
 	c.Long = `Rejects a revision: it is not deployed or retried until it is accepted again. A deployment
 of it that is under way starts nothing new; "waybill deployment cancel" ends it. Hosts that run
-the revision keep it.`
-	c.Example = cmdline.Examples(`waybill revision reject greeter 3f2c9a1 --reason "loses sessions"`)
+the revision keep it. Of a pipeline of Kubernetes it is promoted into no environment.`
+	c.Example = cmdline.Examples(`waybill revision reject greeter 3f2c9a1 --reason "loses sessions"`,
+		"waybill revision reject apps:podinfo 6.6.0")
 	return c
 }
 
@@ -60,6 +62,9 @@ func runJudge(ctx context.Context, o judgeOptions) error {
 		LabelPath: operation.LabelPath{PipelinePath: operation.PipelinePath{Pipeline: o.Pipeline}, Label: o.Label}})
 	if err != nil {
 		return err
+	}
+	if service.OfKubernetes(o.Pipeline) {
+		return o.Out.Answer(r, show.Judgment(r, nil)...)
 	}
 	active, err := operation.AllDeployments(
 		ctx,

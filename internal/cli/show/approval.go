@@ -14,6 +14,9 @@ func Approval(v service.ApprovalView) string {
 	verb, next := "approved", "it starts as soon as its turn comes"
 	if v.Rejected {
 		verb, next = "rejected", "it waits until somebody approves"
+		if service.OfKubernetes(v.Pipeline) {
+			next = "it stays out until a newer one comes, or a retry"
+		}
 	}
 	if v.Pending != nil && !v.Rejected {
 		next = v.Pending.String()
@@ -23,10 +26,21 @@ func Approval(v service.ApprovalView) string {
 
 // Freeze returns whether a pipeline is frozen.
 func Freeze(v service.FreezeView, now time.Time) string {
+	if v.Pipeline == "" {
+		return freezeOfAll(v, now)
+	}
 	if v.Freeze == nil {
 		return v.Pipeline + " is no longer frozen"
 	}
 	return v.Pipeline + " is " + v.Freeze.Text(now) + "; to end that: waybill pipeline thaw " + v.Pipeline
+}
+
+// freezeOfAll returns whether all pipelines of Kubernetes are frozen.
+func freezeOfAll(v service.FreezeView, now time.Time) string {
+	if v.Freeze == nil {
+		return "the freeze of all pipelines of Kubernetes has ended"
+	}
+	return "all pipelines of Kubernetes are " + v.Freeze.Text(now) + "; to end that: waybill pipeline thaw --all"
 }
 
 // pendingText returns the stages of a deployment that wait for people, such as "prod: approval 0 of 1".

@@ -16,6 +16,11 @@ func Pipelines(all []service.PipelineView, s Style) []string {
 	t := table{Style: s}
 	t.add("PIPELINE", "DEFINITION", "STAGES", "ACTIVE", "LAST")
 	for _, p := range all {
+		if p.Promotion != nil {
+			environments, last := promotionText(*p.Promotion)
+			t.add(p.Name, "-", dash(environments), fmt.Sprint(len(p.Active)), last)
+			continue
+		}
 		t.add(p.Name, fmt.Sprint(p.Version), dash(stageNames(p)), fmt.Sprint(len(p.Active)), lastText(p))
 	}
 	return t.lines()
@@ -38,6 +43,9 @@ func lastText(p service.PipelineView) string {
 
 // Pipeline returns the state of each stage of a pipeline, its active deployments, and the hosts that differ.
 func Pipeline(p service.PipelineView, s Style, now time.Time) []string {
+	if p.Promotion != nil {
+		return Promotion(*p.Promotion, s, now)
+	}
 	t := table{Style: s}
 	for _, stage := range p.Stages {
 		t.add("  "+stage.Name, standingText(stage), insideText(stage))
