@@ -45,7 +45,7 @@ func (s *Site) Follow(w http.ResponseWriter, r *http.Request, load Loader) {
 				seen = id
 			}
 			rest := max(gather, restPerLook*time.Since(begun))
-			topics := []store.Topic{store.TopicEntry, store.TopicAction}
+			topics := []store.Topic{store.TopicEntry, store.TopicAction, store.TopicPromotion}
 			if shown.Builds {
 				topics = append(topics, store.TopicBuild)
 			}

@@ -28,6 +28,7 @@ type pages struct {
 func Register(site *page.Site, waybill *service.Service) {
 	p := &pages{service: waybill}
 	p.registerPages(site)
+	p.registerPromotion(site)
 	site.HandleConfirm("GET /pipelines/{pipeline}/rollback", p.confirmRollback)
 	site.HandleConfirm("GET /pipelines/{pipeline}/catch-up", p.confirmCatchUp)
 	site.HandleForm("POST "+serviceAddress+"/restart", service.ScopeOperate, p.restartService)
@@ -48,7 +49,7 @@ func (p *pages) registerPages(site *page.Site) {
 	shown := template.FuncMap{"shownSource": shownSource}
 	maps.Copy(shown, graph)
 	site.Handle("GET /{$}", parse(graph, "pipelines", "track", "standing"), p.pipelines)
-	site.Handle("GET /pipelines/{pipeline}", parse(shown, "pipeline", "track", "standing"), p.pipeline)
+	site.Handle("GET /pipelines/{pipeline}", parse(shown, "pipeline", "promotion", "track", "standing"), p.pipeline)
 	site.Handle("GET /pipelines/{pipeline}/log", parse(nil, "log"), p.log)
 	site.Handle("GET "+serviceAddress,
 		parse(template.FuncMap{"serviceTone": serviceTone}, "service", "standing"), p.hostService)
@@ -84,6 +85,7 @@ type pipelinePage struct {
 	Running   []service.LeftService // services of Left that run or may run
 	MoreLeft  int                   // number of further services that run or may run
 	Versions  []journal.Version     // newest first, at most versionsShown
+	Kube      *promotionPage        // set for a pipeline of Kubernetes, instead of all else
 }
 
 // column is a deployment in the table of hosts.
@@ -113,6 +115,10 @@ func (p *pages) pipeline(r *http.Request) (page.Content, error) {
 	view, err := p.service.Pipeline(r.Context(), name)
 	if err != nil {
 		return page.Content{}, err
+	}
+	if view.Promotion != nil {
+		data, err := p.promotionOf(r, view)
+		return page.Content{Title: name, Nav: "pipelines", Data: pipelinePage{PipelineView: view, Kube: data}}, err
 	}
 	data := pipelinePage{PipelineView: view, Waits: map[int64]string{}}
 	if data.Shown, err = page.HostsOf(r); err != nil {
