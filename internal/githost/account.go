@@ -66,18 +66,27 @@ func watching(ctx context.Context) context.Context { return context.WithValue(ct
 // do sends a request and decodes a successful answer into answer, unless that is nil.
 func (a *account) do(ctx context.Context, r request, answer any) (response, error) {
 	got, err := a.send(ctx, r)
-	if err != nil || answer == nil || len(got.body) == 0 {
+	if err != nil {
 		return got, err
 	}
-	if err := json.Unmarshal(got.body, answer); err != nil {
-		e := &Error{Kind: action.Retry, Code: "not_json", Doing: r.doing, Status: got.status,
-			Message: bounded("the host's answer is not the expected JSON: " + err.Error())}
-		if strings.Contains(got.header.Get("Content-Type"), "html") {
-			e.Kind, e.Message = action.Fatal, "the host answered with a web page: correct url or apiURL"
-		}
-		return got, e
+	return got, decode(r, got, answer)
+}
+
+// decode decodes a successful answer, unless answer is nil.
+func decode(r request, got response, answer any) error {
+	if answer == nil || len(got.body) == 0 {
+		return nil
 	}
-	return got, nil
+	err := json.Unmarshal(got.body, answer)
+	if err == nil {
+		return nil
+	}
+	e := &Error{Kind: action.Retry, Code: "not_json", Doing: r.doing, Status: got.status,
+		Message: bounded("the host's answer is not the expected JSON: " + err.Error())}
+	if strings.Contains(got.header.Get("Content-Type"), "html") {
+		e.Kind, e.Message = action.Fatal, "the host answered with a web page: correct url or apiURL"
+	}
+	return e
 }
 
 // send sends a request in its turn.

@@ -58,6 +58,9 @@ func (c *Client) Prepare(ctx context.Context, w promotion.Work) (Result, error) 
 	if !ok || !c.host.Close {
 		return Result{Change: Unchanged}, nil
 	}
+	if open, err = c.driver.get(ctx, open.number); err != nil {
+		return Result{}, err
+	}
 	h, err := c.history(ctx, open)
 	if err != nil || h.foreign || h.revision == w.Revision || h.revision == "" {
 		return Result{Change: Unchanged}, err
@@ -117,7 +120,10 @@ func (c *Client) ended(ctx context.Context, w promotion.Work, found []pull) (r R
 	if _, ok := firstOpen(found); ok || len(found) == 0 {
 		return Result{}, nil, false
 	}
-	last := found[0]
+	last, err := c.driver.get(ctx, found[0].number) // lists cut bodies, and lack who merged
+	if err != nil {
+		return Result{}, err, true
+	}
 	h, err := c.history(ctx, last)
 	if err != nil {
 		return Result{}, err, true
@@ -128,15 +134,9 @@ func (c *Client) ended(ctx context.Context, w promotion.Work, found []pull) (r R
 	switch {
 	case last.state == stateMerged && h.run == w.Run && !last.endedAt.Before(w.Started.Add(-clockSkew)):
 		r.Change = Merged
-		if last, err = c.driver.get(ctx, last.number); err != nil { // lists lack who merged
-			return r, err, true
-		}
 		r.Proposal, err = c.proposal(ctx, last)
 		return r, err, true
 	case last.state == stateClosed && h.closed == "" && !w.Repeats:
-		if last, err = c.driver.get(ctx, last.number); err != nil {
-			return r, err, true
-		}
 		return Result{}, fatal(string(promotion.ErrDeclined), "propose", "proposal %d was closed unmerged%s: %s", last.number,
 			by(last.endedBy), last.url), true
 	}
@@ -384,6 +384,14 @@ func (c *Client) history(ctx context.Context, p pull) (history, error) {
 	return h, nil
 }
 
+// headOf returns the newest commit of an open proposal. Some hosts shorten it.
+func (h history) headOf(p pull) string {
+	if p.state != stateOpen || strings.HasPrefix(h.head, p.head) {
+		return h.head
+	}
+	return p.head
+}
+
 // histories remembers the commits of proposals by their heads. Safe for concurrent use.
 type histories struct {
 	mu    sync.Mutex
@@ -423,13 +431,13 @@ func (c *Client) proposal(ctx context.Context, p pull) (promotion.Proposal, erro
 		return promotion.Proposal{}, err
 	}
 	out := promotion.Proposal{Number: p.number, URL: p.url, Revision: h.revision, Run: h.run, At: p.openedAt, Base: p.base,
-		Head: cmp.Or(p.head, h.head), Foreign: h.foreign}
+		Head: h.headOf(p), Foreign: h.foreign}
 	switch p.state {
 	case stateMerged:
-		out.State, out.At, out.By, out.Head = promotion.Merged, p.endedAt, bounded(p.endedBy), h.head
+		out.State, out.At, out.By = promotion.Merged, p.endedAt, bounded(p.endedBy)
 		return out, nil
 	case stateClosed:
-		out.State, out.At, out.By, out.Head = promotion.Closed, p.endedAt, bounded(p.endedBy), h.head
+		out.State, out.At, out.By = promotion.Closed, p.endedAt, bounded(p.endedBy)
 		out.ClosedByUs = h.closed != ""
 		return out, nil
 	}
@@ -513,10 +521,7 @@ func (c *Client) Merge(ctx context.Context, w promotion.Work) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	head := cmp.Or(p.head, h.head)
-	if p.state != stateOpen {
-		head = h.head
-	}
+	head := h.headOf(p)
 	switch {
 	case p.state == stateClosed:
 		return Result{}, fatal(string(promotion.ErrDeclined), doing, "proposal %d was closed unmerged%s", p.number, by(p.endedBy))

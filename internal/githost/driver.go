@@ -168,6 +168,10 @@ func newDriver(c *Client) (driver, error) {
 		return &gitlab{account: c.account, at: c.at}, nil
 	case BitbucketServer:
 		return &bitbucketServer{account: c.account, at: c.at}, nil
+	case BitbucketCloud:
+		return &bitbucketCloud{account: c.account, at: c.at}, nil
+	case AzureDevOps:
+		return &azure{account: c.account, at: c.at}, nil
 	case Gitea, Forgejo:
 		return &gitea{account: c.account, at: c.at, forgejo: c.host.Type == Forgejo}, nil
 	}

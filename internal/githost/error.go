@@ -168,7 +168,7 @@ func messageIn(a webhook.Answer) string {
 }
 
 // messageKeys are the names under which hosts put messages, each a text, a list or an object.
-var messageKeys = []string{"message", "error_description", "error", "errors", "detail", "details", "vetoes", "summaryMessage", "detailedMessage"}
+var messageKeys = []string{"message", "error_description", "error", "errors", "detail", "details", "vetoes", "summaryMessage", "detailedMessage", "typeKey"}
 
 // collect appends the messages in a JSON value.
 func collect(value any, texts *[]string, depth int) {

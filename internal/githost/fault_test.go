@@ -174,7 +174,7 @@ func TestNothingToDoWritesNothing(t *testing.T) {
 	forEachVendor(t, func(t *testing.T, vendor string) {
 		h := githosttest.New(t, vendor)
 		host := h.Config(githosttest.Branch)
-		host.Labels, host.Reviewers, host.Assignees = []string{"promotion"}, []string{"ann"}, []string{"bob"}
+		host.Labels, host.Reviewers, host.Assignees = []string{"promotion"}, []string{h.Person("ann")}, []string{h.Person("bob")}
 		w := githosttest.Work(host, 12, "6.6.0")
 		mustAttempt(t, h, host, w)
 		h.Edit(func(p *githosttest.Pull) { p.Body = strings.ReplaceAll(p.Body, "\n", "\r\n") + "\r\n" })

@@ -49,7 +49,7 @@ type Options struct {
 	Guard     webhook.Guard
 	Proxy     webhook.Proxy
 	PlainHTTP bool          // hosts may be reached without TLS
-	Pause     time.Duration // between two writes with one credential; 0 (default): 1 s, as GitHub asks
+	Pause     time.Duration // between two writes with one credential; 0 (default): 1 s, as GitHub wants
 	Metrics   *obs.GitHost  // nil (default): none
 }
 

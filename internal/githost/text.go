@@ -30,7 +30,7 @@ const (
 	maxSnippet = 300
 )
 
-// Describe returns title and body of the proposal that an action asks for: the revisions, where the new one proved
+// Describe returns title and body of the proposal of an action: the revisions, where the new one proved
 // itself, the changed lines, a link to the run, the effect of closing it, and the details block, which is never cut.
 func (c *Client) Describe(w promotion.Work, changed []Line) Text {
 	t := c.driver.traits()

@@ -131,6 +131,10 @@ func (h *Host) routes() http.Handler {
 		h.routeGitLab(mux)
 	case githost.BitbucketServer:
 		h.routeServer(mux)
+	case githost.BitbucketCloud:
+		h.routeCloud(mux)
+	case githost.AzureDevOps:
+		h.routeAzure(mux)
 	case githost.Gitea, githost.Forgejo:
 		h.routeGitea(mux)
 	default:
@@ -142,10 +146,23 @@ func (h *Host) routes() http.Handler {
 // Config returns the configuration of the repository for a head branch.
 func (h *Host) Config(branch string) promotion.Host {
 	host := promotion.Host{Type: h.Vendor, URL: h.server.URL + "/apps/fleet.git", Base: "main", Branch: branch}
-	if h.Vendor == githost.BitbucketServer {
+	switch h.Vendor {
+	case githost.BitbucketServer:
 		host.URL = h.server.URL + "/scm/apps/fleet.git"
+	case githost.BitbucketCloud:
+		host.APIURL = h.server.URL + "/2.0"
+	case githost.AzureDevOps:
+		host.URL = h.server.URL + "/collection/apps/_git/fleet"
 	}
 	return host
+}
+
+// Person returns the host's word for a user in lists of reviewers and assignees.
+func (h *Host) Person(name string) string {
+	if h.Vendor == githost.AzureDevOps {
+		return azureID(name)
+	}
+	return name
 }
 
 // Keys returns the Secret's keys.

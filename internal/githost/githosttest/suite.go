@@ -324,9 +324,10 @@ func countOf(texts []string, part string) (n int) {
 
 func labelsAndPeople(t *testing.T, s *session) {
 	s.host.Labels = []string{"promotion"}
-	s.host.Reviewers, s.host.Assignees = []string{"ann"}, []string{"bob"}
+	ann, bob := s.Person("ann"), s.Person("bob")
+	s.host.Reviewers, s.host.Assignees = []string{ann}, []string{bob}
 	s.promote(t, 12, "6.6.0")
-	s.host.Labels, s.host.Reviewers = []string{"team-a"}, []string{"bob", "team:nobody"}
+	s.host.Labels, s.host.Reviewers = []string{"team-a"}, []string{bob, "team:nobody"}
 	r := s.promote(t, 12, "6.6.0")
 	p := s.only(t)
 	if len(r.Warnings) == 0 {
@@ -335,7 +336,7 @@ func labelsAndPeople(t *testing.T, s *session) {
 	for _, want := range []struct {
 		kind      string
 		got, want []string
-	}{{"labels", p.Labels, []string{"promotion", "team-a"}}, {"reviewers", p.Reviewers, []string{"ann", "bob"}}, {"assignees", p.Assignees, []string{"bob"}}} {
+	}{{"labels", p.Labels, []string{"promotion", "team-a"}}, {"reviewers", p.Reviewers, []string{ann, bob}}, {"assignees", p.Assignees, []string{bob}}} {
 		got := slices.Sorted(slices.Values(want.got))
 		if want.got != nil && !slices.Equal(got, want.want) { // nil: the host has none of this kind
 			t.Errorf("%s %q, want %q", want.kind, got, want.want)

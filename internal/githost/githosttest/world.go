@@ -15,6 +15,8 @@ type World interface {
 	Open(t testing.TB, host promotion.Host) *githost.Client
 	// Config returns the configuration of the repository for a head branch.
 	Config(branch string) promotion.Host
+	// Person returns the host's word for a user, ann or bob, in lists of reviewers and assignees.
+	Person(name string) string
 	// Push makes a branch one commit on top of main, by force, and returns the commit.
 	Push(t testing.TB, branch, message string) string
 	// Append adds a commit to a branch.

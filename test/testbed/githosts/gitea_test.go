@@ -33,6 +33,8 @@ func (w *world) Config(branch string) promotion.Host {
 	return promotion.Host{Type: githost.Gitea, URL: w.fleet.URL, Base: "main", Branch: branch}
 }
 
+func (w *world) Person(name string) string { return name }
+
 func (w *world) Open(t testing.TB, host promotion.Host) *githost.Client {
 	t.Helper()
 	c, err := w.hosts.Open(host, map[string]string{githost.KeyToken: w.waybill.Token, githost.KeyUsername: w.waybill.User})
