@@ -3,8 +3,11 @@ package promoter
 import (
 	"context"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
+
+	"k8s.io/client-go/rest"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/admission"
@@ -31,8 +34,11 @@ type Config struct {
 	Instance   queue.Instance // Name and Version, for people; every join makes a new id
 	Management *kube.Cluster  // the cluster of the pipelines
 	Changes    loop.Waiter    // waits for changes of the log
-	Hosts      *githost.Hosts // reach proposals
-	Workers    int            // pipelines decided at a time; default 4
+	// Clusters has the clusters that the operator named, and the management cluster under ""; default: the latter alone.
+	Clusters map[string]*rest.Config
+	Dial     func(ctx context.Context, network, address string) (net.Conn, error) // connects to clusters; default: TCP
+	Hosts    *githost.Hosts                                                       // reach proposals
+	Workers  int                                                                  // pipelines decided at a time; default 4
 	// ProposalsEvery is the time between two reads of an open proposal, and a fifth of that for old ones; default 2m.
 	ProposalsEvery time.Duration
 	OneNamespace   bool         // a clusterRef to another namespace is refused
@@ -60,6 +66,9 @@ func New(l Ledger, p *promotions.Promotions, cfg Config) *Promoter {
 	}
 	if cfg.ProposalsEvery <= 0 {
 		cfg.ProposalsEvery = proposalsEvery
+	}
+	if cfg.Clusters == nil {
+		cfg.Clusters = map[string]*rest.Config{"": cfg.Management.Config()}
 	}
 	cfg.Instance.Roles = []string{role}
 	return &Promoter{ledger: l, promotions: p, cfg: cfg, log: obs.Component(cfg.Log, role), moved: make(chan struct{}, 1)}

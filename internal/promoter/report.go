@@ -74,6 +74,9 @@ func (l *look) saveView(ctx context.Context) error {
 	view := promotions.Describe(l.input, l.plan)
 	view.Pipeline = l.pipeline.ID()
 	view.App = promotions.App{APIVersion: l.pipeline.App.Kind.GroupVersion().String(), Kind: l.pipeline.App.Kind.Kind, Name: l.pipeline.App.Name}
+	for _, c := range l.status.Conditions {
+		view.Conditions = append(view.Conditions, promotions.ConditionView{Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message})
+	}
 	text, err := json.Marshal(view)
 	if err != nil {
 		return fmt.Errorf("view of %s: %w", l.pipeline.ID(), err)

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"github.com/waybill-dev/waybill/api/kube/v1alpha1"
 	"github.com/waybill-dev/waybill/internal/kube/pool"
@@ -63,7 +62,7 @@ func newTerm(p *Promoter) (*term, error) {
 	t.polls = newProposals(t)
 	t.clusters = watch.NewQueue(watch.QueueConfig{Workers: 1, Retry: loop.Backoff{First: time.Second, Most: time.Minute},
 		Handle: t.reportCluster, Failed: t.clusterFailed})
-	t.pool = pool.New(pool.Config{Clusters: map[string]*rest.Config{"": p.cfg.Management.Config()}, Log: p.log, Changed: func(users []string) {
+	t.pool = pool.New(pool.Config{Clusters: p.cfg.Clusters, Dial: p.cfg.Dial, Log: p.log, Changed: func(users []string) {
 		for _, name := range users {
 			t.wake(name)
 		}

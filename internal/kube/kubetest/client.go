@@ -347,21 +347,37 @@ func (c client) DeleteCollection(context.Context, metav1.DeleteOptions, metav1.L
 	return errNotServed
 }
 
+// Apply replaces the status, as if the caller owned all of it. It serves no other part of an object.
 func (c client) Apply(
-	context.Context,
-	string,
-	*unstructured.Unstructured,
-	metav1.ApplyOptions,
-	...string,
+	ctx context.Context,
+	name string,
+	object *unstructured.Unstructured,
+	_ metav1.ApplyOptions,
+	subresources ...string,
 ) (*unstructured.Unstructured, error) {
-	return nil, errNotServed
+	if !slices.Equal(subresources, []string{"status"}) {
+		return nil, errNotServed
+	}
+	kind, err := c.begin(ctx, "patch", name, subresources)
+	if err != nil {
+		return nil, err
+	}
+	defer c.api.mutex.Unlock()
+	now := c.api.objects[c.at(name)]
+	if now == nil {
+		return nil, c.notFound(name)
+	}
+	next := now.DeepCopy()
+	next.SetUID(object.GetUID())
+	next.Object["status"] = object.DeepCopy().Object["status"]
+	return c.replace(kind, next, true)
 }
 
 func (c client) ApplyStatus(
-	context.Context,
-	string,
-	*unstructured.Unstructured,
-	metav1.ApplyOptions,
+	ctx context.Context,
+	name string,
+	object *unstructured.Unstructured,
+	o metav1.ApplyOptions,
 ) (*unstructured.Unstructured, error) {
-	return nil, errNotServed
+	return c.Apply(ctx, name, object, o, "status")
 }

@@ -1,0 +1,278 @@
+package promoter_test
+
+import (
+	"context"
+	"encoding/base64"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/notification"
+	"github.com/waybill-dev/waybill/internal/kube/kubetest"
+	"github.com/waybill-dev/waybill/internal/kube/pool"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/promoter"
+	"github.com/waybill-dev/waybill/internal/promotion"
+	"github.com/waybill-dev/waybill/internal/promotions"
+	"github.com/waybill-dev/waybill/internal/sqlite/sqlitetest"
+	"github.com/waybill-dev/waybill/internal/store"
+)
+
+const name = "apps:podinfo"
+
+var (
+	pipelines      = schema.GroupVersionResource{Group: "pipelines.weave.works", Version: "v1alpha1", Resource: "pipelines"}
+	clusters       = schema.GroupVersionResource{Group: "gitops.weave.works", Version: "v1alpha1", Resource: "gitopsclusters"}
+	kustomizations = schema.GroupVersionResource{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Resource: "kustomizations"}
+	events         = schema.GroupVersionResource{Version: "v1", Resource: "events"}
+)
+
+// world is a management cluster, a leaf and a log.
+type world struct {
+	t          *testing.T
+	management *kubetest.Server
+	leaf       *kubetest.Server
+	ledger     *ledger.Ledger
+}
+
+func newWorld(t *testing.T) *world {
+	apps := kubetest.Kind{GroupVersionResource: kustomizations, Kind: "Kustomization", Unconditional: true}
+	w := &world{t: t, ledger: ledger.New(sqlitetest.Open(t, t.TempDir()+"/waybill.db"), ledger.Options{}),
+		management: kubetest.NewServer(t, kubetest.Open(apps, kubetest.Kind{GroupVersionResource: pipelines, Kind: "Pipeline", Status: true},
+			kubetest.Kind{GroupVersionResource: clusters, Kind: "GitopsCluster", Status: true, Unconditional: true})),
+		leaf: kubetest.NewServer(t, kubetest.Open(apps))}
+	t.Cleanup(func() {
+		if err := w.ledger.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w.management.Add(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, w.object(`
+		{apiVersion: v1, kind: Secret, metadata: {name: leaf, namespace: apps}, data: {kubeconfig: `+
+		base64.StdEncoding.EncodeToString(w.leaf.Kubeconfig("leaf", "root"))+`}}`))
+	w.management.Add(clusters, w.object(`{apiVersion: gitops.weave.works/v1alpha1, kind: GitopsCluster, metadata: {name: leaf, namespace: apps},
+		spec: {secretRef: {name: leaf}}}`))
+	return w
+}
+
+// object reads an object of YAML.
+func (w *world) object(text string) *unstructured.Unstructured {
+	w.t.Helper()
+	o := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(strings.ReplaceAll(text, "\t", " ")), &o.Object); err != nil {
+		w.t.Fatal(err)
+	}
+	return o
+}
+
+// pipeline adds the pipeline: dev on the management cluster, prod on the leaf.
+func (w *world) pipeline(more string) {
+	w.t.Helper()
+	w.management.Add(pipelines, w.object(`{apiVersion: pipelines.weave.works/v1alpha1, kind: Pipeline,
+		metadata: {name: podinfo, namespace: apps, generation: 1}, spec: {
+		appRef: {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, name: podinfo},
+		promotion: {strategy: {notification: {}}},
+		environments: [{name: dev, targets: [{namespace: dev}]},
+			{name: prod, targets: [{namespace: prod, clusterRef: {kind: GitopsCluster, name: leaf}}]`+more+`}]}}`))
+}
+
+// at has an application be ready at a revision, on the management cluster in dev, else on the leaf.
+func (w *world) at(namespace, revision string) {
+	w.t.Helper()
+	app := w.object(`{apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, metadata: {name: podinfo, namespace: ` + namespace + `, generation: 1},
+		status: {observedGeneration: 1, lastAppliedRevision: "` + revision + `", lastAttemptedRevision: "` + revision + `",
+		conditions: [{type: Ready, status: "True", reason: ReconciliationSucceeded}]}}`)
+	server := w.leaf
+	if namespace == "dev" {
+		server = w.management
+	}
+	apps := server.Resource(kustomizations).Namespace(namespace)
+	if _, err := apps.Get(w.t.Context(), "podinfo", metav1.GetOptions{}); err != nil {
+		server.Add(kustomizations, app)
+	} else if _, err := apps.Update(w.t.Context(), app, metav1.UpdateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// dial connects to the server with a host's name.
+func (w *world) dial(ctx context.Context, _, address string) (net.Conn, error) {
+	if strings.HasPrefix(address, "leaf") {
+		return w.leaf.Dial(ctx)
+	}
+	return w.management.Dial(ctx)
+}
+
+// start runs a promoter and a conductor until stop is called, or the test ends.
+func (w *world) start() (stop func()) {
+	w.t.Helper()
+	config, err := pool.ParseKubeconfig(w.management.Kubeconfig("management", "root"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	management := w.management.Cluster("apps")
+	log := w.ledger.NewWaiter()
+	p := promoter.New(log, log.Promotions, promoter.Config{Management: management, Changes: log, Clusters: map[string]*rest.Config{"": config}, Dial: w.dial})
+	c := conductor.New(w.ledger.NewWaiter(), conductor.Config{Workers: 4, Handlers: map[string]conductor.Handler{
+		promotion.HandlerNotification: notification.Handler{Management: management}}})
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
+	var roles sync.WaitGroup
+	for _, run := range []func(context.Context) error{p.Run, c.Run} {
+		roles.Go(func() {
+			if err := run(ctx); err != nil {
+				w.t.Errorf("role: %v", err)
+			}
+		})
+	}
+	stop = sync.OnceFunc(func() {
+		cancel()
+		roles.Wait()
+	})
+	w.t.Cleanup(stop)
+	return stop
+}
+
+// await waits until the view of the pipeline is as wanted.
+func (w *world) await(what string, wanted func(promotions.View) bool) promotions.View {
+	w.t.Helper()
+	log := w.ledger.NewWaiter()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		view, err := log.Promotions.View(w.t.Context(), name)
+		if err == nil && wanted(view) {
+			return view
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("%s: not within a minute; the view is %+v, %v", what, view, err)
+		}
+		_ = log.Wait(w.t.Context(), store.TopicPromotion, time.Now().Add(time.Second))
+	}
+}
+
+// phase returns the phase of an environment in a view.
+func phase(v promotions.View, env string) promotion.Phase {
+	for _, e := range v.Environments {
+		if e.Name == env {
+			return e.Phase
+		}
+	}
+	return ""
+}
+
+// promoted lists the versions that were announced for prod.
+func (w *world) promoted() (versions []string) {
+	w.t.Helper()
+	list, err := w.management.Resource(events).Namespace("apps").List(w.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, one := range list.Items {
+		if reason, _, _ := unstructured.NestedString(one.Object, "reason"); reason == "Promote" {
+			versions = append(versions, one.GetAnnotations()["version"])
+		}
+	}
+	slices.Sort(versions)
+	return versions
+}
+
+func TestARevisionIsCarriedToTheNextCluster(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.at("dev", "6.5.4")
+	w.at("prod", "6.5.4")
+	w.pipeline("")
+	w.start()
+	w.await("the baseline", func(v promotions.View) bool {
+		return v.Latest == "6.5.4" && phase(v, "prod") == promotion.PhaseComplete
+	})
+	w.at("dev", "6.6.0")
+	w.await("prod is promoted", func(v promotions.View) bool {
+		return v.Current == "6.6.0" && phase(v, "prod") == promotion.PhaseRollingOut
+	})
+	w.at("prod", "6.6.0")
+	view := w.await("the run is finished", func(v promotions.View) bool {
+		return v.Run != nil && v.Run.Revision == "6.6.0" && v.Run.End == promotion.Finished
+	})
+	if got := w.promoted(); !slices.Equal(got, []string{"6.6.0"}) {
+		t.Errorf("announced %v, want 6.6.0 once", got)
+	}
+	object, err := w.management.Resource(pipelines).Namespace("apps").Get(t.Context(), "podinfo", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if latest, _, _ := unstructured.NestedString(object.Object, "status", "latestRevision"); latest != "6.6.0" {
+		t.Errorf("status.latestRevision is %q, want 6.6.0 as in the view %+v", latest, view)
+	}
+}
+
+// A process that ends at any time leaves nothing that the next one does twice or not at all.
+func TestAPromotionOutlivesItsProcess(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.at("dev", "6.5.4")
+	w.at("prod", "6.5.4")
+	w.pipeline("")
+	stop := w.start()
+	restart := func() {
+		stop()
+		stop = w.start()
+	}
+	w.await("the baseline", func(v promotions.View) bool { return phase(v, "prod") == promotion.PhaseComplete })
+	restart()
+	w.at("dev", "6.6.0")
+	w.await("the run", func(v promotions.View) bool { return v.Current == "6.6.0" })
+	restart()
+	w.await("prod is promoted", func(v promotions.View) bool { return phase(v, "prod") == promotion.PhaseRollingOut })
+	restart()
+	w.at("prod", "6.6.0")
+	w.await("the run is finished", func(v promotions.View) bool {
+		return v.Run != nil && v.Run.Revision == "6.6.0" && v.Run.End == promotion.Finished
+	})
+	if got := w.promoted(); !slices.Equal(got, []string{"6.6.0"}) {
+		t.Errorf("announced %v, want 6.6.0 once", got)
+	}
+}
+
+func TestAnUnreachableClusterStopsPromotionUntilItReturns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.at("dev", "6.5.4")
+	w.at("prod", "6.5.4")
+	w.pipeline("")
+	w.leaf.Stop()
+	w.start()
+	w.at("dev", "6.6.0")
+	w.await("prod is unknown", func(v promotions.View) bool {
+		return v.Current == "6.6.0" && phase(v, "prod") == promotion.PhaseUnknown
+	})
+	if got := w.promoted(); len(got) > 0 {
+		t.Errorf("announced %v to a cluster that is not known", got)
+	}
+	w.leaf.Start()
+	w.await("prod is promoted", func(v promotions.View) bool { return phase(v, "prod") == promotion.PhaseRollingOut })
+}
+
+func TestAPipelineWithAFaultReportsItAndPromotesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.at("dev", "6.6.0")
+	w.at("prod", "6.5.4")
+	w.pipeline(", dependsOn: [stagin]")
+	w.start()
+	w.await("the fault", func(v promotions.View) bool {
+		return slices.ContainsFunc(v.Conditions, func(c promotions.ConditionView) bool {
+			return c.Type == "Ready" && c.Reason == "InvalidSpec" && strings.Contains(c.Message, "spec.environments[1].dependsOn[0]")
+		})
+	})
+	if got := w.promoted(); len(got) > 0 {
+		t.Errorf("announced %v by a pipeline with a fault", got)
+	}
+}
