@@ -19,7 +19,10 @@ type azure struct {
 	at      repository
 }
 
-func (z *azure) traits() traits { return traits{noAssignees: true, maxBody: 4000} }
+func (z *azure) traits() traits { return traits{noAssignees: true, maxBody: azureBody - closingRoom} }
+
+// azureBody is the number of characters of a description that the host stores.
+const azureBody = 4000
 
 // azureVersion is the version of the API that requests name.
 const azureVersion = "7.1"
@@ -354,7 +357,7 @@ func (z *azure) comment(ctx context.Context, p pull, text string) error {
 // close changes the body first: one request cannot change body and status.
 func (z *azure) close(ctx context.Context, p pull, body string) error {
 	if !sameText(p.body, body) {
-		if err := z.patch(ctx, "update the proposal", p, map[string]any{"description": cutRunes(body, 4000)}); err != nil {
+		if err := z.patch(ctx, "update the proposal", p, map[string]any{"description": cutRunes(body, azureBody)}); err != nil {
 			return err
 		}
 	}

@@ -138,7 +138,9 @@ func (r *repository) locateAzure(web *url.URL, parts []string) error {
 		if len(above) > short {
 			r.owner, above = above[len(above)-1], above[:len(above)-1]
 		}
-		r.api = web.JoinPath(above...)
+		if r.api = web; len(above) > 0 {
+			r.api = web.JoinPath(above...)
+		}
 		return nil
 	}
 	return errors.New("the address has no /_git/")

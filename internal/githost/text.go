@@ -16,6 +16,9 @@ type Line struct {
 	Was, Is string // the values
 }
 
+// closingRoom is the number of characters that a body leaves for the reason of its closing.
+const closingRoom = maxSnippet + 20
+
 // Text is title and body of a proposal.
 type Text struct {
 	Title, Body string

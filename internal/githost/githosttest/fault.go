@@ -74,6 +74,12 @@ func (h *Host) FailMerges() { h.set(func() { h.async, h.stuck = true, true }) }
 // RequireChecks makes the base branch refuse merges until all checks of the head have passed, and at least one has.
 func (h *Host) RequireChecks() { h.set(func() { h.required = true }) }
 
+// BeforeNextWrite calls a function before the next request that writes takes effect.
+func (h *Host) BeforeNextWrite(f func()) { h.set(func() { h.before = f }) }
+
+// Touch makes the newest pull request one that has just changed.
+func (h *Host) Touch() { h.Edit(func(p *Pull) { p.updated = time.Now().UTC() }) }
+
 func (h *Host) set(change func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,6 +109,13 @@ func (h *Host) intercept(next http.Handler) http.Handler {
 			w.WriteHeader(http.StatusUnauthorized)
 			fmt.Fprint(w, `{"message":"Bad credentials"}`)
 			return
+		}
+		if r.Method != http.MethodGet {
+			var before func()
+			h.set(func() { before, h.before = h.before, nil })
+			if before != nil {
+				before()
+			}
 		}
 		if f == nil {
 			h.serve(next, w, r)

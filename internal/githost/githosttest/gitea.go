@@ -180,7 +180,7 @@ func (h *Host) giteaPull(p *Pull) object {
 	out := object{"number": p.Number, "title": p.Title, "body": p.Body, "html_url": fmt.Sprintf("%s/apps/fleet/pulls/%d", h.server.URL, p.Number),
 		"state": state, "draft": strings.HasPrefix(p.Title, "WIP: "), "merged": p.State == Merged,
 		"mergeable":  p.State == Open && !p.Conflict && !p.Computing,
-		"created_at": p.Created.Format(time.RFC3339), "updated_at": p.Created.Format(time.RFC3339), "merged_at": nil, "closed_at": nil,
+		"created_at": p.Created.Format(time.RFC3339), "updated_at": p.updated.Format(time.RFC3339), "merged_at": nil, "closed_at": nil,
 		"merged_by": nil, "head": object{"label": p.Head, "ref": p.Head, "sha": head, "repo": object{"full_name": full}},
 		"base":   object{"label": p.Base, "ref": p.Base, "sha": h.branches[p.Base], "repo": object{"full_name": "apps/fleet"}},
 		"labels": giteaNames(p.Labels, "name"), "assignees": giteaNames(p.Assignees, "login"),

@@ -55,6 +55,7 @@ type Pull struct {
 	wanted  string // the head at which it is made
 	queue   bool   // it goes into the merge queue
 	refused refusal
+	updated time.Time
 	queued  bool
 	fork    bool
 }
@@ -83,6 +84,7 @@ type Host struct {
 	users    []string
 	labels   []string
 	faults   []*Fault
+	before   func() // called before the next write
 	calls    []string
 	hidden   int  // number of further lists that lack the newest pull request
 	pageSize int  // 0: as requested
@@ -303,7 +305,7 @@ func (h *Host) exists(head, base string) *Pull {
 func (h *Host) add(head, base, title, body string, draft bool) *Pull {
 	h.clock = h.clock.Add(time.Second)
 	p := &Pull{Number: int64(len(h.pulls) + 1), Title: title, Body: body, State: Open, Head: head, Base: base, SHA: h.branches[head],
-		Draft: draft, Created: h.clock}
+		Draft: draft, Created: h.clock, updated: h.clock}
 	h.pulls = append(h.pulls, p)
 	return p
 }
