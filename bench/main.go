@@ -92,6 +92,8 @@ func benches() map[string]bench {
 		"fold":           {"rows per CPU second of folding a log from memory, or ms from a database", foldFlags, fold},
 		"in-flight-heap": {"MB of heap that deployments take in memory, beside the graph", inFlightHeapFlags, inFlightHeap},
 		"global-limit":   {"actions/s of several instances that share a limit, beside the same without one", globalLimitFlags, globalLimit},
+		"marker":         {"ms of editing the marked files of a fleet, beside the setters of kyaml", markerFlags, editMarkers},
+		"propose":        {"ms until a branch with the marked values is pushed, beside go-git", proposeFlags, propose},
 		"plan":           {"CPU ms of the plan of one more deployment", planFlags, plan},
 		"outage":         {"what a target sees that refuses work for a while, and after it", outageFlags, outage},
 		"claim-cost":     {"buffers and time of a claim of 100 at several sizes of the queue", claimFlags, claimCost},
