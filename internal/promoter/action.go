@@ -34,7 +34,7 @@ func (l *look) start(ctx context.Context, step promotion.Step) (promotions.Start
 	}
 	s := promotions.Start{Base: step.Base, Head: step.Head, Work: promotion.Work{Namespace: l.pipeline.Namespace, Pipeline: l.pipeline.Name, UID: l.pipeline.UID, Run: step.Run,
 		Started: run.StartedAt, Env: step.Env, Op: step.Op, Revision: step.Revision, Was: l.present(step.Env), Number: step.Number,
-		Head: step.Head, Repeats: step.Repeats, Inputs: l.input.Inputs[step.Env]}, Action: action.Action{Policy: policy(),
+		Head: step.Head, Repeats: step.Repeats, Redo: step.Redo, Inputs: l.input.Inputs[step.Env]}, Action: action.Action{Policy: policy(),
 		Delivery: action.AtLeastOnce, CreatedBy: role, Name: fmt.Sprintf("%s %s/%s", step.Op, l.pipeline.ID(), step.Env)}}
 	switch step.Op {
 	case promotion.OpNotify:

@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/githost"
 	"github.com/waybill-dev/waybill/internal/marker"
 	"github.com/waybill-dev/waybill/internal/promotion"
+	"github.com/waybill-dev/waybill/internal/promotions"
 )
 
 // environmentOf returns the environment as markers name it.
@@ -94,7 +95,7 @@ func (t *try) close(ctx context.Context) (action.Outcome, error) {
 
 // done returns the outcome of success.
 func (t *try) done(p *promotion.Proposal, detail string, code promotion.ErrorClass) action.Outcome {
-	output, _ := json.Marshal(Output{Proposal: p, Detail: detail}) // texts and numbers always marshal
+	output, _ := json.Marshal(promotions.Output{Proposal: p, Detail: detail}) // texts and numbers always marshal
 	return action.Outcome{Kind: action.Done, Code: string(code), Output: output}
 }
 

@@ -56,12 +56,6 @@ type Handler struct{ cfg Config }
 // New returns a handler.
 func New(cfg Config) *Handler { return &Handler{cfg} }
 
-// Output is the output of a successful action.
-type Output struct {
-	Proposal *promotion.Proposal `json:"proposal,omitempty"` // the proposal as the attempt has left it
-	Detail   string              `json:"detail,omitempty"`   // text for people
-}
-
 // Do makes one attempt.
 func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	var w promotion.Work

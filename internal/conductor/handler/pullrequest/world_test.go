@@ -22,6 +22,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/githost"
 	"github.com/waybill-dev/waybill/internal/githost/githosttest"
 	"github.com/waybill-dev/waybill/internal/promotion"
+	"github.com/waybill-dev/waybill/internal/promotions"
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
 
@@ -129,13 +130,13 @@ func (w *world) doIn(ctx context.Context, work promotion.Work) action.Outcome {
 }
 
 // done makes an attempt that succeeds and returns its output.
-func (w *world) done(work promotion.Work) Output {
+func (w *world) done(work promotion.Work) promotions.Output {
 	w.t.Helper()
 	o := w.do(work)
 	if o.Kind != action.Done {
 		w.t.Fatalf("the outcome is %s %s: %s", o.Kind, o.Code, o.Error)
 	}
-	var out Output
+	var out promotions.Output
 	if err := json.Unmarshal(o.Output, &out); err != nil {
 		w.t.Fatal(err)
 	}
