@@ -23,8 +23,9 @@ type Application struct {
 	helm    bool
 
 	applied, attempted string
-	history            []any // of a HelmRelease, newest first
-	generation         int64 // the newest one that the status is about
+	history            []any  // rows of a HelmRelease, newest first
+	released           string // version of the newest row
+	generation         int64  // the newest one that the status is about
 	edits              int
 }
 
@@ -75,9 +76,10 @@ func (a *Application) Suspend(t testing.TB, suspend bool) {
 // routine check, in which a Kustomization is not ready for a moment.
 func (a *Application) Begin(t testing.TB, revision string) {
 	t.Helper()
+	check := revision == a.applied && revision == a.attempted
 	a.attempted = revision
 	ready := condition("Ready", "Unknown", "Progressing")
-	if a.helm && revision == a.applied {
+	if a.helm && check {
 		ready = condition("Ready", "True", "UpgradeSucceeded")
 	}
 	a.write(t, condition("Reconciling", "True", "Progressing"), ready)
@@ -86,7 +88,7 @@ func (a *Application) Begin(t testing.TB, revision string) {
 // Succeed writes the status of a controller that has brought a revision.
 func (a *Application) Succeed(t testing.TB, revision string) {
 	t.Helper()
-	if a.helm && revision != a.applied {
+	if a.helm && (revision != a.applied || revision != a.released) {
 		for _, row := range a.history {
 			row.(map[string]any)["status"] = "superseded"
 		}
@@ -131,6 +133,7 @@ func (a *Application) Delete(t testing.TB) {
 func (a *Application) record(version, status string) {
 	const kept = 5
 	now := time.Now().UTC().Format(time.RFC3339)
+	a.released = version
 	row := map[string]any{
 		"chartName": a.Name, "chartVersion": version, "configDigest": "sha256:0", "digest": "sha256:0", "status": status,
 		"firstDeployed": now, "lastDeployed": now, "name": a.Name, "namespace": a.Namespace, "version": len(a.history) + 1,

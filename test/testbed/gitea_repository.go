@@ -71,9 +71,9 @@ type Pull struct {
 	} `json:"labels"`
 }
 
-// Branch is the branch of a pull request.
+// Branch is the branch of a pull request. It keeps its name when the branch is deleted.
 type Branch struct {
-	Name string `json:"ref"`
+	Name string `json:"label"`
 	SHA  string `json:"sha"`
 }
 

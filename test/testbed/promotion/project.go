@@ -162,8 +162,8 @@ func (p *Project) Describe(t testing.TB) string {
 	var b strings.Builder
 	object, err := p.Pipelines().Get(t.Context(), App, metav1.GetOptions{})
 	if err == nil {
-		content, _ := object.MarshalJSON() // it came as JSON
-		fmt.Fprintf(&b, "pipeline: %s\n", content)
+		content, _ := json.Marshal(object.Object["status"]) // it came as JSON
+		fmt.Fprintf(&b, "status of the pipeline: %s\n", content)
 	}
 	for _, pull := range p.Repository.Pulls(t, "all") {
 		fmt.Fprintf(&b, "pull request %d: %s, %s, merged: %t, head %s\n", pull.Number, pull.Title, pull.State, pull.Merged, pull.Head.SHA)

@@ -34,7 +34,7 @@ func waybill(t testing.TB, management *testbed.Cluster, program string, argument
 	t.Helper()
 	address := testbed.FreeAddress(t)
 	c := &Waybill{Home: t.TempDir(), URL: "http://" + address, program: program}
-	server := fmt.Sprintf("promoter: {kubeconfig: %q, allowNetworks: [127.0.0.0/8], plainHTTP: true}\n", management.Kubeconfig)
+	server := fmt.Sprintf("promoter: {kubeconfig: %q, allowNetworks: [127.0.0.0/8], plainHTTP: true, proposalInterval: 1s}\n", management.Kubeconfig)
 	if err := os.WriteFile(filepath.Join(c.Home, "server.yaml"), []byte(server), 0o600); err != nil {
 		t.Fatalf("start waybill: %v", err)
 	}
