@@ -2,6 +2,8 @@ package marker
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -66,6 +68,27 @@ func Values(file string, data []byte, of Environment) ([]Line, error) {
 		v.want = v.node.Value
 	}
 	return f.lines(data), nil
+}
+
+// Agreed returns the revision that marked lines hold: the value of those of the whole revision, else that of its tags, else of its digests.
+// It returns an error for values that differ, and for lines without any of these.
+func Agreed(lines []Line) (string, error) {
+	for _, part := range []Part{Whole, Tag, Digest} {
+		var first *Line
+		for i, l := range lines {
+			switch {
+			case l.Part != part:
+			case first == nil:
+				first = &lines[i]
+			case l.New != first.New:
+				return "", fmt.Errorf("the values at %s:%d and %s:%d differ: %.100q, %.100q", first.File, first.Number, l.File, l.Number, first.New, l.New)
+			}
+		}
+		if first != nil {
+			return first.New, nil
+		}
+	}
+	return "", errors.New("no value is marked")
 }
 
 // lines returns the marked lines, as they were and as they are in the edited file, which has as many.

@@ -178,3 +178,22 @@ func TestValuesAreThoseOfTheEnvironment(t *testing.T) {
 		t.Errorf("%+v %v", lines, err)
 	}
 }
+
+func TestAgreedReturnsTheOneRevision(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string]string{
+		"v: 1.0 " + m + "\nw: '1.0' " + m: "1.0",
+		"v: 1.0 " + m + "\nw: '1.1' " + m: "!the values at f.yaml:1 and f.yaml:2 differ",
+		"v: 1.0 " + n:                     "!no value",
+		"v: a " + strings.Replace(m, `prod"`, `prod:name"`, 1) + "\nw: b " + strings.Replace(m, `prod"`, `prod:tag"`, 1): "b",
+	} {
+		lines, err := Values("f.yaml", []byte(file), podinfo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Agreed(lines)
+		if problem, bad := strings.CutPrefix(want, "!"); bad && (err == nil || !strings.Contains(err.Error(), problem)) || !bad && got != want {
+			t.Errorf("%q: %q %v", file, got, err)
+		}
+	}
+}

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -23,13 +22,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/githost"
 	"github.com/waybill-dev/waybill/internal/promotion"
 	"github.com/waybill-dev/waybill/internal/secret"
-)
-
-// The keys of a Secret that this package reads; package githost reads more.
-const (
-	keyIdentity   = "identity"
-	keyKnownHosts = "known_hosts"
-	keySigning    = "signingKey"
 )
 
 // Codes of outcomes, besides those of packages githost and mirror.
@@ -108,21 +100,16 @@ type try struct {
 
 // open reads the credentials of an attempt.
 func (h *Handler) open(ctx context.Context, w promotion.Work) (*try, error) {
-	t := &try{Handler: h, work: w, keys: map[string]string{}}
+	t := &try{Handler: h, work: w}
 	if w.Host.Secret != "" {
 		data, err := h.cfg.Secret(ctx, w.Namespace, w.Host.Secret)
 		if err != nil {
 			return nil, err
 		}
-		for key, value := range data {
-			if key != githost.KeyCA && key != keyIdentity && key != keyKnownHosts && key != keySigning && key != githost.KeyAppPrivateKey {
-				value = []byte(strings.TrimRight(string(value), "\r\n"))
-			}
-			t.keys[key] = string(value)
-		}
+		t.keys = githost.KeysOf(data)
 	}
 	secrets := secret.Values{}
-	for _, key := range []string{githost.KeyPassword, githost.KeyToken, githost.KeyAppPrivateKey, keyIdentity, keySigning} {
+	for _, key := range []string{githost.KeyPassword, githost.KeyToken, githost.KeyAppPrivateKey, githost.KeyIdentity, githost.KeySigning} {
 		if t.keys[key] != "" {
 			secrets[key] = t.keys[key]
 		}
@@ -135,14 +122,7 @@ func (h *Handler) open(ctx context.Context, w promotion.Work) (*try, error) {
 
 // remote returns the repository with its credentials.
 func (t *try) remote(ctx context.Context) (mirror.Remote, error) {
-	r := mirror.Remote{URL: t.work.Host.URL, Scope: t.work.Namespace + "/" + t.work.Host.Secret, CA: []byte(t.keys[githost.KeyCA]),
-		Identity: []byte(t.keys[keyIdentity]), KnownHosts: []byte(t.keys[keyKnownHosts])}
-	if len(r.Identity) > 0 {
-		return r, nil
-	}
-	auth, err := t.client.GitAuth(ctx)
-	r.Username, r.Password, r.Bearer = auth.Username, auth.Password, auth.Bearer
-	return r, err
+	return t.client.Remote(ctx, t.work.Namespace+"/"+t.work.Host.Secret)
 }
 
 // request returns the request for the head branch.
@@ -152,7 +132,7 @@ func (t *try) request(ctx context.Context) (mirror.Request, error) {
 	return mirror.Request{
 		Remote: remote, Base: w.Host.Base, Head: w.Host.Branch, Paths: w.Host.Paths,
 		Of:       environmentOf(w),
-		Revision: string(w.Revision), Run: strconv.FormatInt(w.Run, 10), At: w.Started, SigningKey: []byte(t.keys[keySigning]), Redo: w.Redo,
+		Revision: string(w.Revision), Run: strconv.FormatInt(w.Run, 10), At: w.Started, SigningKey: []byte(t.keys[githost.KeySigning]), Redo: w.Redo,
 	}, err
 }
 
