@@ -53,6 +53,24 @@ func NewServer(t testing.TB, api *API) *Server {
 
 // OpenServer returns a server as NewServer does. The caller closes it.
 func OpenServer(api *API) *Server {
+	s := newServer(api)
+	_ = s.http.Listener.Close() // a TCP listener that is not used
+	s.http.Listener = s.listener
+	s.http.StartTLS()
+	return s
+}
+
+// ListenServer returns a server that listens on TCP, at Address, for other processes. The caller closes it.
+func ListenServer(api *API) *Server {
+	s := newServer(api)
+	s.http.StartTLS()
+	return s
+}
+
+// Address returns the host and port of a server that listens on TCP.
+func (s *Server) Address() string { return s.http.Listener.Addr().String() }
+
+func newServer(api *API) *Server {
 	s := &Server{
 		API:      api,
 		listener: &pipes{incoming: make(chan net.Conn), closed: make(chan struct{})},
@@ -62,11 +80,8 @@ func OpenServer(api *API) *Server {
 	}
 	close(s.running)
 	s.http = httptest.NewUnstartedServer(s)
-	_ = s.http.Listener.Close() // a TCP listener that is not used
-	s.http.Listener = s.listener
 	s.http.EnableHTTP2 = true
 	s.http.Config.ErrorLog = log.New(io.Discard, "", 0)
-	s.http.StartTLS()
 	return s
 }
 

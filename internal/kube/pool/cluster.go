@@ -19,12 +19,34 @@ type user struct {
 	source bool // name is that of a cluster, to which the objects lead
 }
 
+// subject is a user with its declaration.
+type subject struct {
+	user
+	uses []use
+}
+
+// use is a use of an object by a user.
+type use struct {
+	object  *wanted
+	version string
+	value   string // key of the label or annotation that is needed; "": none
+}
+
+// wanted is an object that users name. It has few, so they are a list, with one element for each use.
+type wanted struct {
+	at     types.NamespacedName
+	demand *demand
+	users  []*subject
+}
+
 // demand is the use of the objects of one kind in one cluster.
 type demand struct {
+	cluster  *cluster
+	key      kindKey
 	versions map[string]int // how often each is named
 	requests map[string]int // labels and annotations, by their keys
 	keys     []string       // those of requests, sorted; replaced, never changed
-	wanted   map[types.NamespacedName]map[user]int
+	wanted   map[types.NamespacedName]*wanted
 }
 
 // Prefixes of the keys of labels and annotations.
@@ -46,21 +68,28 @@ func (d *demand) satisfied(values map[string]string) bool {
 	return true
 }
 
-// add adds n uses of an object, or takes them away.
-func (d *demand) add(w Want, by user, n int) {
-	at := types.NamespacedName{Namespace: w.Namespace, Name: w.Name}
-	count(d.versions, w.GVK.Version, n)
-	if d.wanted[at] == nil {
-		d.wanted[at] = map[user]int{}
+// object returns an object that a user is about to use.
+func (d *demand) object(at types.NamespacedName) *wanted {
+	o := d.wanted[at]
+	if o == nil {
+		o = &wanted{at: at, demand: d}
+		d.wanted[at] = o
 	}
-	count(d.wanted[at], by, n)
-	if len(d.wanted[at]) == 0 {
-		delete(d.wanted, at)
+	return o
+}
+
+// count adds or removes the version and the value of a use. It reports whether others are needed than before.
+func (d *demand) count(u use, n int) (changed bool) {
+	before := len(d.versions) + len(d.requests)
+	count(d.versions, u.version, n)
+	if u.value != "" {
+		count(d.requests, u.value, n)
 	}
-	if key := w.value(); key != "" {
-		count(d.requests, key, n)
-		d.keys = slices.Sorted(maps.Keys(d.requests))
+	if before == len(d.versions)+len(d.requests) {
+		return false
 	}
+	d.keys = slices.Sorted(maps.Keys(d.requests))
+	return true
 }
 
 func count[K comparable](counts map[K]int, key K, n int) {
@@ -93,8 +122,15 @@ type cluster struct {
 
 // wants reports whether users name an object.
 func (c *cluster) wants(key kindKey, at types.NamespacedName) bool {
-	d := c.demands[key]
-	return d != nil && d.wanted[at] != nil
+	return c.wanted(key, at) != nil
+}
+
+// wanted returns an object that users name; nil: none does.
+func (c *cluster) wanted(key kindKey, at types.NamespacedName) *wanted {
+	if d := c.demands[key]; d != nil {
+		return d.wanted[at]
+	}
+	return nil
 }
 
 // see returns the knowledge of an object.
@@ -180,7 +216,7 @@ func (c *cluster) changeObject(key kindKey, at types.NamespacedName, f func()) {
 }
 
 func (c *cluster) wakeUsers(key kindKey, at types.NamespacedName) {
-	for by := range c.demands[key].wanted[at] {
+	for _, by := range c.demands[key].wanted[at].users {
 		if by.source {
 			c.pool.leads[by.name] = struct{}{}
 		} else {

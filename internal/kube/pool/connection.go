@@ -65,15 +65,16 @@ func connect(config *rest.Config, dial dialer, unauthorized func()) (*connection
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
+	// There is no limit of idle time, since probes keep the connection in use.
 	c := &connection{open: map[*tracked]struct{}{}, transport: &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: requestLimit, KeepAlive: 30 * time.Second}).DialContext,
-		TLSClientConfig:       tls,
-		TLSHandshakeTimeout:   requestLimit,
-		ResponseHeaderTimeout: requestLimit,
-		ForceAttemptHTTP2:     true,
-		IdleConnTimeout:       2 * time.Minute,
-		HTTP2:                 &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: requestLimit, KeepAlive: 30 * time.Second}).DialContext,
+		TLSClientConfig:        tls,
+		TLSHandshakeTimeout:    requestLimit,
+		ResponseHeaderTimeout:  requestLimit,
+		ForceAttemptHTTP2:      true,
+		MaxResponseHeaderBytes: 256 << 10,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},
 	}}
 	if given.Proxy != nil {
 		c.transport.Proxy = given.Proxy
@@ -89,7 +90,10 @@ func connect(config *rest.Config, dial dialer, unauthorized func()) (*connection
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
-	client := &http.Client{Transport: observed{wrapped, unauthorized}}
+	client := &http.Client{
+		Transport:     observed{wrapped, unauthorized},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	if c.objects, err = dynamic.NewForConfigAndClient(config, client); err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
@@ -141,7 +145,7 @@ func (t *tracked) Close() error {
 	return t.Conn.Close()
 }
 
-// observed calls a function with each answer 401.
+// observed calls a function with each answer 401, and bounds the other answers.
 type observed struct {
 	http.RoundTripper
 	unauthorized func()
@@ -152,7 +156,25 @@ func (o observed) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err == nil && response.StatusCode == http.StatusUnauthorized {
 		o.unauthorized()
 	}
+	if err == nil && r.URL.Query().Get("watch") != "true" {
+		response.Body = &bounded{response.Body, maxResponse}
+	}
 	return response, err
+}
+
+// bounded is a body with a limit of bytes.
+type bounded struct {
+	io.ReadCloser
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("the answer is longer than %d bytes", maxResponse)
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
 }
 
 // probe requests the version of the cluster, outside of the limit of queries. Every answer of a working server is good.

@@ -43,6 +43,9 @@ func AppState(object *unstructured.Unstructured) promotion.AppState {
 		AttemptedDigest: r.text(status, "status.lastAttemptedRevisionDigest"),
 		AppliedOrigin:   r.text(status, "status.lastAppliedOriginRevision"),
 	}
+	if app.Attempted == app.Applied {
+		app.Attempted = app.Applied // one text in memory
+	}
 	app.HasApplied = status["lastAppliedRevision"] != nil
 	app.HasAttempted = status["lastAttemptedRevision"] != nil
 	r.conditions(status, &app)

@@ -31,7 +31,7 @@ const (
 // seen is the kept part of one object: an application's state, a GitopsCluster or a Secret.
 type seen struct {
 	version string
-	value   any               // *promotion.AppState, *gitopsCluster or *credentials; nil: only the key is kept
+	value   any               // *packed, *gitopsCluster or *credentials; nil: only the key is kept
 	values  map[string]string // the requested labels and annotations, by their keys
 }
 
@@ -65,8 +65,7 @@ func (k *kind) decode(o *unstructured.Unstructured) seen {
 	s := seen{version: o.GetResourceVersion()}
 	switch {
 	case !k.key.source:
-		app := AppState(o)
-		s.value, s.values = &app, k.requested(o)
+		s.value, s.values = pack(AppState(o)), k.requested(o)
 	case k.key.Kind == secretKind.Kind:
 		s.value = readCredentials(o)
 	default:
@@ -183,17 +182,22 @@ func isOlder(version, than string) bool {
 
 // store keeps an object: in full if users name it, or for a while. The caller holds the mutex.
 func (k *kind) store(at types.NamespacedName, s seen) {
+	wanted := k.link.cluster.wanted(k.key, at)
 	now := k.objects[at]
 	if now == nil {
+		if wanted != nil {
+			at = wanted.at // the same texts are kept
+		} else if len(k.objects) >= maxObjects {
+			return
+		}
 		now = &object{}
 		k.objects[at] = now
 	}
-	wanted := k.link.cluster.wants(k.key, at)
-	if !wanted && len(k.objects) > spareObjects {
+	if wanted == nil && len(k.objects) > spareObjects {
 		s = seen{version: s.version}
 	}
 	now.seen, now.since, now.loading = s, time.Now(), false
-	if wanted {
+	if wanted != nil {
 		k.link.load(k, at)
 	}
 }

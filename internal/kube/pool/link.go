@@ -115,6 +115,9 @@ func (l *link) run(ctx context.Context) {
 func (l *link) fail(err error) {
 	l.failures++
 	phase := l.phase
+	if l.connection != nil {
+		l.pool.metrics.reconnected(causeOf(err))
+	}
 	if l.connection != nil || errors.Is(err, errUnauthorized) || l.failures >= probeFailures {
 		phase = Disconnected
 	}
@@ -122,7 +125,6 @@ func (l *link) fail(err error) {
 		l.drop()
 		l.enter(phase, cut(err.Error(), maxText))
 	})
-	l.pool.metrics.reconnected(causeOf(err))
 }
 
 // enter begins a phase. The caller holds the mutex.

@@ -98,7 +98,7 @@ type Pool struct {
 	wake     chan struct{} // has room for one
 
 	mutex         sync.Mutex
-	users         map[user]map[Want]struct{}
+	users         map[user]*subject
 	inUse         map[string]*cluster
 	dirty         map[string]struct{} // users to wake
 	dirtyClusters map[string]struct{}
@@ -115,7 +115,7 @@ func New(c Config) *Pool {
 		log:           obs.Or(c.Log),
 		metrics:       newMetrics(),
 		wake:          make(chan struct{}, 1),
-		users:         map[user]map[Want]struct{}{},
+		users:         map[user]*subject{},
 		inUse:         map[string]*cluster{},
 		dirty:         map[string]struct{}{},
 		dirtyClusters: map[string]struct{}{},
@@ -221,15 +221,15 @@ func (p *Pool) state(w Want) State {
 	}
 	s := c.see(w.key(false), types.NamespacedName{Namespace: w.Namespace, Name: w.Name})
 	state := State{Unseen: s.why, Message: s.message}
-	if last, ok := s.last.(*promotion.AppState); ok {
-		copied := *last
-		state.Last = &copied
+	if last, ok := s.last.(*packed); ok {
+		app := last.unpack()
+		state.Last = &app
 	}
-	app, ok := s.value.(*promotion.AppState)
+	app, ok := s.value.(*packed)
 	if !ok {
 		return state
 	}
-	state.App = *app
+	state.App = app.unpack()
 	if key := w.value(); key != "" {
 		value, known := s.values[key]
 		if !known {
@@ -242,57 +242,98 @@ func (p *Pool) state(w Want) State {
 
 // use replaces the declaration of a user. The caller holds the mutex.
 func (p *Pool) use(by user, wants []Want) {
-	next := make(map[Want]struct{}, len(wants))
-	for _, w := range wants {
-		next[w] = struct{}{}
+	s := p.users[by]
+	if s == nil {
+		s = &subject{user: by}
+		p.users[by] = s
 	}
-	was := p.users[by]
-	for w := range next {
-		if _, had := was[w]; !had {
-			p.want(by, w, 1)
+	was := s.uses
+	s.uses = make([]use, 0, len(wants))
+	named := make(map[Want]bool, len(wants))
+	changed := map[*cluster]bool{}
+	for _, w := range wants { // first, so that objects that stay in use never go
+		if !named[w] {
+			named[w] = true
+			u, touched := p.add(s, w)
+			s.uses = append(s.uses, u)
+			changed[u.object.demand.cluster] = changed[u.object.demand.cluster] || touched
 		}
 	}
-	for w := range was {
-		if _, has := next[w]; !has {
-			p.want(by, w, -1)
+	for _, u := range was {
+		if c := u.object.demand.cluster; p.remove(s, u) {
+			changed[c] = true
 		}
 	}
-	if p.users[by] = next; len(next) == 0 {
+	if len(s.uses) == 0 {
 		delete(p.users, by)
+	}
+	for c, touched := range changed {
+		if touched {
+			c.poke()
+			p.poke()
+		}
 	}
 }
 
-// want adds a use of an object, or takes it away. The caller holds the mutex.
-func (p *Pool) want(by user, w Want, n int) {
+// add adds a use. It reports whether the cluster has more to do. The caller holds the mutex.
+func (p *Pool) add(by *subject, w Want) (u use, changed bool) {
 	c := p.inUse[w.Cluster]
 	if c == nil {
 		c = &cluster{pool: p, name: w.Cluster, demands: map[kindKey]*demand{}}
 		c.origin = origin{why: promotion.NotSynced, message: "not connected yet"}
 		p.inUse[w.Cluster] = c
 		p.leads[c.name] = struct{}{}
+		changed = true
 	}
-	key := w.key(by.source)
-	d := c.demands[key]
-	if d == nil {
-		d = &demand{versions: map[string]int{}, requests: map[string]int{}, wanted: map[types.NamespacedName]map[user]int{}}
-		c.demands[key] = d
+	d := c.demand(w.key(by.source))
+	at := types.NamespacedName{Namespace: w.Namespace, Name: w.Name}
+	u = use{object: d.object(at), version: w.GVK.Version, value: w.value()}
+	changed = d.count(u, 1) || len(u.object.users) == 0 || changed
+	u.object.users = append(u.object.users, by)
+	if !changed && u.value == "" {
+		return u, false
 	}
-	d.add(w, by, n)
-	if len(d.wanted) == 0 {
-		delete(c.demands, key)
-	} else if n > 0 {
-		c.unused = time.Time{}
-		for _, l := range []*link{c.current, c.next} {
-			if l != nil && l.kinds[key] != nil {
-				l.load(l.kinds[key], types.NamespacedName{Namespace: w.Namespace, Name: w.Name})
-			}
+	for _, l := range []*link{c.current, c.next} {
+		if l != nil && l.kinds[d.key] != nil {
+			l.load(l.kinds[d.key], at)
 		}
 	}
-	if len(c.demands) == 0 {
-		c.unused = time.Now()
+	return u, changed
+}
+
+// remove ends a use. It reports whether the cluster has less to do. The caller holds the mutex.
+func (p *Pool) remove(by *subject, u use) (changed bool) {
+	o, d := u.object, u.object.demand
+	i := slices.Index(o.users, by)
+	o.users = slices.Delete(o.users, i, i+1)
+	changed = d.count(u, -1)
+	if len(o.users) > 0 {
+		return changed
 	}
-	c.poke()
-	p.poke()
+	delete(d.wanted, o.at)
+	if len(d.wanted) == 0 {
+		delete(d.cluster.demands, d.key)
+	}
+	if len(d.cluster.demands) == 0 {
+		d.cluster.unused = time.Now()
+	}
+	return true
+}
+
+// demand returns the demand of a kind, at first an empty one. The caller adds to it.
+func (c *cluster) demand(key kindKey) *demand {
+	d := c.demands[key]
+	if d == nil {
+		d = &demand{
+			cluster:  c,
+			key:      key,
+			versions: map[string]int{},
+			requests: map[string]int{},
+			wanted:   map[types.NamespacedName]*wanted{},
+		}
+		c.demands[key] = d
+	}
+	return d
 }
 
 // poke wakes Run.

@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/waybill-dev/waybill/internal/loop"
 )
 
 // scope selects the objects of a kind that one watch follows.
@@ -28,6 +30,10 @@ type scope struct {
 func (s scope) covers(at types.NamespacedName) bool {
 	return (s.namespace == "" || s.namespace == at.Namespace) && (s.name == "" || s.name == at.Name)
 }
+
+// maxListRetry bounds the delay after failures of a watch. The reflector's own loop is not used: its handler of errors
+// has one lock for the whole process.
+const maxListRetry = 30 * time.Second
 
 // watchSlack is the time that a server has to end a watch after its limit.
 const watchSlack = 30 * time.Second
@@ -58,15 +64,27 @@ type decoded struct {
 
 // run follows the objects until ctx ends.
 func (w *watcher) run(ctx context.Context, c *connection) {
-	s := source{w, c.objects.Resource(w.in.GroupVersionResource).Namespace(w.scope.namespace)}
+	s := source{w, c, c.objects.Resource(w.in.GroupVersionResource).Namespace(w.scope.namespace)}
 	reflector := cache.NewReflectorWithOptions(s, nil, w, cache.ReflectorOptions{Name: w.in.String()})
-	reflector.RunWithContext(klog.NewContext(ctx, logr.Discard()))
+	ctx = klog.NewContext(ctx, logr.Discard())
+	delays := loop.Backoff{First: firstRetry, Most: maxListRetry}
+	for {
+		began := time.Now()
+		_ = reflector.ListAndWatchWithContext(ctx) // the source has reported errors
+		if time.Since(began) >= steady {
+			delays.Reset()
+		}
+		if !loop.Pause(ctx, delays.Next()) {
+			return
+		}
+	}
 }
 
 // source lists and watches the objects of a watcher, and reports failures to it.
 type source struct {
-	watcher *watcher
-	objects dynamic.ResourceInterface
+	watcher    *watcher
+	connection *connection
+	objects    dynamic.ResourceInterface
 }
 
 func (s source) narrow(o *metav1.ListOptions) {
@@ -103,7 +121,7 @@ func (s source) WatchWithContext(ctx context.Context, o metav1.ListOptions) (wat
 		limit += time.Duration(*o.TimeoutSeconds) * time.Second
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the watch did not end within %s", limit))
-	events, err := s.objects.Watch(bounded, o)
+	events, err := s.connection.watch(bounded, s.watcher.in, s.watcher.scope, o)
 	if err == nil {
 		if o.SendInitialEvents == nil { // it continues from the known objects
 			s.watcher.kind.heard(s.watcher)
