@@ -65,7 +65,7 @@ func connect(config *rest.Config, dial dialer, unauthorized func()) (*connection
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
-	// There is no limit of idle time, since probes keep the connection in use.
+	// IdleConnTimeout stays zero, since probes keep the connection in use.
 	c := &connection{open: map[*tracked]struct{}{}, transport: &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
 		DialContext:            (&net.Dialer{Timeout: requestLimit, KeepAlive: 30 * time.Second}).DialContext,
