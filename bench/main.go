@@ -93,6 +93,7 @@ func benches() map[string]bench {
 		"in-flight-heap": {"MB of heap that deployments take in memory, beside the graph", inFlightHeapFlags, inFlightHeap},
 		"global-limit":   {"actions/s of several instances that share a limit, beside the same without one", globalLimitFlags, globalLimit},
 		"marker":         {"ms of editing the marked files of a fleet, beside the setters of kyaml", markerFlags, editMarkers},
+		"pool-cost":      {"KiB of heap and goroutines of a leaf cluster, beside an informer of client-go per kind", poolCostFlags, poolCost},
 		"propose":        {"ms until a branch with the marked values is pushed, beside go-git", proposeFlags, propose},
 		"plan":           {"CPU ms of the plan of one more deployment", planFlags, plan},
 		"outage":         {"what a target sees that refuses work for a while, and after it", outageFlags, outage},
@@ -220,6 +221,8 @@ func run(ctx context.Context, args []string) error {
 		return printLines(args[1:])
 	case listenName:
 		return listen(args[1:])
+	case serveClustersName:
+		return serveClusters(args[1:])
 	case superviseName:
 		return command.Supervise()
 	}

@@ -16,18 +16,19 @@ import (
 
 // Round is one measurement: so many operations in so many seconds.
 type Round struct {
-	Ops       int     `json:"ops"`
-	Seconds   float64 `json:"seconds"`
-	PerSecond float64 `json:"per_second"`
-	P50       float64 `json:"p50_ms,omitempty"`
-	P99       float64 `json:"p99_ms,omitempty"`
-	Longest   float64 `json:"longest_ms,omitempty"`
-	WALBytes  int64   `json:"wal_bytes,omitempty"`
-	Bytes     float64 `json:"bytes,omitempty"`         // on disk for each operation
-	HeapMB    float64 `json:"heap_mb,omitempty"`       // in use, after a collection
-	Buffers   int64   `json:"buffers,omitempty"`       // buffers of all connections; those still open may lag by a second
-	ClientCPU float64 `json:"client_cpu_us,omitempty"` // time of this process for each operation, which no neighbour changes
-	ServerCPU float64 `json:"server_cpu_us,omitempty"` // time of the server's processes, where they are on this machine
+	Ops        int     `json:"ops"`
+	Seconds    float64 `json:"seconds"`
+	PerSecond  float64 `json:"per_second"`
+	P50        float64 `json:"p50_ms,omitempty"`
+	P99        float64 `json:"p99_ms,omitempty"`
+	Longest    float64 `json:"longest_ms,omitempty"`
+	WALBytes   int64   `json:"wal_bytes,omitempty"`
+	Bytes      float64 `json:"bytes,omitempty"`         // on disk for each operation
+	HeapMB     float64 `json:"heap_mb,omitempty"`       // in use, after a collection
+	Buffers    int64   `json:"buffers,omitempty"`       // buffers of all connections; those still open may lag by a second
+	ClientCPU  float64 `json:"client_cpu_us,omitempty"` // time of this process for each operation, which no neighbour changes
+	Goroutines float64 `json:"goroutines,omitempty"`
+	ServerCPU  float64 `json:"server_cpu_us,omitempty"` // time of the server's processes, where they are on this machine
 }
 
 // measured makes a round of what was done since the start.
