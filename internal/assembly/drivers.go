@@ -33,7 +33,8 @@ func (s *Session) openDriver(ctx context.Context, m Mode) (ledger.Driver, error)
 	return sqlite.Open(ctx, s.URL)
 }
 
-// keeper is a ledger whose maintenance also deletes actions, logs of builds and bundles that are too old.
+// keeper is a ledger whose maintenance also deletes actions, logs of builds and bundles that are too old, and archives
+// the entries of old runs.
 type keeper struct {
 	*ledger.Ledger
 	blobs     blob.Store
@@ -46,7 +47,8 @@ func (k keeper) Maintain(ctx context.Context) error {
 	if err := k.Ledger.Maintain(ctx); err != nil {
 		return err
 	}
-	return errors.Join(k.Retain(ctx, k.retention, k.blobs), k.Builds.Retain(ctx, k.logs, k.blobs), k.Builds.ClearBundles(ctx, k.blobs))
+	return errors.Join(k.Retain(ctx, k.retention, k.blobs), k.Builds.Retain(ctx, k.logs, k.blobs), k.Builds.ClearBundles(ctx, k.blobs),
+		k.Promotions.Archive(ctx, k.blobs))
 }
 
 // Sample measures the ledger, and counts its partitions on PostgreSQL.

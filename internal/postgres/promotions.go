@@ -124,6 +124,20 @@ func (t *tx) NeededRuns(head int64, each int) ([]int64, error) {
 			FROM promotion_entry WHERE pipeline_id = $1 AND class = 0 AND event = 'stage-finished-successfully') AS finished WHERE place <= $2`, head, each)
 }
 
+// KeptRuns returns the oldest runs that ended before a time and have their entries here.
+func (t *tx) KeptRuns(head int64, before time.Time, most int) ([]int64, error) {
+	return query(t, scanInt64, `SELECT number FROM promotion_run
+		WHERE pipeline_id = $1 AND archive = '' AND ended <> '' AND ended_at < $2 ORDER BY number LIMIT $3`, head, stamp(before), most)
+}
+
+// ArchiveRun stores the key of a run's archive and deletes its entries.
+func (t *tx) ArchiveRun(head, number int64, key string) error {
+	if err := t.do(`UPDATE promotion_run SET archive = $3 WHERE pipeline_id = $1 AND number = $2`, head, number, key); err != nil {
+		return err
+	}
+	return t.do(`DELETE FROM promotion_entry WHERE pipeline_id = $1 AND run = $2`, head, number)
+}
+
 // InsertPromotionEntries stores entries.
 func (t *tx) InsertPromotionEntries(head int64, entries []promotions.Entry) error {
 	type entry = promotions.Entry

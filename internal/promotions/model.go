@@ -54,6 +54,19 @@ func (c Class) String() string {
 // MarshalText writes fact or note.
 func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
+// UnmarshalText reads fact or note.
+func (c *Class) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "fact":
+		*c = Fact
+	case "note":
+		*c = Note
+	default:
+		return fault.New(fault.Invalid, "%q is not a class of entries", text)
+	}
+	return nil
+}
+
 // The events of notes. An intent is a note as well.
 const (
 	AttemptFailed    promotion.Event = "attempt-failed"

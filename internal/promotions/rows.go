@@ -63,6 +63,11 @@ type Rows interface {
 	// cause, and of the newest runs that finished in an environment.
 	NeededRuns(head int64, each int) ([]int64, error)
 
+	// KeptRuns returns the oldest runs that ended before a time and have their entries in the database.
+	KeptRuns(head int64, before time.Time, most int) ([]int64, error)
+	// ArchiveRun stores the key of a run's archive and deletes its entries.
+	ArchiveRun(head, number int64, key string) error
+
 	// InsertPromotionEntries stores entries but for facts that exist.
 	InsertPromotionEntries(head int64, entries []Entry) error
 	PromotionEntries(q EntryQuery) ([]Entry, error)

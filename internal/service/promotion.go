@@ -367,7 +367,7 @@ const entriesMost = 10_000
 
 // runEntries returns entries of a run, or those of the pipeline itself for deployment 0, in the form of the deployment log.
 func (s *Service) runEntries(ctx context.Context, q journal.EntryQuery) ([]pipeline.Entry, error) {
-	found, err := s.ledger.Promotions.Entries(ctx, promotions.Page{Pipeline: q.Pipeline, Run: q.Deployment, After: q.After, Limit: entriesMost})
+	found, err := s.promotionPage(ctx, promotions.Page{Pipeline: q.Pipeline, Run: q.Deployment, After: q.After, Limit: entriesMost})
 	if err != nil {
 		return nil, err
 	}

@@ -139,6 +139,21 @@ func (t *tx) NeededRuns(head int64, each int) ([]int64, error) {
 			WHERE pipeline_id = ?1 AND class = 0 AND event = 'stage-finished-successfully') WHERE place <= ?2`, head, each)
 }
 
+// KeptRuns returns the oldest runs that ended before a time and have their entries here.
+func (t *tx) KeptRuns(head int64, before time.Time, most int) ([]int64, error) {
+	return rows(t, scanInt, `SELECT number FROM promotion_run INDEXED BY promotion_run_kept
+		WHERE pipeline_id = ? AND archive = '' AND ended <> '' AND ended_at < ? ORDER BY number LIMIT ?`, head, micros(before), most)
+}
+
+// ArchiveRun stores the key of a run's archive and deletes its entries.
+func (t *tx) ArchiveRun(head, number int64, key string) error {
+	if _, err := t.exec(`UPDATE promotion_run SET archive = ? WHERE pipeline_id = ? AND number = ?`, key, head, number); err != nil {
+		return err
+	}
+	_, err := t.exec(`DELETE FROM promotion_entry WHERE pipeline_id = ? AND run = ?`, head, number)
+	return err
+}
+
 func scanInt(s scanner) (n int64, err error) {
 	err = s.Scan(&n)
 	return n, err

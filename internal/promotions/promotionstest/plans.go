@@ -36,6 +36,7 @@ func statementsReadTheirPipelineOnly(t *testing.T, s setup) {
 		},
 		"a page": func(tx promotions.Rows) error { _, err := tx.PromotionRuns(page()); return err },
 		"end":    func(tx promotions.Rows) error { return tx.EndRun(7, 7, promotion.Finished, time.Now()) },
+		"kept":   func(tx promotions.Rows) error { _, err := tx.KeptRuns(7, time.Now(), 5); return err },
 		"facts":  func(tx promotions.Rows) error { _, err := tx.PromotionEntries(facts(runs)); return err },
 		"entries": func(tx promotions.Rows) error {
 			_, err := tx.PromotionEntries(promotions.EntryQuery{Head: 7, Limit: 5})

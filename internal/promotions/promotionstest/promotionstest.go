@@ -42,6 +42,7 @@ func properties() map[string]func(*testing.T, setup) {
 		"FreezesMoveTheHead":                  freezesMoveTheHead,
 		"AnEmptyLogMayBeginFrozen":            anEmptyLogMayBeginFrozen,
 		"ProposalsAreStoredAsSeen":            proposalsAreStoredAsSeen,
+		"EntriesOfOldRunsAreArchived":         entriesOfOldRunsAreArchived,
 		"StatesAreReadAnewIfTheyHaveChanged":  statesAreReadAnewIfTheyHaveChanged,
 		"StatesAreBounded":                    statesAreBounded,
 		"RunsAndEntriesAreListedInPages":      runsAndEntriesAreListedInPages,
