@@ -83,7 +83,10 @@ func (w Windows) OpenUntil(now time.Time) time.Time {
 		case !denied.IsZero() && !denied.After(end):
 			return denied
 		}
-		if at = end; !w.allows(at) || at.Sub(now) >= Horizon {
+		if at = end; at.Sub(now) >= Horizon {
+			return time.Time{}
+		}
+		if !w.allows(at) {
 			break
 		}
 	}

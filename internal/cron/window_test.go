@@ -214,3 +214,11 @@ func minutes(windows cron.Windows, begin time.Time, days int) []bool {
 	}
 	return open
 }
+
+func TestWindowsThatFollowEachOtherStayOpen(t *testing.T) {
+	t.Parallel()
+	w := cron.Windows{window(t, cron.Allow, "0 0 * * *", 24*time.Hour, "UTC")}
+	if got := w.OpenUntil(time.Date(2026, 11, 29, 7, 25, 0, 0, time.UTC)); !got.IsZero() {
+		t.Errorf("a day's window that starts every day closes at %s, want never", got)
+	}
+}

@@ -41,6 +41,7 @@ func (t *term) next(ctx context.Context, name string) (again time.Duration, err 
 	}
 	l := &look{term: t, now: time.Now().UTC()}
 	l.pipeline, l.faults = resource.Parse(one, resource.Options{NoCrossNamespaceRefs: t.cfg.OneNamespace, AllowPlainHTTP: t.cfg.PlainHTTP, Now: l.now})
+	l.faults = append(l.faults, unsupported(l.pipeline)...)
 	l.memory = t.memoryOf(name, l.pipeline.UID)
 	l.observe()
 	if l.state, err = t.promotions.Load(ctx, name, l.pipeline.UID); err != nil {

@@ -262,17 +262,25 @@ func TestAnUnreachableClusterStopsPromotionUntilItReturns(t *testing.T) {
 
 func TestAPipelineWithAFaultReportsItAndPromotesNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.at("dev", "6.6.0")
-	w.at("prod", "6.5.4")
-	w.pipeline(", dependsOn: [stagin]")
-	w.start()
-	w.await("the fault", func(v promotions.View) bool {
-		return slices.ContainsFunc(v.Conditions, func(c promotions.ConditionView) bool {
-			return c.Type == "Ready" && c.Reason == "InvalidSpec" && strings.Contains(c.Message, "spec.environments[1].dependsOn[0]")
+	for more, field := range map[string]string{
+		", dependsOn: [stagin]":                   "spec.environments[1].dependsOn[0]: ",
+		`, gates: [{name: healthy, cel: "true"}]`: "spec.environments[1].gates[0]: only gates with http",
+	} {
+		t.Run(field, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.at("dev", "6.6.0")
+			w.at("prod", "6.5.4")
+			w.pipeline(more)
+			w.start()
+			w.await("the fault", func(v promotions.View) bool {
+				return slices.ContainsFunc(v.Conditions, func(c promotions.ConditionView) bool {
+					return c.Type == "Ready" && c.Reason == "InvalidSpec" && strings.Contains(c.Message, field)
+				})
+			})
+			if got := w.promoted(); len(got) > 0 {
+				t.Errorf("announced %v by a pipeline with a fault", got)
+			}
 		})
-	})
-	if got := w.promoted(); len(got) > 0 {
-		t.Errorf("announced %v by a pipeline with a fault", got)
 	}
 }
