@@ -5,8 +5,14 @@
 package install_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	clusters "github.com/waybill-dev/waybill/api/kube/gitops/v1alpha1"
 	pipelines "github.com/waybill-dev/waybill/api/kube/v1alpha1"
@@ -35,6 +42,14 @@ type world struct {
 	account dynamic.Interface // the rights of the Deployment, and no others
 }
 
+// account is the user name of the Deployment's service account.
+const account = "system:serviceaccount:waybill:waybill"
+
+// groups returns the groups of the account.
+func groups() []string {
+	return []string{"system:serviceaccounts", "system:serviceaccounts:waybill", "system:authenticated"}
+}
+
 func TestInstallation(t *testing.T) {
 	t.Parallel()
 	w := &world{Cluster: testbed.Kubernetes(t)}
@@ -48,8 +63,7 @@ func TestInstallation(t *testing.T) {
 
 	w.install(t, install.Options{Namespace: "waybill", Image: "waybill:1"})
 	config := rest.CopyConfig(w.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:waybill:waybill",
-		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:waybill", "system:authenticated"}}
+	config.Impersonate = rest.ImpersonationConfig{UserName: account, Groups: groups()}
 	var err error
 	if w.account, err = dynamic.NewForConfig(config); err != nil {
 		t.Fatal(err)
@@ -63,9 +77,9 @@ func TestInstallation(t *testing.T) {
 	t.Run("keeps stored objects valid", w.stored)
 	t.Run("gives exactly its rights", w.rights)
 	t.Run("has a status", w.status)
-	t.Run("has the status of a cluster", w.cluster)
 	t.Run("shows columns", w.columns)
 	t.Run("refuses bad fields", w.refused)
+	t.Run("suffices to run", w.run)
 }
 
 func read(t *testing.T, file string) string {
@@ -185,7 +199,8 @@ func (w *world) rights(t *testing.T) {
 		in("list", pipelineGroup, "v1alpha1", "pipelines"), in("get", pipelineGroup, "v1alpha1", "pipelines"),
 		in("watch", pipelineGroup, "v1alpha1", "pipelines"), {"patch", pipelineGroup, "v1alpha1", "pipelines", "status", `{"status": {}}`},
 		in("list", gitops, "v1alpha1", "gitopsclusters"), in("watch", gitops, "v1alpha1", "gitopsclusters"),
-		{"patch", gitops, "v1alpha1", "gitopsclusters", "status", `{"status": {}}`},
+		{"update", gitops, "v1alpha1", "gitopsclusters", "status", `{"apiVersion": "gitops.weave.works/v1alpha1", "kind": "GitopsCluster",
+			"metadata": {"name": "none", "namespace": "shop"}}`},
 		core("list", "secrets"), core("watch", "secrets"), core("get", "secrets"),
 		{"create", "", "v1", "events", "", `{"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "shop"},
 			"involvedObject": {"namespace": "shop", "kind": "Pipeline", "name": "shown"}}`},
@@ -246,6 +261,12 @@ func (w *world) try(t *testing.T, r request) (err error) {
 		err = client.Delete(ctx, "none", metav1.DeleteOptions{})
 	case "patch":
 		_, err = client.Patch(ctx, "none", types.MergePatchType, []byte(r.object), metav1.PatchOptions{}, sub...)
+	case "update":
+		obj := &unstructured.Unstructured{}
+		if err := obj.UnmarshalJSON([]byte(r.object)); err != nil {
+			t.Fatal(err)
+		}
+		_, err = client.UpdateStatus(ctx, obj, metav1.UpdateOptions{})
 	case "create":
 		obj := &unstructured.Unstructured{}
 		if err := obj.UnmarshalJSON([]byte(r.object)); err != nil {
@@ -295,27 +316,6 @@ func (w *world) status(t *testing.T) {
 	}
 	if second := write(); second.GetResourceVersion() != first.GetResourceVersion() {
 		t.Error("the same status was written again")
-	}
-}
-
-// cluster sets the condition of a GitopsCluster. Its list of conditions belongs to one manager at a time.
-func (w *world) cluster(t *testing.T) {
-	list := w.account.Resource(clusters.Resource()).Namespace("shop")
-	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": clusters.APIVersion, "kind": clusters.Kind,
-		"metadata": map[string]any{"name": "dev", "namespace": "shop"},
-		"status": map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "False", "reason": "ClusterUnreachable",
-			"message": "no answer", "lastTransitionTime": "2026-03-02T14:00:00Z"}}}}}
-	obj, err := list.ApplyStatus(t.Context(), "dev", obj, metav1.ApplyOptions{FieldManager: resource.FieldManager, Force: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, entry := range obj.GetManagedFields() {
-		if entry.Manager != resource.FieldManager {
-			continue
-		}
-		if got := string(entry.FieldsV1.Raw); entry.Subresource != "status" || !strings.Contains(got, `"f:conditions":{}`) {
-			t.Errorf("owns %s", got)
-		}
 	}
 }
 
@@ -375,4 +375,106 @@ func (w *world) refused(t *testing.T) {
 	if len(faults) > 0 || !strings.Contains(string(p.Environments[0].Gates[0].Job), `"image":"b"`) {
 		t.Errorf("the template of a Job was not kept: %v %+v", faults, p.Environments)
 	}
+}
+
+// product is the program that runs as the Deployment does.
+var product testbed.Product
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := product.Remove(); err != nil && code == 0 {
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// run runs the program of the Deployment with its configuration and the rights of its account. It writes the status of
+// every pipeline, and of a cluster that no other controller looks after.
+func (w *world) run(t *testing.T) {
+	w.Apply(t, secretOf(t, "dev", map[string]string{"kubeconfig": w.PortableKubeconfig(t)}))
+	home := t.TempDir()
+	if err := os.WriteFile(filepath.Join(home, "server.yaml"), w.configuration(t, filepath.Join(home, "kubeconfig")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address := testbed.FreeAddress(t)
+	program := testbed.RunProgram(t, testbed.Program{
+		Name: "waybill",
+		Argv: []string{product.Path(t, "../../.."), "serve", "api", "conductor", "promoter", "--home", home, "--listen", address},
+		Ready: func(ctx context.Context) error {
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", nil)
+			if err != nil {
+				return err
+			}
+			answer, err := http.DefaultClient.Do(request)
+			if err != nil {
+				return err
+			}
+			defer answer.Body.Close()
+			if answer.StatusCode != http.StatusOK {
+				return errors.New(answer.Status)
+			}
+			return nil
+		},
+	})
+	shop := w.Dynamic.Resource(pipelines.Resource()).Namespace("shop")
+	want := map[string]string{"by-notification": "TargetNotReadable", "by-gitlab": "TargetNotReadable", "many-clusters": "TargetNotReadable",
+		"shown": "TargetNotReadable", "invalid": "InvalidSpec"}
+	for name, reason := range want {
+		w.Await(t, shop, name, func(obj *unstructured.Unstructured) bool {
+			s := resource.StatusOf(obj)
+			return s.ObservedGeneration == obj.GetGeneration() && len(s.Conditions) > 0 && s.Conditions[0].Reason == reason
+		})
+	}
+	w.Await(t, w.Dynamic.Resource(clusters.Resource()).Namespace("shop"), "dev", func(obj *unstructured.Unstructured) bool {
+		conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
+		for _, one := range conditions {
+			if c, ok := one.(map[string]any); ok && c["type"] == "Ready" && c["status"] == "True" {
+				return true
+			}
+		}
+		return false
+	})
+	if log := program.LogTail(); strings.Contains(log, "forbidden") {
+		t.Errorf("a right is missing:\n%s", log)
+	}
+}
+
+// configuration returns the server.yaml of the manifests, for a process outside of the cluster that has the rights of
+// the account by a kubeconfig.
+func (w *world) configuration(t *testing.T, kubeconfig string) []byte {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(w.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range config.AuthInfos {
+		user.Impersonate, user.ImpersonateGroups = account, groups()
+	}
+	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	for _, obj := range objects(t, install.Options{Namespace: "waybill", Image: "waybill:3", Frozen: true}) {
+		if obj.GetKind() != "Secret" {
+			continue
+		}
+		encoded, _, _ := unstructured.NestedString(obj.Object, "data", "server.yaml")
+		text, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes.Replace(text, []byte("promoter:\n"), []byte("promoter:\n  kubeconfig: "+kubeconfig+"\n"), 1)
+	}
+	t.Fatal("the manifests have no configuration")
+	return nil
+}
+
+// secretOf returns a Secret in the namespace shop.
+func secretOf(t *testing.T, name string, texts map[string]string) string {
+	t.Helper()
+	text, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name, "namespace": "shop"},
+		"stringData": texts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

@@ -46,7 +46,7 @@ func TestTheRightsOfPromoting(t *testing.T) {
 	want := map[string]map[string][]string{
 		"waybill-promoter": {
 			"pipelines.weave.works/pipelines": read, "pipelines.weave.works/pipelines/status": {"patch"},
-			"gitops.weave.works/gitopsclusters": read, "gitops.weave.works/gitopsclusters/status": {"patch"},
+			"gitops.weave.works/gitopsclusters": read, "gitops.weave.works/gitopsclusters/status": {"update"},
 			"/secrets": read, "/events": {"create"}, "batch/jobs": {"create", "get", "list", "watch"},
 			"authentication.k8s.io/tokenreviews": {"create"}, "authorization.k8s.io/subjectaccessreviews": {"create"},
 		},
