@@ -41,6 +41,16 @@ func guard(cfg config.Promoter) webhook.Guard {
 	return webhook.Guard{Allow: slices.Concat(webhook.Private(), cfg.AllowNetworks)}
 }
 
+// mirrors opens the mirrors of repositories.
+func (s *Session) mirrors() (*mirror.Store, error) {
+	cfg := s.promotion()
+	mirrors, err := mirror.Open(mirror.Options{Dir: s.Home.mirrors(), Check: guard(cfg).Check, PlainHTTP: cfg.PlainHTTP})
+	if err != nil {
+		return nil, fmt.Errorf("open the mirrors of repositories: %w", err)
+	}
+	return mirrors, nil
+}
+
 // management opens the management cluster of Kubernetes pipelines.
 func (s *Session) management() (*kube.Cluster, error) {
 	cfg := s.promotion()
@@ -60,9 +70,9 @@ func (s *Session) addPromotionHandlers(handlers map[string]conductor.Handler, lo
 	}
 	cfg := s.promotion()
 	allowed := guard(cfg)
-	mirrors, err := mirror.Open(mirror.Options{Dir: s.Home.mirrors(), Check: allowed.Check, PlainHTTP: cfg.PlainHTTP})
+	mirrors, err := s.mirrors()
 	if err != nil {
-		return fmt.Errorf("open the mirrors of repositories: %w", err)
+		return err
 	}
 	handlers[promotion.HandlerPullRequest] = pullrequest.New(pullrequest.Config{Hosts: s.gitHosts(), Mirrors: mirrors,
 		Secret: func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
@@ -81,9 +91,13 @@ func (s *Session) promoterRole(o RoleOptions) (lifecycle.Role, error) {
 	if err != nil {
 		return lifecycle.Role{}, err
 	}
+	mirrors, err := s.mirrors()
+	if err != nil {
+		return lifecycle.Role{}, err
+	}
 	cfg := s.promotion()
 	log := s.Ledger.NewWaiter()
 	p := promoter.New(log, log.Promotions, promoter.Config{Instance: s.instance(), Management: cluster, Changes: log,
-		Hosts: s.gitHosts(), ProposalsEvery: cfg.ProposalInterval, OneNamespace: cfg.OneNamespace, Frozen: cfg.Frozen, PlainHTTP: cfg.PlainHTTP, Log: o.Log})
+		Hosts: s.gitHosts(), Mirrors: mirrors, ProposalsEvery: cfg.ProposalInterval, OneNamespace: cfg.OneNamespace, Frozen: cfg.Frozen, PlainHTTP: cfg.PlainHTTP, Log: o.Log})
 	return lifecycle.Role{Name: RolePromoter, Run: p.Run}, nil
 }

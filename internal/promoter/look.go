@@ -72,6 +72,7 @@ func (t *term) memoryOf(name, uid string) *memory {
 func (t *term) forget(ctx context.Context, name string) error {
 	t.pool.Forget(name)
 	t.polls.keep(name, nil)
+	t.marks.keep(name, nil)
 	t.mu.Lock()
 	delete(t.memory, name)
 	t.mu.Unlock()
@@ -94,6 +95,7 @@ func (t *term) forget(ctx context.Context, name string) error {
 func (l *look) observe() {
 	var wants []pool.Want
 	var ids []promotion.TargetID
+	var envs []promotion.EnvName // one for each target
 	source := l.pipeline.Spec.Source
 	for _, env := range l.pipeline.Environments {
 		for _, target := range env.Targets {
@@ -104,17 +106,24 @@ func (l *look) observe() {
 			case promotion.SourceAnnotation:
 				want.Annotation = source.Key
 			}
-			ids, wants = append(ids, target.TargetID), append(wants, want)
+			ids, wants, envs = append(ids, target.TargetID), append(wants, want), append(envs, env.Name)
 		}
 	}
-	seen := make(map[promotion.TargetID]promotion.Seen, len(ids))
+	seen, marked := make(map[promotion.TargetID]promotion.Seen, len(ids)), map[string]bool{}
 	for i, state := range l.pool.Use(l.pipeline.ID(), wants) {
 		if state.Unseen != "" {
 			seen[ids[i]] = promotion.UnknownTarget(state.Unseen, state.Message)
 			continue
 		}
+		if source.Type == promotion.SourceMarker {
+			if why, message := l.fill(envs[i], &state.App, marked); why != "" {
+				seen[ids[i]] = promotion.UnknownTarget(why, message)
+				continue
+			}
+		}
 		seen[ids[i]] = promotion.Observe(state.App, source, l.seen[ids[i]], l.now)
 	}
+	l.marks.keep(l.pipeline.ID(), marked)
 	l.seen = seen
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/admission"
+	"github.com/waybill-dev/waybill/internal/git/mirror"
 	"github.com/waybill-dev/waybill/internal/githost"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/loop"
@@ -38,6 +39,7 @@ type Config struct {
 	Clusters map[string]*rest.Config
 	Dial     func(ctx context.Context, network, address string) (net.Conn, error) // connects to clusters; default: TCP
 	Hosts    *githost.Hosts                                                       // reach proposals
+	Mirrors  *mirror.Store                                                        // read markers; nil: none are read
 	Workers  int                                                                  // pipelines decided at a time; default 4
 	// ProposalsEvery is the time between two reads of an open proposal, and a fifth of that for old ones; default 2m.
 	ProposalsEvery time.Duration

@@ -43,6 +43,7 @@ type world struct {
 	management *kubetest.Server
 	leaf       *kubetest.Server
 	ledger     *ledger.Ledger
+	more       func(*promoter.Config) // changes the promoter's configuration; nil: nothing does
 }
 
 func newWorld(t *testing.T) *world {
@@ -120,7 +121,11 @@ func (w *world) start() (stop func()) {
 	}
 	management := w.management.Cluster("apps")
 	log := w.ledger.NewWaiter()
-	p := promoter.New(log, log.Promotions, promoter.Config{Management: management, Changes: log, Clusters: map[string]*rest.Config{"": config}, Dial: w.dial})
+	cfg := promoter.Config{Management: management, Changes: log, Clusters: map[string]*rest.Config{"": config}, Dial: w.dial}
+	if w.more != nil {
+		w.more(&cfg)
+	}
+	p := promoter.New(log, log.Promotions, cfg)
 	c := conductor.New(w.ledger.NewWaiter(), conductor.Config{Workers: 4, Handlers: map[string]conductor.Handler{
 		promotion.HandlerNotification: notification.Handler{Management: management}}})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))

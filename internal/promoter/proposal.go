@@ -8,9 +8,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/git/mirror"
 	"github.com/waybill-dev/waybill/internal/githost"
 	"github.com/waybill-dev/waybill/internal/kube/watch"
 	"github.com/waybill-dev/waybill/internal/loop"
+	"github.com/waybill-dev/waybill/internal/marker"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/promotion"
 )
@@ -106,20 +108,29 @@ func (p *proposals) next(ctx context.Context, name string) (again time.Duration,
 	return 0, nil
 }
 
+// read returns the present state of a proposal. The lines that it changes are compared with the base branch in Git; as long as that cannot
+// be read, the last result stays.
 func (p *proposals) read(ctx context.Context, one poll) (promotion.Proposal, error) {
-	data, _, err := p.cfg.Management.In(one.namespace).Secret(ctx, one.host.Secret)
+	client, err := p.client(ctx, one.namespace, one.host)
 	if err != nil {
 		return promotion.Proposal{}, err
 	}
-	keys := make(map[string]string, len(data))
-	for key, value := range data {
-		keys[key] = string(value)
+	found, err := client.Watch(ctx, one.known.Number)
+	if err != nil || found.State != promotion.Open || p.cfg.Mirrors == nil {
+		return found, err
 	}
-	client, err := p.cfg.Hosts.Open(one.host, keys)
+	found.LinesChanged = one.known.LinesChanged && found.Head == one.known.Head
+	namespace, name, _ := strings.Cut(one.pipeline, ":")
+	remote, err := client.Remote(ctx, namespace+"/"+one.host.Secret)
 	if err != nil {
-		return promotion.Proposal{}, err
+		return found, nil //nolint:nilerr // the state of the proposal counts for more
 	}
-	return client.Watch(ctx, one.known.Number)
+	branches, err := p.cfg.Mirrors.Look(ctx, mirror.Request{Remote: remote, Base: one.host.Base, Head: one.host.Branch, Paths: one.host.Paths,
+		Of: marker.Environment{Namespace: namespace, Pipeline: name, Name: string(one.env)}})
+	if err == nil && branches.Head == found.Head {
+		found.LinesChanged = branches.LinesChanged
+	}
+	return found, nil
 }
 
 func (p *proposals) failed(name string, err error, again time.Duration) {

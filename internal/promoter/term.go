@@ -38,6 +38,7 @@ type term struct {
 	queue    *watch.Queue // names of pipelines, such as apps:podinfo
 	pool     *pool.Pool
 	polls    *proposals
+	marks    *marks
 	clusters *watch.Queue // names of clusters whose state has changed
 
 	mu     sync.Mutex
@@ -60,6 +61,7 @@ func newTerm(p *Promoter) (*term, error) {
 		Retry:  loop.Backoff{First: firstRetry, Most: time.Minute},
 		Handle: t.next, Failed: t.failed})
 	t.polls = newProposals(t)
+	t.marks = newMarks(t)
 	t.clusters = watch.NewQueue(watch.QueueConfig{Workers: 1, Retry: loop.Backoff{First: time.Second, Most: time.Minute},
 		Handle: t.reportCluster, Failed: t.clusterFailed})
 	t.pool = pool.New(pool.Config{Clusters: p.cfg.Clusters, Dial: p.cfg.Dial, Log: p.log, Changed: func(users []string) {
@@ -103,6 +105,7 @@ func (t *term) run(ctx context.Context) {
 	loops.Go(func() { t.queue.Run(ctx) })
 	loops.Go(func() { t.clusters.Run(ctx) })
 	loops.Go(func() { t.polls.queue.Run(ctx) })
+	loops.Go(func() { t.marks.queue.Run(ctx) })
 	loops.Go(func() { t.follow(ctx) })
 	loops.Wait()
 }
