@@ -75,12 +75,14 @@ func poolCost(ctx context.Context, o Options) ([]Result, error) {
 		if err != nil {
 			return nil, err
 		}
+		heap.Rounds, goroutines.Rounds = append(heap.Rounds, ours), append(goroutines.Rounds, ours)
+		left.Rounds, leftGoroutines.Rounds = append(left.Rounds, after), append(leftGoroutines.Rounds, after)
+	}
+	for range o.Rounds { // not in turn: their connections stay open for a while
 		theirs, err := informerRound(ctx, configs[1:])
 		if err != nil {
 			return nil, err
 		}
-		heap.Rounds, goroutines.Rounds = append(heap.Rounds, ours), append(goroutines.Rounds, ours)
-		left.Rounds, leftGoroutines.Rounds = append(left.Rounds, after), append(leftGoroutines.Rounds, after)
 		theirHeap.Rounds, theirGoroutines.Rounds = append(theirHeap.Rounds, theirs), append(theirGoroutines.Rounds, theirs)
 	}
 	for _, r := range []*Result{&heap, &theirHeap, &left} {

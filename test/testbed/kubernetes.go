@@ -31,6 +31,7 @@ type Cluster struct {
 	Dynamic    dynamic.Interface // a client made of it
 
 	folder  string
+	store   *service // etcd
 	server  *service
 	machine *service   // a real node, and with it Kubernetes' own controllers; nil: none
 	network *service   // holds the network that the cluster is in; nil: this computer's
@@ -65,7 +66,7 @@ func (c *Cluster) startServer(t testing.TB, kube, store, peers, server string) {
 		c.Config.Dial = c.Dial
 		client = &http.Client{Transport: &http.Transport{DialContext: c.Dial}}
 	}
-	etcd := &service{
+	c.store = &service{
 		name: "etcd", dir: c.folder, died: c.fail,
 		argv: c.Inside(
 			kube, "etcd", "--data-dir="+filepath.Join(c.folder, "etcd"), "--log-level=warn",
@@ -75,7 +76,7 @@ func (c *Cluster) startServer(t testing.TB, kube, store, peers, server string) {
 		),
 		ready: answers(client, store+"/health"),
 	}
-	etcd.manage(t)
+	c.store.manage(t)
 
 	c.prepare(t)
 	c.server = &service{name: "apiserver", dir: c.folder, died: c.fail,
