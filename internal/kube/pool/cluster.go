@@ -249,21 +249,18 @@ func (c *cluster) connected(l *link) {
 
 // lead connects to the origin, or ends the connection if there is none.
 func (c *cluster) lead(to origin) {
-	if to.sum == c.origin.sum && to.why == c.origin.why && to.message == c.origin.message && to.config == nil == (c.origin.config == nil) {
-		c.origin = to
-		return
+	was := c.origin
+	if same := to.why == was.why && to.message == was.message && to.setReady == was.setReady; !same {
+		c.changed()
 	}
 	c.change(func() {
-		was := c.origin
 		c.origin = to
-		c.changed()
 		switch {
 		case to.config == nil:
 			c.drop()
 		case c.current == nil:
 			c.current = c.newLink(to.config)
-		case was.sum == to.sum:
-		default:
+		case was.sum != to.sum:
 			c.rotate(to)
 		}
 	})

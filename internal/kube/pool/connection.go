@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -208,6 +209,9 @@ func (c *connection) probe(ctx context.Context) error {
 // resource finds the served resource of a kind, in the wanted version or else in the one that the cluster prefers. It
 // returns false if there is none.
 func (c *connection) resource(ctx context.Context, kind schema.GroupVersionKind) (found resource, served bool, err error) {
+	if err := checkKind(kind); err != nil {
+		return resource{}, false, err
+	}
 	if found, served, err = c.resourceIn(ctx, kind.GroupVersion(), kind.Kind); err != nil || served || kind.Group == "" {
 		return found, served, err
 	}
@@ -232,6 +236,19 @@ func (c *connection) resource(ctx context.Context, kind schema.GroupVersionKind)
 	return resource{}, false, nil
 }
 
+// checkKind checks a kind that a tenant has named: it becomes a part of paths.
+func checkKind(kind schema.GroupVersionKind) error {
+	if kind.Group != "" {
+		if bad := path.IsValidPathSegmentName(kind.Group); len(bad) > 0 {
+			return fmt.Errorf("group %.100q %s", kind.Group, bad[0])
+		}
+	}
+	if bad := path.IsValidPathSegmentName(kind.Version); len(bad) > 0 || kind.Version == "" {
+		return fmt.Errorf("version %.100q is not valid", kind.Version)
+	}
+	return nil
+}
+
 // maxVersions bounds the versions of a group that are searched for a kind.
 const maxVersions = 16
 
@@ -242,12 +259,8 @@ type resource struct {
 }
 
 func (c *connection) resourceIn(ctx context.Context, in schema.GroupVersion, kind string) (resource, bool, error) {
-	path := "/apis/" + in.String()
-	if in.Group == "" {
-		path = "/api/" + in.Version
-	}
 	list := &metav1.APIResourceList{}
-	if err := c.get(ctx, path, list); err != nil {
+	if err := c.get(ctx, pathOf(in), list); err != nil {
 		if errors.Is(err, errNotServed) {
 			err = nil
 		}
@@ -261,6 +274,14 @@ func (c *connection) resourceIn(ctx context.Context, in schema.GroupVersion, kin
 	return resource{}, false, nil
 }
 
+// pathOf returns the path of a version of a group.
+func pathOf(in schema.GroupVersion) string {
+	if in.Group == "" {
+		return "/api/" + in.Version
+	}
+	return "/apis/" + in.String()
+}
+
 // maxDocument bounds a document of the API about kinds.
 const maxDocument = 4 << 20
 
@@ -268,13 +289,13 @@ const maxDocument = 4 << 20
 var errNotServed = errors.New("not served")
 
 // get reads a document of the API about kinds.
-func (c *connection) get(ctx context.Context, path string, into any) error {
+func (c *connection) get(ctx context.Context, at string, into any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestLimit, fmt.Errorf("no answer within %s", requestLimit))
 	defer cancel()
 	if err := c.limit.Wait(ctx); err != nil {
 		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.server.JoinPath(path).String(), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.server.JoinPath(at).String(), nil)
 	if err != nil {
 		return err
 	}
@@ -295,5 +316,5 @@ func (c *connection) get(ctx context.Context, path string, into any) error {
 	case http.StatusUnauthorized:
 		return errUnauthorized
 	}
-	return fmt.Errorf("GET %s: %s", path, response.Status)
+	return fmt.Errorf("GET %s: %s", at, response.Status)
 }

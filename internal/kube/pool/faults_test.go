@@ -12,7 +12,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube/kubetest"
@@ -607,4 +609,72 @@ waybill_kube_reconnects_total{cause="unauthorized"} 1
 			t.Error(err)
 		}
 	})
+}
+
+func TestNamesOfTenantsSelectNoOtherObjects(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, leaf := connected(t)
+		defer w.stop()
+		add(leaf, app("other", "podinfo", "9.9.9"))
+		secret := euApp
+		secret.GVK = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
+		bad := []pool.Want{want("apps/eu", "..", "podinfo"), want("apps/eu", "../../x", "podinfo"), want("apps/eu", "prod", "../x"), secret}
+		for _, group := range []string{"..", "a/../b", "%2e"} {
+			one := euApp
+			one.GVK.Group = group
+			bad = append(bad, one)
+		}
+		version := euApp
+		version.GVK = schema.GroupVersionKind{Group: "example.org", Version: "../v1", Kind: "Thing"}
+		bad = append(bad, version)
+		before := len(leaf.Heard())
+		w.pool.Use("bad", bad)
+		pass(time.Minute)
+		for _, one := range bad {
+			if s := w.pool.State(one); s.Unseen != promotion.NotSynced && s.Unseen != promotion.TargetNotFound {
+				t.Errorf("%+v: got %+v", one, s)
+			}
+			if _, err := w.pool.Get(t.Context(), one); err == nil {
+				t.Errorf("%+v is read", one)
+			}
+		}
+		for _, path := range leaf.Heard()[before:] {
+			if !strings.HasPrefix(path, "GET /apis/kustomize.toolkit.fluxcd.io/v1/namespaces/") && path != "GET /version" &&
+				path != "GET /api/v1" {
+				t.Errorf("request %s", path)
+			}
+		}
+		w.see(euApp, "1.0.0")
+	})
+}
+
+func TestPluginsOfTheOperatorAreRun(t *testing.T) {
+	t.Parallel()
+	server := kubetest.ListenServer(kubetest.Open(kustomizations))
+	defer server.Close()
+	server.Require("secret")
+	add(server, app("prod", "podinfo", "1.0.0"))
+	config, err := pool.ParseKubeconfig(server.Kubeconfig(server.Address(), ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ExecProvider = &api.ExecConfig{
+		Command: "echo", APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: api.NeverExecInteractiveMode,
+		Args: []string{`{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "secret"}}`},
+	}
+	woken := make(chan struct{}, 100)
+	p := pool.New(pool.Config{
+		Clusters: map[string]*rest.Config{"edge": config},
+		Changed:  func([]string) { woken <- struct{}{} },
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- p.Run(ctx) }()
+	for p.Use("podinfo", []pool.Want{want("edge", "prod", "podinfo")})[0].App.Applied != "1.0.0" {
+		<-woken
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }

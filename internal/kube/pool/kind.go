@@ -3,6 +3,7 @@ package pool
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -269,6 +270,9 @@ func (w *watcher) stop() {
 // resolve searches the kind's resource, in a goroutine of its own.
 func (k *kind) resolve(ctx context.Context, c *connection, version string) {
 	found, served, err := c.resource(ctx, k.key.WithVersion(version))
+	if k.key.GroupKind == secretKind.GroupKind() && !k.key.source {
+		served, err = false, errSecrets
+	}
 	p := k.link.pool
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -420,6 +424,9 @@ func newestVersion(versions map[string]int) string {
 	}
 	return newest
 }
+
+// errSecrets means that a tenant has named a Secret as an application, whose labels and content others may not see.
+var errSecrets = errors.New("Secrets are not applications")
 
 // kindKey names a kind in a cluster. Applications and the objects that lead to clusters are followed separately.
 type kindKey struct {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,14 +30,16 @@ const (
 // watch follows the objects of a resource. client-go's own streams keep two buffers of the size of the largest object
 // for as long as a watch is open, which would be most of the memory that a small cluster takes.
 func (c *connection) watch(ctx context.Context, in resource, of scope, o metav1.ListOptions) (watch.Interface, error) {
-	path := "/apis/" + in.GroupVersion().String()
-	if in.Group == "" {
-		path = "/api/" + in.Version
+	for _, part := range []string{of.namespace, in.Resource} {
+		if bad := path.IsValidPathSegmentName(part); len(bad) > 0 { // it could select other objects
+			return nil, fmt.Errorf("name %.100q %s", part, bad[0])
+		}
 	}
+	address := c.server.JoinPath(pathOf(in.GroupVersion()))
 	if of.namespace != "" {
-		path += "/namespaces/" + url.PathEscape(of.namespace)
+		address = address.JoinPath("namespaces", of.namespace)
 	}
-	address := c.server.JoinPath(path, in.Resource)
+	address = address.JoinPath(in.Resource)
 	address.RawQuery = watchQuery(o).Encode()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
 	if err != nil {
