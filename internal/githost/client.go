@@ -360,6 +360,12 @@ func (c *Client) history(ctx context.Context, p pull) (history, error) {
 		if err != nil && statusOf(err) != 404 {
 			return h, err // a deleted branch has no commits on some hosts
 		}
+		if p.state == stateOpen && len(commits) > 0 && !listsHead(commits, p.head) {
+			if len(commits) < mostCommits {
+				return h, later("", "read the commits of the proposal", stalePause, "the host does not list the newest one yet")
+			}
+			h.foreign = true // Waybill's proposals have one commit
+		}
 		for i, one := range commits {
 			id, ours := readTrailers(one.message)
 			h.foreign = h.foreign || !ours
@@ -382,6 +388,16 @@ func (c *Client) history(ctx context.Context, p pull) (history, error) {
 	}
 	h.head = cmp.Or(h.head, p.head)
 	return h, nil
+}
+
+// Hosts update the head of a proposal before the list of its commits. A list without the head would hide commits of others.
+const (
+	stalePause  = time.Second
+	mostCommits = 100 // length from which a list may be cut
+)
+
+func listsHead(commits []commit, head string) bool {
+	return slices.ContainsFunc(commits, func(one commit) bool { return strings.HasPrefix(one.sha, head) })
 }
 
 // headOf returns the newest commit of an open proposal. Some hosts shorten it.

@@ -3,6 +3,7 @@ package githost_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -148,6 +149,25 @@ func TestStaleListsEndInTheProposalThatExists(t *testing.T) {
 			t.Errorf("lists that stay stale: %v, want another attempt later", err)
 		}
 	})
+}
+
+// Gitea lists the commits of refs/pull/NUMBER/head, which it updates some time after the branch.
+func TestAListWithoutTheHeadHidesNoCommit(t *testing.T) {
+	t.Parallel()
+	h := githosttest.New(t, githost.Gitea)
+	host := h.Config(githosttest.Branch)
+	w := githosttest.Work(host, 12, "6.6.0")
+	r := mustAttempt(t, h, host, w)
+	h.Append(t, githosttest.Branch, "Fix a typo by hand")
+	h.Inject(githosttest.Fault{Match: "GET .*/commits", Status: 200,
+		Body: fmt.Sprintf(`[{"sha": %q, "commit": {"message": %q}}]`, r.Proposal.Head, githosttest.Message(w))})
+	c := h.Open(t, host)
+	if seen, err := c.Watch(t.Context(), r.Proposal.Number); githost.Outcome(err).Kind != action.RetryAfter {
+		t.Errorf("a list without the head: %+v, %v, want another attempt later", seen, err)
+	}
+	if seen, err := c.Watch(t.Context(), r.Proposal.Number); err != nil || !seen.Foreign {
+		t.Errorf("then: %+v, %v, want foreign commits", seen, err)
+	}
 }
 
 func TestAllPagesAreRead(t *testing.T) {

@@ -436,6 +436,8 @@ func TestStepFollowsTheProposal(t *testing.T) {
 		{"open for R/merged", change(prod(1, "a"), autoMerge, proposed(), tried(promotion.OpMerge, promotion.AttemptDone, 0)), "RollingOut: RollingOut", "",
 			started + ", environment-promoted"},
 		{"open for another Q", change(prod(1, "a"), proposed(forQ)), "Promoting", "propose", started},
+		{"open for another Q/being superseded", change(prod(1, "a"), tried(promotion.OpPropose, promotion.AttemptLive, 0), proposed(forQ), outdated),
+			"Promoting: AttemptLive", "", started},
 		{"open for another Q/blocked, Q's run is superseded", change(prod(1, "a"), suspend, proposed(forQ), outdated), "Blocked: Suspended", "close", started},
 		{"open for another Q/blocked, Q's run is not", change(prod(1, "a"), suspend, proposed(forQ)), "Blocked: Suspended", "", started},
 		{"open for another Q/closed once", change(prod(1, "a"), suspend, proposed(forQ), outdated, closedBefore), "Blocked: Suspended", "", started},

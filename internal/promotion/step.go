@@ -96,6 +96,9 @@ func (j *judge) closeOutdated() {
 			return
 		}
 	}
+	if a, made := j.attempt(OpPropose); made && a.Status == AttemptLive {
+		return // it supersedes the old one
+	}
 	key := AttemptKey{Run: j.Outdated, Env: j.Env.Name, Op: OpClose}
 	if _, made := j.Attempts[key]; made {
 		return
