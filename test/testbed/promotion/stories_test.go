@@ -1,0 +1,178 @@
+//go:build services
+
+package promotion_test
+
+import (
+	"strings"
+	"testing"
+
+	pipelines "github.com/waybill-dev/waybill/api/kube/v1alpha1"
+	"github.com/waybill-dev/waybill/test/testbed"
+	"github.com/waybill-dev/waybill/test/testbed/promotion"
+)
+
+// merging makes Waybill merge staging's pull requests, which have no checks in these stories.
+const merging = "autoMerge: {method: squash, requireChecks: false}"
+
+// TestStories has stories about one pipeline each, on a shared API server, Git host and Waybill.
+func TestStories(t *testing.T) {
+	t.Parallel()
+	sandbox := promotion.NewSandbox(t)
+	sandbox.Start(t, product.Path(t, "../../.."))
+	for _, story := range []struct {
+		name  string
+		extra promotion.Extra
+		run   func(*testing.T, *promotion.Scene)
+	}{
+		{"declined", promotion.Extra{}, declinedAndRetried},
+		{"approved", promotion.Extra{Staging: merging, Prod: "approval: {count: 1}"}, approved},
+		{"frozen", promotion.Extra{}, frozen},
+		{"replaced", promotion.Extra{}, replaced},
+		{"failed", promotion.Extra{Staging: merging}, failed},
+		{"brought-back", promotion.Extra{Staging: merging + "\nrollback: {mode: Automatic, after: 0s}"}, broughtBack},
+		{"by-hand", promotion.Extra{Staging: merging, Prod: merging}, broughtBackByHand},
+		{"checked", promotion.Extra{Staging: "autoMerge: {method: merge}"}, checked},
+		{"foreign", promotion.Extra{Staging: merging}, foreign},
+		{"held", promotion.Extra{Prod: `hold: {reason: "audit"}`, Staging: merging}, held},
+	} {
+		t.Run(story.name, func(t *testing.T) {
+			t.Parallel()
+			scene := sandbox.Scene(t, story.name, story.extra)
+			defer scene.Follower.Close()
+			story.run(t, scene)
+		})
+	}
+}
+
+func declinedAndRetried(t *testing.T, s *promotion.Scene) {
+	s.Push(t, promotion.Dev, "6.6.0")
+	first := s.AwaitProposal(t, promotion.Staging, "6.6.0")
+	s.Repository.ClosePull(t, first.Number)
+	s.AwaitReason(t, promotion.Staging, "Declined")
+	run(t, s, "deployment", "retry", s.ID(), promotion.Staging)
+	second := s.AwaitProposal(t, promotion.Staging, "6.6.0")
+	if second.Number == first.Number {
+		t.Errorf("pull request after a retry: got %d again, want another", first.Number)
+	}
+	s.Repository.Merge(t, second.Number, "merge")
+	s.AwaitPhase(t, promotion.Staging, "Complete")
+	s.AwaitProposal(t, promotion.Prod, "6.6.0")
+}
+
+func approved(t *testing.T, s *promotion.Scene) {
+	s.Push(t, promotion.Dev, "6.6.0")
+	s.AwaitReason(t, promotion.Prod, "WaitingApproval")
+	if waits := s.Pipeline(t).Status.Environments[promotion.Prod].WaitingApproval; waits == nil || waits.Revision != "6.6.0" {
+		t.Errorf("waitingApproval: got %+v, want 6.6.0", waits)
+	}
+	if pulls := s.Proposals(t, promotion.Prod, "6.6.0"); len(pulls) != 0 {
+		t.Errorf("pull requests before the approval: %+v, want none", pulls)
+	}
+	run(t, s, "approve", s.ID(), promotion.Prod, "--revision", "6.6.0")
+	s.Repository.Merge(t, s.AwaitProposal(t, promotion.Prod, "6.6.0").Number, "merge")
+	s.AwaitPhase(t, promotion.Prod, "Complete")
+}
+
+func frozen(t *testing.T, s *promotion.Scene) {
+	run(t, s, "pipeline", "freeze", s.ID(), "--reason", "audit")
+	s.Push(t, promotion.Dev, "6.6.0")
+	s.AwaitReason(t, promotion.Staging, "Frozen")
+	if pulls := s.Proposals(t, promotion.Staging, "6.6.0"); len(pulls) != 0 {
+		t.Errorf("pull requests during the freeze: %+v, want none", pulls)
+	}
+	run(t, s, "pipeline", "thaw", s.ID())
+	s.AwaitProposal(t, promotion.Staging, "6.6.0")
+}
+
+func replaced(t *testing.T, s *promotion.Scene) {
+	s.Push(t, promotion.Dev, "6.6.0")
+	first := s.AwaitProposal(t, promotion.Staging, "6.6.0")
+	s.Push(t, promotion.Dev, "6.6.1")
+	second := s.AwaitProposal(t, promotion.Staging, "6.6.1")
+	if second.Number != first.Number {
+		t.Errorf("pull request of a newer revision: got %d, want %d, edited", second.Number, first.Number)
+	}
+	s.Repository.Merge(t, second.Number, "merge")
+	s.AwaitPhase(t, promotion.Staging, "Complete")
+	if got, want := s.File(t, promotion.Staging), `version: "6.6.1" #`; !strings.Contains(got, want) {
+		t.Errorf("file of staging: got %s, want it to contain %s", got, want)
+	}
+}
+
+func failed(t *testing.T, s *promotion.Scene) {
+	s.Follower.Decide(promotion.Staging, "6.6.0", promotion.Fails)
+	s.Push(t, promotion.Dev, "6.6.0")
+	s.AwaitReason(t, promotion.Staging, "TargetFailed")
+	if pulls := s.Proposals(t, promotion.Prod, "6.6.0"); len(pulls) != 0 {
+		t.Errorf("pull requests of prod after staging failed: %+v, want none", pulls)
+	}
+	s.Push(t, promotion.Dev, "6.6.1")
+	s.AwaitProposal(t, promotion.Prod, "6.6.1")
+}
+
+func broughtBack(t *testing.T, s *promotion.Scene) {
+	s.Push(t, promotion.Dev, "6.6.0")
+	s.AwaitProposal(t, promotion.Prod, "6.6.0")
+	s.Follower.Decide(promotion.Staging, "6.6.1", promotion.Fails)
+	s.Push(t, promotion.Dev, "6.6.1")
+	s.AwaitRunning(t, promotion.Staging, "6.6.1")
+	s.AwaitRunning(t, promotion.Staging, "6.6.0")
+	s.AwaitStatus(t, "staging is complete with the revision before", func(status pipelines.PipelineStatus) bool {
+		e := status.Environments[promotion.Staging]
+		return e.Phase == "Complete" && e.Want == "6.6.0"
+	})
+	if pulls := s.Proposals(t, promotion.Staging, "6.6.1"); len(pulls) != 1 || !pulls[0].Merged {
+		t.Errorf("pull requests of staging for 6.6.1: got %+v, want one that was merged", pulls)
+	}
+}
+
+func broughtBackByHand(t *testing.T, s *promotion.Scene) {
+	for _, version := range []string{"6.6.0", "6.6.1"} {
+		s.Push(t, promotion.Dev, version)
+		s.AwaitRunning(t, promotion.Prod, version)
+		s.AwaitPhase(t, promotion.Prod, "Complete")
+	}
+	run(t, s, "deployment", "rollback", s.ID(), promotion.Prod)
+	s.AwaitRunning(t, promotion.Prod, "6.6.0")
+	if got, want := s.Follower.Running(promotion.Staging), "6.6.1"; got != want {
+		t.Errorf("staging after a rollback of prod: got %s, want %s", got, want)
+	}
+}
+
+func checked(t *testing.T, s *promotion.Scene) {
+	s.Push(t, promotion.Dev, "6.6.0")
+	pull := s.AwaitProposal(t, promotion.Staging, "6.6.0")
+	s.Repository.SetStatus(t, pull.Head.SHA, "validate", "failure")
+	s.AwaitReason(t, promotion.Staging, "ChecksFailed")
+	s.Repository.SetStatus(t, pull.Head.SHA, "validate", "success")
+	s.AwaitPhase(t, promotion.Staging, "Complete")
+}
+
+func foreign(t *testing.T, s *promotion.Scene) {
+	s.Repository.Protect(t, testbed.Protection{Branch: "main", Checks: []string{"validate"}, Pushers: []string{s.Host.User}})
+	s.Push(t, promotion.Dev, "6.6.0")
+	pull := s.AwaitProposal(t, promotion.Staging, "6.6.0")
+	head := s.Repository.Clone(t).Push(t, pull.Head.Name, "A change by hand", map[string]string{"notes": "x\n"})
+	s.Repository.SetStatus(t, head, "validate", "success")
+	s.AwaitReason(t, promotion.Staging, "WaitingMerge")
+	s.Repository.Merge(t, pull.Number, "merge")
+	s.AwaitPhase(t, promotion.Staging, "Complete")
+	if got := s.Repository.Clone(t).Read(t, "main", "notes"); got != "x" {
+		t.Errorf("the change by hand after the merge: got %q, want it kept", got)
+	}
+}
+
+func held(t *testing.T, s *promotion.Scene) {
+	s.Push(t, promotion.Dev, "6.6.0")
+	s.AwaitReason(t, promotion.Prod, "Held")
+	s.Change(t, promotion.Extra{Staging: merging})
+	s.AwaitProposal(t, promotion.Prod, "6.6.0")
+}
+
+// run runs a command of the program that must succeed.
+func run(t *testing.T, s *promotion.Scene, arguments ...string) {
+	t.Helper()
+	if out, err := s.Waybill.Command(t, arguments...).CombinedOutput(); err != nil {
+		t.Fatalf("waybill %s: %v: %s", strings.Join(arguments, " "), err, out)
+	}
+}
