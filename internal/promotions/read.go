@@ -37,10 +37,11 @@ func (p *Promotions) Run(ctx context.Context, pipeline string, number int64) (Ru
 	return runs[0], nil
 }
 
-// Page selects entries of a run, oldest first.
+// Page selects entries of a run or of a pipeline, oldest first.
 type Page struct {
 	Pipeline string // namespace:name
 	Run      int64  // number; 0: entries of the pipeline itself
+	All      bool   // entries of the pipeline and of all its runs; Run is 0
 	After    int64  // sequence
 	Limit    int    // 0: all
 }
@@ -52,7 +53,11 @@ func (p *Promotions) Entries(ctx context.Context, q Page) (entries []Entry, err 
 		if err != nil {
 			return err
 		}
-		entries, err = t.PromotionEntries(EntryQuery{Head: id, Runs: []int64{q.Run}, After: q.After, Limit: q.Limit})
+		want := EntryQuery{Head: id, Runs: []int64{q.Run}, After: q.After, Limit: q.Limit}
+		if q.All {
+			want.Runs = nil
+		}
+		entries, err = t.PromotionEntries(want)
 		return err
 	})
 	return entries, err

@@ -211,6 +211,11 @@ func runsAndEntriesAreListedInPages(t *testing.T, s setup) {
 	}
 	entries, err := s.Entries(s.ctx, promotions.Page{Pipeline: name, Run: 2, Limit: 1})
 	storetest.Check(t, err)
+	every, err := s.Entries(s.ctx, promotions.Page{Pipeline: name, All: true})
+	storetest.Check(t, err)
+	if len(every) <= len(entries) {
+		t.Errorf("the pipeline has %d entries, want more than those of a page of run 2", len(every))
+	}
 	rest, err := s.Entries(s.ctx, promotions.Page{Pipeline: name, Run: 2, After: entries[0].Seq, Limit: 10})
 	storetest.Check(t, err)
 	if len(entries) != 1 || len(rest) != 1 || entries[0].Event != promotion.PipelineStarted || rest[0].Event != promotion.TargetHealthy {
