@@ -105,16 +105,34 @@ func stageOf(env promotions.EnvironmentView) StageView {
 		Conditions: environmentConditions(env)}
 	switch {
 	case env.Want == "":
+		if present := presentRevision(env); present != "" {
+			stage.Current = &Standing{Label: present, Status: pipeline.StatusFinished, HostsDone: len(env.Targets), Hosts: len(env.Targets)}
+		}
 	case env.Phase == promotion.PhaseComplete:
 		at.Status, at.At = pipeline.StatusFinished, env.Finished
 		stage.Current = &at
 	default:
+		if present := presentRevision(env); present != "" && present != env.Want {
+			stage.Current = &Standing{Label: present, Status: pipeline.StatusFinished, HostsDone: len(env.Targets), Hosts: len(env.Targets)}
+		}
 		if env.Phase == promotion.PhaseFailed {
 			at.Status, at.FailedHere = pipeline.StatusFailed, true
 		}
 		stage.Inside = append(stage.Inside, at)
 	}
 	return stage
+}
+
+// presentRevision returns the revision that all targets of an environment run; "" if they differ.
+func presentRevision(env promotions.EnvironmentView) string {
+	present := ""
+	for i, target := range env.Targets {
+		if i > 0 && target.Revision != present {
+			return ""
+		}
+		present = target.Revision
+	}
+	return present
 }
 
 // environmentConditions returns the conditions of an environment in the order in which a run meets them.
@@ -318,27 +336,33 @@ func stageRunOf(v promotions.View, d journal.Deployment, name string, entries []
 		stage.State = RunUnreached
 	}
 	i := slices.IndexFunc(v.Environments, func(env promotions.EnvironmentView) bool { return env.Name == name })
-	if i >= 0 && v.Environments[i].Run == d.Number {
-		env := v.Environments[i]
-		if env.Phase == promotion.PhaseFailed && stage.State == RunRunning {
-			stage.State = RunFailed
-		}
-		if stage.State != RunFinished && len(env.Reasons) > 0 {
-			stage.Reason = env.Reasons[0].Message
-		}
+	if i < 0 {
+		return stage
 	}
-	if i >= 0 {
-		stage.Groups = groupsOf(v.Pipeline, v.Environments[i], d.Label, healthy)
+	env := v.Environments[i]
+	if env.Run == d.Number {
+		addPresent(&stage, env)
 	}
+	stage.Groups = groupsOf(v.Pipeline, env, d.Label, healthy)
 	return stage
+}
+
+// addPresent adds the present state of an environment to the stage of the run that it wants.
+func addPresent(stage *StageRun, env promotions.EnvironmentView) {
+	if env.Phase == promotion.PhaseFailed && stage.State == RunRunning {
+		stage.State = RunFailed
+	}
+	if stage.State != RunFinished && len(env.Reasons) > 0 {
+		stage.Reason = env.Reasons[0].Message
+	}
 }
 
 // groupsOf returns the targets of an environment as hosts, in a group for each cluster.
 func groupsOf(name string, env promotions.EnvironmentView, revision string, healthy map[string]time.Time) (groups []GroupRun) {
 	for _, target := range env.Targets {
-		cluster, _, ok := strings.Cut(TargetName(name, target), "/")
-		if !ok {
-			cluster = ""
+		cluster := "management"
+		if target.Cluster != "" {
+			cluster = strings.TrimSuffix(TargetName(name, target), "/"+target.Namespace)
 		}
 		path := TargetPath(name, env.Name, target)
 		host := HostRun{Name: target.Namespace, Steps: []StepRun{}, Run: Run{Target: path, State: RunWaiting}}
@@ -350,9 +374,12 @@ func groupsOf(name string, env promotions.EnvironmentView, revision string, heal
 		i := slices.IndexFunc(groups, func(g GroupRun) bool { return g.Name == cluster })
 		if i < 0 {
 			i = len(groups)
-			groups = append(groups, GroupRun{Name: cluster, Run: Run{Target: pipeline.Path(name, env.Name), State: RunWaiting}})
+			groups = append(groups, GroupRun{Name: cluster, Run: Run{Target: pipeline.Path(name, env.Name) + "/" + cluster, State: host.State}})
 		}
 		groups[i].Hosts = append(groups[i].Hosts, host)
+		if state := &groups[i].State; host.State == RunFailed || *state != RunFailed && host.State == RunWaiting {
+			*state = host.State
+		}
 	}
 	return groups
 }
@@ -365,9 +392,10 @@ func TargetPath(name, env string, target promotions.TargetState) string {
 // entriesMost bounds the entries of one run that are read at a time.
 const entriesMost = 10_000
 
-// runEntries returns entries of a run, or those of the pipeline itself for deployment 0, in the form of the deployment log.
+// runEntries returns entries of a run, or of the pipeline and all its runs for deployment 0, in the form of the deployment log.
 func (s *Service) runEntries(ctx context.Context, q journal.EntryQuery) ([]pipeline.Entry, error) {
-	found, err := s.promotionPage(ctx, promotions.Page{Pipeline: q.Pipeline, Run: q.Deployment, After: q.After, Limit: entriesMost})
+	found, err := s.promotionPage(ctx, promotions.Page{Pipeline: q.Pipeline, Run: q.Deployment, All: q.Deployment == 0, After: q.After,
+		Limit: entriesMost})
 	if err != nil {
 		return nil, err
 	}
@@ -403,7 +431,7 @@ func entryOf(name string, e promotions.Entry) pipeline.Entry {
 	return entry
 }
 
-// promotionEntries returns the entries of a run that exists, or those of a pipeline itself.
+// promotionEntries returns the entries of a run that exists, or those of a pipeline.
 func (s *Service) promotionEntries(ctx context.Context, q journal.EntryQuery) ([]pipeline.Entry, error) {
 	var err error
 	if q.Deployment != 0 {

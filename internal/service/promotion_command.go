@@ -71,12 +71,12 @@ func (s *Service) ApproveEnvironment(ctx context.Context, a EnvironmentApproval)
 	if err := checkApprover(env.Approval, a, intent); err != nil {
 		return view, err
 	}
-	first, created, err := s.ledger.Promotions.AddIntent(ctx, a.Pipeline, intent, a.Nonce)
+	first, _, err := s.ledger.Promotions.AddIntent(ctx, a.Pipeline, intent, a.Nonce)
 	if err != nil {
 		return view, err
 	}
 	pending := pendingOf(env)
-	if created && !a.Reject {
+	if !a.Reject && !slices.Contains(pending.Given, intent.By.Name) { // the promoter has not counted it yet
 		pending.Given = append(pending.Given, intent.By.Name)
 	}
 	if len(pending.Given) >= pending.Count || a.Reject {
@@ -177,8 +177,16 @@ func (s *Service) previewRun(ctx context.Context, ref Ref, c Command) (CommandPr
 		return preview, err
 	}
 	intent, err := s.runIntent(v, c)
-	preview.Target = pipeline.Path(ref.Pipeline, string(intent.Env))
+	preview.Target = environmentPath(ref.Pipeline, string(intent.Env))
 	return preview, err
+}
+
+// environmentPath returns the full path of an environment; that of the pipeline without a name.
+func environmentPath(name, env string) string {
+	if env == "" {
+		return name
+	}
+	return pipeline.Path(name, env)
 }
 
 // runIntent returns a command in the terms of the promoter.
@@ -237,7 +245,7 @@ func (s *Service) resumeIntent(v promotions.View, c Command, intent promotion.In
 		return intent, fault.New(fault.Refused, "%s is held by its definition or with the whole pipeline", pipeline.Path(v.Pipeline, env.Name)).
 			WithHint("waybill deployment resume %s ends a hold of the pipeline; the field hold of the environment is in the definition", v.Pipeline)
 	}
-	return intent, fault.New(fault.Refused, "%s is not held", pipeline.Path(v.Pipeline, string(intent.Env)))
+	return intent, fault.New(fault.Refused, "%s is not held", environmentPath(v.Pipeline, string(intent.Env)))
 }
 
 // HoldOf returns the hold that people have put on an environment, or with ofPipeline on the whole pipeline; nil if there is none.

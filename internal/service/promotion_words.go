@@ -183,6 +183,8 @@ func zoneClock(at, now time.Time, zone string) string {
 	switch {
 	case local.Format(time.DateOnly) == now.In(location).Format(time.DateOnly):
 		form = "15:04 "
+	case local.Year() != now.In(location).Year():
+		form = "2 Jan 2006 15:04 "
 	case at.Sub(now) >= 6*24*time.Hour:
 		form = "2 Jan 15:04 "
 	}

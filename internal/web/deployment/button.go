@@ -91,6 +91,17 @@ func (d deploymentPage) ApproveSays(a admission.ApprovalState) string {
 	return a.Stage + " starts in this deployment, unless a window, a freeze or another deployment keeps it back."
 }
 
+// RejectSays returns the effect of the button that rejects a stage.
+func (d deploymentPage) RejectSays() string {
+	if d.OfKubernetes() {
+		return "The revision stays out of the environment until a newer one comes, or a retry."
+	}
+	return "The stage waits until somebody approves it."
+}
+
+// OfKubernetes reports whether the deployment is a run of a pipeline of Kubernetes.
+func (d deploymentPage) OfKubernetes() bool { return service.OfKubernetes(d.Pipeline) }
+
 // atWork returns a sentence about the steps at work, with one verb or the other.
 func (d deploymentPage) atWork(one, many string) string {
 	switch d.State.Live {
@@ -103,6 +114,9 @@ func (d deploymentPage) atWork(one, many string) string {
 }
 
 func (d deploymentPage) mayContinue() bool {
+	if d.OfKubernetes() {
+		return false // the page of the pipeline has the buttons
+	}
 	return d.Status == pipeline.StatusActive || d.Status == pipeline.StatusFailed
 }
 
