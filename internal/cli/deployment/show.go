@@ -44,7 +44,7 @@ func runShowDeployment(ctx context.Context, o showDeploymentOptions) error {
 	if err != nil {
 		return err
 	}
-	if v.State.Status == pipeline.StatusActive && !o.Out.JSON {
+	if v.State.Status == pipeline.StatusActive && !o.Out.JSON && !service.OfKubernetes(v.Pipeline) {
 		cmdline.WarnIfIdle(ctx, o.Out, o.Idle)
 	}
 	return o.Out.Answer(v, show.Deployment(v, o.Out.Style, o.Now())...)
