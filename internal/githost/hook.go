@@ -136,7 +136,15 @@ func readHook(kind string, header http.Header, body []byte) (Hook, error) {
 	if err := json.Unmarshal(body, &names); err != nil {
 		return Hook{}, err
 	}
-	var h Hook
+	h := names.hook(kind)
+	if h.Repository == "" || len(h.Repository) > 1024 || h.Number < 0 {
+		return Hook{}, errNoRepository
+	}
+	return h, nil
+}
+
+// hook returns the names of repository and proposal in the place where a kind of host has them.
+func (names hookNames) hook(kind string) (h Hook) {
 	switch kind {
 	case GitHub, Gitea, Forgejo:
 		h = Hook{names.Repository.FullName, names.PullRequest.Number}
@@ -167,10 +175,7 @@ func readHook(kind string, header http.Header, body []byte) (Hook, error) {
 			h = Hook{at.Repository.Project.Name + "/" + at.Repository.Name, at.ID}
 		}
 	}
-	if h.Repository == "" || len(h.Repository) > 1024 || h.Number < 0 {
-		return Hook{}, errNoRepository
-	}
-	return h, nil
+	return h
 }
 
 // isPing reports whether a webhook tests the connection.

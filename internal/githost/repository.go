@@ -58,12 +58,18 @@ func parseRepository(host promotion.Host) (repository, error) {
 		return at, fmt.Errorf("%q: %w", cut(host.URL, 256), err)
 	}
 	if host.APIURL != "" {
-		at.api, err = url.Parse(host.APIURL)
-		if err != nil || at.api.Host == "" || at.api.User != nil || at.api.Scheme != "http" && at.api.Scheme != "https" {
-			return at, fmt.Errorf("apiURL: %q is not an address such as https://git.example.com/api", cut(host.APIURL, 256))
-		}
+		at.api, err = parseAPI(host.APIURL)
 	}
-	return at, nil
+	return at, err
+}
+
+// parseAPI reads the address of a host's API.
+func parseAPI(text string) (*url.URL, error) {
+	api, err := url.Parse(text)
+	if err != nil || api.Host == "" || api.User != nil || api.Scheme != "http" && api.Scheme != "https" {
+		return nil, fmt.Errorf("apiURL: %q is not an address such as https://git.example.com/api", cut(text, 256))
+	}
+	return api, nil
 }
 
 var errShort = errors.New("the address ends before the name of a repository")

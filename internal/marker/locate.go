@@ -145,15 +145,8 @@ func (f *located) valueOf(m mark, on []begun) (*value, error) {
 		}
 		v.node, v.flow = b.node, b.flow
 	}
-	switch n := v.node; {
-	case n == nil, n.Value == "" && n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) == 0:
-		return nil, errors.New("no value begins on the line of the marker: it has to be after a value that is on one line")
-	case n.Kind == yaml.AliasNode:
-		return nil, errors.New("the marked value is an alias; mark the value that it stands for")
-	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
-		return nil, errors.New("the marked value is a block scalar; write it on one line")
-	case n.Style&yaml.TaggedStyle != 0 && strings.HasPrefix(n.Tag, "!!") && n.Tag != "!!str":
-		return nil, fmt.Errorf("the marked value has the tag %s; want !!str or none", n.Tag)
+	if err := usable(v.node); err != nil {
+		return nil, err
 	}
 	line := m.start
 	if line == 0 && bytes.HasPrefix(f.data, bom) {
@@ -168,6 +161,21 @@ func (f *located) valueOf(m mark, on []begun) (*value, error) {
 		return nil, errors.New("the marker is not directly after a value that is on one line")
 	}
 	return v, nil
+}
+
+// usable refuses nodes that cannot be replaced on one line; nil: no value begins on the line.
+func usable(n *yaml.Node) error {
+	switch {
+	case n == nil, n.Value == "" && n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) == 0:
+		return errors.New("no value begins on the line of the marker: it has to be after a value that is on one line")
+	case n.Kind == yaml.AliasNode:
+		return errors.New("the marked value is an alias; mark the value that it stands for")
+	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
+		return errors.New("the marked value is a block scalar; write it on one line")
+	case n.Style&yaml.TaggedStyle != 0 && strings.HasPrefix(n.Tag, "!!") && n.Tag != "!!str":
+		return fmt.Errorf("the marked value has the tag %s; want !!str or none", n.Tag)
+	}
+	return nil
 }
 
 // offset turns a column of the parser, which counts characters from 1, into an offset of the file.

@@ -26,20 +26,8 @@ func (v *value) encode(want string) (string, error) {
 
 // staysPlain reports whether the text can replace the plain scalar without quotes.
 func (v *value) staysPlain(want string) bool {
-	before, after := "k: ", " # c\n"
-	if v.flow {
-		before, after = "{k: ", ", l: m}\n"
-	}
-	roots, err := parse([]byte(before + want + after))
-	if err != nil || len(roots) != 1 || len(roots[0].Content) != 1 {
-		return false
-	}
-	root := roots[0].Content[0]
-	if root.Kind != yaml.MappingNode || len(root.Content) < 2 {
-		return false
-	}
-	got, quotes := root.Content[1], yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle
-	if got.Kind != yaml.ScalarNode || got.Value != want || got.Style&quotes != 0 || got.Anchor != "" || got.Style&yaml.TaggedStyle != 0 {
+	got := readPlain(want, v.flow)
+	if got == nil {
 		return false
 	}
 	if v.node.Style&yaml.TaggedStyle != 0 || v.node.Tag == "!" {
@@ -58,6 +46,28 @@ func (v *value) staysPlain(want string) bool {
 		return err == nil && strings.Contains(want, ".") && strconv.FormatFloat(x, 'f', -1, 64) == want
 	}
 	return false
+}
+
+// readPlain parses a plain scalar as a value of a mapping, in flow style or not; nil if it is not read back as it is.
+func readPlain(want string, flow bool) *yaml.Node {
+	before, after := "k: ", " # c\n"
+	if flow {
+		before, after = "{k: ", ", l: m}\n"
+	}
+	roots, err := parse([]byte(before + want + after))
+	if err != nil || len(roots) != 1 || len(roots[0].Content) != 1 {
+		return nil
+	}
+	root := roots[0].Content[0]
+	if root.Kind != yaml.MappingNode || len(root.Content) < 2 {
+		return nil
+	}
+	const styled = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle | yaml.TaggedStyle
+	got := root.Content[1]
+	if got.Kind != yaml.ScalarNode || got.Value != want || got.Style&styled != 0 || got.Anchor != "" {
+		return nil
+	}
+	return got
 }
 
 // typed matches plain scalars that some reader of YAML takes for something other than text: numbers, also in groups, with

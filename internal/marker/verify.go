@@ -37,8 +37,7 @@ type comparison struct {
 
 func (c *comparison) equal(was, is *yaml.Node) bool {
 	c.line = was.Line
-	same := was.Kind == is.Kind && was.Line == is.Line && was.Anchor == is.Anchor && len(was.Content) == len(is.Content) &&
-		was.LineComment == is.LineComment && was.HeadComment == is.HeadComment && was.FootComment == is.FootComment
+	same := sameFrame(was, is)
 	if v, ok := c.marked[was]; ok {
 		return same && is.Value == v.want && v.keepsType(is)
 	}
@@ -51,6 +50,12 @@ func (c *comparison) equal(was, is *yaml.Node) bool {
 		}
 	}
 	return true
+}
+
+// sameFrame reports whether two nodes are the same but for their values: kind, line, anchor, comments and number of children.
+func sameFrame(was, is *yaml.Node) bool {
+	return was.Kind == is.Kind && was.Line == is.Line && was.Anchor == is.Anchor && len(was.Content) == len(is.Content) &&
+		was.LineComment == is.LineComment && was.HeadComment == is.HeadComment && was.FootComment == is.FootComment
 }
 
 // keepsType reports whether the edited scalar has the tag and the style of the original, or has become text in double quotes.

@@ -136,22 +136,30 @@ func (o *session) propose(ctx context.Context, r Request) (Result, error) {
 	c := change{parent: at.base, files: files}
 	if at.head != "" && (result.Foreign || !r.Redo && at.ours && at.trailers == r.trailersOf()) {
 		inHead, there, err := o.edit(ctx, at.head, r)
-		switch {
-		case err != nil:
+		if err != nil {
 			return Result{}, err
-		case len(inHead) == 0 && samePlaces(there, lines):
+		}
+		if len(inHead) == 0 && samePlaces(there, lines) {
 			return result, nil
-		case result.Foreign && len(there) == 0:
-			return Result{}, fatal(NoMarkers, "no file of the branch %s, which has commits of others, has a marker of %s", r.Head, r.Of)
-		case result.Foreign:
+		}
+		if result.Foreign {
+			if len(there) == 0 {
+				return Result{}, fatal(NoMarkers, "no file of the branch %s, which has commits of others, has a marker of %s", r.Head, r.Of)
+			}
 			c = change{parent: at.head, foreign: true, files: inHead}
 		}
 	}
+	return o.pushChange(ctx, r, c, result)
+}
+
+// pushChange commits a change and moves the head branch, unless that is at the commit already. result has the state of the branches.
+func (o *session) pushChange(ctx context.Context, r Request, c change, result Result) (Result, error) {
+	seen := result.Head
 	commit, err := o.commit(ctx, r, c)
-	if err != nil || commit == at.head {
+	if err != nil || commit == seen {
 		return result, err
 	}
-	if err := o.push(ctx, r.Head, at.head, commit); err != nil {
+	if err := o.push(ctx, r.Head, seen, commit); err != nil {
 		return result, err
 	}
 	result.Head, result.Pushed = commit, true

@@ -37,12 +37,15 @@ type location struct {
 	port string
 }
 
+// isBlank reports whether a character is a blank or a control character.
+func isBlank(r rune) bool { return r <= ' ' || r == 0x7f }
+
 // parseURL reads the address of a repository.
 func (s *Store) parseURL(text string) (location, error) {
 	bad := func(want string) (location, error) {
 		return location{}, fatal("BadURL", "the repository's URL %.200q: %s", text, want)
 	}
-	if text == "" || len(text) > longestURL || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+	if text == "" || len(text) > longestURL || strings.ContainsFunc(text, isBlank) {
 		return bad("want an address of at most 2048 bytes, without blanks")
 	}
 	if host, path, ok := strings.Cut(text, ":"); ok && !strings.Contains(text, "://") && !strings.Contains(host, "/") {
@@ -60,23 +63,32 @@ func (s *Store) parseURL(text string) (location, error) {
 	if port := u.Port(); port != "" && a.port != "" {
 		a.port = port
 	}
-	password := false
-	if u.User != nil {
-		_, password = u.User.Password()
-	}
 	switch {
 	case u.Scheme == "http" && !s.PlainHTTP:
 		return bad("plain HTTP is not allowed here")
 	case a.port == "":
 		return bad("want one of https or ssh")
-	case password:
-		return bad("it has a password; write it into the Secret")
-	case u.Hostname() == "" || strings.HasPrefix(u.Hostname(), "-") || u.RawQuery != "" || u.Fragment != "" || u.Opaque != "":
-		return bad("want https://HOST/PATH or ssh://USER@HOST/PATH")
-	case u.User != nil && strings.HasPrefix(u.User.Username(), "-"), strings.HasPrefix(strings.TrimLeft(u.Path, "/"), "-"):
-		return bad("a user or a path may not begin with -")
+	}
+	if want := a.fault(); want != "" {
+		return bad(want)
 	}
 	return a, nil
+}
+
+// fault describes a part of the address that no repository has, or that git could take for an option; "": none.
+func (a location) fault() string {
+	u := a.url
+	isOption := func(text string) bool { return strings.HasPrefix(text, "-") }
+	if _, password := u.User.Password(); password {
+		return "it has a password; write it into the Secret"
+	}
+	switch {
+	case u.Hostname() == "" || isOption(u.Hostname()) || u.RawQuery != "" || u.Fragment != "" || u.Opaque != "":
+		return "want https://HOST/PATH or ssh://USER@HOST/PATH"
+	case isOption(u.User.Username()) || isOption(strings.TrimLeft(u.Path, "/")):
+		return "a user or a path may not begin with -"
+	}
+	return ""
 }
 
 // connect checks the remote and collects the settings with which git reaches it, and nothing else.
