@@ -67,4 +67,11 @@ func TestMarkersAreAVersionSource(t *testing.T) {
 	})
 	w.at("prod", "main@sha1:"+first)
 	w.await("the value at the marker of prod", func(v promotions.View) bool { return targets(v)["prod"] == "6.5.4" })
+	git.Write(fleet("6.6.0", "6.5.4"))
+	second := git.Commit("main") // both environments follow one branch
+	w.at("dev", "main@sha1:"+second)
+	w.at("prod", "main@sha1:"+second)
+	w.await("prod wants the revision of dev", func(v promotions.View) bool {
+		return len(v.Environments) == 2 && v.Environments[1].Want == "6.6.0" && targets(v)["prod"] == "6.5.4"
+	})
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/waybill-dev/waybill/api/kube/v1alpha1"
 	"github.com/waybill-dev/waybill/internal/promoter/resource"
-	"github.com/waybill-dev/waybill/internal/promotion"
 )
 
 // unsupported returns faults for valid fields that have no effect yet: without them a pipeline would promote past a gate
@@ -13,9 +12,6 @@ import (
 func unsupported(p resource.Pipeline) (faults resource.Faults) {
 	add := func(field, text string) {
 		faults = append(faults, resource.Fault{Reason: v1alpha1.ReasonInvalidSpec, Field: field, Text: text})
-	}
-	if p.Spec.Source.Type == promotion.SourceMarker {
-		add("spec.versionSource.type", "marker is not supported yet")
 	}
 	if len(p.Notify) > 0 {
 		add("spec.notify", "notifications are not supported yet")

@@ -22,6 +22,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
 
@@ -32,6 +33,7 @@ type Options struct {
 	Proxy     webhook.Proxy          // used with https and http
 	PlainHTTP bool                   // http is allowed
 	Timeout   time.Duration          // bound of one operation; 0: ten minutes
+	Metrics   *obs.GitHost           // nil: none
 }
 
 // Bounds of an operation.

@@ -45,7 +45,11 @@ func (s *Store) Propose(ctx context.Context, r Request) (result Result, err erro
 		for races := 0; ; races++ {
 			result, err = o.propose(ctx, r)
 			result.Races = races
-			if e, ok := errors.AsType[*Error](err); !ok || e.Reason != PushRace || races+1 >= mostRaces {
+			e, ok := errors.AsType[*Error](err)
+			if !ok || e.Reason != PushRace {
+				return err
+			}
+			if s.Metrics.Raced(); races+1 >= mostRaces {
 				return err
 			}
 		}
