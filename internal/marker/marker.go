@@ -168,7 +168,7 @@ func readComment(comment []byte, of Environment) (part Part, ok bool, err error)
 	}
 	var fields map[string]any
 	if json.Unmarshal(comment, &fields) != nil {
-		return "", false, nil
+		return "", false, nil //nolint:nilerr // another comment
 	}
 	name, _ := fields["$promotion"].(string)
 	rest, ok := strings.CutPrefix(name, of.String())

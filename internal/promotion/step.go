@@ -41,8 +41,8 @@ func (j *judge) propose() {
 
 // promoteOpen continues with a proposal that is open for the wanted revision.
 func (j *judge) promoteOpen(p *Proposal, isFree bool) {
-	waits := func(text string, detail ...string) {
-		j.because(Reason{Code: WhyWaitingMerge, Message: withDetail(proposalName(p)+" "+text, detail...)})
+	waits := func(text string) {
+		j.because(Reason{Code: WhyWaitingMerge, Message: proposalName(p) + " " + text})
 	}
 	switch {
 	case p.Foreign:

@@ -3,6 +3,7 @@ package gittest
 
 import (
 	"bytes"
+	"context"
 	"encoding/pem"
 	"fmt"
 	"net/http"
@@ -112,7 +113,7 @@ func (h *Host) Git(dir string, arguments ...string) string {
 }
 
 func run(dir string, arguments ...string) (string, error) {
-	cmd := exec.Command("git", arguments...)
+	cmd := exec.CommandContext(context.Background(), "git", arguments...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_AUTHOR_NAME=Ann", "GIT_AUTHOR_EMAIL=ann@example.com",
 		"GIT_COMMITTER_NAME=Ann", "GIT_COMMITTER_EMAIL=ann@example.com")
@@ -150,7 +151,7 @@ func (h *Host) Commit(branch string) string {
 // Read returns a file of a branch.
 func (h *Host) Read(branch, path string) string {
 	h.t.Helper()
-	cmd := exec.Command("git", "cat-file", "blob", branch+":"+path)
+	cmd := exec.CommandContext(h.t.Context(), "git", "cat-file", "blob", branch+":"+path)
 	cmd.Dir = h.Dir
 	out, err := cmd.Output()
 	if err != nil {

@@ -176,11 +176,3 @@ func lastWords(text string, err error) string {
 	}
 	return joined
 }
-
-// causeOf returns the cause of the context's end, or the error.
-func causeOf(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
-}

@@ -72,7 +72,7 @@ func TestErrorsOfTheHostHaveTheirClass(t *testing.T) {
 			if c.change != nil {
 				c.change(&request)
 			}
-			_, err := open(t).Propose(context.Background(), request)
+			_, err := open(t).Propose(t.Context(), request)
 			if err == nil || ClassOf(err) != c.class || !strings.Contains(err.Error(), c.words) {
 				t.Errorf("got %s: %v", ClassOf(err), err)
 			}
@@ -95,7 +95,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		http.Redirect(w, r, elsewhere.URL+r.URL.String(), http.StatusMovedPermanently)
 		return true
 	})
-	_, err := open(t).Propose(context.Background(), h.request("6.6.0"))
+	_, err := open(t).Propose(t.Context(), h.request("6.6.0"))
 	if ClassOf(err) != Fatal {
 		t.Errorf("%v", err)
 	}
@@ -105,7 +105,7 @@ func TestTheHostRefusesThePush(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, fleet())
 	h.Hook("pre-receive", "echo 'GitHost: the branch is protected' >&2; exit 1\n")
-	_, err := open(t).Propose(context.Background(), h.request("6.6.0"))
+	_, err := open(t).Propose(t.Context(), h.request("6.6.0"))
 	if e, ok := errors.AsType[*Error](err); !ok || e.Class != Fatal || e.Reason != "Refused" || !strings.Contains(e.Text, "the branch is protected") {
 		t.Errorf("%v", err)
 	}
@@ -123,7 +123,7 @@ func TestALostResponseOfThePushIsFoundAgain(t *testing.T) {
 		h.Handler().ServeHTTP(httptest.NewRecorder(), r) // the push happens, and its response is lost
 		panic(http.ErrAbortHandler)
 	})
-	first, err := s.Propose(context.Background(), h.request("6.6.0"))
+	first, err := s.Propose(t.Context(), h.request("6.6.0"))
 	tip := h.Tip(head)
 	if err == nil && (first.Races == 0 || first.Head != tip) { // curl sends it again, and that loses a race against itself
 		t.Errorf("the push has an answer: %+v", first)
@@ -156,7 +156,7 @@ func TestAnEndlessRaceEnds(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, fleet())
 	h.Hook("update", "echo 'fatal: cannot lock ref refs/heads/x: is at a but expected b' >&2; exit 1\n")
-	r, err := open(t).Propose(context.Background(), h.request("6.6.0"))
+	r, err := open(t).Propose(t.Context(), h.request("6.6.0"))
 	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != PushRace || e.Class != Retry || r.Races != mostRaces-1 {
 		t.Errorf("%v after %d races", err, r.Races)
 	}
@@ -169,7 +169,7 @@ func TestTwoInstancesProposeAtTheSameTime(t *testing.T) {
 	for range cap(results) {
 		s := open(t)
 		go func() {
-			r, err := s.Propose(context.Background(), h.request("6.6.0"))
+			r, err := s.Propose(t.Context(), h.request("6.6.0"))
 			if err != nil {
 				t.Error(err)
 			}
@@ -204,11 +204,11 @@ func TestAnOperationEndsInTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.Propose(context.Background(), h.request("6.6.0"))
+	_, err = s.Propose(t.Context(), h.request("6.6.0"))
 	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != "Timeout" || e.Class != Throttle {
 		t.Errorf("%v", err)
 	}
-	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(context.DeadlineExceeded)
 	if _, err := s.Propose(ctx, h.request("6.6.0")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
@@ -224,7 +224,7 @@ func TestRefusedAddressesAreNotReached(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.Intercept(nil)
-		r, err := s.Propose(context.Background(), h.request("6.6.0"))
+		r, err := s.Propose(t.Context(), h.request("6.6.0"))
 		if allow == nil {
 			if ClassOf(err) != Fatal || !strings.Contains(err.Error(), "loopback") || len(h.Called()) > 0 {
 				t.Errorf("%v, calls %v", err, h.Called())

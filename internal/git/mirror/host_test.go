@@ -41,7 +41,7 @@ func open(t *testing.T) *Store {
 
 func propose(t *testing.T, s *Store, r Request) Result {
 	t.Helper()
-	result, err := s.Propose(context.Background(), r)
+	result, err := s.Propose(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func TestLargeFilesAreRefusedIfMarked(t *testing.T) {
 	h.Write(map[string]string{"large.yaml": "v: 1" + m + "\n#" + strings.Repeat("x", 5<<20) + "\n"})
 	h.Commit("main")
 	request := h.request("6.7.0")
-	_, err := s.Propose(context.Background(), request)
+	_, err := s.Propose(t.Context(), request)
 	if ClassOf(err) != Fatal || !strings.Contains(err.Error(), "large.yaml: the file has more than 4 MiB") {
 		t.Errorf("%v", err)
 	}

@@ -12,7 +12,7 @@ func TestLookReportsTheBranches(t *testing.T) {
 	s := open(t)
 	look := func() Branches {
 		t.Helper()
-		found, err := s.Look(context.Background(), h.request("6.6.0"))
+		found, err := s.Look(t.Context(), h.request("6.6.0"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func TestValuesAtACommitAndABranch(t *testing.T) {
 	h.Write(map[string]string{"clusters/prod/podinfo.yaml": "version: 6.7.0" + m + "\n"})
 	h.Commit("main")
 	for at, want := range map[string]string{first: "6.5.4 6.5.4", "main": "6.5.4 6.7.0"} {
-		lines, err := s.Values(context.Background(), h.request(""), at)
+		lines, err := s.Values(t.Context(), h.request(""), at)
 		var values []string
 		for _, l := range lines {
 			values = append(values, l.Old)
@@ -58,11 +58,11 @@ func TestValuesAtACommitAndABranch(t *testing.T) {
 			t.Errorf("at %s: %s, %v", at, got, err)
 		}
 	}
-	_, err := s.Values(context.Background(), h.request(""), strings.Repeat("ab", 20))
+	_, err := s.Values(t.Context(), h.request(""), strings.Repeat("ab", 20))
 	if ClassOf(err) != Fatal {
 		t.Errorf("an unknown commit: %v", err)
 	}
-	if _, err := s.Values(context.Background(), h.request(""), "none"); ClassOf(err) != Fatal {
+	if _, err := s.Values(t.Context(), h.request(""), "none"); ClassOf(err) != Fatal {
 		t.Errorf("an unknown branch: %v", err)
 	}
 }
@@ -70,7 +70,7 @@ func TestValuesAtACommitAndABranch(t *testing.T) {
 func TestPreviewChangesNothing(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, fleet())
-	r, err := open(t).Preview(context.Background(), h.request("6.6.0"))
+	r, err := open(t).Preview(t.Context(), h.request("6.6.0"))
 	if err != nil || len(r.Lines) != 2 || r.AlreadyAsked || h.Tip(head) != "" {
 		t.Errorf("%+v %v", r, err)
 	}
@@ -84,13 +84,13 @@ func TestDeleteLeavesABranchThatMoved(t *testing.T) {
 	h.Write(map[string]string{"more": "x"})
 	moved := h.Commit(head + "-other")
 	h.Git(h.Dir, "update-ref", "refs/heads/"+head, moved)
-	if gone, err := s.Delete(context.Background(), h.remote(), head, r.Head); gone || err != nil || h.Tip(head) != moved {
+	if gone, err := s.Delete(t.Context(), h.remote(), head, r.Head); gone || err != nil || h.Tip(head) != moved {
 		t.Errorf("a moved branch: %t %v", gone, err)
 	}
-	if gone, err := s.Delete(context.Background(), h.remote(), head, moved); !gone || err != nil || h.Tip(head) != "" {
+	if gone, err := s.Delete(t.Context(), h.remote(), head, moved); !gone || err != nil || h.Tip(head) != "" {
 		t.Errorf("the branch: %t %v", gone, err)
 	}
-	if gone, err := s.Delete(context.Background(), h.remote(), head, moved); !gone || err != nil {
+	if gone, err := s.Delete(t.Context(), h.remote(), head, moved); !gone || err != nil {
 		t.Errorf("a branch that is gone: %t %v", gone, err)
 	}
 }

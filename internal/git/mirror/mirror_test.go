@@ -103,13 +103,13 @@ func TestWithoutMarkers(t *testing.T) {
 	h := newHost(t, fleet())
 	request := h.request("6.6.0")
 	request.Of.Name = "production"
-	_, err := open(t).Propose(context.Background(), request)
+	_, err := open(t).Propose(t.Context(), request)
 	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != NoMarkers || e.Class != Fatal {
 		t.Errorf("%v", err)
 	}
 	request = h.request("6.6.0")
 	request.Paths = []string{"clusters/staging/**"}
-	if _, err := open(t).Propose(context.Background(), request); err == nil || !strings.Contains(err.Error(), "has a marker") {
+	if _, err := open(t).Propose(t.Context(), request); err == nil || !strings.Contains(err.Error(), "has a marker") {
 		t.Errorf("%v", err)
 	}
 }
@@ -119,7 +119,7 @@ func TestUnusableMarkersChangeNothing(t *testing.T) {
 	files := fleet()
 	files["clusters/prod/z.yaml"] = "a: 1\nversion: |" + m + "\n  6.5.4\n"
 	h := newHost(t, files)
-	_, err := open(t).Propose(context.Background(), h.request("6.6.0"))
+	_, err := open(t).Propose(t.Context(), h.request("6.6.0"))
 	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != MarkerUnusable || !strings.Contains(e.Text, "clusters/prod/z.yaml:2: ") {
 		t.Errorf("%v", err)
 	}
@@ -255,7 +255,7 @@ func TestAMirrorIsUsedByOneOperation(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, fleet())
 	s := open(t)
-	err := s.with(context.Background(), h.remote(), func(ctx context.Context, _ *session) error {
+	err := s.with(t.Context(), h.remote(), func(ctx context.Context, _ *session) error {
 		_, err := s.Propose(ctx, h.request("6.6.0"))
 		return err
 	})
@@ -264,7 +264,7 @@ func TestAMirrorIsUsedByOneOperation(t *testing.T) {
 	}
 	other := h.request("6.6.0")
 	other.Remote.Scope = "other/secret"
-	err = s.with(context.Background(), h.remote(), func(ctx context.Context, _ *session) error {
+	err = s.with(t.Context(), h.remote(), func(ctx context.Context, _ *session) error {
 		_, err := s.Propose(ctx, other)
 		return err
 	})

@@ -118,7 +118,7 @@ func TestProposeOverSSH(t *testing.T) {
 	} {
 		wrong := request
 		change(&wrong.Remote)
-		if _, err := s.Propose(context.Background(), wrong); ClassOf(err) != Fatal {
+		if _, err := s.Propose(t.Context(), wrong); ClassOf(err) != Fatal {
 			t.Errorf("%s: %s %v", name, ClassOf(err), err)
 		}
 	}

@@ -277,7 +277,7 @@ func (h *Host) giteaMerge(w http.ResponseWriter, r *http.Request, p *Pull) {
 	p.Draft = strings.HasPrefix(p.Title, "WIP: ")
 	switch h.merge(p, text(in, "head_commit_id")) {
 	case "":
-		w.WriteHeader(200)
+		w.WriteHeader(http.StatusOK)
 	case refusedMoved:
 		answer(w, 409, object{"message": "head out of date", "url": "/api/swagger"})
 	case refusedChecks:

@@ -113,7 +113,6 @@ type cluster struct {
 	name    string
 	demands map[kindKey]*demand
 	origin  origin
-	sources []Want // objects of the management cluster that lead to it
 
 	current *link // nil: the origin is unknown or bad
 	next    *link // the successor of current, until it has read everything

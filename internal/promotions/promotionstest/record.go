@@ -108,8 +108,8 @@ func factsAreStoredOnce(t *testing.T, s setup) {
 	promoted := promotion.Fact{Run: 1, Env: "staging", Event: promotion.EnvPromoted, At: start, By: "ana"}
 	later := promoted
 	later.At, later.By = start.Add(time.Minute), "ben"
-	got := s.record(t, promotions.Change{Facts: []promotion.Fact{promoted, later}})
-	got = s.record(t, promotions.Change{Facts: []promotion.Fact{later}})
+	s.record(t, promotions.Change{Facts: []promotion.Fact{promoted, later}})
+	got := s.record(t, promotions.Change{Facts: []promotion.Fact{later}})
 	if n := len(got.Runs[0].Facts); n != 3 || got.Runs[0].Facts[2].By != "ana" {
 		t.Errorf("facts: %+v", got.Runs[0].Facts)
 	}

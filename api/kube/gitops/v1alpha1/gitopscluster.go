@@ -20,7 +20,7 @@ const (
 	APIVersion = Group + "/" + Version
 )
 
-// The condition of a connection.
+// ConditionReady is the type of the condition of a connection.
 const ConditionReady = "Ready"
 
 // Resource is the resource of GitopsClusters in the API.

@@ -131,7 +131,7 @@ func (h Handler) call(ctx context.Context, id action.ID, w promotion.Work) (webh
 		}
 		key, err := webhook.ParseKey(strings.TrimSpace(string(data[secretKey])))
 		if err != nil {
-			return webhook.Call{}, fmt.Errorf("Secret %s/%s: key %s: %w", w.Namespace, w.Sink.Secret, secretKey, err)
+			return webhook.Call{}, fmt.Errorf("key %[3]s of Secret %[1]s/%[2]s: %[4]w", w.Namespace, w.Sink.Secret, secretKey, err)
 		}
 		call.Header = webhook.Sign([]webhook.Key{key}, id.String(), time.Now(), body)
 	}
