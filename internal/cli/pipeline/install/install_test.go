@@ -47,8 +47,7 @@ func TestTheRightsOfPromoting(t *testing.T) {
 		"waybill-promoter": {
 			"pipelines.weave.works/pipelines": read, "pipelines.weave.works/pipelines/status": {"patch"},
 			"gitops.weave.works/gitopsclusters": read, "gitops.weave.works/gitopsclusters/status": {"update"},
-			"/secrets": read, "/events": {"create"}, "batch/jobs": {"create", "get", "list", "watch"},
-			"authentication.k8s.io/tokenreviews": {"create"}, "authorization.k8s.io/subjectaccessreviews": {"create"},
+			"/secrets": read, "/events": {"create"},
 		},
 		"waybill-applications": {"kustomize.toolkit.fluxcd.io/kustomizations": read, "helm.toolkit.fluxcd.io/helmreleases": read},
 	}
