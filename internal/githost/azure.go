@@ -77,7 +77,7 @@ func (z *azure) path(format string, args ...any) string {
 }
 
 // do sends a request with the version of the API. Azure DevOps answers a bad token with 203 and a page to sign in.
-func (z *azure) do(ctx context.Context, r request, answer any) (response, error) {
+func (z *azure) do(ctx context.Context, r request, answer any) error {
 	if r.query == nil {
 		r.query = url.Values{}
 	}
@@ -86,13 +86,13 @@ func (z *azure) do(ctx context.Context, r request, answer any) (response, error)
 	}
 	got, err := z.account.send(ctx, r)
 	if err == nil && got.status == http.StatusNonAuthoritativeInfo {
-		return got, &Error{Kind: actionFatal, Code: "http_401", Doing: r.doing, Status: http.StatusUnauthorized,
+		return &Error{Kind: actionFatal, Code: "http_401", Doing: r.doing, Status: http.StatusUnauthorized,
 			Message: "the host wants to sign in: the token is wrong or has ended"}
 	}
 	if err != nil {
-		return got, err
+		return err
 	}
-	return got, decode(r, got, answer)
+	return decode(r, got, answer)
 }
 
 func (z *azure) pull(p azurePull) pull {
@@ -142,7 +142,7 @@ func (z *azure) find(ctx context.Context, head, base string) (found []pull, err 
 	err = pages(request{doing: "find the proposal", op: "find", path: z.path("/pullrequests"), query: query}, func(r request) (next request, err error) {
 		var page azureList[azurePull]
 		r.query.Set("$skip", strconv.Itoa(skip))
-		if _, err = z.do(ctx, r, &page); err != nil || len(page.Value) == 0 {
+		if err = z.do(ctx, r, &page); err != nil || len(page.Value) == 0 {
 			return request{}, err
 		}
 		for _, p := range page.Value {
@@ -158,7 +158,7 @@ func (z *azure) find(ctx context.Context, head, base string) (found []pull, err 
 
 func (z *azure) get(ctx context.Context, number int64) (pull, error) {
 	var p azurePull
-	_, err := z.do(ctx, request{doing: "read the proposal", op: "get", path: z.path("/pullrequests/%d", number)}, &p)
+	err := z.do(ctx, request{doing: "read the proposal", op: "get", path: z.path("/pullrequests/%d", number)}, &p)
 	out := z.pull(p)
 	if err != nil || out.state != stateOpen || out.head != "" {
 		return out, err
@@ -178,14 +178,14 @@ func (z *azure) commits(ctx context.Context, p pull) (found []commit, err error)
 		Cut     bool   `json:"commentTruncated"`
 	}
 	var list azureList[one]
-	_, err = z.do(ctx, request{doing: "read the commits of the proposal", op: "commits", path: z.path("/pullrequests/%d/commits", p.number),
+	err = z.do(ctx, request{doing: "read the commits of the proposal", op: "commits", path: z.path("/pullrequests/%d/commits", p.number),
 		query: url.Values{"$top": {"100"}}}, &list)
 	if err != nil {
 		return nil, err
 	}
 	for _, c := range list.Value {
 		if c.Cut {
-			if _, err := z.do(ctx, request{doing: "read a commit of the proposal", op: "commits", path: z.path("/commits/%s", url.PathEscape(c.ID))}, &c); err != nil {
+			if err := z.do(ctx, request{doing: "read a commit of the proposal", op: "commits", path: z.path("/commits/%s", url.PathEscape(c.ID))}, &c); err != nil {
 				return nil, err
 			}
 		}
@@ -207,7 +207,7 @@ func (z *azure) checks(ctx context.Context, p pull) (found []check, err error) {
 		} `json:"context"`
 	}
 	var statuses azureList[status]
-	_, err = z.do(ctx, request{doing: "read the statuses of the proposal", op: "checks", path: z.path("/pullrequests/%d/statuses", p.number)}, &statuses)
+	err = z.do(ctx, request{doing: "read the statuses of the proposal", op: "checks", path: z.path("/pullrequests/%d/statuses", p.number)}, &statuses)
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +258,7 @@ func (z *azure) policies(ctx context.Context, p pull) (found []check, err error)
 		return nil, nil
 	}
 	var list azureList[evaluation]
-	_, err = z.do(ctx, request{doing: "read the policies of the proposal", op: "checks", path: "/" + url.PathEscape(z.at.owner) + "/_apis/policy/evaluations",
+	err = z.do(ctx, request{doing: "read the policies of the proposal", op: "checks", path: "/" + url.PathEscape(z.at.owner) + "/_apis/policy/evaluations",
 		query: url.Values{"artifactId": {fmt.Sprintf("vstfs:///CodeReview/CodeReviewId/%s/%d", p.key, p.number)}, "api-version": {"7.1-preview.1"}}}, &list)
 	for _, e := range list.Value {
 		c := e.Configuration
@@ -284,7 +284,7 @@ func (z *azure) comments(ctx context.Context, p pull) (found []string, err error
 		} `json:"comments"`
 	}
 	var threads azureList[thread]
-	_, err = z.do(ctx, request{doing: "read the comments of the proposal", op: "comments", path: z.path("/pullrequests/%d/threads", p.number)}, &threads)
+	err = z.do(ctx, request{doing: "read the comments of the proposal", op: "comments", path: z.path("/pullrequests/%d/threads", p.number)}, &threads)
 	for _, t := range threads.Value {
 		for _, one := range t.Comments {
 			if !one.Deleted {
@@ -297,7 +297,7 @@ func (z *azure) comments(ctx context.Context, p pull) (found []string, err error
 
 func (z *azure) create(ctx context.Context, n newPull) (pull, error) {
 	var made azurePull
-	_, err := z.do(ctx, request{doing: "create the proposal", op: "create", method: http.MethodPost, path: z.path("/pullrequests"),
+	err := z.do(ctx, request{doing: "create the proposal", op: "create", method: http.MethodPost, path: z.path("/pullrequests"),
 		body: map[string]any{"sourceRefName": heads + n.head, "targetRefName": heads + n.base, "title": n.title, "description": n.body, "isDraft": n.draft}}, &made)
 	if statusOf(err) == http.StatusConflict && (phrases{"tf401179", "already exists"}).has(strings.ToLower(messageOf(err))) {
 		return pull{}, exists(err)
@@ -319,7 +319,7 @@ func (z *azure) update(ctx context.Context, p pull, c change) error {
 		}
 	}
 	for _, name := range absent(p.labels, c.setLabels) {
-		_, err := z.do(ctx, request{doing: "add labels", op: "labels", method: http.MethodPost, path: z.path("/pullrequests/%d/labels", p.number),
+		err := z.do(ctx, request{doing: "add labels", op: "labels", method: http.MethodPost, path: z.path("/pullrequests/%d/labels", p.number),
 			body: map[string]any{"name": name}}, nil)
 		if err != nil {
 			return err
@@ -329,7 +329,7 @@ func (z *azure) update(ctx context.Context, p pull, c change) error {
 		if !guid(id) {
 			return fatal("no_user", "add reviewers", "Azure DevOps names reviewers by the id (a GUID) of their identity: %s", bounded(id))
 		}
-		_, err := z.do(ctx, request{doing: "add reviewers", op: "reviewers", method: http.MethodPut,
+		err := z.do(ctx, request{doing: "add reviewers", op: "reviewers", method: http.MethodPut,
 			path: z.path("/pullrequests/%d/reviewers/%s", p.number, url.PathEscape(id)), body: map[string]any{"id": id, "vote": 0}}, nil)
 		if err != nil {
 			return err
@@ -344,12 +344,12 @@ func guid(text string) bool {
 }
 
 func (z *azure) patch(ctx context.Context, doing string, p pull, body map[string]any) error {
-	_, err := z.do(ctx, request{doing: doing, op: "update", method: http.MethodPatch, path: z.path("/pullrequests/%d", p.number), body: body}, nil)
+	err := z.do(ctx, request{doing: doing, op: "update", method: http.MethodPatch, path: z.path("/pullrequests/%d", p.number), body: body}, nil)
 	return err
 }
 
 func (z *azure) comment(ctx context.Context, p pull, text string) error {
-	_, err := z.do(ctx, request{doing: "comment on the proposal", op: "comment", method: http.MethodPost, path: z.path("/pullrequests/%d/threads", p.number),
+	err := z.do(ctx, request{doing: "comment on the proposal", op: "comment", method: http.MethodPost, path: z.path("/pullrequests/%d/threads", p.number),
 		body: map[string]any{"status": "closed", "comments": []map[string]any{{"parentCommentId": 0, "content": text, "commentType": "text"}}}}, nil)
 	return err
 }
@@ -371,7 +371,7 @@ var azureMethods = map[string]string{"merge": "noFastForward", "squash": "squash
 func (z *azure) merge(ctx context.Context, p pull, m mergeOptions) error {
 	const doing = "merge the proposal"
 	if p.mergeable == mergeUnknown {
-		return later(CodeNotMergeable, doing, pauseComputing, "the host computes whether it can be merged")
+		return later(CodeNotMergeable, pauseComputing, "the host computes whether it can be merged")
 	}
 	err := z.patch(ctx, doing, p, map[string]any{"status": "completed", "lastMergeSourceCommit": azureCommit{p.head},
 		"completionOptions": map[string]any{"mergeStrategy": azureMethods[m.method], "deleteSourceBranch": false, "bypassPolicy": false}})
@@ -382,7 +382,7 @@ func (z *azure) merge(ctx context.Context, p pull, m mergeOptions) error {
 	case (phrases{"stale", "source branch has been updated", "out of date", "tf401192"}).has(message):
 		return fatal(string(promotion.ErrHeadMoved), doing, "%s", messageOf(err))
 	case (phrases{"policy", "policies"}).has(message):
-		return later(CodeNotMergeable, doing, pauseRunning, messageOf(err))
+		return later(CodeNotMergeable, pauseRunning, messageOf(err))
 	}
 	return err
 }
@@ -402,7 +402,7 @@ func (z *azure) access(ctx context.Context) (Access, error) {
 			ID string `json:"id"`
 		} `json:"project"`
 	}
-	if _, err := z.do(ctx, request{doing: "read the repository", op: "check", path: z.path("")}, &repo); err != nil {
+	if err := z.do(ctx, request{doing: "read the repository", op: "check", path: z.path("")}, &repo); err != nil {
 		return Access{}, err
 	}
 	a := Access{Read: true, Checks: true}
@@ -412,7 +412,7 @@ func (z *azure) access(ctx context.Context) (Access, error) {
 	}
 	may := func(bit int) (bool, error) {
 		var list azureList[bool]
-		_, err := z.do(ctx, request{doing: "read the permissions", op: "check", path: fmt.Sprintf("/_apis/permissions/%s/%d", azureGit, bit),
+		err := z.do(ctx, request{doing: "read the permissions", op: "check", path: fmt.Sprintf("/_apis/permissions/%s/%d", azureGit, bit),
 			query: url.Values{"tokens": {"repoV2/" + repo.Project.ID + "/" + repo.ID}}}, &list)
 		return len(list.Value) > 0 && list.Value[0], err
 	}

@@ -282,7 +282,7 @@ func (b *bitbucketCloud) merge(ctx context.Context, p pull, m mergeOptions) erro
 	}
 	if got.status == http.StatusAccepted {
 		b.account.merges.set(key, got.header.Get("Location"))
-		return later(CodeRunning, doing, pauseComputing, "the host is merging it")
+		return later(CodeRunning, pauseComputing, "the host is merging it")
 	}
 	return nil
 }
@@ -296,14 +296,14 @@ func (b *bitbucketCloud) follow(ctx context.Context, key mergeKey, task string) 
 	switch {
 	case statusOf(err) == http.StatusNotFound:
 		b.account.merges.set(key, "")
-		return later(CodeRunning, doing, pauseComputing, "the host has forgotten the merge")
+		return later(CodeRunning, pauseComputing, "the host has forgotten the merge")
 	case err != nil:
 		if Outcome(err).Kind == actionFatal {
 			b.account.merges.set(key, "")
 		}
 		return cloudRefusal(err)
 	case got.Status == "PENDING":
-		return later(CodeRunning, doing, pauseComputing, "the host is merging it")
+		return later(CodeRunning, pauseComputing, "the host is merging it")
 	}
 	b.account.merges.set(key, "")
 	return nil
@@ -314,7 +314,7 @@ func cloudRefusal(err error) error {
 	message := strings.ToLower(messageOf(err))
 	if Outcome(err).Kind == actionFatal && !strings.Contains(message, "conflict") &&
 		(phrases{"check", "approv", "build", "task", "in progress", "locked"}).has(message) {
-		return later(CodeNotMergeable, "merge the proposal", pauseRunning, messageOf(err))
+		return later(CodeNotMergeable, pauseRunning, messageOf(err))
 	}
 	return err
 }

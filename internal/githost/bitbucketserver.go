@@ -333,7 +333,7 @@ func (b *bitbucketServer) merge(ctx context.Context, p pull, m mergeOptions) err
 		return stale // the next attempt reads the head again
 	}
 	if message := strings.ToLower(messageOf(err)); p.mergeable != mergeConflict && !strings.Contains(message, "conflict") {
-		return later(CodeNotMergeable, doing, pauseRunning, messageOf(err))
+		return later(CodeNotMergeable, pauseRunning, messageOf(err))
 	}
 	return err
 }

@@ -560,7 +560,7 @@ func (c *Client) Merge(ctx context.Context, w promotion.Work) (Result, error) {
 		return r, err
 	}
 	if p.state != stateMerged {
-		return r, later(CodeRunning, doing, pauseRunning, "the host has accepted the merge")
+		return r, later(CodeRunning, pauseRunning, "the host has accepted the merge")
 	}
 	r.Proposal, err = c.proposal(ctx, p)
 	return r, err

@@ -77,9 +77,9 @@ func fatal(code, doing, format string, args ...any) *Error {
 	return &Error{Kind: action.Fatal, Code: code, Doing: doing, Message: fmt.Sprintf(format, args...)}
 }
 
-// later returns an error that passes, at the earliest after the pause.
-func later(code, doing string, pause time.Duration, message string) *Error {
-	return &Error{Kind: action.RetryAfter, Code: code, Doing: doing, Message: message, At: time.Now().Add(pause)}
+// later returns an error of a merge that passes, at the earliest after the pause.
+func later(code string, pause time.Duration, message string) *Error {
+	return &Error{Kind: action.RetryAfter, Code: code, Doing: "merge the proposal", Message: message, At: time.Now().Add(pause)}
 }
 
 // Pauses before a proposal is read again.

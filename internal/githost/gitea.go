@@ -384,9 +384,9 @@ func (g *gitea) merge(ctx context.Context, p pull, m mergeOptions) error {
 		return fatal(string(promotion.ErrHeadMoved), doing, "%s", messageOf(err))
 	case status == http.StatusMethodNotAllowed && strings.Contains(message, "try again later"):
 		// The host computes whether it can be merged, or it has a conflict.
-		return later(CodeNotMergeable, doing, pauseComputing, messageOf(err))
+		return later(CodeNotMergeable, pauseComputing, messageOf(err))
 	case status == http.StatusMethodNotAllowed && notReady.has(message):
-		return later(CodeNotMergeable, doing, pauseRunning, messageOf(err))
+		return later(CodeNotMergeable, pauseRunning, messageOf(err))
 	}
 	return err
 }

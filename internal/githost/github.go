@@ -395,7 +395,7 @@ func (g *github) merge(ctx context.Context, p pull, m mergeOptions) error {
 	case status == http.StatusNotFound:
 		return g.mergeNow(ctx, p, m)
 	case status == http.StatusConflict && !headMoved.has(strings.ToLower(messageOf(err))):
-		return later(CodeRunning, doing, pauseComputing, messageOf(err)) // it was requested before
+		return later(CodeRunning, pauseComputing, messageOf(err)) // it was requested before
 	case err != nil:
 		return githubRefusal(err)
 	}
@@ -414,12 +414,12 @@ func (g *github) judge(key mergeKey, asked githubMerge) error {
 		return githubRefusal(&Error{Kind: actionFatal, Code: CodeNotMergeable, Doing: doing, Message: bounded(asked.Details.Message)})
 	case "enqueued":
 		g.account.merges.set(key, inQueue)
-		return later(CodeRunning, doing, pauseRunning, "it is in the merge queue")
+		return later(CodeRunning, pauseRunning, "it is in the merge queue")
 	}
 	if id := asked.Details.UUID; id != "" && len(id) <= 64 {
 		g.account.merges.set(key, id)
 	}
-	return later(CodeRunning, doing, pauseComputing, "the host is merging it")
+	return later(CodeRunning, pauseComputing, "the host is merging it")
 }
 
 // inQueue is remembered instead of a request that has ended in the merge queue.
@@ -434,7 +434,7 @@ func (g *github) follow(ctx context.Context, key mergeKey, p pull, uuid string) 
 		case err != nil:
 			return err
 		case queued:
-			return later(CodeRunning, doing, pauseRunning, "it is in the merge queue")
+			return later(CodeRunning, pauseRunning, "it is in the merge queue")
 		}
 		g.account.merges.set(key, "")
 		return fatal(CodeChecksFailed, doing, "it was removed from the merge queue")
@@ -443,7 +443,7 @@ func (g *github) follow(ctx context.Context, key mergeKey, p pull, uuid string) 
 	_, err := g.do(ctx, request{doing: doing, op: "merge", path: g.path("/pulls/%d/merge-async/%s", p.number, url.PathEscape(uuid))}, &asked)
 	if statusOf(err) == http.StatusNotFound {
 		g.account.merges.set(key, "")
-		return later(CodeRunning, doing, pauseComputing, "the host has forgotten the merge")
+		return later(CodeRunning, pauseComputing, "the host has forgotten the merge")
 	}
 	if err != nil {
 		return err
@@ -505,7 +505,7 @@ func (g *github) mergeNow(ctx context.Context, p pull, m mergeOptions) error {
 		return githubRefusal(fatal("graphql", doing, "%s", bounded(got.Errors[0].Message)))
 	}
 	g.account.merges.set(mergeKey{g.at.owner, g.at.name, p.number, p.head}, inQueue)
-	return later(CodeRunning, doing, pauseRunning, "it is in the merge queue")
+	return later(CodeRunning, pauseRunning, "it is in the merge queue")
 }
 
 // headMoved are parts of messages about another head than the expected one.
@@ -524,7 +524,7 @@ func githubRefusal(err error) error {
 	case (phrases{"conflict", "not allowed on this repository", "draft", "merge queue"}).has(message):
 		return err
 	case (phrases{"status check", "review", "expected", "is not mergeable", "required", "pending", "unknown", "being checked"}).has(message):
-		return later(CodeNotMergeable, "merge the proposal", pauseRunning, messageOf(err))
+		return later(CodeNotMergeable, pauseRunning, messageOf(err))
 	}
 	return err
 }

@@ -323,12 +323,12 @@ func (g *gitlab) refusal(ctx context.Context, p pull, err error) error {
 	}
 	switch now.mergeable {
 	case mergeUnknown, mergeClean: // a clean one has changed since
-		return later(CodeNotMergeable, doing, pauseComputing, messageOf(err))
+		return later(CodeNotMergeable, pauseComputing, messageOf(err))
 	case mergeBlocked:
 		if now.draft || now.why == "broken_status" || now.why == "not_open" {
 			return err
 		}
-		return later(CodeNotMergeable, doing, pauseRunning, fmt.Sprintf("%s (%s)", messageOf(err), now.why))
+		return later(CodeNotMergeable, pauseRunning, fmt.Sprintf("%s (%s)", messageOf(err), now.why))
 	}
 	return err
 }
@@ -342,14 +342,14 @@ func (g *gitlab) board(ctx context.Context, p pull, m mergeOptions) error {
 	switch {
 	case err == nil:
 		g.account.merges.set(key, inQueue)
-		return later(CodeRunning, doing, pauseRunning, "it is on the merge train")
+		return later(CodeRunning, pauseRunning, "it is on the merge train")
 	case statusOf(err) != http.StatusNotFound:
 		return err
 	case g.account.merges.get(key) != "":
 		g.account.merges.set(key, "")
 		return fatal(CodeChecksFailed, doing, "it was removed from the merge train")
 	case p.mergeable == mergeUnknown:
-		return later(CodeNotMergeable, doing, pauseComputing, "the host computes whether it can be merged")
+		return later(CodeNotMergeable, pauseComputing, "the host computes whether it can be merged")
 	}
 	_, err = g.account.do(ctx, request{doing: doing, op: "merge", method: http.MethodPost, path: train,
 		body: map[string]any{"sha": p.head, "squash": m.method == "squash"}}, nil)
@@ -357,7 +357,7 @@ func (g *gitlab) board(ctx context.Context, p pull, m mergeOptions) error {
 		return g.refusal(ctx, p, err)
 	}
 	g.account.merges.set(key, inQueue)
-	return later(CodeRunning, doing, pauseRunning, "it is on the merge train")
+	return later(CodeRunning, pauseRunning, "it is on the merge train")
 }
 
 // gitlabDeveloper is the lowest level of access that may push and merge.

@@ -1,11 +1,11 @@
 package mirror
 
 import (
-	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/pem"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
