@@ -45,12 +45,13 @@ type Session struct {
 	blobs   blob.Store       // nil with --server
 	service *service.Service // on the log; nil with --server
 	hosts   *step.Hosts      // nil with --server
-	Live    *config.Live     // the configuration in force; nil with --server
-	source  []byte           // the configuration file as read at startup; nil if there was none
-	serving string           // name of this process among the configuration's conductors
-	URL     string           // address of the ledger or the server, for messages
-	log     *slog.Logger     // what this process logs; nil: nothing
-	API     *server.Server   // once the role api was made
+	git     gitHosts
+	Live    *config.Live   // the configuration in force; nil with --server
+	source  []byte         // the configuration file as read at startup; nil if there was none
+	serving string         // name of this process among the configuration's conductors
+	URL     string         // address of the ledger or the server, for messages
+	log     *slog.Logger   // what this process logs; nil: nothing
+	API     *server.Server // once the role api was made
 
 	// The fields below are those of a process that runs roles. The roles continue through reloads of the configuration.
 	ledgerID string

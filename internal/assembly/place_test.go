@@ -482,8 +482,8 @@ func TestRolesOfAProcessThatServes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	_, err = s.Roles(t.Context(), RoleOptions{}, "promoter")
-	wantFault(t, err, fault.Internal, `role "promoter" not found`)
+	_, err = s.Roles(t.Context(), RoleOptions{}, "gardener")
+	wantFault(t, err, fault.Internal, `role "gardener" not found`)
 }
 
 func TestWatchedIsWhatACabooseDependsOn(t *testing.T) {

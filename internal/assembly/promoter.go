@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
@@ -17,6 +18,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/githost"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
+	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/promoter"
 	"github.com/waybill-dev/waybill/internal/promotion"
 	"github.com/waybill-dev/waybill/internal/webhook"
@@ -30,10 +32,34 @@ func (s *Session) promotion() config.Promoter {
 	return config.Promoter{}
 }
 
-// gitHosts returns the way to Git hosts; the roles of a process share its connections.
-func (s *Session) gitHosts() *githost.Hosts {
-	cfg := s.promotion()
-	return githost.NewHosts(githost.Options{Guard: guard(cfg), PlainHTTP: cfg.PlainHTTP})
+// gitHosts is the way to Git hosts. The roles of a process share its connections, its pace and its tokens. The zero value
+// is ready.
+type gitHosts struct {
+	mu      sync.Mutex
+	made    config.Promoter // the configuration that hosts is made from
+	hosts   *githost.Hosts
+	metrics *obs.GitHost
+}
+
+// count returns the metrics of all Git hosts.
+func (g *gitHosts) count() *obs.GitHost {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.metrics == nil {
+		g.metrics = obs.NewGitHost()
+	}
+	return g.metrics
+}
+
+// with returns the way to Git hosts with a configuration.
+func (g *gitHosts) with(cfg config.Promoter) *githost.Hosts {
+	metrics := g.count()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.hosts == nil || g.made.PlainHTTP != cfg.PlainHTTP || !slices.Equal(g.made.AllowNetworks, cfg.AllowNetworks) {
+		g.made, g.hosts = cfg, githost.NewHosts(githost.Options{Guard: guard(cfg), PlainHTTP: cfg.PlainHTTP, Metrics: metrics})
+	}
+	return g.hosts
 }
 
 // guard lets through private networks, which Git hosts are often in, and those that the operator names.
@@ -74,7 +100,7 @@ func (s *Session) addPromotionHandlers(handlers map[string]conductor.Handler, lo
 	if err != nil {
 		return err
 	}
-	handlers[promotion.HandlerPullRequest] = pullrequest.New(pullrequest.Config{Hosts: s.gitHosts(), Mirrors: mirrors,
+	handlers[promotion.HandlerPullRequest] = pullrequest.New(pullrequest.Config{Hosts: s.git.with(cfg), Mirrors: mirrors,
 		Secret: func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
 			data, _, err := cluster.In(namespace).Secret(ctx, name)
 			return data, err
@@ -98,6 +124,7 @@ func (s *Session) promoterRole(o RoleOptions) (lifecycle.Role, error) {
 	cfg := s.promotion()
 	log := s.Ledger.NewWaiter()
 	p := promoter.New(log, log.Promotions, promoter.Config{Instance: s.instance(), Management: cluster, Changes: log,
-		Hosts: s.gitHosts(), Mirrors: mirrors, ProposalsEvery: cfg.ProposalInterval, OneNamespace: cfg.OneNamespace, Frozen: cfg.Frozen, PlainHTTP: cfg.PlainHTTP, Log: o.Log})
+		Hosts: s.git.with(cfg), Mirrors: mirrors, ProposalsEvery: cfg.ProposalInterval, OneNamespace: cfg.OneNamespace, Frozen: cfg.Frozen,
+		PlainHTTP: cfg.PlainHTTP, Log: o.Log})
 	return lifecycle.Role{Name: RolePromoter, Run: p.Run}, nil
 }

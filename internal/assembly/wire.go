@@ -104,6 +104,7 @@ func (s *Session) Roles(ctx context.Context, o RoleOptions, names ...string) ([]
 	o.ledger = s.metrics
 	o.ledger.Register(o.registerer())
 	s.hosts.SSH.Metrics().Register(o.registerer())
+	s.git.count().Register(o.registerer())
 	s.Ledger.UpdateReport(func(r *queue.Report) { r.Roles = slices.Clone(names) })
 	if err := s.prepare(ctx, o, names); err != nil {
 		return nil, err

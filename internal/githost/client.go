@@ -334,7 +334,8 @@ func (c *Client) Latest(ctx context.Context) (p promotion.Proposal, ok bool, err
 	return p, err == nil, err
 }
 
-// Watch returns the present state of a proposal. Its requests are conditional and use at most a fifth of the budget that
+// Watch returns the present state of a proposal. One that was given another base does not belong to Waybill any more, and counts as closed
+// by it: it is neither open nor declined. Its requests are conditional and use at most a fifth of the budget that
 // the host reports; beyond that its error is action.Throttle with the time of the next window.
 func (c *Client) Watch(ctx context.Context, number int64) (promotion.Proposal, error) {
 	ctx = watching(ctx)
@@ -342,7 +343,11 @@ func (c *Client) Watch(ctx context.Context, number int64) (promotion.Proposal, e
 	if err != nil {
 		return promotion.Proposal{}, err
 	}
-	return c.proposal(ctx, p)
+	out, err := c.proposal(ctx, p)
+	if out.State == promotion.Open && p.baseBranch != c.host.Base {
+		out.State, out.ClosedByUs = promotion.Closed, true
+	}
+	return out, err
 }
 
 // history is the origin of a proposal.

@@ -351,3 +351,23 @@ func TestWatchingUsesAFifthOfTheBudget(t *testing.T) {
 		t.Errorf("promoting is limited too: %+v", r)
 	}
 }
+
+// TestRetargetedProposalsAreLeftAlone: a proposal that a person gave another base cannot be found, and the next attempt
+// makes a new one.
+func TestRetargetedProposalsAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	forEachVendor(t, func(t *testing.T, vendor string) {
+		h := githosttest.New(t, vendor)
+		host := h.Config(githosttest.Branch)
+		w := githosttest.Work(host, 12, "6.6.0")
+		first := mustAttempt(t, h, host, w)
+		h.Push(t, "release", "Another base")
+		h.Edit(func(p *githosttest.Pull) { p.Base = "release" })
+		if p, err := h.Open(t, host).Watch(t.Context(), first.Proposal.Number); err != nil || p.State != promotion.Closed || !p.ClosedByUs {
+			t.Errorf("got %+v, %v; want one that ended, and not declined", p, err)
+		}
+		if r := mustAttempt(t, h, host, w); r.Change != githost.Created {
+			t.Errorf("got %+v, want a new proposal", r)
+		}
+	})
+}

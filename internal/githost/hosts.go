@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -89,6 +91,7 @@ func (h *Hosts) Open(host promotion.Host, keys map[string]string) (*Client, erro
 	if at.api.Scheme != "https" && !h.options.PlainHTTP {
 		return nil, fault.New(fault.Invalid, "%s has no TLS, and reaching hosts without it is not allowed", at.api.Host)
 	}
+	keys = trimmed(keys)
 	if err := checkKeys(keys); err != nil {
 		return nil, err
 	}
@@ -101,9 +104,23 @@ func (h *Hosts) Open(host promotion.Host, keys map[string]string) (*Client, erro
 	return c, err
 }
 
+// lineKeys are the keys whose values are one line each.
+var lineKeys = []string{KeyUsername, KeyPassword, KeyToken, KeyAppID, KeyInstallationID}
+
+// trimmed returns the keys without the line breaks with which files end.
+func trimmed(keys map[string]string) map[string]string {
+	out := maps.Clone(keys)
+	for _, name := range lineKeys {
+		if value, ok := out[name]; ok {
+			out[name] = strings.TrimRight(value, "\r\n")
+		}
+	}
+	return out
+}
+
 // checkKeys refuses credentials that no host accepts.
 func checkKeys(keys map[string]string) error {
-	for _, name := range []string{KeyUsername, KeyPassword, KeyToken, KeyAppID, KeyInstallationID} {
+	for _, name := range lineKeys {
 		if len(keys[name]) > maxToken {
 			return fault.New(fault.Invalid, "key %s of the Secret has more than %d bytes", name, maxToken)
 		}

@@ -92,6 +92,7 @@ func TestHostsOnLoopbackNeedTheOperator(t *testing.T) {
 	if o := Outcome(err); err == nil || o.Kind != action.Fatal || o.Code != webhook.CodeRefused {
 		t.Errorf("got %v, want the address refused", err)
 	}
+	keys[KeyToken] += "\n" // as files end
 	if err := latest(t, Options{PlainHTTP: true, Guard: loopback()}, server.URL, keys); err != nil {
 		t.Errorf("allowed: %v", err)
 	}

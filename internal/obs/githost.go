@@ -12,15 +12,22 @@ type GitHost struct {
 	races     prometheus.Counter
 }
 
-// NewGitHost makes the metrics and registers them; a nil registerer leaves them unregistered.
-func NewGitHost(to prometheus.Registerer) *GitHost {
-	create, at := promauto.With(to), named("githost")
+// NewGitHost makes the metrics. Clients are set up before it is known whether a process shows them: see Register.
+func NewGitHost() *GitHost {
+	create, at := promauto.With(nil), named("githost")
 	return &GitHost{
 		requests: create.NewCounterVec(at.counter("requests_total",
-			"Requests to Git hosts, by operation and class of the answer: ok, unchanged, throttle, retry, fatal."), []string{"host", "op", "class"}),
+			"Requests to Git hosts, by operation and class of the answer: ok, unchanged, throttle, retry-after, retry, fatal."), []string{"host", "op", "class"}),
 		remaining: create.NewGaugeVec(at.gauge("rate_remaining",
 			"Requests that a Git host still allows in its present window, as it last reported."), []string{"host"}),
 		races: create.NewCounter(at.counter("push_races_total", "Pushes that were made again because the branch had moved.")),
+	}
+}
+
+// Register adds the metrics to a registry; nil: to none.
+func (g *GitHost) Register(to prometheus.Registerer) {
+	if to != nil && g != nil {
+		to.MustRegister(g.requests, g.remaining, g.races)
 	}
 }
 
