@@ -170,5 +170,5 @@ func shortAge(d time.Duration) string {
 		return shortDuration(d.Truncate(time.Hour))
 	}
 	days := d / (24 * time.Hour)
-	return strings.TrimSuffix((days * time.Hour).String(), "h0m0s") + "d"
+	return strings.TrimSuffix((days*time.Hour).String(), "h0m0s") + "d"
 }
