@@ -46,6 +46,9 @@ const Horizon = 5 * 365 * 24 * time.Hour
 // that begins every minute, would keep it busy for long. Spans of a day reach the horizon.
 const mostSpans = 2000
 
+// mostOpenSpans bounds the search for the end of spans of Allows that follow one another without a gap.
+const mostOpenSpans = 100
+
 // At returns the windows' opening at a moment.
 func (w Windows) At(now time.Time) Opening {
 	var o Opening
@@ -75,7 +78,7 @@ func (w Windows) OpenUntil(now time.Time) time.Time {
 		return now
 	}
 	denied, at := w.next(Deny, now), now
-	for range mostSpans {
+	for range mostOpenSpans {
 		end, covers := w.allowed(at)
 		switch {
 		case !covers: // no Allow exists
