@@ -71,7 +71,7 @@ func (j *judge) blocking() []Reason {
 		}
 	}
 	add(j.unapproved()) // 10
-	if j.Env.AutoMerge == nil && !j.isReturn() {
+	if !j.Env.merges() && !j.isReturn() {
 		add(j.closedWindow()) // 11
 	}
 	add(j.attemptFailed())                // 12

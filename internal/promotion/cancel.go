@@ -78,7 +78,7 @@ func (j *judge) isBlocked(key AttemptKey) bool {
 				return true
 			}
 		case WhyWindowClosed:
-			if key.Op != OpGate && (key.Op == OpMerge || j.Env.AutoMerge == nil) {
+			if key.Op != OpGate && (key.Op == OpMerge || !j.Env.merges()) {
 				return true
 			}
 		default:

@@ -178,32 +178,21 @@ func (d *decider) newestFull() *run {
 	return nil
 }
 
-// changeRuns finishes runs, and starts those that the verdicts of this round call for. It reports whether the
-// environments have to be judged again.
-func (d *decider) changeRuns() (changed bool) {
+// changeRuns finishes runs, and starts those that the verdicts of this round call for.
+func (d *decider) changeRuns() {
 	for _, r := range d.runs {
 		if r.end == Running && d.hasFinished(r) {
 			d.finishRun(r)
-			changed = changed || d.in.Spec.OnNewRevision == Finish && d.choice.Candidate != ""
 		}
 	}
 	if d.choice.Candidate != "" && d.releases() {
 		d.startCandidate()
-		changed = true
 	}
 	for i := 1; i < len(d.envs); i++ {
-		if !d.started[i] && d.startOwn(i) {
-			d.started[i], changed = true, true
+		if !d.started[i] {
+			d.started[i] = d.startOwn(i)
 		}
 	}
-	if !changed { // a verdict on a run that a later environment has superseded
-		for i := range d.verdicts {
-			if r := d.run(d.verdicts[i].Run); r != nil && r.end == Superseded {
-				return true
-			}
-		}
-	}
-	return changed
 }
 
 // hasFinished reports whether all environments of a run have finished it.

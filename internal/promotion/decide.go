@@ -11,8 +11,10 @@ func Decide(in Input) Plan {
 	d := newDecider(&in)
 	d.carry()
 	for range maxRounds {
+		before := len(d.changes)
 		d.judgeAll()
-		if !d.changeRuns() {
+		d.changeRuns()
+		if len(d.changes) == before {
 			break
 		}
 	}
@@ -21,7 +23,7 @@ func Decide(in Input) Plan {
 
 // maxRounds bounds how often the environments are judged: a change of the runs in one round has the next round judge
 // them again. An environment starts at most one run of its own in a decision.
-const maxRounds = 5
+const maxRounds = 8
 
 // decider is the state of one decision.
 type decider struct {

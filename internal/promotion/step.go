@@ -56,7 +56,7 @@ func (j *judge) promoteOpen(p *Proposal, isFree bool) {
 		case isFree:
 			j.do(Step{Op: OpPropose, Redo: true, Base: p.Base, Head: p.Head, Repeats: isSame})
 		}
-	case j.Env.AutoMerge == nil:
+	case !j.Env.merges():
 		waits("is open: a person must merge it")
 	case !j.Env.AutoMerge.IgnoreChecks && p.Checks == ChecksFailed:
 		j.because(Reason{Code: WhyChecksFailed, Message: withDetail("checks of "+proposalName(p)+" have failed", strings.Join(p.FailedChecks, ", "))})
@@ -66,6 +66,9 @@ func (j *judge) promoteOpen(p *Proposal, isFree bool) {
 		j.merge(p, isFree)
 	}
 }
+
+// merges reports whether Waybill merges the proposals of an environment.
+func (e *Environment) merges() bool { return e.AutoMerge != nil && e.Strategy == PullRequest }
 
 // merge merges a proposal whose checks have passed, in an open window.
 func (j *judge) merge(p *Proposal, isFree bool) {
@@ -91,10 +94,8 @@ func (j *judge) closeOutdated() {
 	if j.row < isReady || j.Outdated == 0 || p == nil || p.State != Open || p.Revision == j.Run.Revision {
 		return
 	}
-	for _, s := range j.verdict.Do {
-		if s.Op == OpPropose {
-			return
-		}
+	if j.isReplacing() {
+		return
 	}
 	if a, made := j.attempt(OpPropose); made && a.Status == AttemptLive {
 		return // it supersedes the old one
@@ -105,6 +106,29 @@ func (j *judge) closeOutdated() {
 	}
 	j.verdict.Do = append(j.verdict.Do,
 		Step{Op: OpClose, Run: j.Outdated, Env: j.Env.Name, Revision: p.Revision, Number: p.Number})
+}
+
+// isReplacing reports whether a proposal for the wanted revision is made, which replaces an open one for another: now,
+// by a live attempt, or by one whose result was not observed yet.
+func (j *judge) isReplacing() bool {
+	for _, s := range j.verdict.Do {
+		if s.Op == OpPropose {
+			return true
+		}
+	}
+	a, made := j.attempt(OpPropose)
+	switch {
+	case !made:
+		return false
+	case a.Status == AttemptLive:
+		return true
+	}
+	end := a.At.Add(unseenGrace)
+	isUnseen := a.Status == AttemptDone && j.Proposal.At.Before(a.At) && j.Now.Before(end)
+	if isUnseen {
+		j.wakeAt(end)
+	}
+	return isUnseen
 }
 
 // proposalName returns the name of a proposal for people, such as "pull request 41".

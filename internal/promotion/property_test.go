@@ -1,0 +1,335 @@
+package promotion_test
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/waybill-dev/waybill/internal/promotion"
+)
+
+// TestPropertiesHoldInRandomHistories decides after each event of random histories and checks the plan.
+func TestPropertiesHoldInRandomHistories(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		h := newHistory(t)
+		for i := range h.Spec.Environments {
+			h.bring(i, pick(t, "baseline", "a", "a", "a", "b", ""), 0)
+		}
+		for range rapid.IntRange(5, 40).Draw(t, "events") {
+			name := h.happen()
+			plan := h.checked()
+			if len(plan.Runs) > 0 {
+				t.Logf("%s, %s: %v", h.Now.Format(time.TimeOnly), name, len(plan.Runs))
+			}
+		}
+	})
+}
+
+// checked decides, checks the plan and records it.
+func (h *history) checked() promotion.Plan {
+	before := cloned(h.Input)
+	plan := promotion.Decide(h.Input)
+	if !reflect.DeepEqual(before, h.Input) {
+		h.t.Fatalf("InputUntouched: %s", cmp.Diff(before, h.Input))
+	}
+	if again := promotion.Decide(reordered(h.Input)); !reflect.DeepEqual(again, plan) {
+		h.t.Fatalf("OrderFree: two plans from one input:\n%s", cmp.Diff(plan, again))
+	}
+	for i := range plan.Verdicts {
+		h.checkVerdict(i, plan)
+	}
+	h.record(plan)
+	h.checkIdempotent(plan)
+	h.checkRecheck()
+	return plan
+}
+
+// cloned returns a deep copy of an input.
+func cloned(in promotion.Input) promotion.Input {
+	in = reordered(in)
+	in.Runs = slices.Clone(in.Runs)
+	for i := range in.Runs {
+		in.Runs[i].Facts, in.Runs[i].Phases = slices.Clone(in.Runs[i].Facts), maps.Clone(in.Runs[i].Phases)
+		in.Runs[i].Environments = slices.Clone(in.Runs[i].Environments)
+	}
+	in.Sightings, in.Intents = slices.Clone(in.Sightings), slices.Clone(in.Intents)
+	in.Spec.Environments = slices.Clone(in.Spec.Environments)
+	return in
+}
+
+// reordered returns an input with new maps, whose order is another one.
+func reordered(in promotion.Input) promotion.Input {
+	in.Seen, in.Attempts, in.Proposals = maps.Clone(in.Seen), maps.Clone(in.Attempts), maps.Clone(in.Proposals)
+	in.Gates, in.Inputs = maps.Clone(in.Gates), maps.Clone(in.Inputs)
+	return in
+}
+
+// checkVerdict checks the properties of one verdict of a plan that was not recorded yet.
+func (h *history) checkVerdict(i int, plan promotion.Plan) {
+	v, e := plan.Verdicts[i], h.Spec.Environments[i]
+	if v.Phase != promotion.PhaseComplete && len(v.Why)+len(v.Do) == 0 {
+		h.t.Fatalf("WhyOrStep: %s is %s, without a reason and a step", e.Name, v.Phase)
+	}
+	for _, s := range v.Do {
+		isForward := s.Op == promotion.OpPropose || s.Op == promotion.OpMerge || s.Op == promotion.OpNotify
+		if s.Cancel || !isForward {
+			continue
+		}
+		w := step{h: h, env: e, step: s, run: runOf(h.Input, plan, s.Run), plan: plan}
+		for name, broken := range w.broken() {
+			if broken {
+				h.t.Fatalf("%s: %s %s into %s by run %d (%s)", name, s.Op, s.Revision, e.Name, s.Run, w.run.Cause)
+			}
+		}
+	}
+}
+
+// runOf returns a run of an input or of a plan.
+func runOf(in promotion.Input, plan promotion.Plan, number int64) promotion.Run {
+	for _, change := range plan.Runs {
+		if change.Run.Number == number && change.End == promotion.Running {
+			return change.Run
+		}
+	}
+	for _, r := range in.Runs {
+		if r.Number == number {
+			return r
+		}
+	}
+	return promotion.Run{}
+}
+
+// step is a step into an environment, in the world in which it was decided.
+type step struct {
+	h    *history
+	env  promotion.Environment
+	step promotion.Step
+	run  promotion.Run
+	plan promotion.Plan
+}
+
+// broken lists the properties, and which of them the step breaks.
+func (s *step) broken() map[string]bool {
+	cause := s.cause(s.run)
+	isReturn := cause == promotion.ByRollback || cause == promotion.ByFailure
+	return map[string]bool{
+		"NoBlindPromotion": isBlind(s.h.Input, s.env) || !isReturn && !s.predecessors(func(p promotion.Environment) bool { return !isBlind(s.h.Input, p) }),
+		"OrderKept":        !isReturn && !s.predecessors(s.hasHad),
+		"NoOldOverNew":     !isReturn && s.isNewerThere(),
+		"PromotedOnce":     s.has(promotion.EnvPromoted) || s.has(promotion.StageFinished),
+		"ApprovalBinds":    !s.isApproved(cause),
+		"HoldWins":         cause != promotion.ByRollback && s.isHeld(),
+		"FreezeWins":       s.h.Spec.Suspend || s.h.Frozen.InForce(s.h.Now),
+		"WindowWins":       !isReturn && s.isClosed(),
+		"FirstIsLeftAlone": s.env.Name == s.h.Spec.Environments[0].Name,
+		"ByHandIsLeft":     s.env.Strategy == promotion.ByHand,
+	}
+}
+
+// cause returns the cause of a run, or of the run of this environment that it repeats.
+func (s *step) cause(r promotion.Run) promotion.RunCause {
+	for r.Cause == promotion.ByRetry || r.Cause == promotion.ByDrift {
+		of := runOf(s.h.Input, s.plan, r.Repeats)
+		if of.Env == "" {
+			return r.Cause
+		}
+		if of.Cause == promotion.ByRollback || of.Cause == promotion.ByFailure {
+			if r.Cause == promotion.ByDrift {
+				return promotion.ByFailure
+			}
+			return promotion.ByRollback
+		}
+		r = of
+	}
+	return r.Cause
+}
+
+// isBlind reports whether too few states of an environment are known.
+func isBlind(in promotion.Input, e promotion.Environment) bool {
+	unknown := 0
+	for _, id := range e.Targets {
+		if class, _, _ := in.Seen[id].At(in.Now); class == promotion.Unknown {
+			unknown++
+		}
+	}
+	return unknown > len(e.Targets)-e.Need
+}
+
+// predecessors reports whether as many predecessors as are needed are as requested.
+func (s *step) predecessors(is func(promotion.Environment) bool) bool {
+	have := 0
+	for _, name := range s.env.DependsOn {
+		if is(*env(&s.h.Spec, name)) {
+			have++
+		}
+	}
+	return have == len(s.env.DependsOn) || s.env.Any && have > 0
+}
+
+// hasHad reports whether an environment is ready at the revision of the step, or finished it before.
+func (s *step) hasHad(p promotion.Environment) bool {
+	ready := 0
+	for _, id := range p.Targets {
+		if class, _, _ := s.h.Seen[id].At(s.h.Now); class == promotion.Ready && s.h.Seen[id].Applied == s.step.Revision {
+			ready++
+		}
+	}
+	if ready >= p.Need && len(p.Targets) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(s.h.Runs, func(r promotion.Run) bool {
+		return r.Revision == s.step.Revision && slices.ContainsFunc(r.Facts, func(f promotion.Fact) bool {
+			return f.Env == p.Name && f.Event == promotion.StageFinished
+		})
+	})
+}
+
+// isNewerThere reports whether a target has a newer revision.
+func (s *step) isNewerThere() bool {
+	order := func(r promotion.Revision) (seq int64) {
+		for _, sighting := range s.h.Sightings {
+			if sighting.Revision == r {
+				seq = sighting.Seq
+			}
+		}
+		if n := s.plan.Sighting; n != nil && n.Revision == r {
+			seq = n.Seq
+		}
+		return seq
+	}
+	return slices.ContainsFunc(s.env.Targets, func(id promotion.TargetID) bool {
+		t := s.h.Seen[id]
+		class, _, _ := t.At(s.h.Now)
+		return class != promotion.Unknown && t.Applied != s.step.Revision && t.Attempted != s.step.Revision &&
+			(order(t.Applied) > order(s.step.Revision) || order(t.Attempted) > order(s.step.Revision))
+	})
+}
+
+// has reports whether the run has an entry of the environment, also one that the plan adds.
+func (s *step) has(event promotion.Event) bool {
+	return slices.ContainsFunc(slices.Concat(s.run.Facts, verdictFacts(s.plan)), func(f promotion.Fact) bool {
+		return f.Run == s.run.Number && f.Env == s.env.Name && f.Event == event
+	})
+}
+
+func verdictFacts(plan promotion.Plan) (list []promotion.Fact) {
+	for _, v := range plan.Verdicts {
+		list = append(list, v.Facts...)
+	}
+	return list
+}
+
+// isApproved reports whether enough people have approved this step.
+func (s *step) isApproved(cause promotion.RunCause) bool {
+	a := s.env.Approval
+	switch {
+	case a == nil || cause == promotion.ByRollback:
+		return true
+	case cause == promotion.ByFailure && (s.env.Rollback == nil || !s.env.Rollback.Manual):
+		return true
+	}
+	people := map[string]bool{}
+	for _, in := range s.h.Intents {
+		if in.Kind == promotion.Approve && in.Run == s.run.Number && in.Env == s.env.Name && in.Revision == s.step.Revision {
+			if len(a.By) == 0 || in.By.Name == "ana" || slices.Contains(in.By.Groups, "ops") {
+				people[in.By.Name] = true
+			}
+		}
+	}
+	return len(people) >= a.Count
+}
+
+// isHeld reports whether a hold is in force.
+func (s *step) isHeld() bool {
+	ends := func(until time.Time) bool { return !until.IsZero() && !s.h.Now.Before(until) }
+	if h := s.env.Hold; h != nil && !ends(h.Until) && (h.Revision == "" || h.Revision == s.step.Revision) {
+		return true
+	}
+	held := map[promotion.EnvName]bool{}
+	for _, in := range s.h.Intents {
+		switch in.Kind {
+		case promotion.HoldBack:
+			held[in.Env] = held[in.Env] || !ends(in.Until)
+		case promotion.Unhold:
+			held[in.Env] = false
+		}
+	}
+	return held[""] || held[s.env.Name]
+}
+
+// isClosed reports whether a window that counts for the step is closed.
+func (s *step) isClosed() bool {
+	if len(s.env.Windows) == 0 || s.env.AutoMerge != nil && s.env.Strategy == promotion.PullRequest && s.step.Op == promotion.OpPropose {
+		return false
+	}
+	isOverridden := slices.ContainsFunc(s.h.Intents, func(in promotion.Intent) bool {
+		return in.Kind == promotion.Override && in.Env == s.env.Name
+	})
+	return !isOverridden && !s.env.Windows.At(s.h.Now).Open
+}
+
+// checkIdempotent checks that a recorded plan is not decided again. A cancelation makes room for another step.
+func (h *history) checkIdempotent(recorded promotion.Plan) {
+	again := promotion.Decide(h.Input)
+	if len(again.Runs) > 0 || again.Sighting != nil || again.Latest != recorded.Latest || !again.LatestSince.Equal(recorded.LatestSince) {
+		h.t.Fatalf("Idempotent: a second plan has %+v %v", again.Runs, again.Sighting)
+	}
+	for i, v := range again.Verdicts {
+		if len(v.Facts) > 0 {
+			h.t.Fatalf("Idempotent: a second plan has facts of %s: %s", v.Env, facts(v))
+		}
+		if !strings.Contains(steps(recorded.Verdicts[i]), "cancel") && len(v.Do) > 0 {
+			h.t.Fatalf("Idempotent: a second plan has steps of %s: %s after %s", v.Env, steps(v), steps(recorded.Verdicts[i]))
+		}
+	}
+}
+
+// checkRecheck checks that before Recheck the clock alone changes nothing but the beginning of a phase.
+func (h *history) checkRecheck() {
+	for range 4 {
+		plan := promotion.Decide(h.Input)
+		if !writes(plan) {
+			break
+		}
+		h.record(plan)
+	}
+	plan := promotion.Decide(h.Input)
+	h.record(plan)
+	if writes(plan) {
+		h.t.Fatalf("RecheckIsHonest: the plan does not become quiet")
+	}
+	later := h.Input
+	limit := 100 * time.Hour
+	if !plan.Recheck.IsZero() {
+		limit = plan.Recheck.Sub(h.Now) - 1
+		if limit < 0 {
+			h.t.Fatalf("RecheckIsHonest: Recheck %v is not after %v", plan.Recheck, h.Now)
+		}
+	}
+	for _, at := range []time.Duration{limit, limit / 2, min(limit, time.Second)} {
+		later.Now = h.Now.Add(at)
+		then := promotion.Decide(later)
+		if diff := cmp.Diff(timeless(plan), timeless(then)); diff != "" || then.Recheck.Before(plan.Recheck) && !then.Recheck.IsZero() {
+			h.t.Fatalf("RecheckIsHonest: %v later, before Recheck %v (-now +then):\n%s", at, plan.Recheck, diff)
+		}
+	}
+}
+
+// timeless returns a plan without the beginnings of phases and the time of the next one.
+func timeless(plan promotion.Plan) promotion.Plan {
+	plan.Recheck = time.Time{} // windows that never close are searched for their end in parts
+	plan.Verdicts, plan.Also = slices.Clone(plan.Verdicts), slices.Clone(plan.Also)
+	for _, list := range [][]promotion.Verdict{plan.Verdicts, plan.Also} {
+		for i := range list {
+			list[i].Since = time.Time{}
+		}
+	}
+	return plan
+}
