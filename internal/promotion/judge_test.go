@@ -433,6 +433,8 @@ func TestStepFollowsTheProposal(t *testing.T) {
 			tried(promotion.OpMerge, promotion.AttemptFailed, 0, moved)), "Proposed", "merge again", started},
 		{"open for R/HeadMoved, not observed yet", change(prod(1, "a"), autoMerge, proposed(checks(promotion.ChecksPassed), func(p *promotion.Proposal) { p.Head = "h0" }),
 			tried(promotion.OpMerge, promotion.AttemptFailed, 0, moved)), "Proposed: WaitingMerge", "", started},
+		{"open for R/HeadMoved, not observed for long", change(prod(1, "a"), autoMerge, proposed(checks(promotion.ChecksPassed), func(p *promotion.Proposal) { p.Head = "h0" }),
+			tried(promotion.OpMerge, promotion.AttemptFailed, 2*time.Minute, moved)), "Proposed", "merge again", started},
 		{"open for R/merged", change(prod(1, "a"), autoMerge, proposed(), tried(promotion.OpMerge, promotion.AttemptDone, 0)), "RollingOut: RollingOut", "",
 			started + ", environment-promoted"},
 		{"open for another Q", change(prod(1, "a"), proposed(forQ)), "Promoting", "propose", started},

@@ -7,31 +7,18 @@ import (
 
 // startOwn starts a run of one environment alone if a person requests it, or the spec calls for it.
 func (d *decider) startOwn(i int) bool {
-	r := d.run(d.verdicts[i].Run)
-	if r == nil {
-		return false
-	}
-	next, leaves := d.rollBack(i, r)
-	if next == nil {
-		next, leaves = d.returnFailed(i, r)
-	}
-	if next == nil {
-		next = d.retry(i, r)
-	}
-	if next == nil {
-		next = d.repromote(i, r)
-	}
+	next := d.nextOwn(i, d.run(d.verdicts[i].Run))
 	if next == nil {
 		return false
 	}
-	next.Env, next.Repeats, next.Was = d.envs[i].Name, r.Number, r.Revision
+	next.Env = d.envs[i].Name
 	for _, older := range d.runs {
 		if older.Env == next.Env && older.end == Running {
 			d.supersede(older)
 		}
 	}
 	d.start(*next)
-	if leaves {
+	if isReturn(next.Cause) {
 		for _, older := range d.runs {
 			if older.isFull() && older.end == Running && d.record(older, i).isOpen() {
 				change := &d.changes[len(d.changes)-1]
@@ -42,25 +29,51 @@ func (d *decider) startOwn(i int) bool {
 	return true
 }
 
-// rollBack returns the run of a person's rollback; nil if none is due.
-func (d *decider) rollBack(i int, r *run) (next *Run, leaves bool) {
+// nextOwn returns the run of an environment alone that is due, given the wanted run; nil: none is.
+func (d *decider) nextOwn(i int, r *run) *Run {
+	next := d.rollBack(i, r)
+	for _, cause := range [...]func(int, *run) *Run{d.returnFailed, d.retry, d.repromote} {
+		if next == nil && r != nil {
+			next = cause(i, r)
+		}
+	}
+	return next
+}
+
+// rollBack returns the run of a person's rollback; nil if none is due. No run need be wanted.
+func (d *decider) rollBack(i int, r *run) *Run {
 	for _, in := range slices.Backward(d.in.Intents) {
 		if in.Kind != RollBack || in.Env != d.envs[i].Name {
 			continue
 		}
 		if d.hasStarted(i, ByRollback, in.At) {
-			return nil, false
+			return nil
 		}
 		to := in.Revision
 		if to == "" {
-			to = d.lastFinished(i, d.present(i, r))
+			to = d.lastFinished(i, d.present(i, r, in.At), in.At)
 		}
 		if to == "" {
-			return nil, false
+			return nil
 		}
-		return &Run{Revision: to, Cause: ByRollback, By: in.By.Name, StartedAt: in.At}, true
+		next := &Run{Revision: to, Cause: ByRollback, By: in.By.Name, StartedAt: in.At}
+		if of := d.reached(i, r); of != nil {
+			next.Repeats, next.Was = of.Number, of.Revision
+		}
+		return next
 	}
-	return nil, false
+	return nil
+}
+
+// reached returns the newest run, up to the wanted one, that has reached an environment, which a rollback there undoes;
+// nil: none has. Without a wanted one all count.
+func (d *decider) reached(i int, wanted *run) *run {
+	for _, r := range slices.Backward(d.runs) {
+		if (wanted == nil || r.Number <= wanted.Number) && (r.isFull() || r.Env == d.envs[i].Name) && d.record(r, i).started != nil {
+			return r
+		}
+	}
+	return nil
 }
 
 // hasStarted reports whether a run of an environment was started for a request of a time.
@@ -70,24 +83,24 @@ func (d *decider) hasStarted(i int, by RunCause, at time.Time) bool {
 	})
 }
 
-// present returns the revision that an environment has: the wanted one if any target has it or it was promoted, else
-// the one that finished there last.
-func (d *decider) present(i int, r *run) Revision {
+// present returns the revision that an environment had when a person requested a rollback: the wanted one if any target
+// has it or it was promoted, else the one that had finished there last. A run that began later is not rolled back.
+func (d *decider) present(i int, r *run, requested time.Time) Revision {
 	n := d.counts[i]
-	if n.ready+n.progressing+n.failed > 0 || d.record(r, i).promoted != nil {
+	if r != nil && r.StartedAt.Before(requested) && (n.ready+n.progressing+n.failed > 0 || d.record(r, i).promoted != nil) {
 		return r.Revision
 	}
-	return d.lastFinished(i, "")
+	return d.lastFinished(i, "", requested)
 }
 
-// lastFinished returns the revision that finished last in an environment, except for one; "": none has.
-func (d *decider) lastFinished(i int, except Revision) (last Revision) {
+// lastFinished returns the revision that finished last in an environment until a time, except for one; "": none did.
+func (d *decider) lastFinished(i int, except Revision, until time.Time) (last Revision) {
 	var at time.Time
 	for _, r := range d.runs {
 		if r.Env != "" && r.Env != d.envs[i].Name || r.Revision == except {
 			continue
 		}
-		if f := d.record(r, i).finished; f != nil && !f.At.Before(at) {
+		if f := d.record(r, i).finished; f != nil && !f.At.Before(at) && !f.At.After(until) {
 			last, at = r.Revision, f.At
 		}
 	}
@@ -96,29 +109,29 @@ func (d *decider) lastFinished(i int, except Revision) (last Revision) {
 
 // returnFailed returns the run of an automatic rollback; nil if none is due. It runs once for a revision in an
 // environment.
-func (d *decider) returnFailed(i int, r *run) (next *Run, leaves bool) {
+func (d *decider) returnFailed(i int, r *run) *Run {
 	env, v := &d.envs[i], &d.verdicts[i]
 	if env.Rollback == nil || env.Strategy == ByHand || v.Phase != PhaseFailed || isReturn(d.cause(r)) || d.mayNotStart(i, ByFailure) {
-		return nil, false
+		return nil
 	}
 	if d.counts[i].ready < env.Need { // else a gate has failed, which waiting does not change
 		if at := v.Since.Add(env.Rollback.After); d.in.Now.Before(at) {
 			d.wake = sooner(d.wake, at)
-			return nil, false
+			return nil
 		}
 	}
 	for _, older := range d.runs {
 		if older.Env == env.Name && older.Cause == ByFailure {
 			if of := d.run(older.Repeats); of != nil && of.Revision == r.Revision {
-				return nil, false
+				return nil
 			}
 		}
 	}
-	to := d.lastFinished(i, r.Revision)
+	to := d.lastFinished(i, r.Revision, d.in.Now)
 	if to == "" {
-		return nil, false
+		return nil
 	}
-	return &Run{Revision: to, Cause: ByFailure}, true
+	return &Run{Revision: to, Cause: ByFailure, Repeats: r.Number, Was: r.Revision}
 }
 
 // mayNotStart reports whether something stops runs that no person has requested. They are not started then, because
@@ -156,7 +169,7 @@ func (d *decider) retry(i int, r *run) *Run {
 		if d.hasStarted(i, ByRetry, in.At) || in.At.Before(r.StartedAt) || !d.isRetryable(i, r, in) {
 			return nil
 		}
-		return &Run{Revision: r.Revision, Cause: ByRetry, By: in.By.Name, StartedAt: in.At}
+		return &Run{Revision: r.Revision, Cause: ByRetry, By: in.By.Name, StartedAt: in.At, Repeats: r.Number, Was: r.Revision}
 	}
 	return nil
 }
@@ -222,5 +235,5 @@ func (d *decider) repromote(i int, r *run) *Run {
 			return nil
 		}
 	}
-	return &Run{Revision: r.Revision, Cause: ByDrift}
+	return &Run{Revision: r.Revision, Cause: ByDrift, Repeats: r.Number, Was: r.Revision}
 }

@@ -115,7 +115,7 @@ type step struct {
 	plan promotion.Plan
 }
 
-// broken lists the properties, and which of them the step breaks.
+// broken reports for each property whether the step breaks it.
 func (s *step) broken() map[string]bool {
 	cause := s.cause(s.run)
 	isReturn := cause == promotion.ByRollback || cause == promotion.ByFailure

@@ -178,18 +178,23 @@ func (h *history) wantedRun(i int) promotion.Run {
 
 // endOne ends a live attempt at random.
 func (h *history) endOne() {
-	var keys []promotion.AttemptKey
+	keys := h.live()
+	if len(keys) == 0 {
+		return
+	}
+	key := pick(h.t, "attempt", keys...)
+	h.endAttempt(key, pick(h.t, "end", "done", "done", "done", "done", "failed", "asked", "declined", "moved", "canceled"))
+}
+
+// live returns the keys of the live attempts, sorted.
+func (h *history) live() (keys []promotion.AttemptKey) {
 	for key, a := range h.Attempts {
 		if a.Status == promotion.AttemptLive {
 			keys = append(keys, key)
 		}
 	}
-	if len(keys) == 0 {
-		return
-	}
 	slices.SortFunc(keys, func(a, b promotion.AttemptKey) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
-	key := pick(h.t, "attempt", keys...)
-	h.endAttempt(key, pick(h.t, "end", "done", "done", "done", "done", "failed", "asked", "declined", "moved", "canceled"))
+	return keys
 }
 
 // endAttempt ends an attempt.

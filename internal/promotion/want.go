@@ -65,7 +65,7 @@ func (d *decider) barrier(own *run, i int) int64 {
 		if r.Number > own.Number || !r.isFull() {
 			continue
 		}
-		if s := d.record(r, i).started; s != nil && !s.At.After(own.StartedAt) {
+		if s := d.record(r, i).started; s != nil && s.At.Before(own.StartedAt) {
 			highest = max(highest, d.order(r.Revision))
 		}
 	}
