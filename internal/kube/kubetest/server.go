@@ -42,6 +42,7 @@ type Server struct {
 	dialed  int
 	heard   []string
 	watches int
+	mute    string
 }
 
 // NewServer returns a server of an API, and closes it at the test's end.
@@ -199,6 +200,19 @@ func (s *Server) Refuse(path string, status int) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.status[path] = status
+}
+
+// Mute has watches of a path begin and receive nothing; "": of none.
+func (s *Server) Mute(path string) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.mute = path
+}
+
+func (s *Server) muted(path string) bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.mute == path
 }
 
 // Slow has each request wait.
@@ -391,6 +405,10 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, open func(co
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
 	if flusher.Flush() != nil {
+		return
+	}
+	if s.muted(r.URL.Path) {
+		<-r.Context().Done()
 		return
 	}
 	for event := range events.ResultChan() {

@@ -678,3 +678,108 @@ func TestPluginsOfTheOperatorAreRun(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestWatchesAreReplacedWithoutAGap(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, leaf := connected(t)
+		defer w.stop()
+		var wants []pool.Want
+		for i := range 60 {
+			namespace := fmt.Sprint("n", i%10)
+			add(leaf, app(namespace, fmt.Sprint("app-", i), "1.0.0"))
+			wants = append(wants, want("apps/eu", namespace, fmt.Sprint("app-", i)))
+		}
+		leaf.Slow(4 * time.Second)
+		w.pool.Use("many", wants[:10]) // all namespaces are watched now
+		for range 30 {
+			pass(time.Second)
+			w.see(euApp, "1.0.0")
+		}
+		w.see(wants[0], "1.0.0")
+		pass(time.Minute)              // the other objects are reduced to their keys
+		w.pool.Use("more", wants[10:]) // the list is read again
+		for i := range 10 {
+			add(leaf, app("prod", "podinfo", fmt.Sprint("2.0.", i)))
+			pass(time.Second)
+			w.see(euApp, fmt.Sprint("2.0.", i))
+		}
+		w.see(wants[59], "1.0.0")
+	})
+}
+
+func TestMissedDeletionsAreSeen(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, leaf := connected(t)
+		defer w.stop()
+		leaf.Stop()
+		remove(t, leaf, "prod", "podinfo")
+		leaf.Forget()
+		leaf.Start()
+		pass(time.Minute)
+		w.see(euApp, "TargetNotFound")
+	})
+}
+
+func TestLateEventsDoNotReplaceNewerReads(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, leaf := connected(t)
+		defer w.stop()
+		add(leaf, app("prod", "other", "1.0.0"))
+		pass(time.Minute) // it is reduced to its key
+		leaf.Hold()
+		add(leaf, app("prod", "other", "2.0.0"))
+		add(leaf, app("prod", "other", "3.0.0"))
+		other := want("apps/eu", "prod", "other")
+		w.pool.Use("other", []pool.Want{other})
+		pass(time.Second)
+		w.see(other, "3.0.0")
+		w.wakes()
+		leaf.Release()
+		pass(time.Second)
+		w.see(other, "3.0.0")
+		if woken := w.wakes(); len(woken) > 0 {
+			t.Errorf("late events woke %v", woken)
+		}
+	})
+}
+
+func TestAKindThatFailsDelaysNoOther(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.stop()
+		leaf := w.leaf("eu", helmReleases)
+		add(leaf, app("prod", "podinfo", "1.0.0"))
+		leaf.Refuse("/apis/helm.toolkit.fluxcd.io/v2/*", http.StatusInternalServerError)
+		release := euApp
+		release.GVK = gvk(helmReleases)
+		w.pool.Use("podinfo", []pool.Want{euApp, release})
+		pass(time.Second)
+		w.see(euApp, "1.0.0")
+		pass(time.Hour)
+		w.see(euApp, "1.0.0")
+		w.see(release, "NotSynced")
+		if s := w.pool.Clusters(); s[1].Phase != pool.Connected {
+			t.Errorf("got %+v", s[1])
+		}
+	})
+}
+
+func TestListsThatNeverEndAreReadAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.stop()
+		leaf := w.leaf("eu")
+		add(leaf, app("prod", "podinfo", "1.0.0"))
+		leaf.Mute("/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/prod/kustomizations")
+		w.pool.Use("podinfo", []pool.Want{euApp})
+		pass(time.Minute)
+		w.see(euApp, "NotSynced")
+		pass(5 * time.Minute)
+		if n := leaf.Dialed(); n != 2 {
+			t.Errorf("%d connections, want 2: one is made again", n)
+		}
+		leaf.Mute("")
+		pass(5 * time.Minute)
+		w.see(euApp, "1.0.0")
+	})
+}

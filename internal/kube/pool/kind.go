@@ -325,13 +325,14 @@ func (k *kind) scopes(d *demand) []scope {
 	return found
 }
 
-// settled reports whether all watches have read their objects or may not. The caller holds the mutex.
+// settled reports whether all watches have read their objects, may not, or have failed for long. A kind that fails does
+// not delay the others, but it keeps a link from replacing a good one. The caller holds the mutex.
 func (k *kind) settled() bool {
 	if !k.resolved {
 		return k.message != ""
 	}
 	for _, w := range k.watchers {
-		if w.unneeded.IsZero() && !w.synced && !w.forbidden {
+		if w.unneeded.IsZero() && !w.synced && !w.forbidden && !(w.broken && k.link != k.link.cluster.next) {
 			return false
 		}
 	}
