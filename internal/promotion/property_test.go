@@ -64,7 +64,7 @@ func cloned(in promotion.Input) promotion.Input {
 	return in
 }
 
-// reordered returns an input with new maps, whose order is another one.
+// reordered returns an input with new maps, in another order.
 func reordered(in promotion.Input) promotion.Input {
 	in.Seen, in.Attempts, in.Proposals = maps.Clone(in.Seen), maps.Clone(in.Attempts), maps.Clone(in.Proposals)
 	in.Gates, in.Inputs = maps.Clone(in.Gates), maps.Clone(in.Inputs)
