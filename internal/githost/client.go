@@ -367,7 +367,7 @@ func (c *Client) history(ctx context.Context, p pull) (history, error) {
 		}
 		if p.state == stateOpen && len(commits) > 0 && !listsHead(commits, p.head) {
 			if len(commits) < mostCommits {
-				return h, later("", "read the commits of the proposal", stalePause, "the host does not list the newest one yet")
+				return h, laterDoing("read the commits of the proposal", "", stalePause, "the host does not list the newest one yet")
 			}
 			h.foreign = true // Waybill's proposals have one commit
 		}

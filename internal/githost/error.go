@@ -79,7 +79,11 @@ func fatal(code, doing, format string, args ...any) *Error {
 
 // later returns an error of a merge that passes, at the earliest after the pause.
 func later(code string, pause time.Duration, message string) *Error {
-	return &Error{Kind: action.RetryAfter, Code: code, Doing: "merge the proposal", Message: message, At: time.Now().Add(pause)}
+	return laterDoing("merge the proposal", code, pause, message)
+}
+
+func laterDoing(doing, code string, pause time.Duration, message string) *Error {
+	return &Error{Kind: action.RetryAfter, Code: code, Doing: doing, Message: message, At: time.Now().Add(pause)}
 }
 
 // Pauses before a proposal is read again.

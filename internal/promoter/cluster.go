@@ -31,7 +31,7 @@ func (t *term) reportCluster(ctx context.Context, name string) (again time.Durat
 	return 0, nil
 }
 
-// setReady writes the condition Ready and keeps the others: the list may have no keys in the installed definition.
+// setReady writes the condition Ready and keeps other conditions: the list may have no keys in the installed definition.
 func (t *term) setReady(ctx context.Context, s pool.Status) error {
 	if s.Unseen == promotion.NotSynced {
 		return nil // it is being connected

@@ -169,7 +169,7 @@ func (r *reader) condition(fields map[string]any, path string) promotion.Conditi
 	}
 }
 
-// history reads the newest release and the next older one that is deployed: the others decide nothing.
+// history reads the newest release and the next older one that is deployed: older rows decide nothing.
 func (r *reader) history(status map[string]any) []promotion.Release {
 	var kept []promotion.Release
 	for i, one := range r.list(status, "status.history") {

@@ -326,7 +326,7 @@ func (k *kind) scopes(d *demand) []scope {
 }
 
 // settled reports whether all watches have read their objects, may not, or have failed for long. A kind that fails does
-// not delay the others, but it keeps a link from replacing a good one. The caller holds the mutex.
+// not delay other kinds, but it keeps a link from replacing a good one. The caller holds the mutex.
 func (k *kind) settled() bool {
 	if !k.resolved {
 		return k.message != ""
