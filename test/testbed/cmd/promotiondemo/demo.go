@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"net/url"
 	"testing"
 	"time"
 
@@ -33,7 +34,7 @@ func (d *demo) run(t testing.TB) {
 	d.visitor = d.world.Host.As(t, "visitor")
 	d.world.Repository.Allow(t, "visitor", "write")
 	d.printf("After %s: podinfo 6.5.4 runs in dev, staging (leaf-eu) and prod (leaf-eu, leaf-us).\n\n", time.Since(began).Round(time.Second))
-	d.printf("  open %s\n  then %s/pipelines/%s:%s\n\n", terminal.login(t), d.waybill.URL, promotion.Namespace, promotion.App)
+	d.printf("  open %s&next=%s\n\n", terminal.login(t), url.QueryEscape("/pipelines/"+d.world.ID()))
 
 	d.world.Push(t, promotion.Dev, version)
 	d.report("pushed %s to dev", version)
@@ -44,6 +45,7 @@ func (d *demo) run(t testing.TB) {
 			step.Then()
 		}
 	}
+	d.show(t)
 	d.suggest()
 	d.pause(t)
 }
@@ -71,6 +73,15 @@ func (d *demo) merge(t testing.TB, pull testbed.Pull) {
 	}
 }
 
+// show prints the pipeline as the command line shows it.
+func (d *demo) show(t testing.TB) {
+	out, err := d.waybill.Command(t, "pipeline", "show", d.world.ID()).CombinedOutput()
+	if err != nil {
+		t.Fatalf("waybill pipeline show: %v: %s", err, out)
+	}
+	d.printf("\n$ waybill pipeline show %s\n%s", d.world.ID(), out)
+}
+
 // suggest prints commands to try next.
 func (d *demo) suggest() {
 	d.printf("\nTry next, in another terminal:\n")
@@ -79,20 +90,24 @@ func (d *demo) suggest() {
 		"deployment why apps:podinfo prod",
 		`pipeline freeze apps:podinfo --until 10m --reason "audit"`,
 		"pipeline thaw apps:podinfo",
-		"deployment rollback apps:podinfo prod",
+		"deployment rollback apps:podinfo prod --to 6.5.4",
 	} {
 		d.printf("  %s %s --home %s\n", d.program, command, d.waybill.Home)
 	}
-	d.printf("Ctrl-C ends everything.\n")
+	d.printf("Enter merges the pull requests that are open then. Ctrl-C ends everything.\n")
 }
 
-// pause waits for the end. Lines are read and ignored.
+// pause waits for the end. At each Enter it merges all open pull requests.
 func (d *demo) pause(t testing.TB) {
 	for {
 		select {
 		case _, more := <-d.enter:
 			if !more {
 				return
+			}
+			for _, pull := range d.world.Repository.Pulls(t, "open") {
+				d.world.Repository.As(d.visitor).Merge(t, pull.Number, "merge")
+				d.report("merged %s", pull.URL)
 			}
 		case <-t.Context().Done():
 			return
