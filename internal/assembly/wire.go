@@ -93,14 +93,9 @@ func (s *Session) ServingRoles(ctx context.Context, o RoleOptions, names ...stri
 
 // Roles makes the named roles on a session's log. The order is that of starting: those that others rely on first.
 func (s *Session) Roles(ctx context.Context, o RoleOptions, names ...string) ([]lifecycle.Role, error) {
-	if err := s.Ledger.TakeOver(ctx); err != nil {
+	if err := s.takeOver(ctx); err != nil {
 		return nil, err
 	}
-	id, err := s.Ledger.ID(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s.ledgerID = id.String()
 	o.ledger = s.metrics
 	o.ledger.Register(o.registerer())
 	s.hosts.SSH.Metrics().Register(o.registerer())
@@ -155,6 +150,16 @@ func (s *Session) Roles(ctx context.Context, o RoleOptions, names ...string) ([]
 		}
 	}
 	return append(roles, s.presence(o, names)...), nil
+}
+
+// takeOver takes over the log from former processes, and reads its id.
+func (s *Session) takeOver(ctx context.Context) error {
+	if err := s.Ledger.TakeOver(ctx); err != nil {
+		return err
+	}
+	id, err := s.Ledger.ID(ctx)
+	s.ledgerID = id.String()
+	return err
 }
 
 // presence makes the role that keeps those of the named roles registered that claim nothing; none if all do. A

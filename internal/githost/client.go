@@ -371,15 +371,8 @@ func (c *Client) history(ctx context.Context, p pull) (history, error) {
 			}
 			h.foreign = true // Waybill's proposals have one commit
 		}
-		for i, one := range commits {
-			id, ours := readTrailers(one.message)
-			h.foreign = h.foreign || !ours
-			if i == 0 {
-				h.head = one.sha
-				h.identity = id
-			}
-		}
 		if len(commits) > 0 {
+			h.read(commits)
 			c.account.histories.put(c.at, p, h)
 		}
 	}
@@ -393,6 +386,16 @@ func (c *Client) history(ctx context.Context, p pull) (history, error) {
 	}
 	h.head = cmp.Or(h.head, p.head)
 	return h, nil
+}
+
+// read reads the trailers of commits, the newest first.
+func (h *history) read(commits []commit) {
+	for _, one := range commits {
+		_, ours := readTrailers(one.message)
+		h.foreign = h.foreign || !ours
+	}
+	h.head = commits[0].sha
+	h.identity, _ = readTrailers(commits[0].message)
 }
 
 // Hosts update the head of a proposal before the list of its commits. A list without the head would hide commits of others.

@@ -179,6 +179,9 @@ func judgeAll(t *testing.T, rows []judged) {
 }
 
 // TestCountsDetermineThePhase plays the first table of judging.
+// twoGates is the reasons of two gates that wait.
+const twoGates = " WaitingGate" + " WaitingGate"
+
 func TestCountsDetermineThePhase(t *testing.T) {
 	t.Parallel()
 	none := func(in *promotion.EnvInput) { in.Run = nil }
@@ -205,7 +208,7 @@ func TestCountsDetermineThePhase(t *testing.T) {
 			"stage-started, target-healthy p"},
 		{"H ≥ need/override skips soaking", change(prod(1, "b"), soak(time.Hour), ask(promotion.Override)), "Complete", "",
 			"stage-started, target-healthy p, stage-finished-successfully"},
-		{"H ≥ need/gates After all at once", change(prod(1, "b"), gates(promotion.After, "one", "two")), "Verifying: WaitingGate",
+		{"H ≥ need/gates After all at once", change(prod(1, "b"), gates(promotion.After, "one", "two")), "Verifying:" + twoGates,
 			"gate one, gate two", "stage-started, target-healthy p"},
 		{"H ≥ need/gates that run", change(prod(1, "b"), gates(promotion.After, "one"), triedGate("one", promotion.AttemptLive)),
 			"Verifying: WaitingGate", "", "stage-started, target-healthy p"},
@@ -325,7 +328,7 @@ func TestReasonsBlockAStep(t *testing.T) {
 		{"(7) promoted/before the timeout", change(prod(1, "a"), has(promotion.EnvPromoted, 30*time.Minute-1)), "RollingOut: RollingOut", "", started},
 		{"(7) promoted/timed out", change(prod(1, "a"), has(promotion.EnvPromoted, 30*time.Minute)), "RollingOut: RolloutTimedOut", "", started},
 		{"(8) Busy", change(prod(1, "a"), func(in *promotion.EnvInput) { in.Busy = reason(promotion.WhyBusy) }), "Blocked: Busy", "", started},
-		{"(9) gates Before run once (1) to (8) are clear", change(prod(1, "a"), gates(promotion.Before, "one", "two")), "Blocked: WaitingGate",
+		{"(9) gates Before run once (1) to (8) are clear", change(prod(1, "a"), gates(promotion.Before, "one", "two")), "Blocked:" + twoGates,
 			"gate one, gate two", started},
 		{"(9) gates Before/not before", change(prod(1, "a"), gates(promotion.Before, "one"), suspend), "Blocked: Suspended", "", started},
 		{"(9) gates Before/beside later reasons", change(prod(1, "a"), gates(promotion.Before, "one"), closed), "Blocked: WaitingGate WindowClosed", "gate one", started},

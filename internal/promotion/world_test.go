@@ -296,7 +296,7 @@ func (w *world) newestRun(name promotion.EnvName) promotion.Run {
 	return promotion.Run{}
 }
 
-// changes the proposal of an environment.
+// proposal changes the proposal of an environment.
 func (w *world) changes(name promotion.EnvName, change func(*promotion.Proposal)) *world {
 	p := w.Proposals[name]
 	change(&p)

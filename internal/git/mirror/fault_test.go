@@ -61,7 +61,7 @@ func TestErrorsOfTheHostHaveTheirClass(t *testing.T) {
 		"a password":          {nil, func(r *Request) { r.Remote.URL = "https://a:b@host/fleet.git" }, Fatal, "Secret"},
 		"an odd branch":       {nil, func(r *Request) { r.Head = "a..b" }, Fatal, "branch"},
 		"an odd revision":     {nil, func(r *Request) { r.Revision = "a\nb" }, Fatal, "printed"},
-		"nothing answers": {func(w http.ResponseWriter, _ *http.Request) bool {
+		"nothing answers": {func(http.ResponseWriter, *http.Request) bool {
 			panic(http.ErrAbortHandler)
 		}, nil, Throttle, ""},
 	} {
@@ -115,7 +115,7 @@ func TestALostResponseOfThePushIsFoundAgain(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, fleet())
 	s := open(t)
-	h.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+	h.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "git-receive-pack") {
 			return false
 		}
@@ -195,7 +195,7 @@ func TestAnOperationEndsInTime(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, fleet())
 	release := make(chan struct{})
-	h.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+	h.Intercept(func(http.ResponseWriter, *http.Request) bool {
 		<-release
 		return true
 	})

@@ -123,6 +123,9 @@ func (o *session) fetchBoth(ctx context.Context, r Request) (tips, error) {
 	return found, nil
 }
 
+// hasForeign reports whether the head branch has commits of others.
+func (f tips) hasForeign() bool { return f.head != "" && !f.ours && f.head != f.base }
+
 func (o *session) propose(ctx context.Context, r Request) (Result, error) {
 	at, err := o.fetchBoth(ctx, r)
 	if err != nil {
@@ -132,13 +135,14 @@ func (o *session) propose(ctx context.Context, r Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	result := Result{Base: at.base, Head: at.head, Foreign: at.head != "" && !at.ours && at.head != at.base, Lines: changedLines(lines)}
+	result := Result{Base: at.base, Head: at.head, Foreign: at.hasForeign(), Lines: changedLines(lines)}
 	if len(files) == 0 {
 		result.AlreadyAsked = true
 		return result, nil
 	}
 	c := change{parent: at.base, files: files}
-	if at.head != "" && (result.Foreign || !r.Redo && at.ours && at.trailers == r.trailersOf()) {
+	isAsked := !r.Redo && at.ours && at.trailers == r.trailersOf()
+	if at.head != "" && (result.Foreign || isAsked) {
 		inHead, there, err := o.edit(ctx, at.head, r)
 		if err != nil {
 			return Result{}, err

@@ -74,8 +74,7 @@ func TestOtherSigningKeysAreRefused(t *testing.T) {
 		request := h.request("6.6.0")
 		request.SigningKey = key
 		_, err := open(t).Propose(t.Context(), request)
-		e := &Error{}
-		if errors.As(err, &e) {
+		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != BadSecret || e.Class != Fatal {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

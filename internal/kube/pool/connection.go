@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -239,11 +239,11 @@ func (c *connection) resource(ctx context.Context, kind schema.GroupVersionKind)
 // checkKind checks a kind that a tenant has named: it becomes a part of paths.
 func checkKind(kind schema.GroupVersionKind) error {
 	if kind.Group != "" {
-		if bad := path.IsValidPathSegmentName(kind.Group); len(bad) > 0 {
+		if bad := content.IsPathSegmentName(kind.Group); len(bad) > 0 {
 			return fmt.Errorf("group %.100q %s", kind.Group, bad[0])
 		}
 	}
-	if bad := path.IsValidPathSegmentName(kind.Version); len(bad) > 0 || kind.Version == "" {
+	if bad := content.IsPathSegmentName(kind.Version); len(bad) > 0 || kind.Version == "" {
 		return fmt.Errorf("version %.100q is not valid", kind.Version)
 	}
 	return nil

@@ -427,7 +427,7 @@ func newestVersion(versions map[string]int) string {
 }
 
 // errSecrets means that a tenant has named a Secret as an application, whose labels and content others may not see.
-var errSecrets = errors.New("Secrets are not applications")
+var errSecrets = errors.New("a Secret is not an application")
 
 // kindKey names a kind in a cluster. Applications and the objects that lead to clusters are followed separately.
 type kindKey struct {

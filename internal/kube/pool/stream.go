@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,7 +31,7 @@ const (
 // for as long as a watch is open, which would be most of the memory that a small cluster takes.
 func (c *connection) watch(ctx context.Context, in resource, of scope, o metav1.ListOptions) (watch.Interface, error) {
 	for _, part := range []string{of.namespace, in.Resource} {
-		if bad := path.IsValidPathSegmentName(part); len(bad) > 0 { // it could select other objects
+		if bad := content.IsPathSegmentName(part); len(bad) > 0 { // it could select other objects
 			return nil, fmt.Errorf("name %.100q %s", part, bad[0])
 		}
 	}
