@@ -296,7 +296,7 @@ func (w *world) newestRun(name promotion.EnvName) promotion.Run {
 	return promotion.Run{}
 }
 
-// proposal changes the proposal of an environment.
+// changes alters the proposal of an environment.
 func (w *world) changes(name promotion.EnvName, change func(*promotion.Proposal)) *world {
 	p := w.Proposals[name]
 	change(&p)
