@@ -59,7 +59,7 @@ var exitStatuses = map[string]exits{
 	"deployment show": reads.with("greeter#7"), "deployment skip": reads.with("greeter#7 prod --reason away"),
 	"deployment watch": reads.with("greeter#7"),
 	"deployment why":   reads.with("greeter#7"), "log": reads.with("greeter"),
-	"pipeline apply": projects, "pipeline freeze": reads.with("greeter"), "pipeline list": reads, "pipeline thaw": reads.with("greeter"),
+	"pipeline apply": projects, "pipeline install": alone.with("--print"), "pipeline freeze": reads.with("greeter"), "pipeline list": reads, "pipeline thaw": reads.with("greeter"),
 	"pipeline show": reads.with("greeter"), "pipeline stop": beside.with("greeter"), "pipeline trust": projects,
 	"pipeline validate": projects, "pipeline versions": reads.with("greeter"), "plan": projects,
 	"process list": reads, "process run": makes.with("mirror"), "process show": reads.with("mirror"),

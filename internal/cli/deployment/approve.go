@@ -27,8 +27,8 @@ Only a stage whose turn has come waits; "waybill pipeline show" lists what does.
 once. A rejected stage waits until somebody approves it; "waybill deployment cancel" ends the
 deployment.
 
-Of a pipeline of Kubernetes, such as apps:podinfo, a STAGE is an environment, and the approval is for
-the revision that waits there. Without --revision the command shows that, and asks. A rejected
+Of a pipeline of Kubernetes, such as apps:podinfo, a STAGE is an environment, and the approval is
+for the revision that waits there. Without --revision the command shows that, and asks. A rejected
 revision stays out of the environment until a newer one comes, or a retry.
 
 With --server the token needs the scope approve, and its name is recorded.`,

@@ -66,10 +66,11 @@ func UpCommand(a *cmdline.App) *cobra.Command {
 		Use:   "up",
 		Short: "Run the roles of one machine in one process, with the web page",
 		Long: `Runs the roles api, caboose, conductor and deployer on the log of this home, and the role promoter
-if server.yaml has the section promoter: deployments proceed, and a web page shows them. On a terminal
-it prints an address that logs one browser in once, within a quarter of an hour. A ship beside it registers and watches. Ctrl-C, or closing the terminal, lets
-running attempts end (conductors.default.drain); a second Ctrl-C exits at once. Without a terminal
-SIGHUP has server.yaml read again.`,
+if server.yaml has the section promoter: deployments proceed, and a web page shows them. On a
+terminal it prints an address that logs one browser in once, within a quarter of an hour. A ship
+beside it registers and watches. Ctrl-C, or closing the terminal, lets running attempts end
+(conductors.default.drain); a second Ctrl-C exits at once. Without a terminal SIGHUP has server.yaml
+read again.`,
 		Example: cmdline.Examples("waybill up", "waybill up --listen 127.0.0.1:8080"),
 		Args:    cmdline.Arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -29,16 +29,16 @@ func Command(a *cmdline.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "install",
 		Short: "Install Waybill in a cluster, to promote revisions through Kubernetes pipelines",
-		Long: `Applies to the management cluster: the definitions of Pipeline and GitopsCluster, an account with the
-rights that promoting needs, and one Deployment of waybill serve api conductor promoter with its log
-in SQLite on a volume, or in PostgreSQL with --ledger. With --print it prints the manifests instead,
-and asks no cluster. Repeating it upgrades.
+		Long: `Applies to the management cluster: the definitions of Pipeline and GitopsCluster, an account with
+the rights that promoting needs, and one Deployment of waybill serve api conductor promoter with its
+log in SQLite on a volume, or in PostgreSQL with --ledger. With --print it prints the manifests
+instead, and asks no cluster. Repeating it upgrades.
 
 With --frozen an empty log begins with a freeze of all pipelines, so Waybill observes and promotes
 nothing until waybill pipeline thaw --all: this way it runs beside the original pipeline controller.
 --old-service names that controller's Service, so that its hooks reach Waybill.`,
 		Example: cmdline.Examples("waybill pipeline install --print | kubectl apply -f -", "waybill pipeline install --frozen",
-			"waybill pipeline install --ledger postgres://waybill@db/waybill --image registry.example.org/waybill:1"),
+			"waybill pipeline install --ledger postgres://waybill@db/waybill --image example.org/waybill:1"),
 		Args: cmdline.Arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error { return runInstall(c.Context(), a, flags) },
 	}
