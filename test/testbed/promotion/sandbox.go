@@ -37,10 +37,15 @@ func NewSandbox(t testing.TB) *Sandbox {
 	return s
 }
 
-// Start starts a Waybill program in the sandbox.
-func (s *Sandbox) Start(t testing.TB, program string) {
+// Start starts a Waybill program in the sandbox. settings are further keys of the section promoter of its server.yaml, such as
+// "frozen: true".
+func (s *Sandbox) Start(t testing.TB, program string, settings ...string) {
 	t.Helper()
-	s.Waybill = waybill(t, s.Cluster, program, Roles(), nil)
+	l := launch{management: s.Cluster, program: program, arguments: Roles()}
+	for _, setting := range settings {
+		l.settings += ", " + setting
+	}
+	s.Waybill = l.start(t)
 }
 
 // Scene is one story in a sandbox: a pipeline as in the worked example in a namespace of its own, with its repository.

@@ -27,21 +27,31 @@ func Roles() []string { return []string{"serve", "api", "conductor", "promoter"}
 // Waybill starts a Waybill program with arguments such as Roles, once Install has been called. out is its standard output; nil: its log.
 func (w *World) Waybill(t testing.TB, program string, arguments []string, out *os.File) *Waybill {
 	t.Helper()
-	return waybill(t, w.Management, program, arguments, out)
+	return launch{management: w.Management, program: program, arguments: arguments, out: out}.start(t)
 }
 
-func waybill(t testing.TB, management *testbed.Cluster, program string, arguments []string, out *os.File) *Waybill {
+// launch describes a Waybill process.
+type launch struct {
+	management *testbed.Cluster
+	program    string
+	arguments  []string
+	settings   string // further keys of the section promoter
+	out        *os.File
+}
+
+func (l launch) start(t testing.TB) *Waybill {
 	t.Helper()
 	address := testbed.FreeAddress(t)
-	c := &Waybill{Home: t.TempDir(), URL: "http://" + address, program: program}
-	server := fmt.Sprintf("promoter: {kubeconfig: %q, allowNetworks: [127.0.0.0/8], plainHTTP: true, proposalInterval: 1s}\n", management.Kubeconfig)
+	c := &Waybill{Home: t.TempDir(), URL: "http://" + address, program: l.program}
+	server := fmt.Sprintf("promoter: {kubeconfig: %q, allowNetworks: [127.0.0.0/8], plainHTTP: true, proposalInterval: 1s%s}\n",
+		l.management.Kubeconfig, l.settings)
 	if err := os.WriteFile(filepath.Join(c.Home, "server.yaml"), []byte(server), 0o600); err != nil {
 		t.Fatalf("start waybill: %v", err)
 	}
 	c.Process = testbed.RunProgram(t, testbed.Program{
 		Name:  "waybill",
-		Argv:  append(append([]string{program}, arguments...), "--home", c.Home, "--listen", address),
-		Out:   out,
+		Argv:  append(append([]string{l.program}, l.arguments...), "--home", c.Home, "--listen", address),
+		Out:   l.out,
 		Ready: c.ready,
 	})
 	return c
@@ -66,4 +76,20 @@ func (c *Waybill) ready(ctx context.Context) error {
 // Command returns a command of the program on its home, such as pipeline show.
 func (c *Waybill) Command(t testing.TB, arguments ...string) *exec.Cmd {
 	return exec.CommandContext(t.Context(), c.program, append(arguments, "--home", c.Home)...)
+}
+
+// LoseLog kills Waybill, removes its log and starts it again with a new one.
+func (c *Waybill) LoseLog(t testing.TB) {
+	t.Helper()
+	c.Kill(t)
+	files, err := filepath.Glob(filepath.Join(c.Home, "waybill.db*"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("remove the log: no files in %s (%v)", c.Home, err)
+	}
+	for _, file := range files {
+		if err := os.Remove(file); err != nil {
+			t.Fatalf("remove the log: %v", err)
+		}
+	}
+	c.Start(t)
 }
