@@ -19,7 +19,8 @@ type Outcome int
 const (
 	Succeeds Outcome = iota
 	Fails
-	Hangs // the controller has begun and does not end
+	Hangs    // the controller has begun and does not end
+	NotBegun // the controller does not see the change
 )
 
 // Follower does the work of Flux for one repository: it looks at the file of each environment on main and writes the status
@@ -117,6 +118,9 @@ func (f *Follower) roll(t testing.TB, environment, version string, apps []*testb
 	outcome := f.outcomes[environment+" "+version]
 	f.running[environment] = version
 	f.mutex.Unlock()
+	if outcome == NotBegun {
+		return
+	}
 	for _, app := range apps {
 		app.Edit(t)
 		app.Begin(t, version)
@@ -127,7 +131,7 @@ func (f *Follower) roll(t testing.TB, environment, version string, apps []*testb
 			app.Succeed(t, version)
 		case Fails:
 			app.Fail(t, version)
-		case Hangs:
+		case Hangs, NotBegun:
 		}
 	}
 }

@@ -16,8 +16,8 @@ type Probe struct {
 	requests int
 }
 
-// startProbe starts a probe for the test.
-func startProbe(t testing.TB) *Probe {
+// StartProbe starts a probe for the test.
+func StartProbe(t testing.TB) *Probe {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

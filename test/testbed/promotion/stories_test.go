@@ -3,8 +3,13 @@
 package promotion_test
 
 import (
+	"fmt"
+	"net/http"
 	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	pipelines "github.com/waybill-dev/waybill/api/kube/v1alpha1"
 	"github.com/waybill-dev/waybill/test/testbed"
@@ -33,6 +38,12 @@ func TestStories(t *testing.T) {
 		{"by-hand", promotion.Extra{Staging: merging, Prod: merging}, broughtBackByHand},
 		{"checked", promotion.Extra{Staging: "autoMerge: {method: merge}"}, checked},
 		{"foreign", promotion.Extra{Staging: merging}, foreign},
+		{"gated", promotion.Extra{Staging: merging}, gated},
+		{"suspended", promotion.Extra{Spec: "suspend: true"}, suspended},
+		{"outside", promotion.Extra{Staging: merging + "\nwindows: [{kind: Deny, schedule: '* * * * *', duration: 2m, reason: audit}]"}, outsideOfWindows},
+		{"finishing", promotion.Extra{Spec: "onNewRevision: Finish", Staging: merging}, finishing},
+		{"notified", promotion.Extra{Prod: "promotion: {strategy: {notification: {}}}", Staging: merging}, notified},
+		{"not-begun", promotion.Extra{Spec: "rolloutTimeout: 2s", Staging: merging}, notBegun},
 		{"held", promotion.Extra{Prod: `hold: {reason: "audit"}`, Staging: merging}, held},
 	} {
 		t.Run(story.name, func(t *testing.T) {
@@ -167,6 +178,85 @@ func held(t *testing.T, s *promotion.Scene) {
 	s.AwaitReason(t, promotion.Prod, "Held")
 	s.Change(t, promotion.Extra{Staging: merging})
 	s.AwaitProposal(t, promotion.Prod, "6.6.0")
+}
+
+func gated(t *testing.T, s *promotion.Scene) {
+	probe := promotion.StartProbe(t)
+	probe.Answer(http.StatusServiceUnavailable)
+	gate := fmt.Sprintf("\ngates: [{name: smoke, http: {url: %q}, interval: 1s, failures: 2}]", probe.URL)
+	s.Change(t, promotion.Extra{Staging: merging + gate})
+	s.Push(t, promotion.Dev, "6.6.0")
+	s.AwaitReason(t, promotion.Staging, "GateFailed")
+	if got := probe.Requests(); got < 2 {
+		t.Errorf("requests of a gate that failed: got %d, want at least 2", got)
+	}
+	if pulls := s.Proposals(t, promotion.Prod, "6.6.0"); len(pulls) != 0 {
+		t.Errorf("pull requests of prod after the gate failed: %+v, want none", pulls)
+	}
+	probe.Answer(http.StatusOK)
+	run(t, s, "deployment", "retry", s.ID(), promotion.Staging)
+	s.AwaitProposal(t, promotion.Prod, "6.6.0")
+}
+
+func suspended(t *testing.T, s *promotion.Scene) {
+	s.Push(t, promotion.Dev, "6.6.0")
+	s.AwaitReason(t, promotion.Staging, "Suspended")
+	if pulls := s.Repository.Pulls(t, "all"); len(pulls) != 0 {
+		t.Errorf("pull requests of a suspended pipeline: %+v, want none", pulls)
+	}
+	s.Change(t, promotion.Extra{})
+	s.AwaitProposal(t, promotion.Staging, "6.6.0")
+}
+
+func outsideOfWindows(t *testing.T, s *promotion.Scene) {
+	s.Push(t, promotion.Dev, "6.6.0")
+	s.AwaitReason(t, promotion.Staging, "WindowClosed")
+	pull := s.AwaitProposal(t, promotion.Staging, "6.6.0") // a closed window delays the merge only
+	run(t, s, "deployment", "resume", s.ID(), promotion.Staging, "--now", "--reason", "fix")
+	s.AwaitPhase(t, promotion.Staging, "Complete")
+	if got := s.Repository.Pull(t, pull.Number); !got.Merged {
+		t.Errorf("pull request after an override: got %+v, want it merged", got)
+	}
+}
+
+func finishing(t *testing.T, s *promotion.Scene) {
+	s.Push(t, promotion.Dev, "6.6.0")
+	first := s.AwaitProposal(t, promotion.Prod, "6.6.0")
+	for _, version := range []string{"6.6.1", "6.7.0"} {
+		s.Push(t, promotion.Dev, version)
+		s.AwaitStatus(t, version+" is in dev", func(status pipelines.PipelineStatus) bool { return status.LatestRevision == version })
+	}
+	if got := s.Repository.Pull(t, first.Number); got.State != "open" {
+		t.Errorf("pull request of an unfinished run: got %s, want it open", got.State)
+	}
+	s.Repository.Merge(t, first.Number, "merge")
+	s.AwaitProposal(t, promotion.Prod, "6.7.0")
+	if pulls := s.Proposals(t, promotion.Staging, "6.6.1"); len(pulls) != 0 {
+		t.Errorf("pull requests for a version between two runs: %+v, want none", pulls)
+	}
+}
+
+func notified(t *testing.T, s *promotion.Scene) {
+	s.Push(t, promotion.Dev, "6.6.0")
+	s.AwaitPhase(t, promotion.Prod, "RollingOut")
+	events := s.Cluster.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "events"}).Namespace(s.Namespace)
+	list, err := events.List(t.Context(), metav1.ListOptions{FieldSelector: "reason=Promote"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != 1 || list.Items[0].GetAnnotations()["environment"] != promotion.Prod || list.Items[0].GetAnnotations()["version"] != "6.6.0" {
+		t.Errorf("Events of the promotion: got %v, want one for prod and 6.6.0", list.Items)
+	}
+	s.Push(t, promotion.Prod, "6.6.0") // by the receiver
+	s.AwaitPhase(t, promotion.Prod, "Complete")
+}
+
+func notBegun(t *testing.T, s *promotion.Scene) {
+	s.Follower.Decide(promotion.Staging, "6.6.0", promotion.NotBegun)
+	s.Push(t, promotion.Dev, "6.6.0")
+	s.AwaitReason(t, promotion.Staging, "RolloutTimedOut")
+	s.Push(t, promotion.Dev, "6.6.1")
+	s.AwaitProposal(t, promotion.Prod, "6.6.1")
 }
 
 // run runs a command of the program that must succeed.

@@ -46,7 +46,7 @@ type World struct {
 // New starts everything at the same time and waits until the first version runs everywhere; about a minute.
 func New(t testing.TB) *World {
 	t.Helper()
-	w := &World{Project: Project{Namespace: Namespace}, Europe: Site{Name: "leaf-eu"}, America: Site{Name: "leaf-us"}, Smoke: startProbe(t)}
+	w := &World{Project: Project{Namespace: Namespace}, Europe: Site{Name: "leaf-eu"}, America: Site{Name: "leaf-us"}, Smoke: StartProbe(t)}
 	starts := []func(){func() { w.startHost(t) }}
 	for _, site := range w.sites() {
 		starts = append(starts, func() {
