@@ -91,6 +91,11 @@ func frozen(t *testing.T, s *promotion.Scene) {
 	if pulls := s.Proposals(t, promotion.Staging, "6.6.0"); len(pulls) != 0 {
 		t.Errorf("pull requests during the freeze: %+v, want none", pulls)
 	}
+	for _, command := range [][]string{{"deployment", "why", s.ID(), promotion.Staging}, {"pipeline", "show", s.ID()}} {
+		if got, want := run(t, s, command...), "frozen by"; !strings.Contains(got, want) {
+			t.Errorf("waybill %s: got %s, want it to contain %q", strings.Join(command, " "), got, want)
+		}
+	}
 	run(t, s, "pipeline", "thaw", s.ID())
 	s.AwaitProposal(t, promotion.Staging, "6.6.0")
 }
@@ -259,10 +264,12 @@ func notBegun(t *testing.T, s *promotion.Scene) {
 	s.AwaitProposal(t, promotion.Prod, "6.6.1")
 }
 
-// run runs a command of the program that must succeed.
-func run(t *testing.T, s *promotion.Scene, arguments ...string) {
+// run runs a command of the program that must succeed, and returns its output.
+func run(t *testing.T, s *promotion.Scene, arguments ...string) string {
 	t.Helper()
-	if out, err := s.Waybill.Command(t, arguments...).CombinedOutput(); err != nil {
+	out, err := s.Waybill.Command(t, arguments...).CombinedOutput()
+	if err != nil {
 		t.Fatalf("waybill %s: %v: %s", strings.Join(arguments, " "), err, out)
 	}
+	return string(out)
 }
