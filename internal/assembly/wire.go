@@ -109,47 +109,51 @@ func (s *Session) Roles(ctx context.Context, o RoleOptions, names ...string) ([]
 		roles = append(roles, lifecycle.Role{Name: "blobs", Run: func(ctx context.Context) error { return s.reportBlobs(ctx, o.Log) }})
 	}
 	for _, name := range names {
-		switch name {
-		case RoleConductor:
-			if s.Kind == shared {
-				here, err := s.hostHome()
-				if err != nil {
-					return nil, err
-				}
-				s.Ledger.UpdateReport(func(r *queue.Report) { r.Home = &here })
-			}
-			c := s.conductor(o)
-			s.serves = append(s.serves, c.Serve)
-			roles = append(roles, lifecycle.Role{Name: name, Run: c.Run})
-		case RoleDeployer:
-			d := deployer.New(s.Ledger.NewWaiter(), deployer.Config{Instance: s.instance(), Blobs: s.archives(o.Log),
-				Log: o.Log, Metrics: obs.NewDeployer(o.registerer(), o.MetricsPerPipeline)})
-			roles = append(roles, lifecycle.Role{Name: name, Run: d.Run})
-		case RoleCaboose:
-			metrics := obs.NewCaboose(o.registerer())
-			roles = append(roles, lifecycle.Role{Name: name, Run: func(ctx context.Context) error { return s.runCaboose(ctx, o, metrics) }})
-		case RolePromoter:
-			promote, err := s.promoterRole(o)
-			if err != nil {
-				return nil, err
-			}
-			roles = append(roles, promote)
-		case RoleProvisioner, RoleAggregator, RoleWatchdog:
-			role, err := s.builderRole(ctx, name, o)
-			if err != nil {
-				return nil, err
-			}
-			roles = append(roles, role)
-		case RoleAPI:
-			if err := s.listen(ctx, o); err != nil {
-				return nil, err
-			}
-			roles = append(roles, lifecycle.Role{Name: name, Run: s.serveAPI}, lifecycle.Role{Name: "observer", Run: s.observe(o)})
-		default:
-			return nil, fault.New(fault.Internal, "role %q not found", name)
+		made, err := s.role(ctx, name, o)
+		if err != nil {
+			return nil, err
 		}
+		roles = append(roles, made...)
 	}
 	return append(roles, s.presence(o, names)...), nil
+}
+
+// role makes the named role, and what runs beside it.
+func (s *Session) role(ctx context.Context, name string, o RoleOptions) ([]lifecycle.Role, error) {
+	run := func(f func(context.Context) error) ([]lifecycle.Role, error) {
+		return []lifecycle.Role{{Name: name, Run: f}}, nil
+	}
+	switch name {
+	case RoleConductor:
+		if s.Kind == shared {
+			here, err := s.hostHome()
+			if err != nil {
+				return nil, err
+			}
+			s.Ledger.UpdateReport(func(r *queue.Report) { r.Home = &here })
+		}
+		c := s.conductor(o)
+		s.serves = append(s.serves, c.Serve)
+		return run(c.Run)
+	case RoleDeployer:
+		d := deployer.New(s.Ledger.NewWaiter(), deployer.Config{Instance: s.instance(), Blobs: s.archives(o.Log),
+			Log: o.Log, Metrics: obs.NewDeployer(o.registerer(), o.MetricsPerPipeline)})
+		return run(d.Run)
+	case RoleCaboose:
+		metrics := obs.NewCaboose(o.registerer())
+		return run(func(ctx context.Context) error { return s.runCaboose(ctx, o, metrics) })
+	case RolePromoter:
+		promote, err := s.promoterRole(o)
+		return []lifecycle.Role{promote}, err
+	case RoleProvisioner, RoleAggregator, RoleWatchdog:
+		built, err := s.builderRole(ctx, name, o)
+		return []lifecycle.Role{built}, err
+	case RoleAPI:
+		err := s.listen(ctx, o)
+		return []lifecycle.Role{{Name: name, Run: s.serveAPI}, {Name: "observer", Run: s.observe(o)}}, err
+	default:
+		return nil, fault.New(fault.Internal, "role %q not found", name)
+	}
 }
 
 // takeOver takes over the log from former processes, and reads its id.
