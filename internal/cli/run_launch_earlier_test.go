@@ -28,7 +28,7 @@ const resumedFile = `one: {tool: {artifacts: [tool], container: {image: i, cmds:
 two: {use: {needs: [tool], container: {image: i, cmds: ['echo use >>"$HOME/runs"', sh tool]}}}
 `
 
-// bundle returns what the step one/tool of an earlier build of resumedFile has left.
+// bundle returns the files that the step one/tool of an earlier build of resumedFile has left.
 func bundle(t *testing.T) []byte {
 	t.Helper()
 	node, problems := yamltree.Parse(build.FileName, []byte(resumedFile), yamltree.BuildFile)

@@ -45,7 +45,7 @@ type limitsFlags struct {
 	pauseFor                     time.Duration
 }
 
-// commands returns what the flags request, in a fixed order.
+// commands returns the changes that the flags request, in a fixed order.
 func (f limitsFlags) commands() []operation.LaneInput {
 	var wanted []operation.LaneInput
 	add := func(lane string, command operation.LimitBody) {

@@ -72,7 +72,7 @@ func CheckHostKeys(a *App, p Project, until string) error {
 	return problems.Err()
 }
 
-// KeyWarnings returns what CheckHostKeys would refuse, as warnings.
+// KeyWarnings returns the findings that CheckHostKeys would refuse, as warnings.
 func KeyWarnings(a *App, p Project) (fault.Problems, error) {
 	err := CheckHostKeys(a, p, "")
 	if problems, wrong := ProblemsOf(err); wrong {

@@ -25,7 +25,7 @@ func printPreview[T any](out show.Printer, effect *T, err error, lines func(T) [
 	return out.Answer(*effect, lines(*effect)...)
 }
 
-// returning returns what prints the preview of a rollback or a catch-up of a pipeline.
+// returning returns the printer of the preview of a rollback or a catch-up of a pipeline.
 func returning(name string) func(service.RollbackPreview) []string {
 	return func(preview service.RollbackPreview) []string { return show.RollbackPreview(name, preview) }
 }
