@@ -92,7 +92,8 @@ func (d *decider) envInput(i int, r *run) EnvInput {
 		in.First = d.firstReasons()
 	}
 	if p, ok := d.in.Proposals[env.Name]; ok {
-		in.Proposal = &p
+		proposal := p
+		in.Proposal = &proposal
 	}
 	if r == nil {
 		return in

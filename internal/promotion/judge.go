@@ -146,12 +146,8 @@ func (j *judge) observe() {
 	if j.rec.started == nil && (j.First != nil || j.Passed || j.isReturn()) {
 		j.add(Fact{Event: StageStarted})
 	}
-	for _, id := range j.Env.Targets {
-		s := j.Seen[id]
-		class, kept, _ := s.At(j.Now)
-		if class == Ready && !kept && s.Applied == j.Run.Revision && !j.rec.isHealthy(id) {
-			j.add(Fact{Event: TargetHealthy, Target: &id})
-		}
+	if j.n.fresh > 0 {
+		j.observeHealthy()
 	}
 	if j.rec.promoted == nil && j.First == nil {
 		if f, ok := j.promotion(); ok {
@@ -160,6 +156,20 @@ func (j *judge) observe() {
 	}
 	if j.rec.promoted != nil {
 		j.promotedAt = j.rec.promoted.At
+	}
+}
+
+// observeHealthy adds the targets that are ready at the revision for the first time in this run.
+func (j *judge) observeHealthy() {
+	for _, id := range j.Env.Targets {
+		if j.rec.isHealthy(id) {
+			continue
+		}
+		s := j.Seen[id]
+		if class, kept, _ := s.At(j.Now); class == Ready && !kept && s.Applied == j.Run.Revision {
+			target := id
+			j.add(Fact{Event: TargetHealthy, Target: &target})
+		}
 	}
 }
 
