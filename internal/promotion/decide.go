@@ -33,6 +33,7 @@ type decider struct {
 	choice Choice
 	runs   []*run // by number, with those that start now
 	live   map[EnvName][]AttemptKey
+	input  EnvInput // of the environment that is being judged
 
 	changes  []RunChange
 	verdicts []Verdict
@@ -71,8 +72,8 @@ func (d *decider) judgeAll() {
 // judgeEnv judges one environment for the run that it wants.
 func (d *decider) judgeEnv(i int) {
 	r := d.wanted(i)
-	in := d.envInput(i, r)
-	j := judge{EnvInput: &in}
+	d.input = d.envInput(i, r)
+	j := judge{EnvInput: &d.input}
 	d.verdicts[i] = j.judge()
 	d.wake = sooner(d.wake, j.wake)
 	d.facts[i] = append(d.facts[i], d.verdicts[i].Facts...)

@@ -14,6 +14,9 @@ type record struct {
 	more                                          []*Fact // entries of gates and targets
 }
 
+// fewFacts is the number of entries of gates and targets for which a record has room at first.
+const fewFacts = 4
+
 // isFull reports whether a run goes through all environments.
 func (r *run) isFull() bool { return r.Env == "" }
 
@@ -31,6 +34,9 @@ func (c *record) add(f *Fact) {
 	case StageFailed:
 		c.failed = f
 	default:
+		if c.more == nil {
+			c.more = make([]*Fact, 0, fewFacts)
+		}
 		c.more = append(c.more, f)
 	}
 }

@@ -1,7 +1,7 @@
 package promotion
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -133,4 +133,4 @@ func (j *judge) isReplacing() bool {
 }
 
 // proposalName returns the name of a proposal for people, such as "pull request 41".
-func proposalName(p *Proposal) string { return fmt.Sprintf("pull request %d", p.Number) }
+func proposalName(p *Proposal) string { return "pull request " + strconv.FormatInt(p.Number, 10) }
