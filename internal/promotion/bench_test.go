@@ -13,10 +13,12 @@ func benchWorld(tb testing.TB, environments, targets int) promotion.Input {
 	w := newWorld()
 	w.Spec.Environments = nil
 	for e := range environments {
-		env := promotion.Environment{Name: promotion.EnvName(fmt.Sprintf("env-%02d", e)), Need: targets, Strategy: promotion.PullRequest,
-			Soak: time.Minute, Gates: []promotion.Gate{{Name: "smoke", When: promotion.After}}}
+		env := promotion.Environment{Name: promotion.EnvName(fmt.Sprintf("env-%02d", e)), Need: targets,
+			Strategy: promotion.PullRequest,
+			Soak:     time.Minute, Gates: []promotion.Gate{{Name: "smoke", When: promotion.After}}}
 		for n := range targets {
-			env.Targets = append(env.Targets, promotion.TargetID{Cluster: fmt.Sprintf("apps/leaf-%02d", n), Namespace: string(env.Name)})
+			env.Targets = append(env.Targets, promotion.TargetID{Cluster: fmt.Sprintf("apps/leaf-%02d", n),
+				Namespace: string(env.Name)})
 		}
 		if e > 0 {
 			env.DependsOn = []promotion.EnvName{w.Spec.Environments[e-1].Name}
@@ -29,7 +31,8 @@ func benchWorld(tb testing.TB, environments, targets int) promotion.Input {
 		}
 	}
 	for n := range 20 {
-		w.Sightings = append(w.Sightings, promotion.Sighting{Seq: int64(n + 1), Revision: promotion.Revision(fmt.Sprintf("v%d", n)), At: w.Now})
+		w.Sightings = append(w.Sightings, promotion.Sighting{Seq: int64(n + 1),
+			Revision: promotion.Revision(fmt.Sprintf("v%d", n)), At: w.Now})
 	}
 	for e := range environments {
 		see(e, "v19")

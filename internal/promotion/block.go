@@ -181,7 +181,8 @@ func (j *judge) inProgress() (why []Reason) {
 		break
 	}
 	if !j.n.rechecking.IsZero() {
-		why = append(why, Reason{Code: WhyRechecking, Message: "its controllers check the present revision again", Until: j.n.rechecking})
+		why = append(why, Reason{Code: WhyRechecking, Message: "its controllers check the present revision again",
+			Until: j.n.rechecking})
 	}
 	if j.Kept != nil {
 		why = append(why, *j.Kept)

@@ -9,7 +9,8 @@ func (j *judge) cancel() {
 			if j.Run != nil && key.Run == j.Run.Number {
 				revision = j.Run.Revision
 			}
-			j.verdict.Do = append(j.verdict.Do, Step{Op: key.Op, Run: key.Run, Env: key.Env, Gate: key.Gate, Revision: revision, Cancel: true})
+			j.verdict.Do = append(j.verdict.Do, Step{Op: key.Op, Run: key.Run, Env: key.Env, Gate: key.Gate,
+				Revision: revision, Cancel: true})
 		}
 	}
 }

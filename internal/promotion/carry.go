@@ -164,7 +164,8 @@ func (d *decider) start(r Run) *run {
 	r.StartedAt = laterTime(d.in.Now, r.StartedAt)
 	started := &run{Run: &r}
 	d.runs = append(d.runs, started)
-	d.changes = append(d.changes, RunChange{Run: r, Facts: []Fact{{Run: r.Number, Env: r.Env, Event: PipelineStarted, At: d.in.Now}}})
+	d.changes = append(d.changes, RunChange{Run: r,
+		Facts: []Fact{{Run: r.Number, Env: r.Env, Event: PipelineStarted, At: d.in.Now}}})
 	return started
 }
 
@@ -249,8 +250,9 @@ func (d *decider) introducedAfter(i int, r *run) *Reason {
 	}
 	for later := i + 1; later < len(d.envs); later++ {
 		if d.hasFinishedAt(of, later) {
-			return &Reason{Code: WhyIntroducedAfter, Message: "it was added after " + string(d.envs[later].Name) + " had finished " +
-				string(of.Revision) + ", and starts with the next revision"}
+			return &Reason{Code: WhyIntroducedAfter,
+				Message: "it was added after " + string(d.envs[later].Name) + " had finished " +
+					string(of.Revision) + ", and starts with the next revision"}
 		}
 	}
 	return nil

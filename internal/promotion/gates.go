@@ -23,12 +23,14 @@ func (j *judge) askGates(when GateWhen, run bool) (s gatesState) {
 			continue
 		case result.Failed, attempt.Status == AttemptFailed:
 			s.failed = true
-			s.why = append(s.why, Reason{Code: WhyGateFailed, Message: withDetail("gate "+g.Name+" has failed", result.Detail, attempt.Error)})
+			s.why = append(s.why, Reason{Code: WhyGateFailed,
+				Message: withDetail("gate "+g.Name+" has failed", result.Detail, attempt.Error)})
 			continue
 		case !made, attempt.Status == AttemptCanceled:
 			due = append(due, Step{Op: OpGate, Gate: g.Name, Repeats: made})
 		}
-		s.why = append(s.why, Reason{Code: WhyWaitingGate, Message: withDetail("gate "+g.Name+" has not passed yet", result.Detail)})
+		s.why = append(s.why, Reason{Code: WhyWaitingGate,
+			Message: withDetail("gate "+g.Name+" has not passed yet", result.Detail)})
 	}
 	if run && !s.failed {
 		for _, step := range due {

@@ -69,7 +69,8 @@ func (d *decider) rollBack(i int, r *run) *Run {
 // nil: none has. Without a wanted one all count.
 func (d *decider) reached(i int, wanted *run) *run {
 	for _, r := range slices.Backward(d.runs) {
-		if (wanted == nil || r.Number <= wanted.Number) && (r.isFull() || r.Env == d.envs[i].Name) && d.record(r, i).started != nil {
+		if (wanted == nil || r.Number <= wanted.Number) && (r.isFull() || r.Env == d.envs[i].Name) &&
+			d.record(r, i).started != nil {
 			return r
 		}
 	}
@@ -111,7 +112,8 @@ func (d *decider) lastFinished(i int, except Revision, until time.Time) (last Re
 // environment.
 func (d *decider) returnFailed(i int, r *run) *Run {
 	env, v := &d.envs[i], &d.verdicts[i]
-	if env.Rollback == nil || env.Strategy == ByHand || v.Phase != PhaseFailed || isReturn(d.cause(r)) || d.mayNotStart(i, ByFailure) {
+	if env.Rollback == nil || env.Strategy == ByHand || v.Phase != PhaseFailed || isReturn(d.cause(r)) ||
+		d.mayNotStart(i, ByFailure) {
 		return nil
 	}
 	if d.counts[i].ready < env.Need { // else a gate has failed, which waiting does not change

@@ -126,7 +126,8 @@ func (d *decider) countAt(i int, r Revision) counts {
 		}
 	}
 	order := d.order(r)
-	v := counting{want: r, isNewer: func(other Revision) bool { return other != "" && d.order(other) > order }, now: d.in.Now, wake: &d.wake}
+	v := counting{want: r, isNewer: func(other Revision) bool { return other != "" && d.order(other) > order },
+		now: d.in.Now, wake: &d.wake}
 	return v.count(d.envs[i].Targets, d.in.Seen)
 }
 

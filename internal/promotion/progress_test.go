@@ -65,7 +65,8 @@ func (h *history) help(plan promotion.Plan) bool {
 		key := keys[0]
 		h.endAttempt(key, "done")
 		if key.Op == promotion.OpGate {
-			h.Gates[promotion.GateKey{Run: key.Run, Env: key.Env, Gate: key.Gate}] = promotion.GateResult{Passed: true, At: h.Now}
+			h.Gates[promotion.GateKey{Run: key.Run, Env: key.Env,
+				Gate: key.Gate}] = promotion.GateResult{Passed: true, At: h.Now}
 		}
 		return true
 	}
@@ -93,8 +94,12 @@ func (h *history) helpEnv(i int, v promotion.Verdict) bool {
 				})
 			}
 			return true
-		case promotion.WhyPromotedByHand, promotion.WhyRollingOut, promotion.WhyTargetFailed, promotion.WhyRollbackFailed:
-			if !slices.ContainsFunc(v.Why, func(r promotion.Reason) bool { return strings.HasPrefix(string(r.Code), "Predecessor") }) {
+		case promotion.WhyPromotedByHand, promotion.WhyRollingOut, promotion.WhyTargetFailed,
+			promotion.WhyRollbackFailed:
+			if !slices.ContainsFunc(v.Why, func(r promotion.Reason) bool {
+				return strings.HasPrefix(string(r.Code),
+					"Predecessor")
+			}) {
 				h.bring(i, string(v.Want), 0)
 				return true
 			}
@@ -209,7 +214,8 @@ func literal(in promotion.Input) string {
 func (h *history) dump() string {
 	var b strings.Builder
 	for _, r := range h.Runs {
-		fmt.Fprintf(&b, "run %d %s env %q cause %s repeats %d started %s end %q\n", r.Number, r.Revision, r.Env, r.Cause, r.Repeats, r.StartedAt.Format(time.TimeOnly), r.End)
+		fmt.Fprintf(&b, "run %d %s env %q cause %s repeats %d started %s end %q\n", r.Number, r.Revision, r.Env,
+			r.Cause, r.Repeats, r.StartedAt.Format(time.TimeOnly), r.End)
 		for _, f := range r.Facts {
 			fmt.Fprintf(&b, "  %s %s %s\n", f.At.Format(time.TimeOnly), f.Env, f.Event)
 		}

@@ -120,7 +120,8 @@ func (s *step) broken() map[string]bool {
 	cause := s.cause(s.run)
 	isReturn := cause == promotion.ByRollback || cause == promotion.ByFailure
 	return map[string]bool{
-		"NoBlindPromotion": isBlind(s.h.Input, s.env) || !isReturn && !s.predecessors(func(p promotion.Environment) bool { return !isBlind(s.h.Input, p) }),
+		"NoBlindPromotion": isBlind(s.h.Input, s.env) || !isReturn &&
+			!s.predecessors(func(p promotion.Environment) bool { return !isBlind(s.h.Input, p) }),
 		"OrderKept":        !isReturn && !s.predecessors(s.hasHad),
 		"NoOldOverNew":     !isReturn && s.isNewerThere(),
 		"PromotedOnce":     s.has(promotion.EnvPromoted) || s.has(promotion.StageFinished),
@@ -177,7 +178,8 @@ func (s *step) predecessors(is func(promotion.Environment) bool) bool {
 func (s *step) hasHad(p promotion.Environment) bool {
 	ready := 0
 	for _, id := range p.Targets {
-		if class, _, _ := s.h.Seen[id].At(s.h.Now); class == promotion.Ready && s.h.Seen[id].Applied == s.step.Revision {
+		if class, _, _ := s.h.Seen[id].At(s.h.Now); class == promotion.Ready &&
+			s.h.Seen[id].Applied == s.step.Revision {
 			ready++
 		}
 	}
@@ -237,7 +239,8 @@ func (s *step) isApproved(cause promotion.RunCause) bool {
 	}
 	people := map[string]bool{}
 	for _, in := range s.h.Intents {
-		if in.Kind == promotion.Approve && in.Run == s.run.Number && in.Env == s.env.Name && in.Revision == s.step.Revision {
+		if in.Kind == promotion.Approve && in.Run == s.run.Number && in.Env == s.env.Name &&
+			in.Revision == s.step.Revision {
 			if len(a.By) == 0 || in.By.Name == "ana" || slices.Contains(in.By.Groups, "ops") {
 				people[in.By.Name] = true
 			}
@@ -266,7 +269,8 @@ func (s *step) isHeld() bool {
 
 // isClosed reports whether a window that counts for the step is closed.
 func (s *step) isClosed() bool {
-	if len(s.env.Windows) == 0 || s.env.AutoMerge != nil && s.env.Strategy == promotion.PullRequest && s.step.Op == promotion.OpPropose {
+	if len(s.env.Windows) == 0 || s.env.AutoMerge != nil && s.env.Strategy == promotion.PullRequest &&
+		s.step.Op == promotion.OpPropose {
 		return false
 	}
 	isOverridden := slices.ContainsFunc(s.h.Intents, func(in promotion.Intent) bool {
@@ -278,7 +282,8 @@ func (s *step) isClosed() bool {
 // checkIdempotent checks that a recorded plan is not decided again. A cancelation makes room for another step.
 func (h *history) checkIdempotent(recorded promotion.Plan) {
 	again := promotion.Decide(h.Input)
-	if len(again.Runs) > 0 || again.Sighting != nil || again.Latest != recorded.Latest || !again.LatestSince.Equal(recorded.LatestSince) {
+	if len(again.Runs) > 0 || again.Sighting != nil || again.Latest != recorded.Latest ||
+		!again.LatestSince.Equal(recorded.LatestSince) {
 		h.t.Fatalf("Idempotent: a second plan has %+v %v", again.Runs, again.Sighting)
 	}
 	for i, v := range again.Verdicts {
@@ -286,7 +291,8 @@ func (h *history) checkIdempotent(recorded promotion.Plan) {
 			h.t.Fatalf("Idempotent: a second plan has facts of %s: %s", v.Env, facts(v))
 		}
 		if !strings.Contains(steps(recorded.Verdicts[i]), "cancel") && len(v.Do) > 0 {
-			h.t.Fatalf("Idempotent: a second plan has steps of %s: %s after %s", v.Env, steps(v), steps(recorded.Verdicts[i]))
+			h.t.Fatalf("Idempotent: a second plan has steps of %s: %s after %s", v.Env, steps(v),
+				steps(recorded.Verdicts[i]))
 		}
 	}
 }
@@ -316,7 +322,8 @@ func (h *history) checkRecheck() {
 	for _, at := range []time.Duration{limit, limit / 2, min(limit, time.Second)} {
 		later.Now = h.Now.Add(at)
 		then := promotion.Decide(later)
-		if diff := cmp.Diff(timeless(plan), timeless(then)); diff != "" || then.Recheck.Before(plan.Recheck) && !then.Recheck.IsZero() {
+		if diff := cmp.Diff(timeless(plan), timeless(then)); diff != "" || then.Recheck.Before(plan.Recheck) &&
+			!then.Recheck.IsZero() {
 			h.t.Fatalf("RecheckIsHonest: %v later, before Recheck %v (-now +then):\n%s", at, plan.Recheck, diff)
 		}
 	}

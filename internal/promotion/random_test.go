@@ -53,7 +53,8 @@ func (h *history) environment(i int) promotion.Environment {
 	}
 	e.Soak = pick(t, "soak", 0, 0, 0, 5*time.Minute)
 	for k := range pick(t, "gates", 0, 0, 0, 1, 2) {
-		e.Gates = append(e.Gates, promotion.Gate{Name: fmt.Sprintf("g%d", k), When: pick(t, "when", promotion.Before, promotion.After)})
+		e.Gates = append(e.Gates, promotion.Gate{Name: fmt.Sprintf("g%d", k),
+			When: pick(t, "when", promotion.Before, promotion.After)})
 	}
 	if i == 0 {
 		return e
@@ -63,9 +64,11 @@ func (h *history) environment(i int) promotion.Environment {
 		e.DependsOn = append(e.DependsOn, h.Spec.Environments[i-2].Name)
 		e.Any = rapid.Bool().Draw(t, "any")
 	}
-	e.Strategy = pick(t, "strategy", promotion.PullRequest, promotion.PullRequest, promotion.PullRequest, promotion.Notification, promotion.ByHand)
+	e.Strategy = pick(t, "strategy", promotion.PullRequest, promotion.PullRequest, promotion.PullRequest,
+		promotion.Notification, promotion.ByHand)
 	if pick(t, "approval", false, false, true) {
-		e.Approval = &admission.Approval{Count: pick(t, "count", 1, 2), By: pick(t, "by", nil, []string{"ana", "group:ops"})}
+		e.Approval = &admission.Approval{Count: pick(t, "count", 1, 2),
+			By: pick(t, "by", nil, []string{"ana", "group:ops"})}
 	}
 	if pick(t, "windows", false, false, true) {
 		e.Windows = window(pick(t, "window", "0 9 * * *", "0 14 * * *", "0 */2 * * *"))
@@ -75,10 +78,12 @@ func (h *history) environment(i int) promotion.Environment {
 		e.AutoMerge = &promotion.AutoMerge{IgnoreChecks: rapid.Bool().Draw(t, "ignore checks")}
 	}
 	if pick(t, "hold", false, false, false, true) {
-		e.Hold = &promotion.SpecHold{Until: pick(t, "until", time.Time{}, noon.Add(time.Hour)), Revision: pick(t, "held", promotion.Revision(""), "b")}
+		e.Hold = &promotion.SpecHold{Until: pick(t, "until", time.Time{}, noon.Add(time.Hour)),
+			Revision: pick(t, "held", promotion.Revision(""), "b")}
 	}
 	if rapid.Bool().Draw(t, "rollback") {
-		e.Rollback = &promotion.Rollback{After: pick(t, "after", 0, 5*time.Minute), Manual: rapid.Bool().Draw(t, "manual")}
+		e.Rollback = &promotion.Rollback{After: pick(t, "after", 0, 5*time.Minute),
+			Manual: rapid.Bool().Draw(t, "manual")}
 	}
 	return e
 }
@@ -92,9 +97,12 @@ type event struct {
 
 func events() []event {
 	return []event{
-		{6, "time passes", (*history).pass}, {4, "a new revision", (*history).release}, {6, "a target changes", (*history).flap},
-		{10, "targets follow", (*history).follow}, {10, "an attempt ends", (*history).endOne}, {6, "a proposal changes", (*history).changeProposal},
-		{5, "a gate answers", (*history).answer}, {4, "a person requests", (*history).request}, {3, "an approval", (*history).approve},
+		{6, "time passes", (*history).pass}, {4, "a new revision", (*history).release},
+		{6, "a target changes", (*history).flap},
+		{10, "targets follow", (*history).follow}, {10, "an attempt ends", (*history).endOne},
+		{6, "a proposal changes", (*history).changeProposal},
+		{5, "a gate answers", (*history).answer}, {4, "a person requests", (*history).request},
+		{3, "an approval", (*history).approve},
 		{1, "a freeze", (*history).freeze}, {1, "the spec changes", (*history).edit},
 	}
 }
@@ -113,7 +121,8 @@ func (h *history) happen() string {
 }
 
 func (h *history) pass() {
-	h.after(pick(h.t, "time", time.Second, time.Minute, 2*time.Minute, 5*time.Minute, 31*time.Minute, 2*time.Hour, 25*time.Hour))
+	h.after(pick(h.t, "time", time.Second, time.Minute, 2*time.Minute, 5*time.Minute, 31*time.Minute, 2*time.Hour,
+		25*time.Hour))
 }
 
 // release brings a revision to the first environment: a new one, or one of before.
@@ -183,7 +192,8 @@ func (h *history) endOne() {
 		return
 	}
 	key := pick(h.t, "attempt", keys...)
-	h.endAttempt(key, pick(h.t, "end", "done", "done", "done", "done", "failed", "asked", "declined", "moved", "canceled"))
+	h.endAttempt(key, pick(h.t, "end", "done", "done", "done", "done", "failed", "asked", "declined", "moved",
+		"canceled"))
 }
 
 // live returns the keys of the live attempts, sorted.
@@ -226,7 +236,8 @@ func (h *history) succeed(key promotion.AttemptKey) {
 	switch key.Op {
 	case promotion.OpPropose:
 		if at >= 0 {
-			h.Proposals[key.Env] = promotion.Proposal{Number: p.Number + 1, Revision: h.Runs[at].Revision, Run: key.Run, State: promotion.Open,
+			h.Proposals[key.Env] = promotion.Proposal{Number: p.Number + 1, Revision: h.Runs[at].Revision,
+				Run: key.Run, State: promotion.Open,
 				At: h.Now, Base: "b1", Head: fmt.Sprintf("h%d", p.Number+1)}
 		}
 	case promotion.OpMerge:
@@ -244,7 +255,8 @@ func (h *history) changeProposal() {
 	if p := h.Proposals[name]; p.State != promotion.Open {
 		return
 	}
-	what := pick(h.t, "change", "merge", "merge", "merge", "close", "pass", "pass", "fail", "foreign", "conflict", "forget")
+	what := pick(h.t, "change", "merge", "merge", "merge", "close", "pass", "pass", "fail", "foreign", "conflict",
+		"forget")
 	if what == "forget" {
 		h.Proposals = maps.Clone(h.Proposals)
 		delete(h.Proposals, name)
@@ -285,10 +297,12 @@ func (h *history) answer() {
 func (h *history) request() {
 	i := h.anyEnv()
 	e, r := h.Spec.Environments[i], h.wantedRun(i)
-	kind := pick(h.t, "kind", promotion.Reject, promotion.HoldBack, promotion.Unhold, promotion.Unhold, promotion.Retry, promotion.Retry,
+	kind := pick(h.t, "kind", promotion.Reject, promotion.HoldBack, promotion.Unhold, promotion.Unhold,
+		promotion.Retry, promotion.Retry,
 		promotion.RollBack, promotion.Override, promotion.RejectAll, promotion.AcceptAll)
 	name := e.Name
-	if kind == promotion.RejectAll || kind == promotion.AcceptAll || (kind == promotion.HoldBack || kind == promotion.Unhold) && rapid.Bool().Draw(h.t, "all") {
+	if kind == promotion.RejectAll || kind == promotion.AcceptAll ||
+		(kind == promotion.HoldBack || kind == promotion.Unhold) && rapid.Bool().Draw(h.t, "all") {
 		name = ""
 	}
 	h.intend(kind, name, func(in *promotion.Intent) {
@@ -309,7 +323,8 @@ func (h *history) approve() {
 	r := h.wantedRun(i)
 	h.intend(promotion.Approve, h.Spec.Environments[i].Name, func(in *promotion.Intent) {
 		in.Run, in.Revision = r.Number-pick(h.t, "run", int64(0), 0, 0, 1), r.Revision
-		in.By = pick(h.t, "by", admission.Person{Name: "ana"}, admission.Person{Name: "dan", Groups: []string{"ops"}}, admission.Person{Name: "eve"})
+		in.By = pick(h.t, "by", admission.Person{Name: "ana"}, admission.Person{Name: "dan", Groups: []string{"ops"}},
+			admission.Person{Name: "eve"})
 	})
 }
 

@@ -81,7 +81,8 @@ func (j *judge) rollingOut(since time.Time, message string) Reason {
 // is complete. The finish is recorded once its predecessors have passed, too.
 func (j *judge) judgeReady() {
 	if end := j.soaksUntil(); j.Now.Before(end) {
-		j.wait(PhaseSoaking, Reason{Code: WhySoaking, Message: "it has to stay ready for " + shortDuration(j.Env.Soak), Until: end})
+		j.wait(PhaseSoaking, Reason{Code: WhySoaking,
+			Message: "it has to stay ready for " + shortDuration(j.Env.Soak), Until: end})
 		return
 	}
 	gates := j.askGates(After, true)
@@ -92,13 +93,15 @@ func (j *judge) judgeReady() {
 	case len(gates.why) > 0:
 		j.wait(PhaseVerifying, gates.why...)
 	case j.rec.finished == nil && !isFresh:
-		j.wait(PhaseVerifying, Reason{Code: WhyRechecking, Message: "its controllers check the revision again", Until: j.n.rechecking})
+		j.wait(PhaseVerifying, Reason{Code: WhyRechecking, Message: "its controllers check the revision again",
+			Until: j.n.rechecking})
 	default:
 		j.wait(PhaseComplete)
 		j.finish()
 	}
 	if j.n.failed > 0 {
-		j.because(Reason{Code: WhyDegraded, Message: fmt.Sprintf("%d of %d targets have failed", j.n.failed, len(j.Env.Targets))})
+		j.because(Reason{Code: WhyDegraded, Message: fmt.Sprintf("%d of %d targets have failed", j.n.failed,
+			len(j.Env.Targets))})
 	}
 }
 

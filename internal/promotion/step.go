@@ -32,7 +32,8 @@ func (j *judge) propose() {
 	p := j.Proposal
 	if made && a.Status == AttemptDone && (p == nil || p.At.Before(a.At)) {
 		if seen := a.At.Add(unseenGrace); j.Now.Before(seen) {
-			j.because(Reason{Code: WhyWaitingMerge, Message: "the proposal was made and has not been observed yet", Until: seen})
+			j.because(Reason{Code: WhyWaitingMerge, Message: "the proposal was made and has not been observed yet",
+				Until: seen})
 			return
 		}
 	}
@@ -59,7 +60,8 @@ func (j *judge) promoteOpen(p *Proposal, isFree bool) {
 	case !j.Env.merges():
 		waits("is open: a person must merge it")
 	case !j.Env.AutoMerge.IgnoreChecks && p.Checks == ChecksFailed:
-		j.because(Reason{Code: WhyChecksFailed, Message: withDetail("checks of "+proposalName(p)+" have failed", strings.Join(p.FailedChecks, ", "))})
+		j.because(Reason{Code: WhyChecksFailed, Message: withDetail("checks of "+proposalName(p)+" have failed",
+			strings.Join(p.FailedChecks, ", "))})
 	case !j.Env.AutoMerge.IgnoreChecks && p.Checks != ChecksPassed:
 		waits("waits for its checks")
 	default:

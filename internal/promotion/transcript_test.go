@@ -78,7 +78,10 @@ func (p *player) do(name, rest string) {
 		w.end(promotion.EnvName(words[0]), promotion.OpMerge, promotion.AttemptDone)
 		w.changes(promotion.EnvName(words[0]), func(p *promotion.Proposal) { p.State, p.At = promotion.Merged, w.Now })
 	case "close":
-		w.changes(promotion.EnvName(words[0]), func(p *promotion.Proposal) { p.State, p.At, p.By = promotion.Closed, w.Now, "bob" })
+		w.changes(promotion.EnvName(words[0]), func(p *promotion.Proposal) {
+			p.State, p.At, p.By = promotion.Closed,
+				w.Now, "bob"
+		})
 	case "gate":
 		w.end(promotion.EnvName(words[0]), promotion.OpGate, promotion.AttemptDone)
 		w.gate(promotion.EnvName(words[0]), words[1], words[2] == "passed")
@@ -161,7 +164,8 @@ func (p *player) specEnv(e *promotion.Environment, field, value string) {
 	case "rollback":
 		e.Rollback = &promotion.Rollback{After: duration}
 	case "office-hours":
-		e.Windows = parseWindows(p.t, admission.Window{Kind: cron.Allow, Schedule: "0 9 * * 1-5", Duration: action.Duration(8 * time.Hour), Timezone: value})
+		e.Windows = parseWindows(p.t, admission.Window{Kind: cron.Allow, Schedule: "0 9 * * 1-5",
+			Duration: action.Duration(8 * time.Hour), Timezone: value})
 	default:
 		p.t.Fatalf("%q is not known", field)
 	}
@@ -220,7 +224,7 @@ func (p *player) show(out *strings.Builder) {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for i, v := range plan.Verdicts {
 		rows := max(len(p.w.Spec.Environments[i].Targets), 1)
-		list := promotion.Sentences(p.w.Input, v)
+		list := p.words(v)
 		for at := range max(rows, len(list)) {
 			cells := [4]string{}
 			if at == 0 {
@@ -241,4 +245,17 @@ func (p *player) show(out *strings.Builder) {
 	if !plan.Recheck.IsZero() {
 		fmt.Fprintf(out, "again at %s\n", plan.Recheck.UTC().Format("Mon 15:04:05"))
 	}
+}
+
+// words returns a verdict for the transcript: the phase with its start, and each reason with its end.
+func (p *player) words(v promotion.Verdict) []string {
+	list := []string{fmt.Sprintf("%s since %s", v.Phase, v.Since.UTC().Format("15:04"))}
+	for _, r := range v.Why {
+		text := fmt.Sprintf("%s: %s", r.Code, r.Message)
+		if !r.Until.IsZero() {
+			text += ", until " + r.Until.UTC().Format("Mon 15:04")
+		}
+		list = append(list, text)
+	}
+	return list
 }

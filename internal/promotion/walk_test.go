@@ -76,7 +76,8 @@ func TestANewRevisionInterruptsTheRun(t *testing.T) {
 	w.settle(t)
 	w.proposes("staging").settle(t)
 	plan := w.sees("dev=c").decide()
-	if len(plan.Runs) != 2 || plan.Runs[0].End != promotion.Superseded || plan.Runs[1].Run.Revision != "c" || plan.Runs[1].Run.Was != "b" {
+	if len(plan.Runs) != 2 || plan.Runs[0].End != promotion.Superseded || plan.Runs[1].Run.Revision != "c" ||
+		plan.Runs[1].Run.Was != "b" {
 		t.Fatalf("got %+v, want run 1 superseded by run 2", plan.Runs)
 	}
 	// The open proposal for b is replaced by one for c.

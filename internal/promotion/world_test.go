@@ -23,8 +23,10 @@ func newWorld(changes ...func(*promotion.Spec)) *world {
 		Spec: promotion.Spec{OnNewRevision: promotion.Interrupt, OnDrift: promotion.Hold, OnBackward: promotion.Hold,
 			RunTimeout: 24 * time.Hour, RolloutTimeout: 30 * time.Minute, Environments: []promotion.Environment{
 				{Name: "dev", Targets: target("dev"), Need: 1},
-				{Name: "staging", Targets: target("staging"), Need: 1, DependsOn: []promotion.EnvName{"dev"}, Strategy: promotion.PullRequest},
-				{Name: "prod", Targets: target("prod"), Need: 1, DependsOn: []promotion.EnvName{"staging"}, Strategy: promotion.PullRequest},
+				{Name: "staging", Targets: target("staging"), Need: 1, DependsOn: []promotion.EnvName{"dev"},
+					Strategy: promotion.PullRequest},
+				{Name: "prod", Targets: target("prod"), Need: 1, DependsOn: []promotion.EnvName{"staging"},
+					Strategy: promotion.PullRequest},
 			}},
 		Seen: map[promotion.TargetID]promotion.Seen{}, Attempts: map[promotion.AttemptKey]promotion.Attempt{},
 		Proposals: map[promotion.EnvName]promotion.Proposal{}, Gates: map[promotion.GateKey]promotion.GateResult{},
@@ -150,7 +152,8 @@ func recorded(in promotion.Input, plan promotion.Plan) promotion.Input {
 			r.Phases[v.Env] = promotion.PhaseSince{Phase: v.Phase, Since: v.Since}
 		}
 		for _, s := range v.Do {
-			a := promotion.Attempt{Status: promotion.AttemptLive, At: in.Now, Inputs: in.Inputs[v.Env], Base: s.Base, Head: s.Head}
+			a := promotion.Attempt{Status: promotion.AttemptLive, At: in.Now, Inputs: in.Inputs[v.Env], Base: s.Base,
+				Head: s.Head}
 			if s.Cancel {
 				a = in.Attempts[s.Key()]
 				a.Status, a.At = promotion.AttemptCanceled, in.Now
@@ -164,7 +167,8 @@ func recorded(in promotion.Input, plan promotion.Plan) promotion.Input {
 // appendFact appends a fact unless the log has it.
 func appendFact(r *promotion.Run, f promotion.Fact) {
 	isSame := func(g promotion.Fact) bool {
-		return f.Env == g.Env && f.Event == g.Event && (f.Target == nil) == (g.Target == nil) && (f.Target == nil || *f.Target == *g.Target)
+		return f.Env == g.Env && f.Event == g.Event && (f.Target == nil) == (g.Target == nil) &&
+			(f.Target == nil || *f.Target == *g.Target)
 	}
 	if !slices.ContainsFunc(r.Facts, isSame) {
 		r.Facts = append(slices.Clip(r.Facts), f)
@@ -187,7 +191,8 @@ func (w *world) settle(t testing.TB) promotion.Plan {
 
 // writes reports whether a plan has facts or steps.
 func writes(plan promotion.Plan) bool {
-	return slices.ContainsFunc(slices.Concat(plan.Verdicts, plan.Also), func(v promotion.Verdict) bool { return len(v.Facts)+len(v.Do) > 0 })
+	return slices.ContainsFunc(slices.Concat(plan.Verdicts, plan.Also),
+		func(v promotion.Verdict) bool { return len(v.Facts)+len(v.Do) > 0 })
 }
 
 // verdict returns the verdict on an environment.
@@ -259,7 +264,8 @@ func (w *world) intend(kind promotion.IntentKind, name promotion.EnvName, change
 }
 
 // end ends the live attempt of an operation in an environment.
-func (w *world) end(name promotion.EnvName, op promotion.Op, status promotion.AttemptStatus, changes ...func(*promotion.Attempt)) *world {
+func (w *world) end(name promotion.EnvName, op promotion.Op, status promotion.AttemptStatus,
+	changes ...func(*promotion.Attempt)) *world {
 	w.Attempts = maps.Clone(w.Attempts)
 	for key, a := range w.Attempts {
 		if key.Env == name && key.Op == op && a.Status == promotion.AttemptLive {
@@ -277,7 +283,8 @@ func (w *world) end(name promotion.EnvName, op promotion.Op, status promotion.At
 func (w *world) proposes(name promotion.EnvName, changes ...func(*promotion.Proposal)) *world {
 	w.end(name, promotion.OpPropose, promotion.AttemptDone)
 	run := w.newestRun(name)
-	p := promotion.Proposal{Number: 41, Revision: run.Revision, Run: run.Number, State: promotion.Open, At: w.Now, Base: "b1", Head: "h1"}
+	p := promotion.Proposal{Number: 41, Revision: run.Revision, Run: run.Number, State: promotion.Open, At: w.Now,
+		Base: "b1", Head: "h1"}
 	for _, change := range changes {
 		change(&p)
 	}
