@@ -60,7 +60,7 @@ var Parts = []Part{
 	{"promotion", 25000, []string{
 		"api/kube", "internal/promotion", "internal/promotions", "internal/promoter", "internal/marker", "internal/git/mirror",
 		"internal/githost", "internal/kube/pool", "internal/conductor/handler/pullrequest", "internal/conductor/handler/notification",
-		"internal/cli/pipeline/install",
+		"internal/cli/pipeline/install", "internal/signature",
 	}},
 	{"stores", 12500, []string{
 		"internal/blob", "internal/ledger", "internal/postgres", "internal/sqlite", "internal/store", "internal/token",
