@@ -310,6 +310,24 @@ func (t *tx) UseNonce(key, nonce string, forget time.Time) (bool, error) {
 	return stored == 1, err
 }
 
+// PutCall stores a call, and forgets those before a time.
+func (t *tx) PutCall(c promotions.Call, forget time.Time) error {
+	if err := t.do(`DELETE FROM promotion_call WHERE called_at < $1`, stamp(forget)); err != nil {
+		return err
+	}
+	return t.do(`INSERT INTO promotion_call (host, name, number, called_at) VALUES ($1, $2, $3, now())
+		ON CONFLICT (host, name, number) DO UPDATE SET called_at = excluded.called_at`, c.Host, c.Name, c.Number)
+}
+
+// Calls reads the calls that are kept.
+func (t *tx) Calls() ([]promotions.Call, error) {
+	return query(t, func(row pgx.Row) (c promotions.Call, err error) {
+		err = row.Scan(&c.Host, &c.Name, &c.Number, &c.At)
+		c.At = c.At.UTC()
+		return c, err
+	}, `SELECT host, name, number, called_at FROM promotion_call ORDER BY host, name, number`)
+}
+
 // PutFreeze stores or removes the freeze of a pipeline.
 func (t *tx) PutFreeze(pipeline string, f *admission.Freeze) error {
 	if f == nil {

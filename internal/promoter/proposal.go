@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/marker"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/promotion"
+	"github.com/waybill-dev/waybill/internal/promotions"
 )
 
 // Times between two reads of an open proposal.
@@ -23,6 +24,7 @@ const (
 	oldProposals   = time.Hour // age from which they are read less often, at a fifth of the rate
 	pollLimit      = time.Minute
 	pollers        = 4
+	callPause      = 5 * time.Second // least time between two reads because of calls: a busy repository calls all the time
 )
 
 // proposals reads open proposals from their hosts, so that merges and closings by people are seen. A host that calls back
@@ -32,7 +34,8 @@ type proposals struct {
 	queue *watch.Queue // names of polls
 
 	mu   sync.Mutex
-	open map[string]poll // by pipeline and environment
+	open map[string]poll      // by pipeline and environment
+	last map[string]time.Time // times of the last reads of open proposals
 }
 
 // poll is an open proposal.
@@ -45,7 +48,7 @@ type poll struct {
 }
 
 func newProposals(t *term) *proposals {
-	p := &proposals{term: t, open: map[string]poll{}}
+	p := &proposals{term: t, open: map[string]poll{}, last: map[string]time.Time{}}
 	p.queue = watch.NewQueue(watch.QueueConfig{Workers: pollers, Retry: loop.Backoff{First: 10 * time.Second, Most: 10 * time.Minute},
 		Handle: p.next, Failed: p.failed})
 	return p
@@ -71,7 +74,21 @@ func (p *proposals) keep(pipeline string, open []poll) {
 	for name := range p.open {
 		if strings.HasPrefix(name, pipeline+"/") && !wanted[name] {
 			delete(p.open, name)
+			delete(p.last, name)
 			p.queue.Forget(name)
+		}
+	}
+}
+
+// call puts the open proposals in line that a host has called about. The first call has a read at once; calls that follow it closely
+// have one together.
+func (p *proposals) call(c promotions.Call) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, one := range p.open {
+		repository, err := githost.Repository(one.host)
+		if err == nil && one.host.Type == c.Host && repository == c.Name && (c.Number == 0 || c.Number == one.known.Number) {
+			p.queue.AddAfter(name, max(mergeWakes, callPause-time.Since(p.last[name])))
 		}
 	}
 }
@@ -80,6 +97,9 @@ func (p *proposals) keep(pipeline string, open []poll) {
 func (p *proposals) next(ctx context.Context, name string) (again time.Duration, err error) {
 	p.mu.Lock()
 	one, open := p.open[name]
+	if open {
+		p.last[name] = time.Now()
+	}
 	p.mu.Unlock()
 	if !open {
 		return 0, nil

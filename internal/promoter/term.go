@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/promotion"
+	"github.com/waybill-dev/waybill/internal/promotions"
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
@@ -110,11 +111,15 @@ func (t *term) run(ctx context.Context) {
 	loops.Wait()
 }
 
-// follow puts pipelines in line whose rows in the log have changed.
+// follow puts pipelines in line whose rows in the log have changed, and answers calls.
 func (t *term) follow(ctx context.Context) {
-	known := map[string]int64{}
+	known, called := map[string]int64{}, map[promotions.Call]bool{}
 	for ctx.Err() == nil {
 		heads, err := t.promotions.Heads(ctx)
+		var calls []promotions.Call
+		if err == nil {
+			calls, err = t.promotions.Calls(ctx)
+		}
 		if err != nil {
 			if ctx.Err() == nil {
 				t.log.Warn("reading changed pipelines failed", obs.Error(err))
@@ -128,8 +133,25 @@ func (t *term) follow(ctx context.Context) {
 			}
 		}
 		known = heads
+		called = t.answer(calls, called)
 		_ = t.cfg.Changes.Wait(ctx, store.TopicPromotion, time.Now().Add(lookAgain)) // an early return is harmless
 	}
+}
+
+// answer has one more look at the subjects of new calls: at pipelines, and at open proposals. It returns the calls that are known now.
+func (t *term) answer(calls []promotions.Call, known map[promotions.Call]bool) map[promotions.Call]bool {
+	now := make(map[promotions.Call]bool, len(calls))
+	for _, c := range calls {
+		now[c] = true
+		switch {
+		case known[c]:
+		case c.Host == "":
+			t.wake(c.Name)
+		default:
+			t.polls.call(c)
+		}
+	}
+	return now
 }
 
 // wake puts a pipeline in line, so that wake-ups that come close together are one look.

@@ -13,12 +13,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// Nonce names one use of a signing key. It is unique, and kept for as long as the signature could be accepted.
-type Nonce struct{ Key, Value string }
-
-// nonceAge is the time for which a nonce is kept.
-const nonceAge = 10 * time.Minute
-
 // intentEvents are the events of the notes that record intents.
 var intentEvents = map[promotion.IntentKind]promotion.Event{
 	promotion.Approve: ApprovalGiven, promotion.Reject: ApprovalRejected, promotion.HoldBack: HoldSet, promotion.Unhold: HoldCleared,
@@ -32,9 +26,9 @@ const mostGroups = 100
 // AddIntent stores a request of a person about a pipeline that exists, with a note. An approval or a rejection that repeats the
 // newest opinion of the same person returns that one, and so does any request that is repeated within seconds. Seq is filled in, and At if it is zero.
 //
-// Errors: ErrReplayed when the nonce was used; fault.NotFound for an unknown pipeline; fault.Invalid for a text or number out of bounds.
-func (p *Promotions) AddIntent(ctx context.Context, pipeline string, i promotion.Intent, n *Nonce) (stored promotion.Intent, created bool, err error) {
-	if err := checkIntent(i, n); err != nil {
+// Errors: fault.NotFound for an unknown pipeline; fault.Invalid for a text or number out of bounds.
+func (p *Promotions) AddIntent(ctx context.Context, pipeline string, i promotion.Intent) (stored promotion.Intent, created bool, err error) {
+	if err := checkIntent(i); err != nil {
 		return i, false, err
 	}
 	err = p.write(ctx, fmt.Sprintf("record a request about %s", pipeline), func(t *txn) error {
@@ -45,31 +39,16 @@ func (p *Promotions) AddIntent(ctx context.Context, pipeline string, i promotion
 		if err != nil {
 			return err
 		}
-		if n != nil {
-			if fresh, err := t.UseNonce(n.Key, n.Value, t.Now().Add(-nonceAge)); err != nil || !fresh {
-				return orReplayed(err)
-			}
-		}
 		stored, created, err = t.intend(h, i)
 		return err
 	})
 	return stored, created, err
 }
 
-func orReplayed(err error) error {
-	if err != nil {
-		return err
-	}
-	return ErrReplayed
-}
-
 // checkIntent refuses requests with texts or numbers out of bounds.
-func checkIntent(i promotion.Intent, n *Nonce) error {
+func checkIntent(i promotion.Intent) error {
 	texts := []string{string(i.Env), string(i.Revision), i.By.Name, i.Proof, i.Reason}
 	texts = append(texts, i.By.Groups...)
-	if n != nil {
-		texts = append(texts, n.Key, n.Value)
-	}
 	for _, text := range texts {
 		if !store.IsText(text) {
 			return store.ErrNotText

@@ -15,6 +15,10 @@ var ErrMoved = fault.New(fault.Conflict, "the log of the pipeline has changed si
 // ErrReplayed is the error of a signed request whose signature was used before.
 var ErrReplayed = fault.New(fault.Conflict, "the signature was used before").WithHint("sign the request again, with another nonce")
 
+// ErrStale is the error of a signed request whose time is too far from the present.
+var ErrStale = fault.New(fault.Unauthorized, "the signature is for another time: want one of the last or next 5 minutes").
+	WithHint("sign the request again, and check the clock of the machine that signs")
+
 // Head is the row of one pipeline.
 type Head struct {
 	ID        int64     `json:"-"`

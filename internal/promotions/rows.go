@@ -94,6 +94,10 @@ type Rows interface {
 	// UseNonce stores a nonce and forgets those used before a time. It reports whether the nonce was not stored yet.
 	UseNonce(key, nonce string, forget time.Time) (bool, error)
 
+	// PutCall stores a call at the present time, and forgets those before a time.
+	PutCall(c Call, forget time.Time) error
+	Calls() ([]Call, error)
+
 	// PutFreeze stores the freeze of a pipeline, or of all with the name ""; nil removes it.
 	PutFreeze(pipeline string, f *admission.Freeze) error
 	// Freezes reads those of pipelines by name, that of all pipelines with the name ""; nil reads every one.

@@ -29,7 +29,7 @@ type ApprovalView struct {
 	Revision   string                   `json:"revision"` // label
 	Stage      string                   `json:"stage"`
 	Rejected   bool                     `json:"rejected"`
-	Pending    *admission.ApprovalState `json:"pending,omitempty"` // what the stage still needs; left out: nothing
+	Pending    *admission.ApprovalState `json:"pending,omitempty"` // the remaining need of the stage; left out: none
 	// By, At and Reason are those of the record in a pipeline of Kubernetes, where the first one of a person remains.
 	By     string    `json:"by,omitempty"`
 	At     time.Time `json:"at,omitzero"`
@@ -139,7 +139,7 @@ func waitingWords(name string, list []pipeline.DeploymentState) (words []string)
 	return words
 }
 
-// pendingAt returns what a deployment still needs at a stage; nil if it does not wait for people there.
+// pendingAt returns the remaining need of a deployment at a stage; nil if it does not wait for people there.
 func pendingAt(d pipeline.DeploymentState, stage string) *admission.ApprovalState {
 	for i := range d.Approvals {
 		if d.Approvals[i].Stage == stage {

@@ -39,7 +39,7 @@ func (s *Service) archiveOf(ctx context.Context, q journal.EntryQuery) (d journa
 	return d, d.Archive != "", err
 }
 
-// archivedEntries reads what a query selects of an archived deployment.
+// archivedEntries reads the entries that a query selects of an archived deployment.
 func (s *Service) archivedEntries(ctx context.Context, d journal.Deployment, q journal.EntryQuery) (rows []pipeline.Entry, err error) {
 	err = s.eachArchived(ctx, d, q, func(e pipeline.Entry) error {
 		switch {

@@ -35,14 +35,13 @@ const (
 // EnvironmentApproval is an approval or a rejection of a revision in an environment, with the proof of who gives it.
 type EnvironmentApproval struct {
 	Approval
-	Groups []string          // with a proof of Kubernetes; else the groups of the configuration
-	Proof  string            // "": ProofToken
-	Nonce  *promotions.Nonce // nil: the request is not signed
+	Groups []string // with a proof of Kubernetes; else the groups of the configuration
+	Proof  string   // "": ProofToken
 }
 
 // ApproveEnvironment records an approval or a rejection of the revision for which an environment waits. An opinion that an
 // identity repeats returns the first record. Errors: fault.NotWaiting, whose hint names the environments that wait; fault.Forbidden if the person may not
-// approve there; promotions.ErrReplayed for a nonce that was used.
+// approve there.
 func (s *Service) ApproveEnvironment(ctx context.Context, a EnvironmentApproval) (view ApprovalView, err error) {
 	if err := checkReason(a.Reason); err != nil {
 		return view, err
@@ -71,7 +70,7 @@ func (s *Service) ApproveEnvironment(ctx context.Context, a EnvironmentApproval)
 	if err := checkApprover(env.Approval, a, intent); err != nil {
 		return view, err
 	}
-	first, _, err := s.ledger.Promotions.AddIntent(ctx, a.Pipeline, intent, a.Nonce)
+	first, _, err := s.ledger.Promotions.AddIntent(ctx, a.Pipeline, intent)
 	if err != nil {
 		return view, err
 	}
@@ -165,7 +164,7 @@ func (s *Service) commandRun(ctx context.Context, ref Ref, c Command) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = s.ledger.Promotions.AddIntent(ctx, ref.Pipeline, intent, nil)
+	_, _, err = s.ledger.Promotions.AddIntent(ctx, ref.Pipeline, intent)
 	return err
 }
 
@@ -354,7 +353,7 @@ func (s *Service) rollBackEnvironment(ctx context.Context, want TargetRequest, d
 	}
 	intent := s.intentBy(want.By, want.Reason)
 	intent.Kind, intent.Env, intent.Revision = promotion.RollBack, promotion.EnvName(name), promotion.Revision(d.Label)
-	stored, _, err := s.ledger.Promotions.AddIntent(ctx, want.Pipeline, intent, nil)
+	stored, _, err := s.ledger.Promotions.AddIntent(ctx, want.Pipeline, intent)
 	d.CreatedAt = stored.At
 	return d, err
 }
@@ -372,7 +371,7 @@ func (s *Service) judgePromoted(ctx context.Context, name, label string, intent 
 		r.State = journal.RevisionRejected
 	}
 	intent.Revision = promotion.Revision(label)
-	stored, _, err := s.ledger.Promotions.AddIntent(ctx, name, intent, nil)
+	stored, _, err := s.ledger.Promotions.AddIntent(ctx, name, intent)
 	r.By, r.CreatedAt = stored.By.Name, stored.At
 	return r, err
 }

@@ -336,6 +336,24 @@ func (t *tx) UseNonce(key, nonce string, forget time.Time) (bool, error) {
 	return stored == 1, err
 }
 
+// PutCall stores a call, and forgets those before a time.
+func (t *tx) PutCall(c promotions.Call, forget time.Time) error {
+	if _, err := t.exec(`DELETE FROM promotion_call WHERE called_at < ?`, micros(forget)); err != nil {
+		return err
+	}
+	_, err := t.exec(`INSERT INTO promotion_call (host, name, number, called_at) VALUES (?, ?, ?, ?)
+		ON CONFLICT (host, name, number) DO UPDATE SET called_at = excluded.called_at`, c.Host, c.Name, c.Number, micros(t.now))
+	return err
+}
+
+// Calls reads the calls that are kept.
+func (t *tx) Calls() ([]promotions.Call, error) {
+	return rows(t, func(s scanner) (c promotions.Call, err error) {
+		err = s.Scan(&c.Host, &c.Name, &c.Number, moment{&c.At})
+		return c, err
+	}, `SELECT host, name, number, called_at FROM promotion_call ORDER BY host, name, number`)
+}
+
 // PutFreeze stores or removes the freeze of a pipeline.
 func (t *tx) PutFreeze(pipeline string, f *admission.Freeze) error {
 	if f == nil {

@@ -194,7 +194,7 @@ func aForgottenPipelineIsClosed(t *testing.T, s setup) {
 	if len(open) != 0 || len(all) != 1 || all[0].ClosedAt.IsZero() {
 		t.Errorf("pipelines %+v, with closed ones %+v", open, all)
 	}
-	_, _, err = s.AddIntent(s.ctx, name, promotion.Intent{Kind: promotion.HoldBack}, nil)
+	_, _, err = s.AddIntent(s.ctx, name, promotion.Intent{Kind: promotion.HoldBack})
 	storetest.WantCode(t, err, fault.NotFound)
 	s.record(t, run(2, "6.7.0")) // the object was there all the time
 	if got := s.load(t); len(got.Runs) != 2 {

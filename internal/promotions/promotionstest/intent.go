@@ -1,7 +1,6 @@
 package promotionstest
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -23,7 +22,7 @@ func opinion(kind promotion.IntentKind, by string) promotion.Intent {
 // intend stores an intent.
 func (s setup) intend(t *testing.T, i promotion.Intent) (promotion.Intent, bool) {
 	t.Helper()
-	stored, created, err := s.AddIntent(s.ctx, name, i, nil)
+	stored, created, err := s.AddIntent(s.ctx, name, i)
 	storetest.Check(t, err)
 	return stored, created
 }
@@ -66,22 +65,6 @@ func approvalsAreRecordedOnce(t *testing.T, s setup) {
 	e := entries[2]
 	if e.Class != promotions.Note || e.Event != promotions.ApprovalGiven || e.By != "ana" || e.Detail != "looks good" || e.Env != "prod" {
 		t.Errorf("the note of the approval: %+v", e)
-	}
-}
-
-func signaturesAreUsedOnce(t *testing.T, s setup) {
-	s.record(t, run(1, "6.6.0"))
-	nonce := &promotions.Nonce{Key: "apps/fleet-git#hmac-key", Value: "n1"}
-	_, _, err := s.AddIntent(s.ctx, name, opinion(promotion.Approve, "key:apps/fleet-git#hmac-key"), nonce)
-	storetest.Check(t, err)
-	before := s.load(t)
-	if _, _, err = s.AddIntent(s.ctx, name, opinion(promotion.Approve, "key:apps/fleet-git#hmac-key"), nonce); !errors.Is(err, promotions.ErrReplayed) {
-		t.Errorf("a signature that was used: %v", err)
-	}
-	_, _, err = s.AddIntent(s.ctx, name, opinion(promotion.Approve, "ana"), &promotions.Nonce{Key: "other", Value: "n1"})
-	storetest.Check(t, err)
-	if got := s.load(t); len(got.Intents) != len(before.Intents)+1 {
-		t.Errorf("intents: %+v", got.Intents)
 	}
 }
 
@@ -164,9 +147,9 @@ func textsThatNoDatabaseStoresAreRefused(t *testing.T, s setup) {
 	s.record(t, run(1, "6.6.0"))
 	bad := opinion(promotion.Approve, "ana")
 	bad.Reason = "a\x00b"
-	_, _, err := s.AddIntent(s.ctx, name, bad, nil)
+	_, _, err := s.AddIntent(s.ctx, name, bad)
 	storetest.WantCode(t, err, fault.Invalid)
-	_, _, err = s.AddIntent(s.ctx, name, promotion.Intent{Kind: "other"}, nil)
+	_, _, err = s.AddIntent(s.ctx, name, promotion.Intent{Kind: "other"})
 	storetest.WantCode(t, err, fault.Invalid)
 	for _, bad := range []string{"podinfo", ":podinfo", "apps:", "a\x00:b"} {
 		_, err = s.Record(s.ctx, promotions.Change{Pipeline: bad, UID: uid})

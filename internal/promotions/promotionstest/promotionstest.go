@@ -39,6 +39,8 @@ func properties() map[string]func(*testing.T, setup) {
 		"AForgottenPipelineIsClosed":          aForgottenPipelineIsClosed,
 		"ApprovalsAreRecordedOnce":            approvalsAreRecordedOnce,
 		"SignaturesAreUsedOnce":               signaturesAreUsedOnce,
+		"ASignatureCountsOnce":                aSignatureIsUsedOnceByConcurrentRequests,
+		"CallsAreKeptOnce":                    callsAreKeptOnce,
 		"FreezesMoveTheHead":                  freezesMoveTheHead,
 		"AnEmptyLogMayBeginFrozen":            anEmptyLogMayBeginFrozen,
 		"ProposalsAreStoredAsSeen":            proposalsAreStoredAsSeen,
