@@ -30,7 +30,7 @@ var wide = map[string]struct {
 	"internal/journal.Rows":                  {32, "rows of the deployment log and its roll-ups"},
 	"internal/builds.Rows":                   {27, "rows of builds, steps, events, logs, artifacts and test results"},
 	"internal/service/buildview.Reader":      {6, "all of a build that is read: in a folder of results, or in the database"},
-	"internal/promotions.Rows":               {28, "rows of Kubernetes pipelines, their runs, entries, attempts, requests and calls"},
+	"internal/promotions.Rows":               {30, "rows of Kubernetes pipelines, their runs, entries, attempts, requests and calls"},
 	"internal/token.Rows":                    {7, "rows of tokens and sessions"},
 	"internal/ledger.Driver":                 {19, "a database for the whole log: the six drivers above put together"},
 	"internal/caboose.Ledger":                {10, "one loop reads and records what workflows and executions do"},
