@@ -48,12 +48,14 @@ func TestEverySignedFieldIsBound(t *testing.T) {
 	}
 	for name, alter := range map[string]func(*signature.Signature, *signature.Request){
 		"method": func(_ *signature.Signature, r *signature.Request) { r.Method = "PUT" },
-		"path":   func(_ *signature.Signature, r *signature.Request) { r.Target = strings.Replace(target, "prod", "dev", 1) },
-		"query":  func(_ *signature.Signature, r *signature.Request) { r.Target += "a" },
-		"body":   func(_ *signature.Signature, r *signature.Request) { r.Body = append(r.Body, ' ') },
-		"none":   func(_ *signature.Signature, r *signature.Request) { r.Body = nil },
-		"time":   func(s *signature.Signature, _ *signature.Request) { s.At = s.At.Add(time.Second) },
-		"nonce":  func(s *signature.Signature, _ *signature.Request) { s.Nonce += "8" },
+		"path": func(_ *signature.Signature, r *signature.Request) {
+			r.Target = strings.Replace(target, "prod", "dev", 1)
+		},
+		"query": func(_ *signature.Signature, r *signature.Request) { r.Target += "a" },
+		"body":  func(_ *signature.Signature, r *signature.Request) { r.Body = append(r.Body, ' ') },
+		"none":  func(_ *signature.Signature, r *signature.Request) { r.Body = nil },
+		"time":  func(s *signature.Signature, _ *signature.Request) { s.At = s.At.Add(time.Second) },
+		"nonce": func(s *signature.Signature, _ *signature.Request) { s.Nonce += "8" },
 	} {
 		s, r := signed(t), request()
 		alter(&s, &r)
