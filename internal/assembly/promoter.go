@@ -70,7 +70,8 @@ func guard(cfg config.Promoter) webhook.Guard {
 // mirrors opens the mirrors of repositories.
 func (s *Session) mirrors() (*mirror.Store, error) {
 	cfg := s.promotion()
-	mirrors, err := mirror.Open(mirror.Options{Dir: s.Home.mirrors(), Check: guard(cfg).Check, PlainHTTP: cfg.PlainHTTP})
+	mirrors, err := mirror.Open(mirror.Options{Dir: s.Home.mirrors(), Check: guard(cfg).Check, PlainHTTP: cfg.PlainHTTP,
+		Committer: mirror.Committer{Name: cfg.Committer.Name, Email: cfg.Committer.Email}})
 	if err != nil {
 		return nil, fmt.Errorf("open the mirrors of repositories: %w", err)
 	}
@@ -123,7 +124,11 @@ func (s *Session) promoterRole(o RoleOptions) (lifecycle.Role, error) {
 	}
 	cfg := s.promotion()
 	log := s.Ledger.NewWaiter()
-	p := promoter.New(log, log.Promotions, promoter.Config{Instance: s.instance(), Management: cluster, Changes: log,
+	pages := ""
+	if at := s.Live.Now().Server.URL; at != nil {
+		pages = at.String()
+	}
+	p := promoter.New(log, log.Promotions, promoter.Config{Instance: s.instance(), Management: cluster, Changes: log, Pages: pages,
 		Hosts: s.git.with(cfg), Mirrors: mirrors, ProposalsEvery: cfg.ProposalInterval, OneNamespace: cfg.OneNamespace, Frozen: cfg.Frozen,
 		PlainHTTP: cfg.PlainHTTP, Log: o.Log})
 	return lifecycle.Role{Name: RolePromoter, Run: p.Run}, nil

@@ -112,7 +112,7 @@ workflows:
 	}
 }
 
-// TestArtifactsHaveABucket: what is to be read from one names it.
+// TestArtifactsHaveABucket: an artifact to read from a bucket names it.
 func TestArtifactsHaveABucket(t *testing.T) {
 	t.Parallel()
 	file := func(conf, output string) string {

@@ -22,7 +22,13 @@ type Promoter struct {
 	// BodylessHMAC accepts the approvals of the original controller, whose signature covers an empty body and can be replayed.
 	BodylessHMAC bool
 	Frozen       bool // an empty log begins with a freeze of all pipelines
+	// Committer is author and committer of the commits of pull requests, for hosts that accept certain addresses only. Empty parts have
+	// the default Waybill <waybill@noreply.invalid>.
+	Committer Committer
 }
+
+// Committer is a person as commits of Git name it.
+type Committer struct{ Name, Email string }
 
 // promoterKeys returns the keys of promoter.
 func promoterKeys() []document.Key {
@@ -40,6 +46,11 @@ func promoterKeys() []document.Key {
 		{Name: "bodylessHMAC", Shape: document.Flag, Default: "false",
 			Help: "accept approvals with the original controller's signature, which covers an empty body and can be replayed"},
 		{Name: "frozen", Shape: document.Flag, Default: "false", Help: "begin an empty log with a freeze of all pipelines"},
+		{Name: "committer", Shape: document.Object, Help: "author of the commits of pull requests, where a Git host accepts certain addresses only",
+			Keys: []document.Key{
+				{Name: "name", Shape: document.Text, Default: "Waybill"},
+				{Name: "email", Shape: document.Text, Default: "waybill@noreply.invalid"},
+			}},
 	}
 }
 
@@ -60,5 +71,27 @@ func (r *reader) promoter(n *document.Node) *Promoter {
 			*field = strings.EqualFold(flag.Text, "true")
 		}
 	}
+	if n := n.Get("committer"); fits(n, document.Object) {
+		p.Committer = Committer{Name: r.person(n, "name", ""), Email: r.person(n, "email", "@")}
+	}
 	return p
 }
+
+// person reads the name or the address of a committer, which has a text in it.
+func (r *reader) person(n *document.Node, key, within string) string {
+	n = n.Get(key)
+	if !fits(n, document.Text) {
+		return ""
+	}
+	isBad := func(c rune) bool { return c < ' ' || c == 0x7f || strings.ContainsRune("<>\"", c) }
+	if n.Text == "" || len(n.Text) > mostPerson || strings.ContainsFunc(n.Text, isBad) || strings.TrimSpace(n.Text) != n.Text ||
+		!strings.Contains(n.Text, within) {
+		r.Add(n, "value-invalid", "promoter.committer."+key, "want %s as in commits, of at most %d bytes, found %q",
+			map[bool]string{true: "a name", false: "an address"}[within == ""], mostPerson, n.Text)
+		return ""
+	}
+	return n.Text
+}
+
+// mostPerson bounds the name and the address of a committer.
+const mostPerson = 200

@@ -28,6 +28,8 @@ type Result struct {
 	Proposal promotion.Proposal
 	Change   Change
 	Warnings []string // rejections without harm to the promotion, such as that of a reviewer
+	// MergedHead is the commit at which the newest proposal was merged, shortened on some hosts; "": it was not. Prepare fills it in.
+	MergedHead string
 }
 
 // Change is the effect of an operation.
@@ -51,12 +53,13 @@ func (c *Client) Prepare(ctx context.Context, w promotion.Work) (Result, error) 
 	if err != nil {
 		return Result{}, err
 	}
-	if r, err, ended := c.ended(ctx, w, found); ended {
+	r, err, ended := c.ended(ctx, w, found)
+	if ended {
 		return r, err
 	}
 	open, ok := firstOpen(found)
 	if !ok || !c.host.Close {
-		return Result{Change: Unchanged}, nil
+		return Result{Change: Unchanged, MergedHead: r.MergedHead}, nil
 	}
 	if open, err = c.driver.get(ctx, open.number); err != nil {
 		return Result{}, err
@@ -115,7 +118,8 @@ func (c *Client) ensure(ctx context.Context, w promotion.Work, text Text) (Resul
 	return r, err
 }
 
-// ended returns the result for a revision whose newest proposal has ended.
+// ended returns the result for a revision whose newest proposal has ended. If a new one may be made, the result has the commit at
+// which it was merged.
 func (c *Client) ended(ctx context.Context, w promotion.Work, found []pull) (r Result, err error, ended bool) {
 	if _, ok := firstOpen(found); ok || len(found) == 0 {
 		return Result{}, nil, false
@@ -128,8 +132,9 @@ func (c *Client) ended(ctx context.Context, w promotion.Work, found []pull) (r R
 	if err != nil {
 		return Result{}, err, true
 	}
+	r.MergedHead = h.mergedAt(last)
 	if h.revision != w.Revision || h.pipeline != "" && !h.belongs(w) {
-		return Result{}, nil, false
+		return r, nil, false
 	}
 	switch {
 	case last.state == stateMerged && h.run == w.Run && !last.endedAt.Before(w.Started.Add(-clockSkew)):
@@ -140,7 +145,7 @@ func (c *Client) ended(ctx context.Context, w promotion.Work, found []pull) (r R
 		return Result{}, fatal(string(promotion.ErrDeclined), "propose", "proposal %d was closed unmerged%s: %s", last.number,
 			by(last.endedBy), last.url), true
 	}
-	return Result{}, nil, false
+	return r, nil, false
 }
 
 // clockSkew is the difference between the clocks of hosts and this process that is tolerated.
@@ -355,6 +360,7 @@ type history struct {
 	identity
 	head    string // its newest commit
 	foreign bool   // it has commits without Waybill's trailers
+	listed  bool   // the host has listed its commits
 }
 
 // history reads the origin of a proposal: the trailers of its newest commit, then its body.
@@ -394,7 +400,7 @@ func (h *history) read(commits []commit) {
 		_, ours := readTrailers(one.message)
 		h.foreign = h.foreign || !ours
 	}
-	h.head = commits[0].sha
+	h.head, h.listed = commits[0].sha, true
 	h.identity, _ = readTrailers(commits[0].message)
 }
 
@@ -406,6 +412,15 @@ const (
 
 func listsHead(commits []commit, head string) bool {
 	return slices.ContainsFunc(commits, func(one commit) bool { return strings.HasPrefix(one.sha, head) })
+}
+
+// mergedAt returns the commit at which a proposal was merged; "" if it was not, or the commit is not known. The head that some hosts report
+// follows the branch also after the end.
+func (h history) mergedAt(p pull) string {
+	if p.state != stateMerged || !h.listed {
+		return ""
+	}
+	return h.head
 }
 
 // headOf returns the newest commit of an open proposal. Some hosts shorten it.

@@ -57,10 +57,31 @@ func (l *look) start(ctx context.Context, step promotion.Step) (promotions.Start
 			return s, fmt.Errorf("step %s in %s, which has no pull-request strategy", step.Op, step.Env)
 		}
 		s.Action.Handler, s.Action.Lane = promotion.HandlerPullRequest, lane(promotion.HandlerPullRequest, env.Host.URL, true)
-		s.Work.Host, s.Work.Proof = env.Host, l.proof(step)
+		s.Work.Host, s.Work.Proof, s.Work.Link = env.Host, l.proof(step), l.link(step.Run)
+		if step.Op == promotion.OpClose {
+			s.Work.Reason = l.closingReason(step)
+		}
 		s.Work.Inputs = hashOf(env, l.secretVersion(ctx, env))
 	}
 	return s, nil
+}
+
+// link returns the address of a run on the page of the pipeline; "" if the address of the pages is not known.
+func (l *look) link(run int64) string {
+	if l.cfg.Pages == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s/pipelines/%s#run-%d", strings.TrimSuffix(l.cfg.Pages, "/"), l.pipeline.ID(), run)
+}
+
+// closingReason returns why a proposal is closed, for the comment on it.
+func (l *look) closingReason(step promotion.Step) string {
+	for _, verdict := range l.plan.Verdicts {
+		if verdict.Env == step.Env && verdict.Want != "" && verdict.Want != step.Revision {
+			return "superseded by " + string(verdict.Want)
+		}
+	}
+	return "no longer wanted"
 }
 
 // environment returns the definition of an environment, which exists: a decision is about those of the definition.

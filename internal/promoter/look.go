@@ -21,10 +21,9 @@ type look struct {
 	*memory
 	pipeline resource.Pipeline
 	faults   resource.Faults
-	state    promotions.State
 	input    promotion.Input
 	plan     promotion.Plan
-	now      time.Time
+	now      time.Time // by the database's clock, as all times in the log
 }
 
 // next looks at one pipeline.
@@ -39,14 +38,13 @@ func (t *term) next(ctx context.Context, name string) (again time.Duration, err 
 	case !found:
 		return 0, t.forget(ctx, name)
 	}
-	l := &look{term: t, now: time.Now().UTC()}
-	l.pipeline, l.faults = resource.Parse(one, resource.Options{NoCrossNamespaceRefs: t.cfg.OneNamespace, AllowPlainHTTP: t.cfg.PlainHTTP, Now: l.now})
-	l.faults = append(l.faults, unsupported(l.pipeline)...)
-	l.memory = t.memoryOf(name, l.pipeline.UID)
-	l.observe()
-	if l.state, err = t.promotions.Load(ctx, name, l.pipeline.UID); err != nil {
+	l := &look{term: t, memory: t.memoryOf(name, string(one.GetUID()))}
+	if err := l.read(ctx); err != nil {
 		return 0, err
 	}
+	l.pipeline, l.faults = resource.Parse(one, resource.Options{NoCrossNamespaceRefs: t.cfg.OneNamespace, AllowPlainHTTP: t.cfg.PlainHTTP, Now: l.now})
+	l.faults = append(l.faults, unsupported(l.pipeline)...)
+	l.observe()
 	if len(l.faults) == 0 {
 		if err := l.decide(ctx); err != nil {
 			return 0, err
@@ -56,13 +54,21 @@ func (t *term) next(ctx context.Context, name string) (again time.Duration, err 
 	return 0, l.report(ctx, one)
 }
 
+// read reads the state of the pipeline from the log; all of it only if the log has changed since the last look.
+func (l *look) read(ctx context.Context) (err error) {
+	if l.state, err = l.promotions.Reload(ctx, l.state); err == nil {
+		l.now = l.state.Now
+	}
+	return err
+}
+
 // memoryOf returns the memory of a pipeline; a new one if another object has the name now.
 func (t *term) memoryOf(name, uid string) *memory {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	m := t.memory[name]
 	if m == nil || m.uid != uid {
-		m = &memory{uid: uid}
+		m = &memory{uid: uid, state: promotions.State{Name: name, UID: uid}}
 		t.memory[name] = m
 	}
 	return m

@@ -40,6 +40,7 @@ type Config struct {
 	Dial     func(ctx context.Context, network, address string) (net.Conn, error) // connects to clusters; default: TCP
 	Hosts    *githost.Hosts                                                       // reach proposals
 	Mirrors  *mirror.Store                                                        // read markers; nil: none are read
+	Pages    string                                                               // address of the pages, for links; "": not known
 	Workers  int                                                                  // pipelines decided at a time; default 4
 	// ProposalsEvery is the time between two reads of an open proposal, and a fifth of that for old ones; default 2m.
 	ProposalsEvery time.Duration
@@ -121,7 +122,7 @@ func (p *Promoter) lead(ctx context.Context) {
 // beginFrozen freezes all pipelines of an empty log, if that is configured. It returns false once ctx has ended.
 func (p *Promoter) beginFrozen(ctx context.Context) bool {
 	for wait := (loop.Backoff{Most: time.Minute}); p.cfg.Frozen; loop.Pause(ctx, wait.Next()) {
-		done, err := p.promotions.FreezeEmpty(ctx, admission.Freeze{By: role, Reason: "the log began frozen", At: time.Now().UTC()})
+		done, err := p.promotions.FreezeEmpty(ctx, admission.Freeze{By: role, Reason: "the log began frozen"})
 		switch {
 		case ctx.Err() != nil:
 			return false

@@ -49,6 +49,7 @@ type term struct {
 // memory holds the known state of one pipeline besides the log. The one worker that has the pipeline changes it.
 type memory struct {
 	uid         string
+	state       promotions.State // the log at the last look
 	seen        map[promotion.TargetID]promotion.Seen
 	latest      promotion.Revision
 	latestSince time.Time

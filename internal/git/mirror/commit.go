@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -13,11 +14,16 @@ import (
 	"github.com/waybill-dev/waybill/internal/marker"
 )
 
-// The author and committer of all commits.
-const (
-	author = "Waybill"
-	email  = "waybill@noreply.invalid"
-)
+// Committer is the author and committer of all commits. The zero value is Waybill <waybill@noreply.invalid>.
+type Committer struct{ Name, Email string }
+
+// orDefault returns the committer with missing parts filled in.
+func (c Committer) orDefault() Committer {
+	return Committer{Name: cmp.Or(c.Name, "Waybill"), Email: cmp.Or(c.Email, "waybill@noreply.invalid")}
+}
+
+// String returns the committer as commits have it.
+func (c Committer) String() string { return c.Name + " <" + c.Email + ">" }
 
 // The trailers of commits.
 const (
@@ -102,11 +108,12 @@ func (o *session) read(ctx context.Context, hash string) (commitInfo, error) {
 	return c, nil
 }
 
-// isOurs reports whether the commit, with all that it adds to the base branch, was made for the environment by Waybill.
-func (c commitInfo) isOurs(of marker.Environment) bool {
-	const we = author + " <" + email + ">"
+// isOurs reports whether the commit, with all that it adds to the base branch, was made for the environment by Waybill. Commits
+// by Waybill's usual name count also after that was changed.
+func (c commitInfo) isOurs(of marker.Environment, we Committer) bool {
 	t := ParseTrailers(c.message)
-	return c.author == we && c.committer == we && len(c.parents) == 1 && trailer(c.message, trailerOnto) == "" &&
+	isBy := func(we Committer) bool { return c.author == we.String() && c.committer == we.String() }
+	return (isBy(we) || isBy(Committer{}.orDefault())) && len(c.parents) == 1 && trailer(c.message, trailerOnto) == "" &&
 		t.Pipeline == of.Namespace+"/"+of.Pipeline && t.Environment == of.Name
 }
 
@@ -124,7 +131,7 @@ func (o *session) commit(ctx context.Context, r Request, c change) (string, erro
 		return "", err
 	}
 	date := "@" + strconv.FormatInt(r.At.Unix(), 10) + " +0000"
-	onto := ""
+	onto, we := "", o.store.Committer
 	if c.foreign {
 		onto = c.parent
 	}
@@ -132,8 +139,8 @@ func (o *session) commit(ctx context.Context, r Request, c change) (string, erro
 		arguments: []string{"commit-tree", "-p", c.parent, tree},
 		input:     strings.NewReader(r.message(onto)),
 		environ: []string{
-			"GIT_AUTHOR_NAME=" + author, "GIT_AUTHOR_EMAIL=" + email, "GIT_AUTHOR_DATE=" + date,
-			"GIT_COMMITTER_NAME=" + author, "GIT_COMMITTER_EMAIL=" + email, "GIT_COMMITTER_DATE=" + date,
+			"GIT_AUTHOR_NAME=" + we.Name, "GIT_AUTHOR_EMAIL=" + we.Email, "GIT_AUTHOR_DATE=" + date,
+			"GIT_COMMITTER_NAME=" + we.Name, "GIT_COMMITTER_EMAIL=" + we.Email, "GIT_COMMITTER_DATE=" + date,
 		},
 	}
 	if len(r.SigningKey) > 0 {
@@ -166,7 +173,8 @@ func checkSigningKey(key []byte) error {
 func (o *session) writeTree(ctx context.Context, parent string, files []edited) (string, error) {
 	const ref = "refs/waybill/edit"
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "feature done\ncommit %s\ncommitter %s <%s> 0 +0000\ndata 0\nfrom %s\n", ref, author, email, parent)
+	fmt.Fprintf(&b, "feature done\ncommit %s\ncommitter %s <%s> 0 +0000\ndata 0\nfrom %s\n", ref, o.store.Committer.Name,
+		o.store.Committer.Email, parent)
 	for _, f := range files {
 		fmt.Fprintf(&b, "M %s inline %s\ndata %d\n", f.mode, quotePath(f.path), len(f.data))
 		b.Write(f.data)

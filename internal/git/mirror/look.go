@@ -29,7 +29,7 @@ func (s *Store) Look(ctx context.Context, r Request) (found Branches, err error)
 		if err != nil {
 			return err
 		}
-		found = Branches{Base: at.base, Head: at.head, Foreign: at.head != "" && !at.ours && at.head != at.base, Trailers: at.trailers}
+		found = Branches{Base: at.base, Head: at.head, Foreign: at.hasForeign(), Trailers: at.trailers}
 		if !at.ours || at.parent == at.base {
 			return nil
 		}

@@ -33,6 +33,7 @@ type Options struct {
 	Proxy     webhook.Proxy          // used with https and http
 	PlainHTTP bool                   // http is allowed
 	Timeout   time.Duration          // bound of one operation; 0: ten minutes
+	Committer Committer              // author of all commits
 	Metrics   *obs.GitHost           // nil: none
 }
 
@@ -53,6 +54,7 @@ func Open(options Options) (*Store, error) {
 	if options.Timeout == 0 {
 		options.Timeout = usualTimeout
 	}
+	options.Committer = options.Committer.orDefault()
 	dir, err := filepath.Abs(options.Dir)
 	if err == nil {
 		err = os.MkdirAll(dir, 0o700)

@@ -272,3 +272,26 @@ func TestAMirrorIsUsedByOneOperation(t *testing.T) {
 		t.Errorf("another scope has a mirror of its own: %v", err)
 	}
 }
+
+func TestTheCommitterIsConfigured(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, fleet())
+	before := propose(t, open(t), h.request("6.6.0"))
+	s, err := Open(Options{Dir: t.TempDir(), Committer: Committer{Name: "Fleet bot", Email: "fleet@example.org"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := propose(t, s, h.request("6.6.0")); r.Pushed || r.Foreign || r.Head != before.Head {
+		t.Errorf("the commit of the former committer is made again: %+v", r)
+	}
+	if r := propose(t, s, h.request("6.7.0")); !r.Pushed || r.Foreign {
+		t.Errorf("the branch of the former committer counts as that of others: %+v", r)
+	}
+	const want = "Fleet bot <fleet@example.org> Fleet bot <fleet@example.org>"
+	if got := h.Git(h.Dir, "log", "-1", "--format=%an <%ae> %cn <%ce>", head); got != want {
+		t.Errorf("the commit is by %s, want %s", got, want)
+	}
+	if r := propose(t, s, h.request("6.7.0")); r.Pushed || r.Foreign {
+		t.Errorf("its own commit is not recognized: %+v", r)
+	}
+}

@@ -22,6 +22,9 @@ type Request struct {
 	SigningKey []byte    // Ed25519 key of SSH; none: the commit is not signed
 	// Redo makes the commit again on the present base, though the head branch has the revision already.
 	Redo bool
+	// Merged is the beginning of the commit at which the last proposal of the head branch was merged; "": none was. A branch that is still
+	// there has no work of others to lose, and is made again from its base.
+	Merged string
 
 	within globs
 }
@@ -95,6 +98,7 @@ func (r *Request) check() error {
 type tips struct {
 	base, head string // head is "" without such a branch
 	ours       bool   // the head branch has nothing of others
+	merged     bool   // the head branch was merged
 	trailers   Trailers
 	parent     string // first parent of the head
 }
@@ -106,6 +110,7 @@ func (o *session) fetchBoth(ctx context.Context, r Request) (tips, error) {
 		return tips{}, err
 	}
 	found := tips{base: at[r.Base], head: at[r.Head]}
+	found.merged = len(r.Merged) >= shortestHash && strings.HasPrefix(found.head, r.Merged)
 	if found.base == "" {
 		return tips{}, fatal("NotFound", "the repository has no branch %s", r.Base)
 	}
@@ -116,7 +121,7 @@ func (o *session) fetchBoth(ctx context.Context, r Request) (tips, error) {
 	if err != nil {
 		return tips{}, err
 	}
-	found.ours, found.trailers = head.isOurs(r.Of), ParseTrailers(head.message)
+	found.ours, found.trailers = head.isOurs(r.Of, o.store.Committer), ParseTrailers(head.message)
 	if len(head.parents) > 0 {
 		found.parent = head.parents[0]
 	}
@@ -124,7 +129,10 @@ func (o *session) fetchBoth(ctx context.Context, r Request) (tips, error) {
 }
 
 // hasForeign reports whether the head branch has commits of others.
-func (f tips) hasForeign() bool { return f.head != "" && !f.ours && f.head != f.base }
+func (f tips) hasForeign() bool { return f.head != "" && !f.ours && !f.merged && f.head != f.base }
+
+// shortestHash is the shortest beginning of a commit that identifies it. Some hosts shorten it to 12 characters.
+const shortestHash = 12
 
 func (o *session) propose(ctx context.Context, r Request) (Result, error) {
 	at, err := o.fetchBoth(ctx, r)

@@ -45,7 +45,7 @@ func TestSignedCommitsAreTheSameEachTime(t *testing.T) {
 	request.SigningKey = key
 	first := propose(t, open(t), request)
 	signers := filepath.Join(t.TempDir(), "signers")
-	if err := os.WriteFile(signers, []byte(email+" "+public+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(signers, []byte(Committer{}.orDefault().Email+" "+public+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	h.Git(h.Dir, "-c", "gpg.ssh.allowedSignersFile="+signers, "verify-commit", first.Head)

@@ -34,6 +34,7 @@ func (t *try) propose(ctx context.Context) (action.Outcome, error) {
 	if err != nil {
 		return action.Outcome{}, err
 	}
+	request.Merged = before.MergedHead
 	branch, err := t.cfg.Mirrors.Propose(ctx, request)
 	if err != nil {
 		return action.Outcome{}, err

@@ -143,6 +143,45 @@ func TestCommitsOfOthersAreReported(t *testing.T) {
 	}
 }
 
+// A branch with commits of others is made again from its base once these were merged, wherever the host left it: else every later proposal would
+// have them, on an old base, and a person would have to merge it. As long as they were not merged, nothing of others is lost.
+func TestCommitsOfOthersStayUntilTheyAreMerged(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end   func(w *world)
+		isNew bool
+	}{
+		"merged":   {func(w *world) { w.model.MergeByPerson(t, 1) }, true},
+		"declined": {func(w *world) { w.model.CloseByPerson(t, 1) }, false},
+		"pushed after the merge": {func(w *world) {
+			w.model.MergeByPerson(t, 1)
+			w.git.Write(map[string]string{"more.yaml": "a: b\n"})
+			w.git.Commit(branch)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.done(w.work(12, "6.6.0"))
+			w.git.Git(w.git.Work, "fetch", "--quiet", "origin", branch)
+			w.git.Git(w.git.Work, "checkout", "--quiet", "FETCH_HEAD")
+			w.git.Write(map[string]string{"migration.yaml": "a: b\n"})
+			w.git.Commit(branch)
+			if out := w.done(w.work(12, "6.6.0")); !out.Proposal.Foreign {
+				t.Fatalf("the commit of a person is not seen: %+v", out.Proposal)
+			}
+			c.end(w)
+			out := w.done(w.work(13, "6.7.0"))
+			if out.Proposal.Foreign == c.isNew || out.Proposal.Number != 2 {
+				t.Errorf("the next proposal is %+v", out.Proposal)
+			}
+			if parent := w.git.Git(w.git.Dir, "rev-parse", branch+"^"); (parent == w.git.Tip("main")) != c.isNew {
+				t.Errorf("the next commit is on %s, main at %s", parent, w.git.Tip("main"))
+			}
+		})
+	}
+}
+
 func TestMergeAtTheDecidedHead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
