@@ -130,6 +130,7 @@ func (s *Session) promoterRole(o RoleOptions) (lifecycle.Role, error) {
 	}
 	p := promoter.New(log, log.Promotions, promoter.Config{Instance: s.instance(), Management: cluster, Changes: log, Pages: pages,
 		Hosts: s.git.with(cfg), Mirrors: mirrors, ProposalsEvery: cfg.ProposalInterval, OneNamespace: cfg.OneNamespace, Frozen: cfg.Frozen,
-		PlainHTTP: cfg.PlainHTTP, Log: o.Log})
+		PlainHTTP: cfg.PlainHTTP, Log: o.Log, Metrics: obs.NewPromoter(o.registerer(), o.MetricsPerPipeline)})
+	s.service.AddReadiness(p.Ready)
 	return lifecycle.Role{Name: RolePromoter, Run: p.Run}, nil
 }

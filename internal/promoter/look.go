@@ -19,17 +19,20 @@ import (
 type look struct {
 	*term
 	*memory
-	pipeline resource.Pipeline
-	faults   resource.Faults
-	input    promotion.Input
-	plan     promotion.Plan
-	now      time.Time // by the database's clock, as all times in the log
+	pipeline  resource.Pipeline
+	faults    resource.Faults
+	input     promotion.Input
+	plan      promotion.Plan
+	now       time.Time // by the database's clock, as all times in the log
+	changedAt time.Time // the oldest change that the look is about, by this machine's clock; zero: there was none
 }
 
 // next looks at one pipeline.
 func (t *term) next(ctx context.Context, name string) (again time.Duration, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, lookLimit, fmt.Errorf("a look at a pipeline took longer than %s", lookLimit))
 	defer cancel()
+	changed, end := t.begin(name)
+	defer end()
 	namespace, object, _ := strings.Cut(name, ":")
 	one, found := t.informer.Get(namespace, object)
 	switch {
@@ -38,7 +41,7 @@ func (t *term) next(ctx context.Context, name string) (again time.Duration, err 
 	case !found:
 		return 0, t.forget(ctx, name)
 	}
-	l := &look{term: t, memory: t.memoryOf(name, string(one.GetUID()))}
+	l := &look{term: t, memory: t.memoryOf(name, string(one.GetUID())), changedAt: changed}
 	if err := l.read(ctx); err != nil {
 		return 0, err
 	}
@@ -50,6 +53,8 @@ func (t *term) next(ctx context.Context, name string) (again time.Duration, err 
 			return 0, err
 		}
 	}
+	l.logVerdicts()
+	l.keepStanding()
 	l.polls.keep(name, l.openProposals())
 	return 0, l.report(ctx, one)
 }
@@ -147,6 +152,7 @@ func (l *look) decide(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer l.keepBroken()
 	if isEmpty(change) {
 		return nil
 	}
@@ -156,6 +162,7 @@ func (l *look) decide(ctx context.Context) error {
 		return nil
 	}
 	if err == nil {
+		l.count(len(change.Start))
 		l.logSteps()
 	}
 	return err
@@ -217,10 +224,33 @@ func (l *look) run(number int64) (promotion.Run, bool) {
 
 // logSteps logs the steps that were taken.
 func (l *look) logSteps() {
-	for _, verdict := range l.plan.Verdicts {
+	for _, verdict := range slices.Concat(l.plan.Verdicts, l.plan.Also) {
 		for _, step := range verdict.Do {
-			l.log.Info("step", obs.KeyPipeline, l.pipeline.ID(), obs.KeyEnv, string(step.Env), obs.KeyEvent, string(step.Op),
+			event := string(step.Op)
+			if step.Cancel {
+				event = "cancel " + event
+			}
+			l.log.Info("step", obs.KeyPipeline, l.pipeline.ID(), obs.KeyEnv, string(step.Env), obs.KeyEvent, event,
 				obs.KeyRun, step.Run, obs.KeyRevision, string(step.Revision))
 		}
 	}
+}
+
+// logVerdicts logs the verdicts that differ from those of the look before. The first look of a term logs none: its verdicts
+// are seldom news.
+func (l *look) logVerdicts() {
+	now := make(map[promotion.EnvName]string, len(l.plan.Verdicts))
+	for _, v := range l.plan.Verdicts {
+		reasons := make([]string, len(v.Why))
+		for i, reason := range v.Why {
+			reasons[i] = string(reason.Code)
+		}
+		why := strings.Join(reasons, " ")
+		now[v.Env] = fmt.Sprintf("%d %s %s", v.Run, v.Phase, why)
+		if l.verdicts != nil && l.verdicts[v.Env] != now[v.Env] {
+			l.log.Info("verdict", obs.KeyPipeline, l.pipeline.ID(), obs.KeyEnv, string(v.Env), obs.KeyStatus, string(v.Phase), obs.KeyReason, why,
+				obs.KeyRun, v.Run, obs.KeyRevision, string(v.Want))
+		}
+	}
+	l.verdicts = now
 }

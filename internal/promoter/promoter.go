@@ -44,10 +44,11 @@ type Config struct {
 	Workers  int                                                                  // pipelines decided at a time; default 4
 	// ProposalsEvery is the time between two reads of an open proposal, and a fifth of that for old ones; default 2m.
 	ProposalsEvery time.Duration
-	OneNamespace   bool         // a clusterRef to another namespace is refused
-	PlainHTTP      bool         // Git hosts may be reached without TLS
-	Frozen         bool         // an empty log begins with a freeze of all pipelines
-	Log            *slog.Logger // default: none
+	OneNamespace   bool          // a clusterRef to another namespace is refused
+	PlainHTTP      bool          // Git hosts may be reached without TLS
+	Frozen         bool          // an empty log begins with a freeze of all pipelines
+	Log            *slog.Logger  // default: none
+	Metrics        *obs.Promoter // nil: none
 }
 
 // Promoter carries revisions through the pipelines of a management cluster. Make it with New, run it once.
@@ -59,6 +60,7 @@ type Promoter struct {
 
 	mu    sync.Mutex
 	leads bool
+	term  *term         // nil: another instance leads
 	moved chan struct{} // wakes Run after a change of leads
 }
 
@@ -112,11 +114,20 @@ func (p *Promoter) lead(ctx context.Context) {
 		return
 	}
 	p.log.Info("this instance leads")
+	p.setTerm(t)
+	defer p.setTerm(nil)
+	defer p.cfg.Metrics.Lead(t.standings, t.pool)()
 	var term sync.WaitGroup
 	term.Go(func() { t.run(ctx) })
 	p.awaitLead(ctx, false)
 	cancel()
 	term.Wait()
+}
+
+func (p *Promoter) setTerm(t *term) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.term = t
 }
 
 // beginFrozen freezes all pipelines of an empty log, if that is configured. It returns false once ctx has ended.

@@ -30,6 +30,7 @@ func (l *look) report(ctx context.Context, one *unstructured.Unstructured) error
 		if err := l.apply(ctx, status); err != nil {
 			return err
 		}
+		l.cfg.Metrics.StatusWritten()
 		for _, event := range resource.Events(observed, *l.status) {
 			l.event(ctx, event)
 		}

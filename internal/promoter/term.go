@@ -42,8 +42,10 @@ type term struct {
 	marks    *marks
 	clusters *watch.Queue // names of clusters whose state has changed
 
-	mu     sync.Mutex
-	memory map[string]*memory // by the name of the pipeline
+	mu      sync.Mutex
+	memory  map[string]*memory   // by the name of the pipeline
+	changes map[string]time.Time // of pipelines that wait for a look: time of the oldest change
+	looking map[string]time.Time // of pipelines that are looked at: time of the beginning
 }
 
 // memory holds the known state of one pipeline besides the log. The one worker that has the pipeline changes it.
@@ -53,12 +55,16 @@ type memory struct {
 	seen        map[promotion.TargetID]promotion.Seen
 	latest      promotion.Revision
 	latestSince time.Time
-	status      *v1alpha1.PipelineStatus // the last written one; nil: none was
-	view        string                   // the last stored one, as JSON
+	status      *v1alpha1.PipelineStatus        // the last written one; nil: none was
+	view        string                          // the last stored one, as JSON
+	verdicts    map[promotion.EnvName]string    // the last ones, in short; nil: none were made
+	broken      map[promotion.EnvName]time.Time // since when environments have failed
+	standing    obs.Standing                    // for metrics; under term.mu
 }
 
 func newTerm(p *Promoter) (*term, error) {
-	t := &term{Promoter: p, objects: p.cfg.Management.Resource(pipelines), memory: map[string]*memory{}}
+	t := &term{Promoter: p, objects: p.cfg.Management.Resource(pipelines), memory: map[string]*memory{},
+		changes: map[string]time.Time{}, looking: map[string]time.Time{}}
 	t.queue = watch.NewQueue(watch.QueueConfig{Workers: p.cfg.Workers,
 		Retry:  loop.Backoff{First: firstRetry, Most: time.Minute},
 		Handle: t.next, Failed: t.failed})
@@ -156,7 +162,10 @@ func (t *term) answer(calls []promotions.Call, known map[promotions.Call]bool) m
 }
 
 // wake puts a pipeline in line, so that wake-ups that come close together are one look.
-func (t *term) wake(name string) { t.queue.AddAfter(name, mergeWakes) }
+func (t *term) wake(name string) {
+	t.changed(name)
+	t.queue.AddAfter(name, mergeWakes)
+}
 
 func (t *term) failed(name string, err error, again time.Duration) {
 	t.log.Warn("pipeline not decided", obs.KeyPipeline, name, obs.Error(err), obs.KeyRetryIn, again.String())

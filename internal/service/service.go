@@ -8,6 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/config"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/semaphore"
@@ -33,6 +34,7 @@ type Service struct {
 
 	retention time.Duration
 	holder    func() *Holder
+	readiness []func() error // besides the ledger
 
 	// LargestUpload is the size in bytes above which a snapshot or an artifact is refused; 0: LargestUpload, 1 GiB.
 	LargestUpload int64
@@ -102,8 +104,22 @@ func New(l *ledger.Ledger, blobs blob.Store, o Options) *Service {
 		plans:     semaphore.New(mostPlans, planPatience, "too many plans are being made")}
 }
 
-// Ready reports whether the ledger answers; see ledger.Ledger.Ready.
-func (s *Service) Ready(ctx context.Context) error { return s.ledger.Ready(ctx) }
+// AddReadiness adds a condition of Ready. It is called before the service is in use.
+func (s *Service) AddReadiness(ready func() error) { s.readiness = append(s.readiness, ready) }
+
+// Ready reports whether the ledger answers, see ledger.Ledger.Ready, and the roles of the process do their work. Without
+// the latter the error is fault.Unavailable.
+func (s *Service) Ready(ctx context.Context) error {
+	err := s.ledger.Ready(ctx)
+	for _, ready := range s.readiness {
+		if err == nil {
+			if err = ready(); err != nil {
+				err = fault.New(fault.Unavailable, "%w", err)
+			}
+		}
+	}
+	return err
+}
 
 // Credentials returns the ledger as the store of tokens and sessions.
 func (s *Service) Credentials() *ledger.Ledger { return s.ledger }
