@@ -93,24 +93,11 @@ func (t *txn) loadRuns(h *Head, s *State) ([]int64, error) {
 		return []int64{}, nil
 	}
 	slices.SortFunc(all, func(a, b Run) int { return int(a.Number - b.Number) })
-	numbers, at := make([]int64, len(all)), map[int64]*promotion.Run{}
-	s.Runs = make([]promotion.Run, len(all))
+	numbers := make([]int64, len(all))
 	for i, r := range all {
-		numbers[i], s.Runs[i] = r.Number, r.Run
-		s.Runs[i].Phases = map[promotion.EnvName]promotion.PhaseSince{}
-		at[r.Number] = &s.Runs[i]
+		numbers[i] = r.Number
 	}
-	facts, err := t.PromotionEntries(EntryQuery{Head: h.ID, Runs: numbers, FactsOnly: true})
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range facts {
-		at[f.Run].Facts = append(at[f.Run].Facts, f.Fact)
-	}
-	phases, err := t.Rows.Phases(h.ID, numbers)
-	for _, p := range phases {
-		at[p.Run].Phases[p.Env] = p.PhaseSince
-	}
+	s.Runs, err = t.withFacts(h.ID, all)
 	return numbers, err
 }
 

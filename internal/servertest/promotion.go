@@ -40,10 +40,10 @@ func Podinfo(now time.Time, change func(*promotion.Input, *promotion.Plan)) (pro
 		}},
 		Seen: map[promotion.TargetID]promotion.Seen{dev: seen("6.6.0"), staging: seen("6.6.0"), eu: seen("6.5.4"), us: seen("6.5.4")},
 		Runs: []promotion.Run{
-			{Number: 11, Revision: "6.5.4", StartedAt: at(-600), EndedAt: at(-500), End: promotion.Finished, Environments: names,
+			{Number: 11, Revision: "6.5.4", Cause: promotion.ByCandidate, StartedAt: at(-600), EndedAt: at(-500), End: promotion.Finished, Environments: names,
 				Facts: []promotion.Fact{{Run: 11, Event: promotion.PipelineStarted, At: at(-600)},
 					{Run: 11, Env: "prod", Event: promotion.StageFinished, At: at(-500)}}},
-			{Number: 12, Revision: "6.6.0", Was: "6.5.4", StartedAt: at(2), Environments: names, Facts: []promotion.Fact{
+			{Number: 12, Revision: "6.6.0", Was: "6.5.4", Cause: promotion.ByCandidate, StartedAt: at(2), Environments: names, Facts: []promotion.Fact{
 				{Run: 12, Event: promotion.PipelineStarted, At: at(2)},
 				{Run: 12, Env: "dev", Event: promotion.StageStarted, At: at(2)},
 				{Run: 12, Env: "dev", Target: &dev, Event: promotion.TargetHealthy, At: at(2)},

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
@@ -43,7 +42,7 @@ type Measures struct {
 	Deployments int     `json:"deployments"` // deployments that finished the stage
 	PerWeek     float64 `json:"perWeek"`     // Deployments by week
 	// LeadTime is from a revision's commit to its first finish of the stage, if no newer one has finished it before. Left
-	// out: no commit's time is known.
+	// out: no commit's time is known. In a pipeline of Kubernetes it is from the first sight of the revision in the first environment.
 	LeadTime *Spread `json:"leadTime,omitempty"`
 	// Failures counts the changes that failed, were rolled back, or were canceled after a host was started; Changes
 	// counts these and Deployments.
@@ -63,8 +62,11 @@ type Spread struct {
 // Metrics measures each stage by the runs through it that ended in the last weeks.
 func (s *Service) Metrics(ctx context.Context, q MetricsQuery) ([]StageMetrics, error) {
 	q.Weeks = cmp.Or(q.Weeks, defaultWeeks)
-	if q.Weeks < 1 || q.Weeks > mostWeeks {
-		return nil, fault.New(fault.Invalid, "weeks: %d is not between 1 and %d", q.Weeks, mostWeeks)
+	if err := checkWeeks(q.Weeks); err != nil {
+		return nil, err
+	}
+	if OfKubernetes(q.Pipeline) {
+		return s.environmentMetrics(ctx, q)
 	}
 	if _, err := s.ReadHead(ctx, q.Pipeline); err != nil {
 		return nil, err

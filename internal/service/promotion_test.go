@@ -261,3 +261,26 @@ func TestWhyListsEveryReasonOfAnEnvironment(t *testing.T) {
 		t.Errorf("got %+v, %v", open, err)
 	}
 }
+
+func TestMetricsOfKubernetesCountWhatFinishedAnEnvironment(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	w.Promote(t, nil)
+	found, err := w.Service.Metrics(t.Context(), service.MetricsQuery{Pipeline: podinfo, Weeks: 2})
+	if err != nil || len(found) != 3 {
+		t.Fatalf("got %+v, %v", found, err)
+	}
+	for i, want := range []service.Measures{ // run 11 found its revision, and prod has not finished run 12
+		{Deployments: 1, Changes: 1}, {Deployments: 1, Changes: 1}, {},
+	} {
+		got := found[i].All
+		if got.Deployments != want.Deployments || got.Changes != want.Changes || got.Failures != 0 || len(found[i].Weeks) != 2 {
+			t.Errorf("%s: got %+v", found[i].Stage, got)
+		}
+	}
+	for _, q := range []service.MetricsQuery{{Pipeline: podinfo, Stage: "production"}, {Pipeline: "apps:podinf"}} {
+		if _, err := w.Service.Metrics(t.Context(), q); !fault.Is(err, fault.NotFound) {
+			t.Errorf("%+v: %v", q, err)
+		}
+	}
+}

@@ -70,7 +70,8 @@ func pipelineMetricsCommand(a *cmdline.App) *cobra.Command {
 		Long: `Shows of each stage, over the last weeks: the deployments that finished it; the lead time from
 commit to finish; how many changes failed, were rolled back, or were canceled after a host was
 started; and the time from a failure to the next finish. Times are the median and the 95th
-percentile.`,
+percentile. In a pipeline of Kubernetes the stages are its environments, and the lead time begins
+when the revision is first seen in the first one.`,
 		Example: cmdline.Examples("waybill pipeline metrics greeter",
 			"waybill pipeline metrics greeter --stage prod --weeks 4 --by-week"),
 		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
