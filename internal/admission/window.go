@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -39,6 +40,30 @@ func ParseWindows(windows []Window) (list Windows, at string, err error) {
 		list = append(list, c)
 	}
 	return list, "", nil
+}
+
+// MarshalJSON writes windows as their configuration.
+func (w Windows) MarshalJSON() ([]byte, error) {
+	list := make([]Window, len(w))
+	for i, each := range w {
+		list[i] = Window{Kind: each.Kind, Schedule: each.Start.String(), Duration: action.Duration(each.Length),
+			Timezone: each.Zone.String(), Reason: each.Reason}
+	}
+	return json.Marshal(list)
+}
+
+// UnmarshalJSON reads windows that MarshalJSON has written.
+func (w *Windows) UnmarshalJSON(text []byte) error {
+	var list []Window
+	if err := json.Unmarshal(text, &list); err != nil {
+		return err
+	}
+	parsed, at, err := ParseWindows(list)
+	if err != nil {
+		return fmt.Errorf("%s: %w", at, err)
+	}
+	*w = parsed
+	return nil
 }
 
 // At returns whether the windows are open at a moment, and if not, until when they stay closed.

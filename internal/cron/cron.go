@@ -17,7 +17,8 @@ import (
 type Expression struct {
 	minute, hour, day, month, weekday uint64 // a bit for each value
 	anyDay, anyWeekday                bool
-	anyHour                           bool // it continues through the hours, such as * or */4: also through one that comes twice
+	text                              string // as it was written
+	anyHour                           bool   // it continues through the hours, such as * or */4: also through one that comes twice
 }
 
 // field is the set of values that one of the five permits.
@@ -41,6 +42,9 @@ func fields() [5]field {
 // macros are words for whole expressions.
 var macros = map[string]string{"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0",
 	"@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *"}
+
+// String returns the five fields.
+func (c Expression) String() string { return c.text }
 
 // Parse reads five fields such as "0 3 * * mon-fri": *, a value, a range a-b, a step */n, a-b/n or
 // a/n, which ends at the field's greatest value, or a list of these; months and days of the week also
@@ -67,7 +71,7 @@ func Parse(text string) (Expression, error) {
 			return Expression{}, fmt.Errorf("%s %q: %w", f.name, words[i], err)
 		}
 	}
-	c := Expression{minute: sets[0], hour: sets[1], day: sets[2], month: sets[3], weekday: sets[4],
+	c := Expression{text: strings.Join(words, " "), minute: sets[0], hour: sets[1], day: sets[2], month: sets[3], weekday: sets[4],
 		anyDay: strings.HasPrefix(words[2], "*"), anyWeekday: strings.HasPrefix(words[4], "*"), anyHour: strings.Contains(words[1], "*")}
 	if c.weekday&(1<<7) != 0 {
 		c.weekday |= 1

@@ -44,8 +44,8 @@ type term struct {
 
 	mu      sync.Mutex
 	memory  map[string]*memory   // by the name of the pipeline
-	changes map[string]time.Time // of pipelines that wait for a look: time of the oldest change
-	looking map[string]time.Time // of pipelines that are looked at: time of the beginning
+	changes map[string]time.Time // time of the oldest change, by the pipeline that waits for a look
+	looking map[string]time.Time // time of the beginning, by the pipeline that is looked at
 }
 
 // memory holds the known state of one pipeline besides the log. The one worker that has the pipeline changes it.
@@ -58,7 +58,7 @@ type memory struct {
 	status      *v1alpha1.PipelineStatus        // the last written one; nil: none was
 	view        string                          // the last stored one, as JSON
 	verdicts    map[promotion.EnvName]string    // the last ones, in short; nil: none were made
-	broken      map[promotion.EnvName]time.Time // since when environments have failed
+	broken      map[promotion.EnvName]time.Time // times at which environments failed
 	standing    obs.Standing                    // for metrics; under term.mu
 }
 

@@ -8,28 +8,28 @@ import (
 
 // Input is everything that Decide knows.
 type Input struct {
-	Spec        Spec
-	Now         time.Time
-	Seen        map[TargetID]Seen // a missing key is Unknown
-	Latest      Revision          // the revision that LatestSince is about
-	LatestSince time.Time         // since when Latest has been unchanged; zero: not known yet
-	Sightings   []Sighting        // by Seq
-	Runs        []Run             // by Number
-	LastRun     int64             // highest number of a run so far, also of runs that Runs lacks; the next run has a higher one
-	Attempts    map[AttemptKey]Attempt
-	Proposals   map[EnvName]Proposal
-	Intents     []Intent // by Seq
-	Gates       map[GateKey]GateResult
-	Frozen      *admission.Freeze  // the freeze in force of this pipeline or of all; nil: none
-	Inputs      map[EnvName]string // hash of strategy, Secret version and base branch, which a promotion depends on
+	Spec        Spec                   `json:"spec,omitzero"`
+	Now         time.Time              `json:"now,omitzero"`
+	Seen        map[TargetID]Seen      `json:"-"`                    // a missing key is Unknown
+	Latest      Revision               `json:"latest,omitzero"`      // the revision that LatestSince is about
+	LatestSince time.Time              `json:"latestSince,omitzero"` // since when Latest has been unchanged; zero: not known yet
+	Sightings   []Sighting             `json:"sightings,omitzero"`   // by Seq
+	Runs        []Run                  `json:"runs,omitzero"`        // by Number
+	LastRun     int64                  `json:"lastRun,omitzero"`     // highest number of a run, also of runs that Runs lacks
+	Attempts    map[AttemptKey]Attempt `json:"-"`
+	Proposals   map[EnvName]Proposal   `json:"proposals,omitzero"`
+	Intents     []Intent               `json:"intents,omitzero"` // by Seq
+	Gates       map[GateKey]GateResult `json:"-"`
+	Frozen      *admission.Freeze      `json:"frozen,omitzero"` // the freeze in force of this pipeline or of all; nil: none
+	Inputs      map[EnvName]string     `json:"inputs,omitzero"` // hash of strategy, Secret version and base branch
 }
 
 // Sighting is a revision that was seen in the first environment, or that a person brought there. The order of revisions
 // is that of their newest sightings.
 type Sighting struct {
-	Seq      int64
-	Revision Revision
-	At       time.Time
+	Seq      int64     `json:"seq,omitzero"`
+	Revision Revision  `json:"revision,omitzero"`
+	At       time.Time `json:"at,omitzero"`
 }
 
 // RunEnd classifies how runs end.
@@ -56,25 +56,25 @@ const (
 
 // Run is one promotion of one revision.
 type Run struct {
-	Number       int64
-	Revision     Revision
-	Was          Revision // Current before it
-	Cause        RunCause
-	Env          EnvName   // set in a run of one environment only
-	Repeats      int64     // number of the run that it repeats or undoes; 0: none
-	By           string    // the person who requested it
-	Environments []EnvName // names with which it began
-	StartedAt    time.Time
-	EndedAt      time.Time
-	End          RunEnd
-	Facts        []Fact
-	Phases       map[EnvName]PhaseSince
+	Number       int64                  `json:"number,omitzero"`
+	Revision     Revision               `json:"revision,omitzero"`
+	Was          Revision               `json:"was,omitzero"` // Current before it
+	Cause        RunCause               `json:"cause,omitzero"`
+	Env          EnvName                `json:"env,omitzero"`          // set in a run of one environment only
+	Repeats      int64                  `json:"repeats,omitzero"`      // number of the run that it repeats or undoes; 0: none
+	By           string                 `json:"by,omitzero"`           // the person who requested it
+	Environments []EnvName              `json:"environments,omitzero"` // names with which it began
+	StartedAt    time.Time              `json:"startedAt,omitzero"`
+	EndedAt      time.Time              `json:"endedAt,omitzero"`
+	End          RunEnd                 `json:"end,omitzero"`
+	Facts        []Fact                 `json:"facts,omitzero"`
+	Phases       map[EnvName]PhaseSince `json:"phases,omitzero"`
 }
 
 // PhaseSince is the phase of an environment in a run, and since when.
 type PhaseSince struct {
-	Phase Phase
-	Since time.Time
+	Phase Phase     `json:"phase,omitzero"`
+	Since time.Time `json:"since,omitzero"`
 }
 
 // Event names a fact.
@@ -101,13 +101,13 @@ func GateEvent(gate string) Event { return GatePassed + "/" + Event(gate) }
 
 // Fact is an entry of the log. (Run, Env, Target, Event) is unique.
 type Fact struct {
-	Run    int64
-	Env    EnvName   // "": of the pipeline
-	Target *TargetID // nil: of the environment or the pipeline
-	Event  Event
-	At     time.Time
-	By     string // who approved or merged; "": Waybill
-	Detail string // for people
+	Run    int64     `json:"run,omitzero"`
+	Env    EnvName   `json:"env,omitzero"`    // "": of the pipeline
+	Target *TargetID `json:"target,omitzero"` // nil: of the environment or the pipeline
+	Event  Event     `json:"event,omitzero"`
+	At     time.Time `json:"at,omitzero"`
+	By     string    `json:"by,omitzero"`     // who approved or merged; "": Waybill
+	Detail string    `json:"detail,omitzero"` // for people
 }
 
 // Op is the operation of an attempt.
@@ -124,10 +124,10 @@ const (
 
 // AttemptKey names a side effect. Env, and Gate of OpGate, belong to it.
 type AttemptKey struct {
-	Run  int64
-	Env  EnvName
-	Op   Op
-	Gate string
+	Run  int64   `json:"run,omitzero"`
+	Env  EnvName `json:"env,omitzero"`
+	Op   Op      `json:"op,omitzero"`
+	Gate string  `json:"gate,omitzero"`
 }
 
 // AttemptStatus is the state of the newest action of an attempt.
@@ -238,15 +238,15 @@ type Intent struct {
 
 // GateKey names a gate in a run.
 type GateKey struct {
-	Run  int64
-	Env  EnvName
-	Gate string
+	Run  int64   `json:"run,omitzero"`
+	Env  EnvName `json:"env,omitzero"`
+	Gate string  `json:"gate,omitzero"`
 }
 
 // GateResult is the last answer of a gate.
 type GateResult struct {
-	Passed bool
-	Failed bool
-	Detail string
-	At     time.Time
+	Passed bool      `json:"passed,omitzero"`
+	Failed bool      `json:"failed,omitzero"`
+	Detail string    `json:"detail,omitzero"`
+	At     time.Time `json:"at,omitzero"`
 }

@@ -35,7 +35,8 @@ func TestBrokenSinceIsTheFirstFailureAfterTheLastFinish(t *testing.T) {
 func TestFirstSightIsTheNewestBeforeTheRun(t *testing.T) {
 	t.Parallel()
 	at := func(minute int) time.Time { return time.Date(2026, 10, 1, 14, minute, 0, 0, time.UTC) }
-	seen := []promotion.Sighting{{Revision: "b", At: at(1)}, {Revision: "a", At: at(2)}, {Revision: "b", At: at(3)}, {Revision: "b", At: at(9)}}
+	seen := []promotion.Sighting{{Revision: "b", At: at(1)}, {Revision: "a", At: at(2)}, {Revision: "b", At: at(3)},
+		{Revision: "b", At: at(9)}}
 	if got := promotion.FirstSight(seen, promotion.Run{Revision: "b", StartedAt: at(5)}); !got.Equal(at(3)) {
 		t.Errorf("b was seen at %v, want %v", got, at(3))
 	}

@@ -21,9 +21,9 @@ const (
 
 // Source configures how a revision is read from an application.
 type Source struct {
-	Type      SourceType
-	Key       string // name of the label or annotation
-	KeepBuild bool   // chart versions keep their build metadata, after +
+	Type      SourceType `json:"type,omitzero"`
+	Key       string     `json:"key,omitzero"`       // name of the label or annotation
+	KeepBuild bool       `json:"keepBuild,omitzero"` // chart versions keep their build metadata, after +
 }
 
 // Condition is one condition of an object's status.
@@ -102,13 +102,13 @@ const (
 // Seen is the state of one target at one time. The class of a re-check depends on the time and is found by Decide:
 // a target whose controller checks its applied revision again keeps its last class for a while.
 type Seen struct {
-	Class     Class
-	Why       Unseen // reason, with class Unknown
-	Message   string // message of the condition or the cluster, at most 256 bytes
-	Applied   Revision
-	Attempted Revision
+	Class     Class    `json:"class,omitzero"`
+	Why       Unseen   `json:"why,omitzero"`     // reason, with class Unknown
+	Message   string   `json:"message,omitzero"` // message of the condition or the cluster, at most 256 bytes
+	Applied   Revision `json:"applied,omitzero"`
+	Attempted Revision `json:"attempted,omitzero"`
 	// Rechecking means that the controller checks its applied revision again; Class is Progressing.
-	Rechecking   bool
-	Last         Class     // the class before the re-check began; "": none is known
-	RecheckSince time.Time // start of the re-check
+	Rechecking   bool      `json:"rechecking,omitzero"`
+	Last         Class     `json:"last,omitzero"`         // the class before the re-check began; "": none is known
+	RecheckSince time.Time `json:"recheckSince,omitzero"` // start of the re-check
 }

@@ -14,8 +14,8 @@ type EnvName string
 
 // TargetID names one application of a pipeline: they all have one kind and one name.
 type TargetID struct {
-	Cluster   string // namespace/name of a GitopsCluster; "" is the management cluster
-	Namespace string
+	Cluster   string `json:"cluster,omitzero"` // namespace/name of a GitopsCluster; "" is the management cluster
+	Namespace string `json:"namespace,omitzero"`
 }
 
 // Policy is the effect of a newer candidate on an unfinished run.
@@ -39,32 +39,32 @@ const (
 
 // Spec is the definition of a pipeline, validated, with defaults filled in.
 type Spec struct {
-	Suspend        bool
-	Source         Source
-	OnNewRevision  Policy
-	OnDrift        Reaction
-	OnBackward     Reaction
-	Settle         time.Duration // how long Latest is unchanged before it is carried
-	RunTimeout     time.Duration // under Finish: age at which a run no longer delays a newer candidate
-	RolloutTimeout time.Duration // how long a promoted revision may take to become ready
-	Environments   []Environment // in the order of their evaluation; predecessors come first
+	Suspend        bool          `json:"suspend,omitzero"`
+	Source         Source        `json:"source,omitzero"`
+	OnNewRevision  Policy        `json:"onNewRevision,omitzero"`
+	OnDrift        Reaction      `json:"onDrift,omitzero"`
+	OnBackward     Reaction      `json:"onBackward,omitzero"`
+	Settle         time.Duration `json:"settle,omitzero"`         // how long Latest is unchanged before it is carried
+	RunTimeout     time.Duration `json:"runTimeout,omitzero"`     // under Finish: age at which a run no longer delays a newer candidate
+	RolloutTimeout time.Duration `json:"rolloutTimeout,omitzero"` // how long a promoted revision may take to become ready
+	Environments   []Environment `json:"environments,omitzero"`   // in the order of their evaluation; predecessors come first
 }
 
 // Environment is one place that revisions are promoted to.
 type Environment struct {
-	Name      EnvName
-	Targets   []TargetID
-	Need      int       // targets that must be ready at the revision, more than half and at most all; 0 without targets
-	DependsOn []EnvName // predecessors; none: it is the first environment
-	Any       bool      // one predecessor is enough
-	Strategy  Strategy
-	Soak      time.Duration
-	Gates     []Gate
-	Approval  *admission.Approval
-	Windows   admission.Windows // those of pipeline and environment together
-	AutoMerge *AutoMerge        // nil: a person merges
-	Hold      *SpecHold
-	Rollback  *Rollback // nil: never automatic
+	Name      EnvName             `json:"name,omitzero"`
+	Targets   []TargetID          `json:"targets,omitzero"`
+	Need      int                 `json:"need,omitzero"`      // targets that must be ready: more than half, at most all; 0 without any
+	DependsOn []EnvName           `json:"dependsOn,omitzero"` // predecessors; none: it is the first environment
+	Any       bool                `json:"any,omitzero"`       // one predecessor is enough
+	Strategy  Strategy            `json:"strategy,omitzero"`
+	Soak      time.Duration       `json:"soak,omitzero"`
+	Gates     []Gate              `json:"gates,omitzero"`
+	Approval  *admission.Approval `json:"approval,omitzero"`
+	Windows   admission.Windows   `json:"windows,omitzero"`   // those of pipeline and environment together
+	AutoMerge *AutoMerge          `json:"autoMerge,omitzero"` // nil: a person merges
+	Hold      *SpecHold           `json:"hold,omitzero"`
+	Rollback  *Rollback           `json:"rollback,omitzero"` // nil: never automatic
 }
 
 // Strategy selects the way of promoting into an environment.
@@ -88,24 +88,24 @@ const (
 
 // Gate is a question that must be answered with yes.
 type Gate struct {
-	Name string
-	When GateWhen
+	Name string   `json:"name,omitzero"`
+	When GateWhen `json:"when,omitzero"`
 }
 
 // AutoMerge has Waybill merge the pull request of an environment.
 type AutoMerge struct {
-	IgnoreChecks bool // requireChecks: false
+	IgnoreChecks bool `json:"ignoreChecks,omitzero"` // requireChecks: false
 }
 
 // SpecHold is a hold that is kept in the pipeline's definition.
 type SpecHold struct {
-	Reason   string
-	Until    time.Time // zero: until it is removed
-	Revision Revision  // "": any
+	Reason   string    `json:"reason,omitzero"`
+	Until    time.Time `json:"until,omitzero"`    // zero: until it is removed
+	Revision Revision  `json:"revision,omitzero"` // "": any
 }
 
 // Rollback configures automatic rollbacks of an environment.
 type Rollback struct {
-	After  time.Duration // how long the environment has to be Failed
-	Manual bool          // approvals count as for other runs
+	After  time.Duration `json:"after,omitzero"`  // how long the environment has to be Failed
+	Manual bool          `json:"manual,omitzero"` // approvals count as for other runs
 }
