@@ -59,7 +59,7 @@ type memory struct {
 	view        string                          // the last stored one, as JSON
 	verdicts    map[promotion.EnvName]string    // the last ones, in short; nil: none were made
 	broken      map[promotion.EnvName]time.Time // times at which environments failed
-	standing    obs.Standing                    // for metrics; under term.mu
+	standing    obs.Standing                    // state that metrics show; under term.mu
 }
 
 func newTerm(p *Promoter) (*term, error) {
