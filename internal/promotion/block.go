@@ -160,7 +160,8 @@ func (j *judge) mayRepeat(a Attempt) bool { return a.Inputs != j.Inputs || j.ret
 func (j *judge) retriedSince(at time.Time) bool {
 	for i := range j.Intents {
 		in := &j.Intents[i]
-		if in.Kind == Retry && concerns(in.Env, j.Env.Name) && in.At.After(at) {
+		if in.Kind == Retry && concerns(in.Env, j.Env.Name) && in.At.After(at) &&
+			(in.Revision == "" || in.Revision == j.Run.Revision) {
 			return true
 		}
 	}

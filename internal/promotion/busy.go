@@ -1,6 +1,9 @@
 package promotion
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // busy returns reason 8: another rollout occupies the environment. Under Interrupt a newer revision waits for none.
 func (d *decider) busy(i int, r *run) *Reason {
@@ -54,17 +57,34 @@ func (d *decider) repeats(r, of *run) bool {
 // finishOlder judges older runs in an environment that wants a newer one, under Newest. A run whose rollout is in
 // progress finishes first, so the environment is judged for it, too. Any other run that has not finished here is
 // superseded, because it can no longer do that.
-func (d *decider) finishOlder(i int, wanted *run) {
+func (d *decider) finishOlder(i int, wanted *run, finishing []int64) {
 	for _, r := range d.runs {
-		if !r.isFull() || r.Number >= wanted.Number || r.end != Running || d.hasFinishedAt(r, i) {
-			continue
-		}
-		if i == 0 || !d.isRollingOutAt(i, r) && !d.isBusyWith(i, r) {
+		switch {
+		case !d.isOpenBefore(i, wanted, r):
+		case slices.Contains(finishing, r.Number):
+			d.judgeOlder(i, r)
+		default:
 			d.supersede(r)
-			continue
 		}
-		d.judgeOlder(i, r)
 	}
+}
+
+// isOpenBefore reports whether a run before the wanted one has not finished in an environment.
+func (d *decider) isOpenBefore(i int, wanted, r *run) bool {
+	return r.isFull() && r.Number < wanted.Number && r.end == Running && !d.hasFinishedAt(r, i)
+}
+
+// finishing lists the runs with a rollout in progress in an environment that wants a newer one, under Newest.
+func (d *decider) finishing(i int, wanted *run) (numbers []int64) {
+	if i == 0 || d.in.Spec.OnNewRevision != Newest || !wanted.isFull() {
+		return nil
+	}
+	for _, r := range d.runs {
+		if d.isOpenBefore(i, wanted, r) && (d.isRollingOutAt(i, r) || d.isBusyWith(i, r)) {
+			numbers = append(numbers, r.Number)
+		}
+	}
+	return numbers
 }
 
 // isBusyWith reports whether a target rolls out the revision of a run.

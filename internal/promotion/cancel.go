@@ -1,5 +1,7 @@
 package promotion
 
+import "slices"
+
 // cancel ends unwanted live attempts. While the environment is unknown, only an attempt of a superseded run is canceled,
 // because the environment's state may be as it was.
 func (j *judge) cancel() {
@@ -23,7 +25,7 @@ func (j *judge) isUnwanted(key AttemptKey) bool {
 	case j.row == isUnknown:
 		return false
 	case j.row == noWant:
-		return isForward(key.Op) && (j.Suspend || j.Frozen.InForce(j.Now))
+		return j.isStopped(key)
 	case key.Run != j.Run.Number:
 		return !j.isFinishing(key)
 	case key.Op == OpGate && j.isAfter(key.Gate):
@@ -34,14 +36,27 @@ func (j *judge) isUnwanted(key AttemptKey) bool {
 	return j.row == isElsewhere && j.isBlocked(key)
 }
 
-// isFinishing reports whether an attempt is of an older run that the environment still finishes.
-func (j *judge) isFinishing(key AttemptKey) bool {
-	for _, run := range j.also {
-		if key.Run == run {
-			return key.Op == OpGate
+// isStopped reports whether a reason that ends attempts in every row applies to an attempt while nothing is wanted. It is
+// judged for the run of the attempt.
+func (j *judge) isStopped(key AttemptKey) bool {
+	if key.Op == OpGate && j.isAfter(key.Gate) {
+		return false
+	}
+	own := judge{EnvInput: &EnvInput{Env: j.Env, Now: j.Now, Suspend: j.Suspend, Intents: j.Intents, Frozen: j.Frozen,
+		Run: &Run{Number: key.Run, Env: j.Env.Name}}}
+	if j.inputOf != nil {
+		if in, known := j.inputOf(key.Run); known {
+			own.EnvInput = &in
 		}
 	}
-	return false
+	isStopped := len(own.stops()) > 0
+	j.wakeAt(own.wake)
+	return isStopped
+}
+
+// isFinishing reports whether an attempt is of an older run that the environment still finishes.
+func (j *judge) isFinishing(key AttemptKey) bool {
+	return key.Op == OpGate && slices.Contains(j.also, key.Run)
 }
 
 // isAfter reports whether a gate is one that follows the promotion.

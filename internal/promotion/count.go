@@ -23,6 +23,7 @@ type counting struct {
 	// isReturn means that an older revision is to come back: a target that has left it, or is leaving it, is not at it,
 	// although it may have it applied.
 	isReturn bool
+	reverts  bool                // no target is at it: what it has may be replaced yet
 	isNewer  func(Revision) bool // nil: no revision is
 	now      time.Time
 	wake     *time.Time // becomes the end of the first re-check, if that is sooner
@@ -64,7 +65,7 @@ func (v *counting) count(targets []TargetID, seen map[TargetID]Seen) (c counts) 
 // isAt reports whether a target is at the wanted revision.
 func (v *counting) isAt(s Seen) bool {
 	switch {
-	case v.want == "":
+	case v.want == "", v.reverts:
 		return false
 	case s.Attempted == v.want:
 		return true

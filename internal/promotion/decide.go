@@ -79,7 +79,7 @@ func (d *decider) judgeEnv(i int) {
 	d.facts[i] = append(d.facts[i], d.verdicts[i].Facts...)
 	d.counts[i] = j.n
 	if d.in.Spec.OnNewRevision == Newest && r != nil && r.isFull() {
-		d.finishOlder(i, r)
+		d.finishOlder(i, r, d.input.also)
 	}
 }
 
@@ -97,13 +97,20 @@ func (d *decider) envInput(i int, r *run) EnvInput {
 		in.Proposal = &proposal
 	}
 	if r == nil {
+		in.inputOf = func(number int64) (of EnvInput, known bool) {
+			if r := d.run(number); r != nil {
+				return d.envInput(i, r), true
+			}
+			return of, false
+		}
 		return in
 	}
 	in.Run, in.Cause, in.rec = r.Run, d.cause(r), d.record(r, i)
 	order := d.order(r.Revision)
 	in.IsNewer = func(other Revision) bool { return other != "" && d.order(other) > order }
 	in.IsRenewed = func(since time.Time) bool { return d.isRenewed(r.Revision, since) }
-	in.Outdated = d.outdated(i, in.Proposal, r)
+	in.also = d.finishing(i, r)
+	in.Outdated, in.Reverts = d.outdated(i, in.Proposal, r), d.reverts(i, r)
 	d.addPredecessors(&in, i, r)
 	if i > 0 {
 		in.Introduced, in.Busy = d.introducedAfter(i, r), d.busy(i, r)

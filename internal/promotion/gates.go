@@ -40,6 +40,21 @@ func (j *judge) askGates(when GateWhen, run bool) (s gatesState) {
 	return s
 }
 
+// hasFailedGate reports whether a gate that follows the promotion has failed in this run.
+func (j *judge) hasFailedGate() bool {
+	for _, g := range j.Env.Gates {
+		key := AttemptKey{Run: j.Run.Number, Env: j.Env.Name, Op: OpGate, Gate: g.Name}
+		if g.When != After || j.rec.passedGate(GateEvent(g.Name)) {
+			continue
+		}
+		result := j.Gates[GateKey{Run: key.Run, Env: key.Env, Gate: key.Gate}]
+		if !result.Passed && (result.Failed || j.Attempts[key].Status == AttemptFailed) {
+			return true
+		}
+	}
+	return false
+}
+
 // withDetail appends the first detail that is known.
 func withDetail(text string, details ...string) string {
 	for _, d := range details {

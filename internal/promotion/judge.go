@@ -35,10 +35,15 @@ type EnvInput struct {
 	IsRenewed  func(since time.Time) bool // reports whether it became the newest one again since then; nil: it did not
 	IsOver     func(run int64) bool       // reports whether a run was superseded; nil: none was
 	Outdated   int64                      // run of an open proposal that the environment has left; 0: there is none
+	// Reverts means that the run has to promote even where targets have its revision: it undoes a promotion that may
+	// reach them yet.
+	Reverts bool
 
 	live []AttemptKey // live attempts of the environment, sorted
 	rec  *record      // entries of the environment in Run
 	also []int64      // older runs that the environment still finishes
+	// inputOf returns the input for another run, without Run; nil: no run is known.
+	inputOf func(run int64) (in EnvInput, known bool)
 }
 
 // Judge judges one environment. Its revision is given.
@@ -82,6 +87,11 @@ func (j *judge) judge() Verdict {
 	if j.row >= isReady {
 		j.observe()
 	}
+	if j.Reverts && !j.promotedAt.IsZero() { // the promotion is undone; what the targets have counts again
+		j.Reverts = false
+		j.count()
+		j.row = j.findRow()
+	}
 	switch j.row {
 	case noWant:
 		j.wait(PhaseWaiting, j.firstOr(Reason{Code: WhyEnvironmentNotReady, Message: "no revision is wanted yet"})...)
@@ -113,7 +123,8 @@ func (j *judge) count() {
 		return
 	}
 	j.verdict.Want, j.verdict.Run = j.Run.Revision, j.Run.Number
-	v := counting{want: j.Run.Revision, isReturn: j.isReturn(), isNewer: j.IsNewer, now: j.Now, wake: &j.wake}
+	v := j.view()
+	v.isNewer, v.wake = j.IsNewer, &j.wake
 	j.n = v.count(j.Env.Targets, j.Seen)
 }
 
@@ -178,7 +189,7 @@ func (j *judge) observeHealthy() {
 func (j *judge) promotion() (f Fact, ok bool) {
 	f = Fact{Event: EnvPromoted}
 	if p := j.Proposal; p != nil && p.State == Merged && p.Revision == j.Run.Revision &&
-		(p.Run == j.Run.Number || !p.At.Before(j.Run.StartedAt)) {
+		(p.Run == j.Run.Number || p.At.After(j.Run.StartedAt)) {
 		f.At, f.By, f.Detail = j.clip(p.At), p.By, proposalName(p)+" was merged"
 		return f, true
 	}

@@ -179,13 +179,14 @@ func (d *decider) retry(i int, r *run) *Run {
 // isRetryable reports whether the state that a retry is to end began before it.
 func (d *decider) isRetryable(i int, r *run, in Intent) bool {
 	v, rec := &d.verdicts[i], d.record(r, i)
+	isSince := !in.At.Before(v.Since)
 	if v.Phase != PhaseBlocked && v.Phase != PhaseRollingOut && v.Phase != PhaseFailed {
 		return d.wasDeclined(i, r, in)
 	}
 	for _, why := range v.Why {
 		switch why.Code {
 		case WhyDriftedBack:
-			return in.At.After(rec.finished.At)
+			return isSince && in.At.After(rec.finished.At)
 		case WhyRolloutTimedOut:
 			return rec.promoted != nil && d.counts[i].elsewhere > 0 && !in.At.Before(d.rolloutEnd(rec.promoted.At))
 		case WhyGateFailed:

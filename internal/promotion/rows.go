@@ -62,7 +62,7 @@ func (j *judge) ahead() Reason {
 
 // view returns the view in which targets are counted.
 func (j *judge) view() *counting {
-	return &counting{want: j.Run.Revision, isReturn: j.isReturn(), now: j.Now}
+	return &counting{want: j.Run.Revision, isReturn: j.isReturn(), reverts: j.Reverts, now: j.Now}
 }
 
 // rollingOut returns the reason of an environment whose targets should have had the revision since a time.
@@ -80,7 +80,16 @@ func (j *judge) rollingOut(since time.Time, message string) Reason {
 // judgeReady judges an environment with as many ready targets as it needs: it soaks, then its gates are run, then it
 // is complete. The finish is recorded once its predecessors have passed, too.
 func (j *judge) judgeReady() {
-	if end := j.soaksUntil(); j.Now.Before(end) {
+	j.judgeStay()
+	if j.n.failed > 0 {
+		j.because(Reason{Code: WhyDegraded,
+			Message: fmt.Sprintf("%d of %d targets have failed", j.n.failed, len(j.Env.Targets))})
+	}
+}
+
+// judgeStay finds the phase of a stay. A gate that has failed ends it, also once it begins to soak again.
+func (j *judge) judgeStay() {
+	if end := j.soaksUntil(); j.Now.Before(end) && !j.hasFailedGate() {
 		j.wait(PhaseSoaking, Reason{Code: WhySoaking,
 			Message: "it has to stay ready for " + shortDuration(j.Env.Soak), Until: end})
 		return
@@ -98,10 +107,6 @@ func (j *judge) judgeReady() {
 	default:
 		j.wait(PhaseComplete)
 		j.finish()
-	}
-	if j.n.failed > 0 {
-		j.because(Reason{Code: WhyDegraded, Message: fmt.Sprintf("%d of %d targets have failed", j.n.failed,
-			len(j.Env.Targets))})
 	}
 }
 

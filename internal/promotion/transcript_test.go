@@ -60,12 +60,7 @@ func (p *player) do(name, rest string) {
 	case "spec":
 		p.spec(words)
 	case "at":
-		at, err := time.Parse("15:04:05", rest)
-		if err != nil {
-			at, err = time.Parse("15:04", rest)
-		}
-		p.check(err)
-		w.Now = time.Date(2026, time.March, 13, at.Hour(), at.Minute(), at.Second(), 0, time.UTC)
+		w.Now = p.clock(rest)
 	case "see":
 		w.sees(rest)
 	case "propose":
@@ -82,6 +77,39 @@ func (p *player) do(name, rest string) {
 			p.State, p.At, p.By = promotion.Closed,
 				w.Now, "bob"
 		})
+	case "promoted": // proposed and merged
+		w.proposes(promotion.EnvName(words[0])).merges(promotion.EnvName(words[0]))
+	case "asked": // Git contained the revision
+		w.end(promotion.EnvName(words[0]), promotion.OpPropose, promotion.AttemptDone, func(a *promotion.Attempt) {
+			a.Class, a.Base = promotion.ErrAlreadyAsked, "0a1b"
+		})
+	case "fails":
+		w.end(promotion.EnvName(words[0]), promotion.OpPropose, promotion.AttemptFailed, func(a *promotion.Attempt) {
+			if len(words) > 1 {
+				a.Class = promotion.ErrorClass(words[1])
+			}
+		})
+	case "freeze":
+		w.Frozen = &admission.Freeze{By: "ana", Until: p.until(words)}
+	case "thaw":
+		w.Frozen = nil
+	case "forget": // the log, of which only proposals remain at the host
+		w.Latest, w.LatestSince, w.Sightings, w.Runs = "", time.Time{}, nil, nil
+		w.Attempts, w.Gates, w.Intents = nil, nil, nil
+		for name := range w.Proposals {
+			w.changes(name, func(p *promotion.Proposal) { p.Run = 0 })
+		}
+	case "lose": // the entries of an environment in the newest run
+		w.Runs = slices.Clone(w.Runs)
+		r := &w.Runs[len(w.Runs)-1]
+		r.Facts = slices.DeleteFunc(slices.Clone(r.Facts),
+			func(f promotion.Fact) bool { return string(f.Env) == words[0] })
+	case "supersede": // the newest run
+		w.Runs = slices.Clone(w.Runs)
+		w.Runs[len(w.Runs)-1].End, w.Runs[len(w.Runs)-1].EndedAt = promotion.Superseded, w.Now
+	case "sighted":
+		w.Sightings = append(w.Sightings, promotion.Sighting{Seq: int64(len(w.Sightings) + 1),
+			Revision: promotion.Revision(words[0]), At: w.Now})
 	case "gate":
 		w.end(promotion.EnvName(words[0]), promotion.OpGate, promotion.AttemptDone)
 		w.gate(promotion.EnvName(words[0]), words[1], words[2] == "passed")
@@ -92,6 +120,27 @@ func (p *player) do(name, rest string) {
 	}
 }
 
+// clock parses a time of the day of the transcript.
+func (p *player) clock(text string) time.Time {
+	p.t.Helper()
+	at, err := time.Parse("15:04:05", text)
+	if err != nil {
+		at, err = time.Parse("15:04", text)
+	}
+	p.check(err)
+	return time.Date(2026, time.March, 13, at.Hour(), at.Minute(), at.Second(), 0, time.UTC)
+}
+
+// until returns the time of a word such as until=12:30; the zero time without one.
+func (p *player) until(words []string) time.Time {
+	for _, word := range words {
+		if text, ok := strings.CutPrefix(word, "until="); ok {
+			return p.clock(text)
+		}
+	}
+	return time.Time{}
+}
+
 func (p *player) check(err error) {
 	p.t.Helper()
 	if err != nil {
@@ -99,10 +148,12 @@ func (p *player) check(err error) {
 	}
 }
 
-// intend adds a request for an environment, and perhaps a revision.
+// intend adds a request for an environment, or with * for the pipeline, and perhaps a revision and an end.
 func (p *player) intend(kind promotion.IntentKind, words []string) {
-	p.w.intend(kind, promotion.EnvName(words[0]), func(in *promotion.Intent) {
-		if len(words) > 1 {
+	name := promotion.EnvName(strings.TrimPrefix(words[0], "*"))
+	p.w.intend(kind, name, func(in *promotion.Intent) {
+		in.Until = p.until(words[1:])
+		if len(words) > 1 && in.Until.IsZero() {
 			in.Revision = promotion.Revision(words[1])
 		}
 		in.Run = p.w.newestRun(in.Env).Number
@@ -125,6 +176,15 @@ func (p *player) spec(words []string) {
 				s.OnNewRevision = promotion.Policy(value)
 			case "drift":
 				s.OnDrift = promotion.Reaction(value)
+			case "backward":
+				s.OnBackward = promotion.Reaction(value)
+			case "run-timeout":
+				s.RunTimeout = duration
+			case "add":
+				p.addEnv(promotion.EnvName(value))
+			case "remove":
+				s.Environments = slices.DeleteFunc(slices.Clone(s.Environments),
+					func(e promotion.Environment) bool { return string(e.Name) == value })
 			case "settle":
 				s.Settle = duration
 			case "suspend":
@@ -136,6 +196,15 @@ func (p *player) spec(words []string) {
 		}
 		p.specEnv(env(s, promotion.EnvName(name)), field, value)
 	}
+}
+
+// addEnv adds an environment between staging and prod, and has prod depend on it.
+func (p *player) addEnv(name promotion.EnvName) {
+	s := &p.w.Spec
+	added := promotion.Environment{Name: name, Targets: []promotion.TargetID{{Namespace: string(name)}}, Need: 1,
+		DependsOn: []promotion.EnvName{"staging"}, Strategy: promotion.PullRequest}
+	s.Environments = slices.Insert(slices.Clone(s.Environments), len(s.Environments)-1, added)
+	s.Environments[len(s.Environments)-1].DependsOn = []promotion.EnvName{name}
 }
 
 func (p *player) specEnv(e *promotion.Environment, field, value string) {
@@ -153,6 +222,13 @@ func (p *player) specEnv(e *promotion.Environment, field, value string) {
 			e.Targets = append(e.Targets, promotion.TargetID{Cluster: cluster, Namespace: namespace})
 		}
 		e.Need = len(e.Targets)
+	case "need":
+		_, err := fmt.Sscan(value, &e.Need)
+		p.check(err)
+	case "strategy":
+		e.Strategy = promotion.Strategy(value)
+	case "hold":
+		e.Hold = &promotion.SpecHold{Revision: promotion.Revision(value)}
 	case "gate":
 		e.Gates = append(e.Gates, promotion.Gate{Name: value, When: promotion.After})
 	case "gate-before":
@@ -162,7 +238,7 @@ func (p *player) specEnv(e *promotion.Environment, field, value string) {
 	case "approval":
 		e.Approval = &admission.Approval{Count: 1}
 	case "rollback":
-		e.Rollback = &promotion.Rollback{After: duration}
+		e.Rollback = &promotion.Rollback{After: duration, Manual: value == "manual"}
 	case "office-hours":
 		e.Windows = parseWindows(p.t, admission.Window{Kind: cron.Allow, Schedule: "0 9 * * 1-5",
 			Duration: action.Duration(8 * time.Hour), Timezone: value})

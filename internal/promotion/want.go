@@ -1,5 +1,7 @@
 package promotion
 
+import "slices"
+
 // wanted returns the run whose revision an environment should have; nil: none.
 func (d *decider) wanted(i int) *run {
 	base := d.wantedFull(i)
@@ -38,14 +40,46 @@ func (d *decider) isDue(i int, r *run) bool {
 	return passed
 }
 
-// newestOwn returns the newest run of an environment alone that was not superseded; nil: there is none.
+// newestOwn returns the newest run of an environment alone that was not superseded; nil: there is none, or a newer
+// revision has been due since.
 func (d *decider) newestOwn(i int) *run {
-	for at := len(d.runs) - 1; at >= 0; at-- {
-		if r := d.runs[at]; r.Env == d.envs[i].Name && r.Env != "" && r.end != Superseded {
+	for _, r := range slices.Backward(d.runs) {
+		if r.Env == d.envs[i].Name && r.Env != "" && r.end != Superseded {
+			if d.isPassedBy(i, r) {
+				return nil
+			}
 			return r
 		}
 	}
 	return nil
+}
+
+// isPassedBy reports whether an environment has started a run through all environments since a run of its own began.
+func (d *decider) isPassedBy(i int, own *run) bool {
+	return slices.ContainsFunc(d.runs, func(r *run) bool {
+		if !r.isFull() {
+			return false
+		}
+		started := d.record(r, i).started
+		return started != nil && (r.Number > own.Number || started.At.After(own.StartedAt))
+	})
+}
+
+// reverts reports whether a run that brings back an older revision has to be promoted even if the targets have it: the
+// run that it undoes was promoted here, and no repetition in between was.
+func (d *decider) reverts(i int, own *run) bool {
+	if d.envs[i].Strategy == ByHand || !isReturn(d.cause(own)) {
+		return false
+	}
+	for r := own; r != nil; r = d.run(r.Repeats) {
+		if r != own && r.Number >= own.Number {
+			return false
+		}
+		if isPromoted := d.record(r, i).promoted != nil; isPromoted || r.Revision != own.Revision {
+			return isPromoted && r.Revision != own.Revision
+		}
+	}
+	return false
 }
 
 // barrier returns the order of the newest revision that a run of one environment repeats or keeps out. It determines
