@@ -548,8 +548,8 @@ func (c *Client) Unguarded() bool { return c.driver.traits().unguarded }
 func (c *Client) Queues() bool { return c.driver.traits().queues }
 
 // Merge merges the proposal of an action at the action's head. Merged at it before is success. Errors besides those of
-// calls: ErrHeadMoved, ErrDeclined of one that was closed; action.RetryAfter while the host computes, waits for checks or
-// merges.
+// calls: ErrHeadMoved, ErrConflict, ErrDeclined of one that was closed; action.RetryAfter while the host computes, waits
+// for checks or merges.
 func (c *Client) Merge(ctx context.Context, w promotion.Work) (Result, error) {
 	const doing = "merge the proposal"
 	p, err := c.driver.get(ctx, w.Number)
@@ -574,19 +574,55 @@ func (c *Client) Merge(ctx context.Context, w promotion.Work) (Result, error) {
 		return Result{}, fatal(CodeUnguarded, doing, "this host cannot bind a merge to its head: set allowUnguarded, or let a person merge")
 	case w.Host.Queue && !c.driver.traits().queues:
 		return Result{}, fatal("no_queue", doing, "this kind of host has no merge queue")
+	case p.mergeable == mergeConflict:
+		return Result{}, conflict(p)
 	}
-	if err := c.driver.merge(ctx, p, mergeOptions{method: cmp.Or(w.Host.Method, "merge"), queue: w.Host.Queue, message: p.title}); err != nil {
-		return Result{}, err
+	refused := c.driver.merge(ctx, p, mergeOptions{method: cmp.Or(w.Host.Method, "merge"), queue: w.Host.Queue, message: p.title})
+	if refused != nil && !mayConflict(refused) {
+		return Result{}, refused
 	}
 	r := Result{Change: Merged}
 	if p, err = c.driver.get(ctx, w.Number); err != nil {
 		return r, err
 	}
-	if p.state != stateMerged {
+	switch {
+	case p.state == stateOpen && p.mergeable == mergeConflict:
+		return r, conflict(p)
+	case refused != nil:
+		return r, slower(refused, p)
+	case p.state != stateMerged:
 		return r, later(CodeRunning, pauseRunning, "the host has accepted the merge")
 	}
 	r.Proposal, err = c.proposal(ctx, p)
 	return r, err
+}
+
+// conflict returns the error of a proposal that cannot be merged with its base. It has to be made again, so waiting for
+// the host would never end.
+func conflict(p pull) error {
+	return fatal(string(promotion.ErrConflict), "merge the proposal", "proposal %d is in conflict with its base", p.number)
+}
+
+// mayConflict reports whether the refusal of a merge may be due to a conflict. Hosts report that with messages that they use for
+// other reasons too.
+func mayConflict(refused error) bool {
+	o := Outcome(refused)
+	return o.Code == CodeNotMergeable || o.Kind == action.Fatal && o.Code != string(promotion.ErrHeadMoved)
+}
+
+// longestPause bounds the pause before the merge of an old proposal is tried again.
+const longestPause = 5 * time.Minute
+
+// slower returns a refusal with a pause that grows with the age of the proposal: one that waits for a review for days
+// must not use up the host's budget of requests.
+func slower(refused error, p pull) error {
+	e, ok := errors.AsType[*Error](refused)
+	if !ok || e.Kind != action.RetryAfter || time.Until(e.At) < pauseRunning/2 {
+		return refused
+	}
+	same := *e
+	same.At = time.Now().Add(min(max(pauseRunning, since(p.openedAt)/20), longestPause))
+	return &same
 }
 
 // since returns the age of a time, or a long time for none.

@@ -116,7 +116,7 @@ func (g *gitea) pull(p giteaPull) pull {
 }
 
 // giteaComputing is the age of the last change after which an unmergeable proposal is one with a conflict.
-const giteaComputing = time.Minute
+const giteaComputing = 10 * time.Second
 
 // teamPrefix begins the name of a team among reviewers.
 const teamPrefix = "team:"

@@ -2,6 +2,7 @@ package githost_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/githost"
@@ -91,11 +92,54 @@ func TestConflictsAreSeen(t *testing.T) {
 		h.Edit(func(p *githosttest.Pull) { p.Conflict = true })
 		c := h.Open(t, *w.Host)
 		p, err := c.Watch(t.Context(), w.Number)
-		if want := vendor != githost.BitbucketCloud; err != nil || p.Conflict != want {
+		want := vendor != githost.BitbucketCloud
+		if err != nil || p.Conflict != want {
 			t.Errorf("conflict %v, %v; want %v", p.Conflict, err, want)
 		}
-		if _, err := c.Merge(t.Context(), w); err == nil {
-			t.Error("it was merged")
+		if _, err := c.Merge(t.Context(), w); githost.Is(err, promotion.ErrConflict) != want || err == nil {
+			t.Errorf("merge: %v, want the class Conflict: %t", err, want)
+		}
+	})
+}
+
+// TestAConflictThatBeginsDuringAMergeIsSeen: the base moves between the read of the proposal and its merge. Waiting would never end.
+func TestAConflictThatBeginsDuringAMergeIsSeen(t *testing.T) {
+	t.Parallel()
+	forEachVendor(t, func(t *testing.T, vendor string) {
+		if vendor == githost.BitbucketCloud {
+			return // it reports no conflicts
+		}
+		h, w := proposed(t, vendor)
+		h.BeforeNextWrite(func() { h.Edit(func(p *githosttest.Pull) { p.Conflict = true }) })
+		c := h.Open(t, *w.Host)
+		_, err := c.Merge(t.Context(), w)
+		if githost.Outcome(err).Kind == action.RetryAfter { // the host has accepted the merge, and fails later
+			_, err = c.Merge(t.Context(), w)
+		}
+		if !githost.Is(err, promotion.ErrConflict) {
+			t.Errorf("got %v, want Conflict", err)
+		}
+	})
+}
+
+// TestMergesOfOldProposalsAreTriedLessOften: a review may take days, and each try costs requests of the host's budget.
+func TestMergesOfOldProposalsAreTriedLessOften(t *testing.T) {
+	t.Parallel()
+	forEachVendor(t, func(t *testing.T, vendor string) {
+		h, w := proposed(t, vendor)
+		h.RequireChecks()
+		c := h.Open(t, *w.Host)
+		pause := func() time.Duration {
+			_, err := c.Merge(t.Context(), w)
+			return time.Until(githost.Outcome(err).At)
+		}
+		h.Edit(func(p *githosttest.Pull) { p.Created = time.Now() })
+		if got := pause(); got > 15*time.Second {
+			t.Errorf("pause of a new proposal: got %v, want about 10 seconds", got)
+		}
+		h.Edit(func(p *githosttest.Pull) { p.Created = time.Now().Add(-48 * time.Hour) })
+		if got := pause(); got < 4*time.Minute || got > 5*time.Minute {
+			t.Errorf("pause of an old proposal: got %v, want about 5 minutes", got)
 		}
 	})
 }

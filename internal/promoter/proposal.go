@@ -45,6 +45,7 @@ type poll struct {
 	env                 promotion.EnvName
 	host                promotion.Host
 	known               promotion.Proposal
+	refused             time.Time // time at which the host refused its merge because it has changed; zero: it did not
 }
 
 func newProposals(t *term) *proposals {
@@ -67,7 +68,10 @@ func (p *proposals) keep(pipeline string, open []poll) {
 		wanted[name] = true
 		before, known := p.open[name]
 		p.open[name] = one
-		if !known || before.known.Number != one.known.Number {
+		switch {
+		case one.refused.After(before.refused):
+			p.queue.Add(name)
+		case !known || before.known.Number != one.known.Number:
 			p.queue.AddAfter(name, p.cfg.ProposalsEvery)
 		}
 	}
@@ -161,8 +165,17 @@ func (p *proposals) failed(name string, err error, again time.Duration) {
 func (l *look) openProposals() (open []poll) {
 	for name, proposal := range l.state.Proposals {
 		if env := l.environment(name); proposal.State == promotion.Open && env.Host != nil {
-			open = append(open, poll{l.pipeline.ID(), l.pipeline.Namespace, l.pipeline.UID, name, *env.Host, proposal})
+			open = append(open, poll{l.pipeline.ID(), l.pipeline.Namespace, l.pipeline.UID, name, *env.Host, proposal, l.refused(name, proposal)})
 		}
 	}
 	return open
+}
+
+// refused returns the time at which the host refused to merge a proposal that has changed since it was observed.
+func (l *look) refused(env promotion.EnvName, p promotion.Proposal) time.Time {
+	a := l.state.Attempts[promotion.AttemptKey{Run: p.Run, Env: env, Op: promotion.OpMerge}]
+	if a.Status != promotion.AttemptFailed || a.Head != p.Head || a.Class != promotion.ErrConflict && a.Class != promotion.ErrHeadMoved {
+		return time.Time{}
+	}
+	return a.At
 }

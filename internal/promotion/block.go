@@ -134,13 +134,18 @@ func (j *judge) closedWindow() *Reason {
 // requested a retry.
 func (j *judge) attemptFailed() *Reason {
 	a, ok := j.lastAttempt()
-	if !ok || a.Status != AttemptFailed || a.Class == ErrHeadMoved || a.Class == ErrDeclined || j.mayRepeat(a) {
+	if !ok || a.Status != AttemptFailed || a.Class.hasPassed() || j.mayRepeat(a) {
 		return nil
 	}
 	if a.Class == ErrNoMarkers {
 		return &Reason{Code: WhyNoMarkers, Message: a.Error}
 	}
 	return &Reason{Code: WhyAttemptFailed, Message: a.Error}
+}
+
+// hasPassed reports whether a failure is about a state of the proposal that is observed again before the next attempt.
+func (c ErrorClass) hasPassed() bool {
+	return c == ErrHeadMoved || c == ErrConflict || c == ErrDeclined
 }
 
 // lastAttempt returns the newest attempt to promote in this run.

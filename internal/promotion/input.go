@@ -148,6 +148,7 @@ type ErrorClass string
 const (
 	ErrNoMarkers    ErrorClass = "NoMarkers"
 	ErrHeadMoved    ErrorClass = "HeadMoved"
+	ErrConflict     ErrorClass = "Conflict" // the head cannot be merged with its base
 	ErrDeclined     ErrorClass = "Declined"
 	ErrAlreadyAsked ErrorClass = "AlreadyAsked" // the attempt succeeded: Git contained the revision
 )

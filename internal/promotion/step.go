@@ -82,8 +82,11 @@ func (j *judge) merge(p *Proposal, isFree bool) {
 	}
 	a, made := j.attempt(OpMerge)
 	switch {
-	case made && a.Class == ErrHeadMoved && a.Head == p.Head && j.Now.Before(a.At.Add(unseenGrace)):
+	case made && a.Head == p.Head && j.Now.Before(a.At.Add(unseenGrace)) && a.Class == ErrHeadMoved:
 		j.because(Reason{Code: WhyWaitingMerge, Message: proposalName(p) + " has a new head, which was not observed yet",
+			Until: a.At.Add(unseenGrace)})
+	case made && a.Head == p.Head && j.Now.Before(a.At.Add(unseenGrace)) && a.Class == ErrConflict:
+		j.because(Reason{Code: WhyWaitingMerge, Message: proposalName(p) + " cannot be merged with its base, which was not observed yet",
 			Until: a.At.Add(unseenGrace)})
 	case isFree:
 		j.do(Step{Op: OpMerge, Head: p.Head, Number: p.Number, Repeats: made})
