@@ -106,8 +106,9 @@ func (s *Session) buildHandlers(ctx context.Context, cfg *config.Config, d dutie
 // offers returns the things that people can add: handlers, processes and schedules of the configuration in force.
 func (s *Session) offers() service.Offers {
 	return service.Offers{Handlers: s.orderable, Processes: func() map[string]config.Process { return s.Live.Now().Processes },
-		Schedules: func() map[string]config.Schedule { return s.Live.Now().Schedules },
-		Groups:    func() map[string][]string { return s.Live.Now().Groups }}
+		Schedules:    func() map[string]config.Schedule { return s.Live.Now().Schedules },
+		Groups:       func() map[string][]string { return s.Live.Now().Groups },
+		Environments: func() (clusters, secrets []string, ok bool) { return s.stageOffers(s.Live.Now()) }}
 }
 
 // orderable returns the handlers that people may add actions for now: the configured ones, and noop.

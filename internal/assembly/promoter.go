@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/environment"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/gate"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/notification"
@@ -78,9 +79,13 @@ func (s *Session) mirrors() (*mirror.Store, error) {
 	return mirrors, nil
 }
 
-// management opens the management cluster of Kubernetes pipelines.
+// management opens the management cluster of Kubernetes pipelines; nil without one, where only stages of a waybill.yaml have
+// environments.
 func (s *Session) management() (*kube.Cluster, error) {
 	cfg := s.promotion()
+	if leaves, _, _ := s.stageOffers(s.Live.Now()); cfg.Kubeconfig == "" && len(leaves) > 0 && !kube.Inside() {
+		return nil, nil
+	}
 	cluster, err := kube.Open(kube.Config{Kubeconfig: cfg.Kubeconfig, Context: cfg.Context,
 		Hint: "name the management cluster in server.yaml: promoter.kubeconfig"})
 	if err != nil {
@@ -103,9 +108,16 @@ func (s *Session) addPromotionHandlers(handlers map[string]conductor.Handler, lo
 	}
 	handlers[promotion.HandlerPullRequest] = pullrequest.New(pullrequest.Config{Hosts: s.git.with(cfg), Mirrors: mirrors,
 		Secret: func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
+			if namespace == promotion.StageNamespace || cluster == nil {
+				return s.stageSecret(ctx, name)
+			}
 			data, _, err := cluster.In(namespace).Secret(ctx, name)
 			return data, err
 		}, Archive: evidence.Archive{Blobs: s.blobs, Log: log}})
+	handlers[promotion.HandlerEnvironment] = environment.Handler{}
+	if cluster == nil {
+		return nil
+	}
 	handlers[promotion.HandlerNotification] = notification.Handler{Management: cluster,
 		Client: webhook.NewClient(webhook.ClientConfig{Guard: allowed}), PlainHTTP: cfg.PlainHTTP}
 	handlers[promotion.HandlerGate] = gate.Promotion{Guard: allowed, PlainHTTP: cfg.PlainHTTP}
@@ -123,12 +135,21 @@ func (s *Session) promoterRole(o RoleOptions) (lifecycle.Role, error) {
 		return lifecycle.Role{}, err
 	}
 	cfg := s.promotion()
+	clusters, err := s.stageClusters()
+	if err != nil {
+		return lifecycle.Role{}, err
+	}
+	if cluster == nil && o.Log != nil {
+		o.Log.Info("no management cluster is configured: the role promoter serves stages with an environment alone",
+			obs.KeyHint, "promoter.kubeconfig of server.yaml names one")
+	}
 	log := s.Ledger.NewWaiter()
 	pages := ""
 	if at := s.Live.Now().Server.URL; at != nil {
 		pages = at.String()
 	}
 	p := promoter.New(log, log.Promotions, promoter.Config{Instance: s.instance(), Management: cluster, Changes: log, Pages: pages,
+		Clusters: clusters, Secret: s.stageSecret,
 		Hosts: s.git.with(cfg), Mirrors: mirrors, ProposalsEvery: cfg.ProposalInterval, OneNamespace: cfg.OneNamespace, Frozen: cfg.Frozen,
 		PlainHTTP: cfg.PlainHTTP, Log: o.Log, Metrics: obs.NewPromoter(o.registerer(), o.MetricsPerPipeline)})
 	s.service.AddReadiness(p.Ready)

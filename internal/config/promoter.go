@@ -2,10 +2,12 @@ package config
 
 import (
 	"net/netip"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/document"
+	"github.com/waybill-dev/waybill/internal/secret"
 )
 
 // Promoter configures the promotion of revisions through Kubernetes pipelines.
@@ -25,6 +27,16 @@ type Promoter struct {
 	// Committer is author and committer of the commits of pull requests, for hosts that accept certain addresses only. Empty parts have
 	// the default Waybill <waybill@noreply.invalid>.
 	Committer Committer
+	// Clusters are those that stages with an environment of a waybill.yaml promote to, by their names. The operator wrote them, so
+	// their kubeconfigs may name programs and files.
+	Clusters map[string]Cluster
+	Secrets  []secret.Source // credentials of Git hosts for such stages: a token each, or a JSON object with the keys of a Secret
+}
+
+// Cluster leads to a cluster.
+type Cluster struct {
+	Kubeconfig string // a file; "" (default): the files of KUBECONFIG, else ~/.kube/config
+	Context    string // in the file; "" (default): its current one
 }
 
 // Committer is a person as commits of Git name it.
@@ -45,6 +57,10 @@ func promoterKeys() []document.Key {
 			Help: "refuse a clusterRef to another namespace than the pipeline's"},
 		{Name: "bodylessHMAC", Shape: document.Flag, Default: "false",
 			Help: "accept approvals with the original controller's signature, which covers an empty body and can be replayed"},
+		{Name: "clusters", Shape: document.Object, Help: "clusters by their names, for stages with an environment of a waybill.yaml: " +
+			"kubeconfig (default: kubectl's) and context (default: the current one)"},
+		{Name: "secrets", Shape: document.Objects, Keys: secretKeys(),
+			Help: "credentials of Git hosts for such stages: a token, or a JSON object with the keys of a Secret"},
 		{Name: "frozen", Shape: document.Flag, Default: "false", Help: "begin an empty log with a freeze of all pipelines"},
 		{Name: "committer", Shape: document.Object, Help: "author of the commits of pull requests, where a Git host accepts certain addresses only",
 			Keys: []document.Key{
@@ -65,6 +81,8 @@ func (r *reader) promoter(n *document.Node) *Promoter {
 	if n := n.Get("proposalInterval"); fits(n, document.Scalar) {
 		p.ProposalInterval = r.span(n, "promoter.proposalInterval")
 	}
+	p.Clusters = r.clusters(n.Get("clusters"))
+	p.Secrets = (&handlerReader{reader: r, path: "promoter"}).secrets(n.Get("secrets"))
 	for name, field := range map[string]*bool{"plainHTTP": &p.PlainHTTP, "oneNamespace": &p.OneNamespace, "bodylessHMAC": &p.BodylessHMAC,
 		"frozen": &p.Frozen} {
 		if flag := n.Get(name); fits(flag, document.Flag) {
@@ -95,3 +113,34 @@ func (r *reader) person(n *document.Node, key, within string) string {
 
 // mostPerson bounds the name and the address of a committer.
 const mostPerson = 200
+
+// clusterName matches the name of a cluster.
+var clusterName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,252}$`)
+
+// clusters reads the clusters of environments.
+func (r *reader) clusters(n *document.Node) map[string]Cluster {
+	if !fits(n, document.Object) {
+		return nil
+	}
+	all := map[string]Cluster{}
+	for _, f := range n.Fields {
+		path := r.Join("promoter.clusters", f.Key)
+		if !clusterName.MatchString(f.Key) {
+			r.Add(&document.Node{At: f.At}, "value-invalid", path, "cluster %q: want a name of letters, digits, -, _ and .", f.Key)
+			continue
+		}
+		if !r.Check(f.Value, document.Place{Path: path, At: f.At}, clusterKeys()) {
+			continue
+		}
+		all[f.Key] = Cluster{Kubeconfig: r.location(f.Value.Get("kubeconfig"), "file:"), Context: f.Value.Str("context")}
+	}
+	return all
+}
+
+// clusterKeys returns the keys of a cluster.
+func clusterKeys() []document.Key {
+	return []document.Key{
+		{Name: "kubeconfig", Shape: document.Text, Help: "file that leads to it; default: the files of KUBECONFIG, else ~/.kube/config"},
+		{Name: "context", Shape: document.Text, Help: "context of that file; default: its current one"},
+	}
+}

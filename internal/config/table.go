@@ -92,13 +92,7 @@ func handlerKeys(kind string) []document.Key {
 		}})
 	}
 	return append(keys,
-		document.Key{Name: "secrets", Shape: document.Objects, Keys: []document.Key{
-			{Name: "name", Shape: document.Text, Required: true},
-			{Name: "type", Shape: document.Text, Required: true, Values: []string{"file", "env"}},
-			{Name: "path", Shape: document.Text, Help: "of a file"},
-			{Name: "env", Shape: document.Text, Help: "the variable; default: the name"},
-			{Name: "ttl", Shape: document.Scalar, Help: "how long it is remembered; default: for one attempt"},
-		}},
+		document.Key{Name: "secrets", Shape: document.Objects, Keys: secretKeys()},
 		document.Key{Name: "request", Shape: document.Object, Required: true, Keys: requestKeys()})
 }
 
@@ -187,5 +181,16 @@ func ruleKeys() []document.Key {
 		{Name: "statusCode", Shape: document.Number | document.Text | document.Scalars, Help: "a number, a list of numbers, or 5xx"},
 		{Name: "message", Shape: document.Text, Help: "a regular expression (RE2) that the body matches"},
 		{Name: "jsonPath", Shape: document.Text, Help: "a JSONPath (RFC 9535) that selects something in the body"},
+	}
+}
+
+// secretKeys returns the keys of a secret.
+func secretKeys() []document.Key {
+	return []document.Key{
+		{Name: "name", Shape: document.Text, Required: true},
+		{Name: "type", Shape: document.Text, Required: true, Values: []string{"file", "env"}},
+		{Name: "path", Shape: document.Text, Help: "of a file"},
+		{Name: "env", Shape: document.Text, Help: "the variable; default: the name"},
+		{Name: "ttl", Shape: document.Scalar, Help: "how long it is remembered; default: for one attempt"},
 	}
 }

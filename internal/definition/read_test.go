@@ -132,7 +132,7 @@ func TestFaults(t *testing.T) {
 		{"two kinds", testPipeline(test, "name: x\nbuild: a\nhosts: []"), `4:3: stage "x" has both build and hosts`},
 		{"too much work", testPipeline("steps: ["+steps(60)+"]\n"+test, "name: x\nhosts: ["+strings.Join(hosts(16_667), ", ")+"]"),
 			"5:1: the pipeline has 1000020 steps on its hosts, at most 1000000"},
-		{"no kind", testPipeline(test, "name: x"), `4:3: stage "x" needs build, hosts, groups or gates`},
+		{"no kind", testPipeline(test, "name: x"), `4:3: stage "x" needs build, hosts, groups, environment or gates`},
 		{"artifact that is not unpacked", testPipeline(test, "name: b\nbuild: a\nartifacts: {x: x.tar.xz}"),
 			`6:18: artifact "x.tar.xz": archives of the kind .tar.xz are not unpacked: make a .tar, .tar.gz, .tar.zst, .tar.bz2 or .zip`},
 		{"artifact outside", testPipeline(test, "name: b\nbuild: a\nartifacts: {x: ../x}"),
@@ -345,7 +345,32 @@ func TestFaults(t *testing.T) {
 		{"bake of a wave", testPipeline(test, "name: a\ngroups: [{name: g, hosts: [], waves: {sizes: [1], bake: 0s}}]"),
 			"5:59: stages[0].groups[0].waves.bake must be above 0s"},
 		{"bake of a build", testPipeline(test, build+"\nbake: {for: 1m}"), `7:9: stage "build" builds: bake belongs to stages with hosts`},
-		{"environment", testPipeline(test, "name: c\nenvironment: {targets: []}"), `5:3: "environment" is not yet supported`},
+		{"targets of an environment", environmentOf("app: {apiVersion: a/v1, kind: K, name: n}, targets: []"), `4:69: "targets" must not be empty`},
+		{"app of an environment", environmentOf("targets: [{cluster: x, namespace: y}]"), "4:3: stages[0].environment needs an app"},
+		{"unknown key of an environment", environmentWith("soaks: 5m"), `4:99: unknown key "soaks" in stages[0].environment (did you mean "soak"?)`},
+		{"same target twice", environmentOf("app: {apiVersion: a/v1, kind: K, name: n}, targets: [{cluster: x, namespace: y}, {cluster: x, namespace: y}]"),
+			"4:98: target x/y is named twice"},
+		{"name of a cluster", environmentOf("app: {apiVersion: a/v1, kind: K, name: n}, targets: [{cluster: \"a b\", namespace: y}]"),
+			`4:80: stages[0].environment.targets[0].cluster: "a b" is not a name`},
+		{"half of the targets", environmentWith("minReady: 50%"),
+			"4:109: stages[0].environment.minReady: want more than half of the 1 targets and at most all"},
+		{"version source without a key", environmentWith("versionSource: {type: label}"),
+			"4:114: stages[0].environment.versionSource: type label needs key"},
+		{"key of a version source", environmentWith("versionSource: {type: tag, key: a}"), "4:131: key belongs to the types label and annotation"},
+		{"markers without a repository", environmentWith("versionSource: {type: marker}"),
+			"4:114: the version source marker needs the strategy pull-request"},
+		{"merge without a pull request", environmentWith("autoMerge: {method: squash}"), "4:110: autoMerge needs the strategy pull-request"},
+		{"address of a repository", environmentWith("strategy: {pull-request: {type: gitea, url: \"ftp://x/y\", baseBranch: main}}"),
+			"4:143: url: want the address of a repository such as https://git.example.com/apps/fleet"},
+		{"password of a repository", environmentWith("strategy: {pull-request: {type: gitea, url: \"https://a:b@x/y\", baseBranch: main}}"),
+			"4:143: url: a user or password does not belong in an address; the secret has them"},
+		{"branch of a repository", environmentWith("strategy: {pull-request: {type: gitea, url: \"https://x/y\", baseBranch: \"a b\"}}"),
+			`4:170: baseBranch: "a b" is not the name of a branch`},
+		{"queue of an environment", environmentWith("soak: 1m}\n  queue: false\n  vars: {a: b"),
+			`5:10: stage "c" promotes to an environment, so its queue is fifo or latest`},
+		{"steps of an environment", environmentWith("soak: 1m}\n  test: []\n  vars: {a: b"),
+			`5:9: stage "c" promotes to an environment: test belongs to stages with hosts`},
+		{"hosts and an environment", environmentWith("soak: 1m}\n  hosts: []\n  vars: {a: b"), `3:3: stage "c" has both hosts and environment`},
 		{"request", testPipeline("steps: [{name: x, request: {url: y}}]\n"+test, beta), `2:19: "request" is not yet supported`},
 		{"inputs", testPipeline(test, "name: b\nbuild: {file: x, inputs: {a: b}}"), `5:20: "inputs" is not yet supported`},
 		{"two ways to test", testPipeline("test: [{tcp: \"a:1\", run: [x]}]\n", beta), "2:8: test[0] needs exactly one of http, tcp, run"},
@@ -750,4 +775,14 @@ func TestVariableNotSetNamesAHostWhoseURLIsWrong(t *testing.T) {
 	if text := problems.Err(); text == nil || !strings.Contains(text.Error(), "${prt} is not set for host beta/all/local:") {
 		t.Errorf("got %v", text)
 	}
+}
+
+// environmentOf returns a pipeline of one stage, whose environment has the given keys.
+func environmentOf(keys string) string {
+	return "pipeline: p\nstages:\n- name: c\n  environment: {" + keys + "}\n"
+}
+
+// environmentWith returns a pipeline of one stage, whose environment has the given keys besides the required ones.
+func environmentWith(keys string) string {
+	return environmentOf("app: {apiVersion: a/v1, kind: K, name: n}, targets: [{cluster: x, namespace: y}], " + keys)
 }

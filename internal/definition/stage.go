@@ -52,6 +52,9 @@ func (r *reader) stage(n *document.Node, at, name string, base scope) pipeline.S
 	}
 	s.Gates = r.gates(n.Get("gates"), at+".gates")
 	s.Bake = r.bake(n.Get("bake"), at+".bake")
+	if n.Get("environment") != nil {
+		return r.environmentStage(s, n, at)
+	}
 	if n.Get("hosts") == nil && n.Get("groups") == nil {
 		s.Kind = pipeline.GateStage
 		s.Vars = r.vars(n.Get("vars"), at+".vars")
@@ -96,13 +99,15 @@ func (r *reader) oneKind(n *document.Node, at, name string) {
 	case len(kinds) > 1:
 		r.Add(n, "several-kinds", at, "stage %q has both %s", name, strings.Join(kinds, " and "))
 	case len(kinds) == 0 && !isGate(n) && name != "":
-		r.Add(n, "no-kind", at, "stage %q needs build, hosts, groups or gates", name)
+		r.Add(n, "no-kind", at, "stage %q needs build, hosts, groups, environment or gates", name)
 	case len(kinds) == 1 && kinds[0] != "build" && n.Get("artifacts") != nil:
 		r.Add(n.Get("artifacts"), "misplaced", at, "stage %q has artifacts, but no build", name)
 	}
 	switch {
 	case n.Get("build") != nil && len(kinds) == 1:
 		r.misplaced(n, at, fmt.Sprintf("stage %q builds", name), "service", "vars", "steps", "test", "gates", "bake")
+	case n.Get("environment") != nil && len(kinds) == 1:
+		r.misplaced(n, at, fmt.Sprintf("stage %q promotes to an environment", name), "service", "steps", "test", "retry")
 	case len(kinds) == 0:
 		r.misplaced(n, at, fmt.Sprintf("stage %q is a gate", name), "service", "steps", "test", "retry", "queue", "artifacts")
 	}

@@ -146,7 +146,8 @@ var stage = []document.Key{
 	{Name: "windows", Shape: document.Objects, Keys: window,
 		Help: "When the stage, its groups and its hosts may start: while no Deny is open and, where there is an Allow, one is."},
 	{Name: "approval", Shape: document.Object, Keys: approval, Help: "Who must agree before the stage starts in a deployment."},
-	{Name: "environment", Shape: document.Object, Later: true, Help: "Clusters that this stage promotes to."},
+	{Name: "environment", Shape: document.Object, Keys: environment,
+		Help: "An application of Kubernetes that the role promoter brings the revision to."},
 }
 
 var build = []document.Key{

@@ -7,6 +7,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/promotion"
 )
 
 // The handlers of steps. The first two are also the kinds of their actions; a gate is a step.
@@ -66,6 +67,11 @@ func work(name string, w pipeline.Work) action.Action {
 	case w.Gate != nil: // a lane per stage: one address that does not answer must not slow the gates of others
 		a.Kind, a.Handler, a.Lane = stepHandler, gateHandler, gateHandler+"/"+w.Target
 		a.Policy, p.Gate = w.Gate.Policy, w.Gate.Name
+	case w.Environment != nil: // a lane per stage: it is handed off at once
+		a.Kind, a.Handler, a.Lane = stepHandler, promotion.HandlerEnvironment, promotion.HandlerEnvironment+"/"+w.Target
+		a.Policy = w.Environment.Policy
+		a.Parameters, _ = json.Marshal(promotion.StageWork{Stage: w.Stage.Name, Revision: promotion.Revision(w.Label), Environment: w.Environment})
+		return a
 	case w.Host == nil: // a build: it runs on the conductor's machine, and all builds share a lane
 		a.Kind, a.Handler, a.Lane = buildHandler, buildHandler, buildHandler
 		a.Policy = w.Stage.Build.Policy

@@ -2,8 +2,11 @@ package kube
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
@@ -53,4 +56,19 @@ func flatten(c *api.Config) error {
 		user.Token, user.TokenFile = strings.TrimSpace(string(token)), ""
 	}
 	return api.FlattenConfig(c)
+}
+
+// Contexts lists the contexts of kubectl's kubeconfig, by name; none if the file is missing or wrong.
+func Contexts() []string {
+	c, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
+	if err != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(c.Contexts))
+}
+
+// Inside reports whether this process runs in a cluster whose API server it may reach.
+func Inside() bool {
+	_, err := rest.InClusterConfig()
+	return err == nil
 }

@@ -242,7 +242,10 @@ func (e *Engine) needed(before time.Time, maxFacts int) map[*deployment]bool {
 			needed[t] = true
 		}
 	}
-	for _, n := range e.ids(plan).resources {
+	for _, n := range slices.Concat(e.ids(plan).resources, e.ids(plan).environments) {
+		if n < 0 {
+			continue
+		}
 		if started := e.resources[n].started; started != nil {
 			needed[started] = true
 		}
@@ -298,6 +301,11 @@ func (e *Engine) needGood(needed map[*deployment]bool, plan *Graph) {
 				if started := e.startedOn(plan.hosts[h].resource); started != nil {
 					below[started.revision] = keep - 1
 				}
+			}
+		}
+		if plan.def.Stages[s].Kind == EnvironmentStage {
+			if started := e.starterOf(plan, part{int32(s), -1}); started != nil {
+				below[started.revision] = keep - 1
 			}
 		}
 		names := plan.def.NamesOf(plan.stages[s].path)

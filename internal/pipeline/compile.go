@@ -37,6 +37,7 @@ func Compile(d Definition) (*Graph, fault.Problems) {
 		j.order()
 		j.hosts()
 		j.once()
+		j.environments()
 		j.batches()
 	}
 	if j.problems.Err() != nil {
@@ -91,8 +92,9 @@ func hostsOf(s *Stage) (count int) {
 // shape checks that a stage has what its kind wants, and not too much of it.
 func (j *judge) shape(i int) {
 	s := &j.d.Stages[i]
-	if s.Kind == BuildStage != (s.Build != nil) || s.Kind != HostStage && len(s.Groups) > 0 {
-		j.fault("stage-kind", stageScope(i), "stage %q needs either build or hosts", s.Name)
+	if s.Kind == BuildStage != (s.Build != nil) || s.Kind != HostStage && len(s.Groups) > 0 ||
+		s.Kind == EnvironmentStage != (s.Environment != nil) {
+		j.fault("stage-kind", stageScope(i), "stage %q needs one of build, hosts and environment", s.Name)
 	}
 	if s.Kind == BuildStage && (s.Bake != nil || len(s.Gates) > 0) {
 		j.fault("check-misplaced", stageScope(i),
@@ -261,7 +263,7 @@ func (j *judge) order() {
 		}
 		before := reached(i, j.prev)
 		for k := range before {
-			if before[k] && j.d.Stages[k].Kind == HostStage {
+			if before[k] && j.d.Stages[k].deploys() {
 				j.fault("build-late", stageScope(i), "stage %q builds after %q deploys: builds come first", j.d.Stages[i].Name, j.d.Stages[k].Name)
 				break
 			}
@@ -304,6 +306,31 @@ func (j *judge) hosts() {
 					units[at] = r.Service
 				}
 			}
+		}
+	}
+}
+
+// environments checks that each application belongs to one stage: two would promote over each other.
+func (j *judge) environments() {
+	type object struct{ group, kind, name, target string }
+	stages := map[object]string{}
+	for i := range j.d.Stages {
+		s := &j.d.Stages[i]
+		if s.Environment == nil {
+			continue
+		}
+		if s.Queue == NoQueue {
+			j.fault("environment-queue", stageScope(i)+".queue", "stage %q promotes to an environment, so its queue is fifo or latest", s.Name)
+		}
+		app := s.Environment.App
+		group, _, _ := strings.Cut(app.APIVersion, "/")
+		for k, t := range s.Environment.Targets {
+			o := object{group, app.Kind, app.Name, t.String()}
+			if other, used := stages[o]; used && other != s.Name {
+				j.fault("resource-twice", fmt.Sprintf("%s.environment.targets[%d]", stageScope(i), k), "stage %q promotes to %s %s in %s too", other,
+					app.Kind, app.Name, t)
+			}
+			stages[o] = s.Name
 		}
 	}
 }

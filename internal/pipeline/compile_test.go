@@ -17,6 +17,8 @@ func TestCompileNamesEveryFault(t *testing.T) {
 	t.Parallel()
 	deploys := func(name string, after ...string) Stage { return hostStage(name, after, group("all", name)) }
 	arch := func(name, arch string) Host { h := host(name); h.Arch = arch; return h }
+	unqueued := promotes("x", "eu")
+	unqueued.Queue = NoQueue
 	tests := []struct {
 		row  string
 		d    Definition
@@ -24,7 +26,7 @@ func TestCompileNamesEveryFault(t *testing.T) {
 	}{
 		{"4: no stages", Definition{}, []string{"stages: no stages"}},
 		{"4: two kinds", Definition{Stages: []Stage{{Name: "x", Kind: BuildStage, Build: &Build{}, Groups: []Group{{}}}}},
-			[]string{`stages[0]: stage "x" needs either build or hosts`}},
+			[]string{`stages[0]: stage "x" needs one of build, hosts and environment`}},
 		{"4: build behind hosts",
 			Definition{Stages: []Stage{deploys("beta"), {Name: "pack", Kind: BuildStage, After: []string{"beta"}, Build: &Build{}}}},
 			[]string{`stages[1]: stage "pack" builds after "beta" deploys: builds come first`}},
@@ -64,7 +66,13 @@ func TestCompileNamesEveryFault(t *testing.T) {
 		{"3: gate twice", Definition{Stages: []Stage{{Name: "x", Kind: GateStage, Gates: []Gate{{Name: "g"}, {Name: "h"}, {Name: "g"}}}}},
 			[]string{`stages[0].gates[2].name: gate "g" is already defined in stage "x"`}},
 		{"4: hosts in a gate stage", Definition{Stages: []Stage{{Name: "x", Kind: GateStage, Groups: []Group{{}}}}},
-			[]string{`stages[0]: stage "x" needs either build or hosts`}},
+			[]string{`stages[0]: stage "x" needs one of build, hosts and environment`}},
+		{"4: queue of an environment", Definition{Stages: []Stage{unqueued}},
+			[]string{`stages[0].queue: stage "x" promotes to an environment, so its queue is fifo or latest`}},
+		{"4: a target of two stages", Definition{Stages: []Stage{promotes("x", "eu"), promotes("y", "us", "eu")}},
+			[]string{`stages[1].environment.targets[1]: stage "x" promotes to HelmRelease podinfo in eu/podinfo too`}},
+		{"4: an environment without its kind", Definition{Stages: []Stage{{Name: "x", Kind: GateStage, Environment: &Environment{}}}},
+			[]string{`stages[0]: stage "x" needs one of build, hosts and environment`}},
 		{"4: a build with a gate", Definition{Stages: []Stage{{Name: "x", Kind: BuildStage, Build: &Build{}, Gates: []Gate{{Name: "g"}}}}},
 			[]string{`stages[0]: stage "x" builds: gates and bake belong to stages with hosts, or to a stage of their own`}},
 		{"15: waves without sizes", Definition{Stages: []Stage{hostStage("x", nil, Group{Name: "all", Waves: &Waves{}})}},

@@ -275,10 +275,10 @@ func (t *deployment) entries(b batch) []int32 {
 // started one must finish.
 func (e *Engine) checkHost(t *deployment, n int32) block {
 	at := &t.plan.nodes[n]
-	if at.kind != hostStart && at.kind != chainStep && at.kind != onceStep {
+	if at.kind != hostStart && at.kind != chainStep && at.kind != onceStep && at.kind != environmentStep {
 		return block{}
 	}
-	if u := &e.resources[t.ids.resources[at.host]].busy; u.deployment != nil {
+	if u := &e.resources[t.resourceOf(n)].busy; u.deployment != nil {
 		return block{why: isBusy, deployment: u.deployment, step: u.step.name}
 	}
 	if at.kind != hostStart || e.hasPlace(t, at.host) {

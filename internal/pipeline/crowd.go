@@ -61,8 +61,12 @@ func (e *Engine) behind(t *deployment, resource int32) []*deployment {
 	}
 	var list []*deployment
 	for plan, c := range e.crowds { // in any order, since the list is sorted
+		stages := e.ids(plan).environmentsOn(resource)
 		for _, h := range e.ids(plan).hostsOn(resource) {
-			for _, other := range c.lower(plan, plan.hosts[h].stage, t) {
+			stages = append(stages, plan.hosts[h].stage)
+		}
+		for _, s := range stages {
+			for _, other := range c.lower(plan, s, t) {
 				if !slices.Contains(list, other) && other.hasStepsOn(resource) {
 					list = append(list, other)
 				}

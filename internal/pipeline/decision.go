@@ -36,6 +36,8 @@ type Work struct {
 	Step       *Step  // likewise
 	Bake       *Bake  // nil except for a bake
 	Gate       *Gate  // nil except for a gate
+	// Environment is nil except for a promotion.
+	Environment *Environment
 	// Fence grows with the rank of what starts the host's resource; 0 except for a step of a host.
 	// It is the number of the deployment, unless a rollback makes numbers differ from ranks.
 	Fence int64

@@ -56,33 +56,36 @@ type Keep struct {
 // Stage is one part of a pipeline that starts and finishes as a whole: a build, groups of hosts
 // with one chain of steps, or a gate between other stages.
 type Stage struct {
-	Name      string              `json:"name"`          // unique in the pipeline
-	Was       []string            `json:"was,omitempty"` // the names that it had; the log knows it by these too
-	Kind      StageKind           `json:"kind"`
-	After     []string            `json:"after"`             // direct predecessors, written out; empty: a root
-	Build     *Build              `json:"build,omitempty"`   // set for BuildStage only
-	Groups    []Group             `json:"groups,omitempty"`  // groups of a HostStage; their hosts run side by side
-	Chain     []Step              `json:"chain,omitempty"`   // the steps of every host, in order, without host-started and -finished
-	Service   *Service            `json:"service,omitempty"` // whole, where it differs from the pipeline's
-	Vars      map[string]string   `json:"vars,omitempty"`
-	Test      []Check             `json:"test,omitempty"`  // what the step test asks of every host
-	Gates     []Gate              `json:"gates,omitempty"` // gates of a host stage or a gate stage, in file order
-	Bake      *Bake               `json:"bake,omitempty"`  // after the last group and its gates; nil: none
-	Queue     Queue               `json:"queue"`           // queue of a host stage; a build stage is never a batch
-	OnFailure OnFailure           `json:"onFailure"`
-	Windows   []admission.Window  `json:"windows,omitempty"`  // times at which the stage and its parts may start; none: at any time
-	Approval  *admission.Approval `json:"approval,omitempty"` // who must agree before they do; nil: nobody
+	Name   string    `json:"name"`          // unique in the pipeline
+	Was    []string  `json:"was,omitempty"` // the names that it had; the log knows it by these too
+	Kind   StageKind `json:"kind"`
+	After  []string  `json:"after"`            // direct predecessors, written out; empty: a root
+	Build  *Build    `json:"build,omitempty"`  // set for BuildStage only
+	Groups []Group   `json:"groups,omitempty"` // groups of a HostStage; their hosts run side by side
+	// Environment is set for EnvironmentStage only.
+	Environment *Environment        `json:"environment,omitempty"`
+	Chain       []Step              `json:"chain,omitempty"`   // the steps of every host, in order, without host-started and -finished
+	Service     *Service            `json:"service,omitempty"` // whole, where it differs from the pipeline's
+	Vars        map[string]string   `json:"vars,omitempty"`
+	Test        []Check             `json:"test,omitempty"`  // what the step test asks of every host
+	Gates       []Gate              `json:"gates,omitempty"` // gates of a stage that does not build, in file order
+	Bake        *Bake               `json:"bake,omitempty"`  // after the last group and its gates; nil: none
+	Queue       Queue               `json:"queue"`           // queue of a host stage; a build stage is never a batch
+	OnFailure   OnFailure           `json:"onFailure"`
+	Windows     []admission.Window  `json:"windows,omitempty"`  // times at which the stage and its parts may start; none: at any time
+	Approval    *admission.Approval `json:"approval,omitempty"` // who must agree before they do; nil: nobody
 }
 
 // StageKind is the purpose of a stage. Package definition derives it from the keys that are there; a stage has either
-// a build or hosts, and a gate stage has neither.
+// a build, hosts or an environment, and a gate stage has none of these.
 type StageKind string
 
-// The kinds. Environment stages come later.
+// The kinds.
 const (
-	BuildStage StageKind = "build"
-	HostStage  StageKind = "hosts"
-	GateStage  StageKind = "gate"
+	BuildStage       StageKind = "build"
+	HostStage        StageKind = "hosts"
+	GateStage        StageKind = "gate"
+	EnvironmentStage StageKind = "environment"
 )
 
 // Gate is a named check of a whole stage. It is a step, gate-passed/NAME, whose action asks until

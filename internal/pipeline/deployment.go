@@ -55,6 +55,7 @@ type deployment struct {
 	from        *Graph                         // the version in force when it was created
 	kept        map[string]int                 // version of the first claim of each event since the last retry
 	left        map[string]identity            // started hosts that G does not have, by path
+	entered     map[string]string              // by stage: its environment when a promotion to it was claimed last
 	lacks       map[string]bool                // architectures that came too late for it, by label
 	ran         map[stepKind]string            // the host that ran each step that runs once, by path
 	claims      []uint8                        // per host: its notes step-claimed, as far as notes does not count them; nil: none
@@ -283,6 +284,14 @@ func (e *Engine) outranks(t *deployment) *deployment {
 			newest = last
 		}
 	}
+	for s, r := range t.ids.environments {
+		if r < 0 {
+			continue
+		}
+		if last := e.resources[r].started; last != nil && t.isOlder(last) && (newest == nil || newest.isOlder(last)) && t.isToPromote(int32(s)) {
+			newest = last
+		}
+	}
 	return newest
 }
 
@@ -305,7 +314,7 @@ func (t *deployment) hasStepsLeft(host *hostPlan) bool {
 	return slices.ContainsFunc(host.nodes, func(n int32) bool { return !t.is(n, resolved) && !t.isElided(n) })
 }
 
-// isInsideStage reports whether a deployment has started a host of the stage and not finished the
+// isInsideStage reports whether a deployment has started a host of the stage, or to promote to its environment, and not finished the
 // stage. The stage, or its hosts, may have left the deployment's graph and come back with the edit
 // that is judged, so facts and hosts that were put aside count as well.
 func (t *deployment) isInsideStage(path string) bool {
@@ -317,6 +326,9 @@ func (t *deployment) isInsideStage(path string) bool {
 		if strings.HasPrefix(host, path+"/") {
 			return true
 		}
+	}
+	if _, entered := t.entered[path]; entered {
+		return true
 	}
 	if !ok {
 		return false

@@ -93,6 +93,7 @@ func (d *differ) stage(s *Stage) {
 	}
 	d.differs("vars of "+s.Name, was.Vars, s.Vars)
 	d.build(s.Name, was.Build, s.Build)
+	d.environment(s.Name, was.Environment, s.Environment)
 	for i := range s.Groups {
 		d.group(s, was, &s.Groups[i])
 	}
@@ -159,6 +160,29 @@ func (d *differ) build(stage string, was, now *Build) {
 	before, after := *was, *now
 	before.Artifacts, after.Artifacts = nil, nil
 	d.differs("build of "+stage, before, after)
+}
+
+// environment describes the changes of an environment; was or now is nil for a stage of another kind.
+func (d *differ) environment(stage string, was, now *Environment) {
+	if was == nil || now == nil {
+		if was != now {
+			d.say("kind of %s changed", stage)
+		}
+		return
+	}
+	for _, t := range now.Targets {
+		if !slices.Contains(was.Targets, t) {
+			d.say("+ target %s of %s", t, stage)
+		}
+	}
+	for _, t := range was.Targets {
+		if !slices.Contains(now.Targets, t) {
+			d.say("- target %s of %s", t, stage)
+		}
+	}
+	before, after := *was, *now
+	before.Targets, after.Targets = nil, nil
+	d.differs("environment of "+stage, before, after)
 }
 
 // group describes what changed in a group, and which hosts joined or left it. A host that moves to

@@ -244,3 +244,13 @@ func TestGreeterLogHolds36Facts(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// promotes returns a stage with an environment on some clusters.
+func promotes(name string, clusters ...string) Stage {
+	s := Stage{Name: name, Kind: EnvironmentStage, Queue: FIFO, OnFailure: Release,
+		Environment: &Environment{App: App{"helm.toolkit.fluxcd.io/v2", "HelmRelease", "podinfo"}, MinReady: Limit{N: 100, Percent: true}}}
+	for _, cluster := range clusters {
+		s.Environment.Targets = append(s.Environment.Targets, Target{cluster, "podinfo"})
+	}
+	return s
+}

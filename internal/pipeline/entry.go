@@ -85,6 +85,7 @@ const (
 	StageFinished    = "stage-finished-successfully"
 	StageBaked       = "stage-baked"
 	BuildCompleted   = "build-completed"
+	EnvPromoted      = "environment-promoted"
 	GroupStarted     = "host-group-started"
 	GroupFinished    = "host-group-finished-successfully"
 	WaveStarted      = "wave-started"

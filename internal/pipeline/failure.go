@@ -197,12 +197,15 @@ func (p *pass) end() {
 // endingOf returns how a live action is to end. Switching a host to another release is never
 // interrupted, since the host would be left between two releases. A test, a bake and a gate change
 // nothing, and their results do not matter to a canceled deployment, so they are canceled at once.
-// A bake with an alarm is canceled too, and has then failed.
+// A bake with an alarm is canceled too, and has then failed. A promotion is always canceled: it may wait for a person for days, and
+// nothing is left half done.
 func (t *deployment) endingOf(l *liveStep) ending {
 	name := l.name
 	n := t.plan.find(name.target, name.event)
 	switch {
 	case l.alarm != "", t.status == StatusCanceled && l.kind.isCheck():
+		return cancelIt
+	case l.kind == environmentStep && (t.status != StatusActive || n < 0 || t.isElided(n) || t.isStopped(t.plan.nodes[n].stage)):
 		return cancelIt
 	case t.status == StatusCanceled && (name.event == HostTested || t.interrupt && (l.kind == buildStep || name.event == HostReplicated)):
 		return cancelIt

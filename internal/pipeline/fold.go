@@ -180,7 +180,7 @@ func (e *Engine) create(row *Entry) error {
 		held: map[string]hold{}, away: map[stepName]int64{}, failures: map[stepName]failure{},
 		sizes: map[int32]int{}, tolerated: map[string]int{}, noted: map[string]bool{}, holds: map[int32]bool{},
 		resumed: map[string]bool{}, approvals: map[string]admission.Approvals{},
-		from: plan, left: map[string]identity{}, lacks: map[string]bool{},
+		from: plan, left: map[string]identity{}, entered: map[string]string{}, lacks: map[string]bool{},
 	}
 	e.newest = max(e.newest, row.Revision)
 	about := detail[createdDetail](*row)
@@ -421,6 +421,11 @@ func (e *Engine) applyClaim(t *deployment, row *Entry, n int32) error {
 		}
 		*u = occupant{t, l}
 	}
+	if place.kind == environmentStep {
+		if err := e.enterEnvironment(t, n, l); err != nil {
+			return err
+		}
+	}
 	t.liveAt[place.stage]++
 	t.live.add(l)
 	t.keep(name.event)
@@ -507,9 +512,11 @@ func (e *Engine) endLive(t *deployment, n int32, name stepName) {
 	if l.stray {
 		t.strays--
 	}
-	if l.host >= 0 {
+	if l.resource >= 0 {
 		e.resources[l.resource].busy = occupant{}
 		e.offer(resourceKey(l.resource))
+	}
+	if l.host >= 0 {
 		if at.host >= 0 {
 			e.recountHost(t, at.host)
 		}

@@ -47,19 +47,20 @@ type node struct {
 type nodeKind uint8
 
 const (
-	marker       nodeKind = iota // appended directly
-	hostStart                    // a marker, appended together with the host's first action
-	artifactStep                 // a marker, once the artifact is registered
-	buildStep                    // an action; a marker for a revision that has all artifacts
-	chainStep                    // an action on a host
-	onceStep                     // an action on one host of the stage; a marker on any other
-	bakeStep                     // an action that repeats the checks of hosts for a while
-	gateStep                     // an action that asks until its gate has passed
+	marker          nodeKind = iota // appended directly
+	hostStart                       // a marker, appended together with the host's first action
+	artifactStep                    // a marker, once the artifact is registered
+	buildStep                       // an action; a marker for a revision that has all artifacts
+	chainStep                       // an action on a host
+	onceStep                        // an action on one host of the stage; a marker on any other
+	bakeStep                        // an action that repeats the checks of hosts for a while
+	gateStep                        // an action that asks until its gate has passed
+	environmentStep                 // an action that promotes the revision to an environment
 )
 
 // takesAction reports whether the step is work; any other step is a marker.
 func (k nodeKind) takesAction() bool {
-	return k == buildStep || k == chainStep || k == onceStep || k.isCheck()
+	return k == buildStep || k == chainStep || k == onceStep || k == environmentStep || k.isCheck()
 }
 
 // isCheck reports whether the step only looks at what others have done: it changes nothing, so it
@@ -85,7 +86,7 @@ type stagePlan struct {
 	pairs             []stepKind // its events, whether or not there is a host
 	before, after     []int32    // the stages directly before and after it
 	started, finished int32
-	nodes             []int32 // its start, its finish, what it builds, its gates and its bake
+	nodes             []int32 // its start, its finish, its build or promotion, its gates and its bake
 	groups            []int32 // numbers of its groups, which are consecutive
 	ranges            []int32 // the batches around it that span stages, innermost first
 	locked            bool    // it is a batch of its own

@@ -41,7 +41,7 @@ func (e *Engine) versionOf(t *deployment, n int32) (version int, p *Graph, at in
 }
 
 // counterpart returns the step of another version's graph that has the same name; -1 if there is
-// none. A host must be the same computer there, with the same artifact.
+// none. A host must be the same computer there, with the same artifact, and an environment the same application in the same targets.
 func (p *Graph) counterpart(other *Graph, n int32) int32 {
 	at := p.find(other.target(n), other.nodes[n].event)
 	if at < 0 {
@@ -49,6 +49,9 @@ func (p *Graph) counterpart(other *Graph, n int32) int32 {
 	}
 	was, is := p.nodes[at].host, other.nodes[n].host
 	if is < 0 {
+		if other.nodes[n].kind == environmentStep && p.environmentAt(at).identity() != other.environmentAt(n).identity() {
+			return -1
+		}
 		return at
 	}
 	if was < 0 || p.identity(was) != other.identity(is) || p.hosts[was].arch != other.hosts[is].arch {
@@ -111,6 +114,9 @@ func (e *Engine) changedWork(version int, next *Graph, event string) []int32 {
 func doTheSame(was, now Work) bool {
 	was.takePolicy(action.Policy{})
 	now.takePolicy(action.Policy{})
+	if now.Environment != nil {
+		return reflect.DeepEqual(was.Environment, now.Environment)
+	}
 	if now.Group == nil && now.Bake == nil && now.Gate == nil {
 		return reflect.DeepEqual(was.Stage.Build, now.Stage.Build)
 	}
@@ -142,6 +148,8 @@ func (p *Graph) workOf(n int32) Work {
 		w.Bake = w.Stage.Bake
 	case at.kind == gateStep:
 		w.Gate = byName(w.Stage.Gates, at.event, func(g *Gate) string { return GateEvent(g.Name) })
+	case at.kind == environmentStep:
+		w.Environment = w.Stage.Environment
 	}
 	return w
 }
@@ -155,6 +163,8 @@ func (w *Work) policy() action.Policy {
 		return w.Bake.Policy
 	case w.Gate != nil:
 		return w.Gate.Policy
+	case w.Environment != nil:
+		return w.Environment.Policy
 	}
 	return w.Stage.Build.Policy
 }
@@ -172,6 +182,9 @@ func (w *Work) takePolicy(policy action.Policy) {
 	case w.Gate != nil:
 		gate := *w.Gate
 		gate.Policy, w.Gate = policy, &gate
+	case w.Environment != nil:
+		environment := *w.Environment
+		environment.Policy, w.Environment = policy, &environment
 	default:
 		stage, build := *w.Stage, *w.Stage.Build
 		build.Policy, stage.Build, w.Stage = policy, &build, &stage

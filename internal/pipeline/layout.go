@@ -76,7 +76,7 @@ func (l *layout) edge(from, to int32) {
 	l.from, l.to = append(l.from, from), append(l.to, to)
 }
 
-// stage lays out a stage: its start, the gates before, what it builds or its groups, the gates
+// stage lays out a stage: its start, the gates before, its build, its promotion or its groups, the gates
 // after, its bake and its finish. What a stage does not have is left out, so the start of a stage
 // without anything leads to its finish, and the walk passes through it. Without groups a host stage
 // has nothing to look at behind them.
@@ -85,7 +85,7 @@ func (l *layout) stage(i int32) {
 	path := Path(p.def.Pipeline, d.Name)
 	p.targets[path] = stagePlace(i)
 	waves, hosts := int32(len(p.waves)), int32(len(p.hosts))
-	s := stagePlan{path: path, locked: d.Kind == HostStage && d.Queue != NoQueue}
+	s := stagePlan{path: path, locked: d.deploys() && d.Queue != NoQueue}
 	s.windows, _, _ = admission.ParseWindows(d.Windows) // Compile has found no fault
 	if d.Approval != nil {
 		p.approvals = append(p.approvals, i)
@@ -98,6 +98,9 @@ func (l *layout) stage(i int32) {
 		last = l.build(i, &s)
 	}
 	last = l.gates(i, &s, last, Before)
+	if d.Kind == EnvironmentStage {
+		last = l.promotion(i, &s, last)
+	}
 	l.only = onlyOne(p.def.labelsBefore(reached(int(i), l.before)))
 	for g := range d.Groups {
 		s.groups = append(s.groups, l.group(&s, i, &d.Groups[g], last))
@@ -108,7 +111,7 @@ func (l *layout) stage(i int32) {
 			last = append(last, p.groups[g].finished)
 		}
 	}
-	if len(d.Groups) > 0 || d.Kind == GateStage {
+	if len(d.Groups) > 0 || d.Kind == GateStage || d.Kind == EnvironmentStage {
 		last = l.gates(i, &s, last, After)
 		last = l.bake(i, &s, last)
 	}
@@ -154,6 +157,14 @@ func (l *layout) bake(i int32, s *stagePlan, behind []int32) []int32 {
 		return behind
 	}
 	n := l.add(StageBaked, bakeStep, stagePlace(i))
+	l.edges(behind, n)
+	s.nodes = append(s.nodes, n)
+	return []int32{n}
+}
+
+// promotion lays out the promotion of an environment stage.
+func (l *layout) promotion(i int32, s *stagePlan, behind []int32) []int32 {
+	n := l.add(EnvPromoted, environmentStep, stagePlace(i))
 	l.edges(behind, n)
 	s.nodes = append(s.nodes, n)
 	return []int32{n}

@@ -15,9 +15,9 @@ type liveStep struct {
 	at       int       // its place in liveSteps
 	stage    int32     // number of its path
 	host     int32     // likewise; -1: not a step of a host
-	resource int32     // number of what it occupies until it ends; -1 if it is not a step of a host
+	resource int32     // number of what it occupies until it ends; -1: neither a step of a host nor a promotion
 	stray    bool      // the present graph lacks its host, or the host is another resource there
-	kind     nodeKind  // a build, a step of a chain, a bake or a gate
+	kind     nodeKind  // a build, a step of a chain, a bake, a gate or a promotion
 	since    time.Time // time of its claim
 	asked    ending    // the ending that a pass last requested for it
 	alarm    string    // in a bake: the alarm that was raised while it was live, for people

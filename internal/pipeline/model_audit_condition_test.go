@@ -13,7 +13,7 @@ func (u *auditor) mayRun(t *audited, n int) {
 	}
 	u.yields(t, n)
 	u.placesFirst(t, n)
-	if at := u.of(t).at[n]; at.event == HostStarted && u.isBelow(t, u.started[at.resource]) {
+	if at := u.of(t).at[n]; (at.event == HostStarted || at.promotes) && u.isBelow(t, u.started[at.resource]) {
 		u.breaks("I3: %s starts on %s after #%d", u.name(t, n), at.resource, u.started[at.resource])
 	}
 	for _, b := range u.of(t).batches {
@@ -200,7 +200,7 @@ func (u *auditor) keepsOut(t *audited, b lawBatch) int64 {
 // blocked checks conditions 6 and 7.
 func (u *auditor) blocked(t *audited, n int) string {
 	at := u.of(t).at[n]
-	if !at.host || at.event == HostFinished {
+	if (!at.host || at.event == HostFinished) && !at.promotes {
 		return ""
 	}
 	for i := range u.deployments {

@@ -111,6 +111,10 @@ func (u *auditor) mustRefuse(to int) string {
 			if started && !(ok && t.facts.has(finished)) && was != nil && isReordered(was.Chain, s.Chain) {
 				return fmt.Sprintf("#%d is inside %s", t.number, path)
 			}
+			with, promotes := t.promoted[path]
+			if promotes && !(ok && t.facts.has(finished)) && s.Environment != nil && with != surroundings(s.Environment) {
+				return fmt.Sprintf("#%d promotes to %s", t.number, path)
+			}
 		}
 	}
 	return ""

@@ -121,7 +121,7 @@ func (u *auditor) overtaker(t *audited) int64 {
 	left := v.all.without(u.look(t).resolved).without(u.look(t).elided)
 	var newest int64
 	for n := range v.at {
-		if last := u.started[v.at[n].resource]; left.has(n) && v.at[n].host && u.isBelow(t, last) &&
+		if last := u.started[v.at[n].resource]; left.has(n) && (v.at[n].host || v.at[n].promotes) && u.isBelow(t, last) &&
 			(newest == 0 || u.isBelow(u.deployment(newest), last)) {
 			newest = last
 		}

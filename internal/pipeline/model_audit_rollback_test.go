@@ -90,7 +90,7 @@ func (u *auditor) undoing(target string, only *audited) (undoing, string) {
 	var undone *audited
 	var stages []string
 	for n, at := range v.at {
-		if !v.all.has(n) || at.event != HostStarted || !isUnder(target, "", u.names[n]) {
+		if !v.all.has(n) || at.event != HostStarted && !at.promotes || !isUnder(target, "", u.names[n]) {
 			continue
 		}
 		last := u.deployment(u.started[at.resource])
@@ -155,7 +155,13 @@ func (u *auditor) judgeUndo(target string, err error) {
 func (u *auditor) takeOver(t *audited) {
 	if t.kind == KindRollback {
 		for _, b := range u.of(t).batches {
-			if slices.ContainsFunc(t.hosts, func(host string) bool { return b.region.has(u.numbers[stepName{host, HostStarted}]) }) {
+			if slices.ContainsFunc(t.hosts, func(host string) bool {
+				first, isHost := u.numbers[stepName{host, HostStarted}]
+				if !isHost {
+					first = u.numbers[stepName{host, EnvPromoted}]
+				}
+				return b.region.has(first)
+			}) {
 				u.holder[b.id] = t.number
 			}
 		}
@@ -176,7 +182,7 @@ func (u *auditor) holdBehind(back, t *audited) {
 	}
 	for _, s := range u.versions[back.from].d.Stages {
 		path := Path("shop", s.Name)
-		if s.Kind == HostStage && (isUnder(back.scope, "", stepName{target: path}) || isUnder(path, "", stepName{target: back.scope})) {
+		if (s.Kind == HostStage || s.Kind == EnvironmentStage) && (isUnder(back.scope, "", stepName{target: path}) || isUnder(path, "", stepName{target: back.scope})) {
 			t.held[path] = true
 		}
 	}

@@ -41,9 +41,10 @@ type audited struct {
 	out                 stepSet // excluded, under its law
 	exclusions          []exclusion
 	lacks               []string
-	actions             []auditedAction // live
-	failures            []int           // failed steps, in the order of their rows
-	ranIn               []string        // hosts that it has started, by path
+	actions             []auditedAction   // live
+	failures            []int             // failed steps, in the order of their rows
+	ranIn               []string          // hosts that it has started, by path
+	promoted            map[string]string // by stage to whose environment it started to promote: application and targets
 	sizes, tolerated    map[string]int
 	noted, held         map[string]bool
 	until               string
@@ -88,6 +89,7 @@ func (u *auditor) clone() *auditor {
 		t := &c.deployments[i]
 		t.exclusions, t.lacks, t.actions = slices.Clone(t.exclusions), slices.Clone(t.lacks), slices.Clone(t.actions)
 		t.failures, t.ranIn, t.sizes, t.tolerated = slices.Clone(t.failures), slices.Clone(t.ranIn), maps.Clone(t.sizes), maps.Clone(t.tolerated)
+		t.promoted = maps.Clone(t.promoted)
 		t.said, t.rosters = maps.Clone(t.said), maps.Clone(t.rosters)
 		t.noted, t.held, t.resumed = maps.Clone(t.noted), maps.Clone(t.held), maps.Clone(t.resumed)
 	}
@@ -172,7 +174,7 @@ func (u *auditor) create(row Entry) {
 	}
 	about := detail[createdDetail](row)
 	t := audited{number: row.Deployment, revision: row.Revision, law: u.law, from: u.law, status: StatusActive,
-		sizes: map[string]int{}, tolerated: map[string]int{},
+		sizes: map[string]int{}, tolerated: map[string]int{}, promoted: map[string]string{},
 		noted: map[string]bool{}, held: map[string]bool{}, until: about.Until, resumed: map[string]bool{},
 		registrant: cmp.Or(about.RegisteredBy, about.By), said: map[string][]opinion{}, rosters: map[string][]string{},
 		rank: auditedRank{row.Deployment, 0}}
@@ -361,6 +363,11 @@ func (u *auditor) claim(t *audited, n int, known bool) {
 	a := auditedAction{step: n, stage: v.at[n].stage}
 	if v.at[n].host {
 		a.host, a.resource = u.names[n].target, v.at[n].resource
+	}
+	if v.at[n].promotes {
+		a.resource = v.at[n].resource
+		u.started[a.resource] = t.number
+		t.promoted[u.names[n].target] = surroundings(v.stage(v.at[n].stage).Environment)
 	}
 	before := u.look(t).elided
 	t.actions = append(t.actions, a)

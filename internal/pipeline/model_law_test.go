@@ -46,6 +46,7 @@ type where struct {
 	resource     Resource
 	label        string // of an artifact step
 	arch         string // the artifact that the host gets
+	promotes     bool   // it starts the resource of an environment
 	once         bool   // its action on one host counts for all of the stage
 }
 
@@ -119,7 +120,10 @@ func (l *laws) law(g *oracleGraph) *law {
 
 func (l *laws) where(g *oracleGraph, s stepName) where {
 	w := where{stage: stageOf(s.target), group: groupOf(s.target), event: s.event, label: artifactLabel(s.event),
-		work: s.event == BuildCompleted || isGate(s.event) || isBake(s.event)}
+		work: s.event == BuildCompleted || isGate(s.event) || isBake(s.event) || s.event == EnvPromoted}
+	if s.event == EnvPromoted {
+		w.promotes, w.resource = true, Resource{"environment", s.target}
+	}
 	if stage, group, h, _ := g.d.Find(s.target); h != nil {
 		w.host, w.resource, w.arch = true, g.d.ResourceOf(stage, group, h), g.d.ArtifactFor(stage.Name, h)
 		w.work = s.event != HostStarted && s.event != HostFinished

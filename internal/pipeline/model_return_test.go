@@ -101,7 +101,7 @@ func (p *position) judge(m modelMove) error {
 // isOutside: a rollback has the steps of its hosts, and the starts and finishes of their stages and groups as far as
 // these are in scope; a catch-up the chains of its hosts only.
 func (t *audited) isOutside(s stepName) bool {
-	if t.kind == "" || s.target == "shop" || slices.Contains(t.hosts, s.target) {
+	if t.kind == "" || s.target == "shop" || slices.Contains(t.hosts, s.target) && (isHostPath(s.target) || s.event == EnvPromoted) {
 		return false
 	}
 	switch s.event {

@@ -139,6 +139,7 @@ func cloneDeployment(t *deployment) *deployment {
 		d.live[i] = &step
 	}
 	d.liveAt, d.failures, d.left, d.lacks = slices.Clone(t.liveAt), maps.Clone(t.failures), maps.Clone(t.left), maps.Clone(t.lacks)
+	d.entered = maps.Clone(t.entered)
 	d.sizes, d.tolerated, d.noted, d.holds = maps.Clone(t.sizes), maps.Clone(t.tolerated), maps.Clone(t.noted), maps.Clone(t.holds)
 	d.failing, d.broken, d.inFlight = slices.Clone(t.failing), slices.Clone(t.broken), slices.Clone(t.inFlight)
 	q := &d.queue
@@ -233,6 +234,7 @@ func printNames(b *bytes.Buffer, e *Engine, t *deployment) {
 		b.WriteString("\nX" + x)
 	}
 	printMap(b, t.left, identical, func(i identity) any { return i })
+	printMap(b, t.entered, identical, func(v string) any { return v })
 	printMap(b, t.lacks, identical, func(v bool) any { return v })
 	printMap(b, named(e, t.sizes), identical, func(v int) any { return v })
 	printMap(b, t.tolerated, identical, func(v int) any { return v })

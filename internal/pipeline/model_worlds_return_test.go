@@ -105,6 +105,13 @@ var returnWorlds = []modelWorld{
 		versions: []string{lab + prod, back + "; stage prod after lab rollback chain=host-deployed; group all birch"},
 		has:      []string{KindRollback, AlarmRaised},
 		budget:   budget{edits: 2, fails: 1, retries: 1}},
+	{name: "an environment is rolled back", ships: []int64{1, 2, 3}, race: true, versions: []string{
+		"stage lab environment=eu before=x; stage live after lab environment=us rollback"},
+		has:    []string{KindRollback, AlarmRaised, RevisionAccepted},
+		budget: budget{fails: 2, judgments: 1, resumes: 1}},
+	{name: "an environment is rolled back by hand", ships: []int64{1, 2, 1}, versions: []string{lab + "; stage live after lab environment=us"},
+		has:    []string{KindRollback, PipelineSuperseded},
+		budget: budget{fails: 1, retries: 1, rollbacks: 2}},
 	{name: "revisions are rejected", ships: []int64{1, 2}, race: true, versions: []string{lab + prod},
 		has:    []string{RevisionRejected, RevisionAccepted},
 		budget: budget{fails: 1, retries: 1, judgments: 3}},

@@ -152,6 +152,15 @@ var modelWorlds = []modelWorld{
 	{name: "a stage of gates under hold", ships: []int64{1, 2}, race: true, versions: []string{
 		lab + "; stage check after lab gate hold before=x,y bake=1m" + "; stage prod after check chain=host-deployed; group all ash"},
 		budget: budget{fails: 1, ends: 1, retries: 1}},
+	{name: "an environment", ships: []int64{1, 2, 3}, race: true, versions: []string{"stage lab environment=eu before=x behind=y bake=1m"},
+		budget: budget{fails: 1, ends: 1, retries: 1, cancels: 1}},
+	{name: "environments in a line, strict order", ships: []int64{1, 2}, versions: []string{
+		"order strict; " + lab + "; stage stage after lab environment=eu hold; stage live after stage environment=eu,us"},
+		budget: budget{fails: 1, ends: 1, retries: 1, holds: 1}},
+	{name: "an environment is edited", ships: []int64{1, 2}, versions: []string{
+		"stage lab environment=eu; stage live after lab environment=us", "stage lab environment=eu,us; stage live after lab environment=us",
+		"stage live environment=us"},
+		budget: budget{edits: 2, fails: 1, retries: 1}},
 	{name: "freezes", ships: []int64{1, 2}, versions: []string{labOf + "parallel=1 ash birch" + prodOf + "ash"},
 		budget: budget{fails: 1, retries: 1, freezes: 2, clocks: 2}},
 	{name: "windows", ships: []int64{1, 2}, race: true, versions: []string{

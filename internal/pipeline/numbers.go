@@ -15,6 +15,7 @@ type numbers struct {
 // numbered is the numbers of the parts of one graph, by their places in it.
 type numbered struct {
 	stages, groups, hosts, resources []int32   // resources are those of the hosts
+	environments                     []int32   // per stage: the resource that its environment is; -1: it has none
 	around                           [][]int32 // per stage: the batches around it, as in stagePlan
 	byResource                       edges     // the hosts on each resource
 }
@@ -37,6 +38,16 @@ func (n *numbers) of(name string, stage int32, isHost bool) int32 {
 	return i
 }
 
+// ofResource returns the number of a resource, and gives it one if it has none.
+func (n *numbers) ofResource(r Resource) int32 {
+	i, ok := n.resources[r]
+	if !ok {
+		i = int32(len(n.resources))
+		n.resources[r] = i
+	}
+	return i
+}
+
 // ids returns the numbers of a graph's parts. They are kept as long as the graph of the version is;
 // see forgetVersions.
 func (e *Engine) ids(p *Graph) *numbered {
@@ -46,11 +57,14 @@ func (e *Engine) ids(p *Graph) *numbered {
 	n := &e.numbers
 	ids := &numbered{
 		stages: make([]int32, len(p.stages)), groups: make([]int32, len(p.groups)), hosts: make([]int32, len(p.hosts)),
-		resources: make([]int32, len(p.hosts)), around: make([][]int32, len(p.stages)),
+		resources: make([]int32, len(p.hosts)), around: make([][]int32, len(p.stages)), environments: make([]int32, len(p.stages)),
 	}
 	for s := range p.stages {
 		ids.stages[s] = n.of(p.stages[s].path, -1, false)
 		n.stages[ids.stages[s]] = ids.stages[s]
+		if ids.environments[s] = -1; p.def.Stages[s].Kind == EnvironmentStage {
+			ids.environments[s] = n.ofResource(environmentResource(p.stages[s].path))
+		}
 		for _, b := range p.stages[s].around {
 			ids.around[s] = append(ids.around[s], n.of(string(b.id), -1, false))
 		}
@@ -61,12 +75,7 @@ func (e *Engine) ids(p *Graph) *numbered {
 	for h := range p.hosts {
 		host := &p.hosts[h]
 		ids.hosts[h] = n.of(host.path, ids.stages[host.stage], true)
-		r, ok := n.resources[host.resource]
-		if !ok {
-			r = int32(len(n.resources))
-			n.resources[host.resource] = r
-		}
-		ids.resources[h] = r
+		ids.resources[h] = n.ofResource(host.resource)
 	}
 	all := make([]int32, len(p.hosts))
 	for h := range all {
@@ -84,6 +93,17 @@ func (ids *numbered) hostsOn(resource int32) []int32 {
 		return nil
 	}
 	return ids.byResource.of(resource)
+}
+
+// environmentsOn returns the stages of the graph whose environment is a resource.
+func (ids *numbered) environmentsOn(resource int32) []int32 {
+	var list []int32
+	for s, r := range ids.environments {
+		if r == resource {
+			list = append(list, int32(s))
+		}
+	}
+	return list
 }
 
 // makeRoom makes room for all numbers in what is kept by them. New numbers come with a graph only,

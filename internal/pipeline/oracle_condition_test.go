@@ -195,11 +195,13 @@ func (o *oracle) waits(v *view, s stepName, id batchID) bool {
 
 // hostFree is conditions 6 and 7.
 func (o *oracle) hostFree(v *view, s stepName) verdict {
-	if !isHostPath(s.target) || s.event == HostFinished {
+	if (!isHostPath(s.target) || s.event == HostFinished) && s.event != EnvPromoted {
 		return verdict{}
 	}
-	stage, group, h, _ := v.g.d.Find(s.target)
-	r := v.g.d.ResourceOf(stage, group, h)
+	r := Resource{"environment", s.target}
+	if stage, group, h, _ := v.g.d.Find(s.target); h != nil {
+		r = v.g.d.ResourceOf(stage, group, h)
+	}
 	for _, t := range o.deployments {
 		for _, l := range t.live {
 			if l.resource == r {

@@ -17,6 +17,16 @@ func whereabouts(d *Definition, stage *Stage, group *Group, h *Host) string {
 	return fmt.Sprint(h.Address(), user, sudo, h.Root, d.ResourceOf(stage, group, h).Service)
 }
 
+// surroundings returns the parts of an environment that an edit may not change under a promotion: the application and the set of its targets.
+func surroundings(v *Environment) string {
+	var targets []string
+	for _, t := range v.Targets {
+		targets = append(targets, t.Cluster+"/"+t.Namespace)
+	}
+	slices.Sort(targets)
+	return fmt.Sprint(strings.SplitN(v.App.APIVersion, "/", 2)[0], v.App.Kind, v.App.Name, targets)
+}
+
 // doneUnder (R26): the version of the first claim of the event since the last retry, if it has the step, on the same computer with
 // the same artifact; else the one in force for the deployment.
 func (o *oracle) doneUnder(t *oracleDeployment, s stepName) int {
@@ -27,6 +37,12 @@ func (o *oracle) doneUnder(t *oracleDeployment, s stepName) int {
 	was, now := o.graphs[version], o.graph(t)
 	if _, has := was.index[s]; !has {
 		return t.version
+	}
+	if s.event == EnvPromoted {
+		stage, _, _, _ := now.d.Find(s.target)
+		if stageWas, _, _, _ := was.d.Find(s.target); surroundings(stage.Environment) != surroundings(stageWas.Environment) {
+			return t.version
+		}
 	}
 	if !isHostPath(s.target) {
 		return version
@@ -55,6 +71,9 @@ func (o *oracle) refuses(to int) bool {
 				continue
 			}
 			if was, _, _, ok := o.graph(t).d.Find(path); ok && isReordered(was.Chain, s.Chain) {
+				return true
+			}
+			if was, entered := t.promoted[path]; entered && s.Environment != nil && was != surroundings(s.Environment) {
 				return true
 			}
 			for g := range s.Groups {
@@ -166,8 +185,11 @@ func (o *oracle) keepsWaves(path string, gr *Group) [][]string {
 	return waves
 }
 
-// isInsideStage: it has started a host there and has not finished the stage.
+// isInsideStage: it has started a host there, or to promote to its environment, and has not finished the stage.
 func (o *oracle) isInsideStage(t *oracleDeployment, stage string) bool {
+	if _, entered := t.promoted[stage]; entered && !t.facts[stepName{stage, StageFinished}] {
+		return true
+	}
 	for host := range t.ranOn {
 		if stageOf(host) == stage && !t.facts[stepName{stage, StageFinished}] {
 			return true
@@ -197,7 +219,7 @@ func (o *oracle) compare(before, after *view) {
 	t := after.t
 	o.effects[fmt.Sprintf("%d", t.number)] = true
 	for i, s := range after.g.steps {
-		works := s.event == BuildCompleted || isBake(s.event) || isGate(s.event) || artifactLabel(s.event) != "" ||
+		works := s.event == BuildCompleted || isBake(s.event) || isGate(s.event) || s.event == EnvPromoted || artifactLabel(s.event) != "" ||
 			isHostPath(s.target) && s.event != HostStarted && s.event != HostFinished
 		was, had := before.g.index[s]
 		if works && after.g.elided(after.known, i) && !(had && before.g.elided(before.known, was)) {

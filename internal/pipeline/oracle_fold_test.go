@@ -49,7 +49,7 @@ func (o *oracle) apply(row Entry) {
 			facts: map[stepName]bool{}, live: map[stepName]oracleLive{}, failed: map[stepName]int64{}, tolerated: map[string]int{},
 			held: map[string]bool{}, until: detail[createdDetail](row).Until, resumed: map[string]bool{},
 			firstClaim: map[string]int{}, said: map[string][]opinion{}, sizes: map[string]int{}, noted: map[string]bool{},
-			ranOn: map[string]string{}}
+			ranOn: map[string]string{}, promoted: map[string]string{}}
 		if d := detail[createdDetail](row); d.RegisteredBy != "" {
 			t.registeredBy = d.RegisteredBy
 		} else {
@@ -94,6 +94,9 @@ func (o *oracle) note(t *oracleDeployment, row Entry) {
 		l := oracleLive{stage: stageOf(row.Target)}
 		if stage, group, h, _ := o.graph(t).d.Find(row.Target); h != nil {
 			l.resource, l.host = o.graph(t).d.ResourceOf(stage, group, h), row.Target
+		} else if d.Event == EnvPromoted {
+			l.resource = Resource{"environment", row.Target}
+			o.started[l.resource], t.promoted[row.Target] = t.number, surroundings(stage.Environment)
 		}
 		t.live[name] = l
 	case StepFailed:

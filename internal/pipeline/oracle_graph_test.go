@@ -29,6 +29,9 @@ func (g *oracleGraph) nextOf(s stepName) []stepName {
 		if len(next) > 0 {
 			return next
 		}
+		if stage.Kind == EnvironmentStage {
+			return []stepName{{s.target, EnvPromoted}}
+		}
 		if stage.Kind == BuildStage {
 			if !stage.Build.External {
 				next = append(next, stepName{s.target, BuildCompleted})
@@ -75,6 +78,11 @@ func (g *oracleGraph) nextOf(s stepName) []stepName {
 			return []stepName{{fmt.Sprintf("%s/wave-%d", up, wave), WaveFinished}}
 		}
 		return []stepName{{up, GroupFinished}}
+	case EnvPromoted:
+		if next := gatesOf(s.target, stage, After); len(next) > 0 {
+			return next
+		}
+		return []stepName{bakeOrFinish(s.target, stage)}
 	case GroupFinished:
 		above, _, _, _ := d.Find(up)
 		if next := gatesOf(up, above, After); len(next) > 0 {
@@ -138,7 +146,7 @@ func newOracleGraph(d *Definition, waves map[string][][]string) *oracleGraph {
 				g.batch(batchID(host), stepName{host, HostStarted}, stepName{host, HostFinished}, FIFO)
 			}
 		}
-		if s.Kind == HostStage && s.Queue != NoQueue {
+		if (s.Kind == HostStage || s.Kind == EnvironmentStage) && s.Queue != NoQueue {
 			g.batch(batchID(path), stepName{path, StageStarted}, stepName{path, StageFinished}, s.Queue)
 		}
 	}
@@ -200,7 +208,7 @@ func isHostPath(target string) bool {
 func gatesOf(path string, s *Stage, when GateWhen) []stepName {
 	var gates []stepName
 	for _, gate := range s.Gates {
-		if s.Kind == GateStage && when == Before || s.Kind == HostStage && gate.When == when {
+		if s.Kind == GateStage && when == Before || s.Kind != GateStage && gate.When == when {
 			gates = append(gates, stepName{path, "gate-passed/" + gate.Name})
 		}
 	}
@@ -216,6 +224,8 @@ func (g *oracleGraph) afterGates(path string, s *Stage) []stepName {
 	switch {
 	case len(next) > 0:
 		return next
+	case s.Kind == EnvironmentStage:
+		return []stepName{{path, EnvPromoted}}
 	case s.Kind == GateStage:
 		return []stepName{bakeOrFinish(path, s)}
 	}

@@ -20,7 +20,10 @@ func (g *oracleGraph) declared() []stepKind {
 			for _, a := range s.Build.Artifacts {
 				events = append(events, ArtifactEvent(a.Label))
 			}
-		} else if s.Kind == GateStage {
+		} else if s.Kind == GateStage || s.Kind == EnvironmentStage {
+			if s.Kind == EnvironmentStage {
+				events = append(events, EnvPromoted)
+			}
 			if s.Bake != nil {
 				events = append(events, StageBaked)
 			}

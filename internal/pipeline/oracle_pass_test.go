@@ -42,7 +42,7 @@ func (o *oracle) first() (move, bool) {
 			}
 			stage, _, h, _ := v.g.d.Find(s.target)
 			work := h != nil && s.event != HostStarted && s.event != HostFinished && !(v.g.isOnce(s) && o.hasRun(t, s)) ||
-				isBake(s.event) || isGate(s.event) || s.event == BuildCompleted && !o.allArtifacts(t, stage)
+				isBake(s.event) || isGate(s.event) || s.event == EnvPromoted || s.event == BuildCompleted && !o.allArtifacts(t, stage)
 			if work {
 				return move{t.number, s.target, StepClaimed, s.event}, true
 			}
@@ -178,7 +178,13 @@ func (o *oracle) overtakers(t *oracleDeployment) []int64 {
 func (o *oracle) hasStepsOn(t *oracleDeployment, r Resource) bool {
 	v := o.view(t)
 	for i, s := range v.g.steps {
-		if !isHostPath(s.target) || v.resolved[i] || v.g.elided(v.known, i) {
+		if !isHostPath(s.target) && s.event != EnvPromoted || v.resolved[i] || v.g.elided(v.known, i) {
+			continue
+		}
+		if s.event == EnvPromoted {
+			if r == (Resource{"environment", s.target}) {
+				return true
+			}
 			continue
 		}
 		if stage, group, h, _ := v.g.d.Find(s.target); v.g.d.ResourceOf(stage, group, h) == r {
@@ -188,13 +194,16 @@ func (o *oracle) hasStepsOn(t *oracleDeployment, r Resource) bool {
 	return false
 }
 
-// outranked returns the active deployments of lower rank that the start of a host ends.
+// outranked returns the active deployments of lower rank that the start of a host, or of a promotion, ends.
 func (o *oracle) outranked(row Entry) map[int64]bool {
 	t := o.deployment(row.Deployment)
-	stage, group, h, _ := o.graph(t).d.Find(row.Target)
+	r := Resource{"environment", row.Target}
+	if stage, group, h, _ := o.graph(t).d.Find(row.Target); h != nil {
+		r = o.graph(t).d.ResourceOf(stage, group, h)
+	}
 	list := map[int64]bool{}
 	for _, older := range o.active() {
-		if older.isBelow(t) && o.hasStepsOn(older, o.graph(t).d.ResourceOf(stage, group, h)) {
+		if older.isBelow(t) && o.hasStepsOn(older, r) {
 			list[older.number] = true
 		}
 	}

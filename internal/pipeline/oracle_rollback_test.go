@@ -37,7 +37,7 @@ func (o *oracle) rollBack(t *oracleDeployment, d createdDetail) {
 		}
 		for _, b := range o.graph(t).batches { // the batches around its hosts are its own at once
 			for _, host := range d.Hosts {
-				if b.region[stepName{host, HostStarted}] {
+				if b.region[stepName{host, HostStarted}] || b.region[stepName{host, EnvPromoted}] {
 					o.holder[b.id] = t
 				}
 			}
@@ -51,7 +51,7 @@ func (o *oracle) rollBack(t *oracleDeployment, d createdDetail) {
 			}
 			for _, stage := range o.graphs[back.from].d.Stages {
 				path := Path(o.pipeline, stage.Name)
-				if stage.Kind == HostStage && (isUnder(back.rollback.Scope, "", stepName{target: path}) ||
+				if (stage.Kind == HostStage || stage.Kind == EnvironmentStage) && (isUnder(back.rollback.Scope, "", stepName{target: path}) ||
 					isUnder(path, "", stepName{target: back.rollback.Scope})) {
 					other.held[path] = true
 				}
@@ -66,7 +66,7 @@ func (o *oracle) isCovered(t *oracleDeployment, s stepName) bool {
 		return true
 	}
 	return slices.ContainsFunc(t.rollback.Hosts, func(host string) bool {
-		if host == s.target {
+		if host == s.target && (isHostPath(host) || s.event == EnvPromoted) {
 			return true
 		}
 		marker := slices.Contains([]string{StageStarted, StageFinished, GroupStarted, GroupFinished}, s.event)
@@ -83,6 +83,14 @@ func (o *oracle) undoing(target string, only *oracleDeployment) (undoes, revisio
 	stages := map[string]bool{}
 	last, archs := map[string]*oracleDeployment{}, map[string]string{} // by host in scope that was started
 	for i := range d.Stages {
+		if path := Path(o.pipeline, d.Stages[i].Name); d.Stages[i].Kind == EnvironmentStage && isUnder(target, "", stepName{target: path}) {
+			if t := o.deployment(o.started[Resource{"environment", path}]); t != nil && (only == nil || t == only) {
+				last[path], stages[path] = t, true
+				if undone == nil || undone.isBelow(t) {
+					undone = t
+				}
+			}
+		}
 		for g := range d.Stages[i].Groups {
 			for h := range d.Stages[i].Groups[g].Hosts {
 				host := &d.Stages[i].Groups[g].Hosts[h]

@@ -42,6 +42,7 @@ type oracleDeployment struct {
 	failed           map[stepName]int64 // seq of the failure
 	exclusions       []exclusion
 	ranOn            map[string]string // by host that it started: address, user, root and service there
+	promoted         map[string]string // by stage to whose environment it started to promote: application and targets
 	lacks            []string          // architectures that came too late
 	tolerated        map[string]int
 	held             map[string]bool

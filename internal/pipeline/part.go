@@ -14,7 +14,7 @@ func CheckPart(d *Definition, target string) error {
 	switch {
 	case !ok || stage == nil:
 		return fault.New(fault.NotFound, "pipeline %s has no %s", d.Pipeline, target)
-	case stage.Kind != HostStage:
+	case !stage.deploys():
 		return fault.New(fault.Refused, "stage %s has no hosts", stage.Name).WithHint("name a stage, group or host that is deployed to")
 	}
 	return nil

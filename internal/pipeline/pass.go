@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -170,6 +171,8 @@ func (p *pass) do(t *deployment, n int32) error {
 		}
 	case hostStart:
 		return p.startHost(t, n)
+	case environmentStep:
+		return p.startEnvironment(t, n)
 	case buildStep:
 		if !p.e.hasArtifacts(t, t.plan.nodes[n].stage) {
 			return p.claim(t, n)
@@ -263,7 +266,7 @@ func (t *deployment) hasStepsOn(resource int32) bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(t.ids.environmentsOn(resource), t.isToPromote)
 }
 
 // supersede ends an older deployment in favor of a newer one.

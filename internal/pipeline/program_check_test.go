@@ -86,7 +86,8 @@ func (p *program) checkMove(rows []Entry, i int) int {
 		p.checkSuperseded("latest", superseded, p.latestWaiters(row, superseded))
 	}
 	outranked := map[int64]bool{}
-	if row.Event == HostStarted {
+	promotes := row.Event == StepClaimed && got.step == EnvPromoted
+	if row.Event == HostStarted || promotes {
 		outranked = p.oracle.outranked(row)
 	}
 	if row.Event == DeploymentCreated {
@@ -94,7 +95,7 @@ func (p *program) checkMove(rows []Entry, i int) int {
 	}
 	p.take(row)
 	i++
-	if row.Event != HostStarted {
+	if row.Event != HostStarted && !promotes {
 		return i
 	}
 	got2 := map[int64]bool{}
@@ -103,6 +104,9 @@ func (p *program) checkMove(rows []Entry, i int) int {
 		p.take(rows[i])
 	}
 	p.checkSuperseded("start", got2, outranked)
+	if promotes {
+		return i
+	}
 	return p.checkFirstAction(rows, i, row)
 }
 

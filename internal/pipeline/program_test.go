@@ -261,7 +261,7 @@ func (p *program) randomCommand() {
 		Target: rapid.SampledFrom(append(targets, "shop", "shop", "shop")).Draw(p.T, "target"),
 		Now:    rapid.Bool().Draw(p.T, "now")}
 	if c.Kind == StepSkipped && rapid.Bool().Draw(p.T, "one") {
-		c.Event = rapid.SampledFrom([]string{HostReplicated, HostDeployed, HostTested, "host-migrated", BuildCompleted,
+		c.Event = rapid.SampledFrom([]string{HostReplicated, HostDeployed, HostTested, "host-migrated", BuildCompleted, EnvPromoted,
 			WaveBaked, StageBaked, GateEvent("x"), GateEvent("y")}).Draw(p.T, "event")
 	}
 	p.command(c)

@@ -45,10 +45,26 @@ func randomStage(t *rapid.T, d Definition, name string) Stage {
 		s.Kind, s.Chain = GateStage, nil
 		return s
 	}
+	if rapid.IntRange(0, 3).Draw(t, "environment") == 0 {
+		s.Kind, s.Chain, s.Environment = EnvironmentStage, nil, randomEnvironment(t, name)
+		if s.Queue == NoQueue {
+			s.Queue = FIFO
+		}
+		return s
+	}
 	for g := range rapid.IntRange(0, 2).Draw(t, "groups") {
 		s.Groups = append(s.Groups, randomGroup(t, &s, fmt.Sprintf("g%d", g)))
 	}
 	return s
+}
+
+func randomEnvironment(t *rapid.T, namespace string) *Environment {
+	v := &Environment{App: App{"helm.toolkit.fluxcd.io/v2", "HelmRelease", rapid.SampledFrom([]string{"podinfo", "podinfo", "shop"}).Draw(t, "app")},
+		MinReady: Limit{N: 100, Percent: true}, Soak: action.Duration(rapid.IntRange(0, 1).Draw(t, "soak"))}
+	for _, cluster := range []string{"eu", "us"}[:rapid.IntRange(1, 2).Draw(t, "targets")] {
+		v.Targets = append(v.Targets, Target{cluster, namespace})
+	}
+	return v
 }
 
 // addOnce inserts a step that runs once into the chain of one stage in so many.
@@ -225,7 +241,7 @@ func mutated(t *rapid.T, was *Definition) Definition {
 	edit := rapid.SampledFrom([]string{"host joins", "host joins", "host leaves", "group", "group leaves", "stage", "stage leaves", "after",
 		"step", "step", "step leaves", "once", "once", "arch", "arch leaves", "queue", "queue", "batch", "batch leaves",
 		"order", "limits", "limits", "waves", "hosts move", "bake", "bake", "gates", "gates", "onFailure", "windows",
-		"approval", "chain", "address", "service", "pin"}).Draw(t, "edit")
+		"approval", "chain", "address", "service", "pin", "environment"}).Draw(t, "edit")
 	switch edit {
 	case "stage":
 		at := rapid.IntRange(0, len(d.Stages)).Draw(t, "at")
@@ -252,6 +268,10 @@ func mutated(t *rapid.T, was *Definition) Definition {
 	case "bake":
 		if s.Kind != BuildStage {
 			s.Bake = randomBake(t)
+		}
+	case "environment":
+		if s.Kind == EnvironmentStage {
+			s.Environment = randomEnvironment(t, s.Name)
 		}
 	case "onFailure":
 		s.OnFailure = rapid.SampledFrom([]OnFailure{Release, Hold, RollBack}).Draw(t, "onFailure")

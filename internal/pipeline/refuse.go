@@ -29,6 +29,7 @@ func (e *Engine) refusals(next *Graph) fault.Problems {
 				r.chain(t, i)
 				r.waves(t, int32(i))
 				r.hosts(t, int32(i))
+				r.environment(t, i)
 			}
 		}
 	}

@@ -13,9 +13,36 @@ import (
 
 // A rollback is a deployment that brings an older revision back. A person requests it, or the failure of a stage with
 // `onFailure: rollback`, once per failure. It ranks just above the deployment that it undoes, covers only the hosts
-// that differ, and asks neither windows nor approvals. When it is created it takes the batches around its hosts from
+// and environments that differ, and asks neither windows nor approvals. When it is created it takes the batches around its hosts from
 // their holders, and deployments of the revisions known then are held at the stages in scope, since they may have the
 // fault as well.
+
+// part is a host, or the environment of a stage, as a rollback covers it. In a path and in createdDetail.Hosts the
+// environment is its stage.
+type part struct{ stage, host int32 } // host -1: the environment
+
+// partPath returns the path of a part.
+func (p *Graph) partPath(x part) string {
+	if x.host >= 0 {
+		return p.hosts[x.host].path
+	}
+	return p.stages[x.stage].path
+}
+
+// starterOf returns the last deployment that started a part; nil if none has. The resource of an environment goes by the names
+// that its stage has and had.
+func (e *Engine) starterOf(plan *Graph, x part) *deployment {
+	if x.host >= 0 {
+		return e.startedOn(plan.hosts[x.host].resource)
+	}
+	var newest *deployment
+	for _, path := range plan.def.NamesOf(plan.stages[x.stage].path) {
+		if t := e.startedOn(environmentResource(path)); t != nil && (newest == nil || newest.isOlder(t)) {
+			newest = t
+		}
+	}
+	return newest
+}
 
 // KindRollback is the kind of a rollback in the row that creates it.
 const KindRollback = "rollback"
@@ -41,39 +68,39 @@ func (e *Engine) Rollback(c Rollback) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	hosts := e.startedUnder(c.Target)
-	if len(hosts) == 0 {
+	parts := e.startedUnder(c.Target)
+	if len(parts) == 0 {
 		return nil, fault.New(fault.Refused, "nothing has been deployed to %s", plan.short(c.Target))
 	}
-	return e.undo(c, hosts)
+	return e.undo(c, parts)
 }
 
-// automatic is the actor of a rollback that `onFailure: rollback` makes: rollback` makes.
+// automatic is the actor of a rollback that `onFailure: rollback` makes.
 const automatic = "waybill"
 
 // undoFailure returns the rows of the rollback that follows the failure of a stage, by path. It
-// concerns the hosts that the deployment was the last to start. Errors are those of Rollback.
+// concerns the hosts and the environment that the deployment was the last to start. Errors are those of Rollback.
 func (e *Engine) undoFailure(t *deployment, stage string) ([]Entry, error) {
 	plan := e.plans[e.version]
-	hosts := slices.DeleteFunc(e.startedUnder(stage), func(h int32) bool { return e.startedOn(plan.hosts[h].resource) != t })
-	if len(hosts) == 0 {
+	parts := slices.DeleteFunc(e.startedUnder(stage), func(x part) bool { return e.starterOf(plan, x) != t })
+	if len(parts) == 0 {
 		return nil, fault.New(fault.Refused, "%s has started no host of %s", e.label(t), plan.short(stage))
 	}
-	return e.undo(Rollback{Target: stage, By: automatic, Reason: t.firstFailure(stage)}, hosts)
+	return e.undo(Rollback{Target: stage, By: automatic, Reason: t.firstFailure(stage)}, parts)
 }
 
-// undo returns the rows of a rollback of at least one host that was started.
-func (e *Engine) undo(c Rollback, hosts []int32) ([]Entry, error) {
-	plan, undone := e.plans[e.version], e.newestStarter(hosts)
+// undo returns the rows of a rollback of at least one part that was started.
+func (e *Engine) undo(c Rollback, parts []part) ([]Entry, error) {
+	plan, undone := e.plans[e.version], e.newestStarter(parts)
 	switch {
 	case undone.undoes != nil && (undone.status == StatusFailed || len(undone.failures) > 0):
 		return nil, fault.New(fault.Refused, "%s is a rollback that failed", e.label(undone)).
 			WithHint("waybill deployment retry %s, or deploy a revision: waybill deployment create", e.label(undone))
 	}
-	revision := e.lastGood(hosts, undone.revision)
+	revision := e.lastGood(parts, undone.revision)
 	if revision == 0 {
 		refusal := fault.New(fault.Refused, "no revision older than %s has finished %s and is not rejected", undone.label, plan.short(c.Target))
-		if hint := e.elsewhereHint(hosts, undone.revision); hint != "" {
+		if hint := e.elsewhereHint(parts, undone.revision); hint != "" {
 			return nil, refusal.WithHint("%s", hint)
 		}
 		if e.forgets {
@@ -82,7 +109,7 @@ func (e *Engine) undo(c Rollback, hosts []int32) ([]Entry, error) {
 		}
 		return nil, refusal
 	}
-	covered := e.differing(hosts, revision)
+	covered := e.differing(parts, revision)
 	if len(covered) == 0 {
 		return nil, fault.New(fault.Refused, "%s has the artifact of revision %s already", plan.short(c.Target), e.revisionLabel(revision))
 	}
@@ -122,37 +149,45 @@ func (e *Engine) rollbackRows(c Rollback, undone *deployment, revision int64, ho
 	return rows, err
 }
 
-// startedUnder lists the hosts under a target, by number, whose resource some deployment has
+// startedUnder lists the hosts under a target, by number, and then the environments, that some deployment has
 // started.
-func (e *Engine) startedUnder(target string) []int32 {
-	var list []int32
+func (e *Engine) startedUnder(target string) []part {
+	var list []part
 	plan := e.plans[e.version]
+	add := func(x part) {
+		if covers(target, "", stepName{target: plan.partPath(x)}) && e.starterOf(plan, x) != nil {
+			list = append(list, x)
+		}
+	}
 	for h := range plan.hosts {
-		if host := &plan.hosts[h]; e.startedOn(host.resource) != nil && covers(target, "", stepName{target: host.path}) {
-			list = append(list, int32(h))
+		add(part{plan.hosts[h].stage, int32(h)})
+	}
+	for s := range plan.stages {
+		if plan.def.Stages[s].Kind == EnvironmentStage {
+			add(part{int32(s), -1})
 		}
 	}
 	return list
 }
 
-// newestStarter returns the deployment of highest rank that started one of the hosts.
-func (e *Engine) newestStarter(hosts []int32) *deployment {
+// newestStarter returns the deployment of highest rank that started one of the parts.
+func (e *Engine) newestStarter(parts []part) *deployment {
 	var newest *deployment
-	for _, h := range hosts {
-		if t := e.startedOn(e.plans[e.version].hosts[h].resource); newest == nil || newest.isOlder(t) {
+	for _, x := range parts {
+		if t := e.starterOf(e.plans[e.version], x); newest == nil || newest.isOlder(t) {
 			newest = t
 		}
 	}
 	return newest
 }
 
-// lastGood returns the newest revision before another that is not rejected and finished every stage of the hosts, in
+// lastGood returns the newest revision before another that is not rejected and finished every stage of the parts, in
 // one deployment or in several; 0 if there is none.
-func (e *Engine) lastGood(hosts []int32, before int64) int64 {
+func (e *Engine) lastGood(parts []part, before int64) int64 {
 	plan := e.plans[e.version]
 	stages := map[string][]string{} // the names of each
-	for _, h := range hosts {
-		path := plan.stages[plan.hosts[h].stage].path
+	for _, x := range parts {
+		path := plan.stages[x.stage].path
 		stages[path] = plan.def.NamesOf(path)
 	}
 	finished := map[int64]map[string]bool{}
@@ -183,14 +218,17 @@ const mostCandidates = 3
 
 // elsewhereHint returns how an older revision comes back to hosts that had it under another name, which a rollback
 // does not search for; "" if none had.
-func (e *Engine) elsewhereHint(hosts []int32, before int64) string {
+func (e *Engine) elsewhereHint(parts []part, before int64) string {
 	plan := e.plans[e.version]
 	wanted := map[Resource]bool{}
-	for _, h := range hosts {
-		wanted[plan.hosts[h].resource] = true
+	for _, x := range parts {
+		if x.host < 0 {
+			return "" // environments go by the names of their stages
+		}
+		wanted[plan.hosts[x.host].resource] = true
 	}
 	var labels []string
-	now, was := plan.def.Stages[plan.hosts[hosts[0]].stage].Name, ""
+	now, was := plan.def.Stages[parts[0].stage].Name, ""
 	for _, t := range slices.Backward(e.order) {
 		if t.revision >= before || t.rejected != nil || len(labels) == mostCandidates || slices.Contains(labels, t.label) {
 			continue
@@ -225,14 +263,21 @@ func (t *deployment) hasFact(target, event string) bool {
 	return n >= 0 && t.is(n, complete)
 }
 
-// differing lists the paths of those hosts that were last started with another artifact than the
-// revision has for them. A host whose architecture the revision was not built for is left out.
-func (e *Engine) differing(hosts []int32, revision int64) []string {
+// differing lists the paths of those environments that were last started with another revision, and of those hosts that
+// were with another artifact than the revision has for them. A host whose architecture the revision was not built for
+// is left out.
+func (e *Engine) differing(parts []part, revision int64) []string {
 	plan := e.plans[e.version]
 	var list []string
-	for _, h := range hosts {
-		host := &plan.hosts[h]
-		last := e.startedOn(host.resource)
+	for _, x := range parts {
+		last := e.starterOf(plan, x)
+		if x.host < 0 {
+			if last.revision != revision {
+				list = append(list, plan.partPath(x))
+			}
+			continue
+		}
+		host := &plan.hosts[x.host]
 		if host.arch != "" && e.artifacts[revision][host.arch] == nil {
 			continue
 		}
@@ -259,8 +304,8 @@ func (e *Engine) revisionLabel(revision int64) string {
 	return ""
 }
 
-// coveredTargets returns the targets whose steps a rollback has: the pipeline, its hosts, and the
-// groups and stages of these as far as they are in scope.
+// coveredTargets returns the targets whose steps a rollback has: the pipeline, its hosts and the stages of its
+// environments, and the groups and stages of the hosts as far as they are in scope.
 func coveredTargets(pipeline, scope string, hosts []string) map[string]bool {
 	covered := map[string]bool{pipeline: true}
 	for _, target := range hosts {
@@ -305,7 +350,7 @@ func (t *deployment) has(plan *Graph, n int32) bool {
 		return target == plan.def.Pipeline || covers(t.part, "", stepName{target: target})
 	}
 	switch at.event {
-	case PipelineStarted, PipelineFinished, StageStarted, StageFinished, GroupStarted, GroupFinished:
+	case PipelineStarted, PipelineFinished, StageStarted, StageFinished, GroupStarted, GroupFinished, EnvPromoted:
 		return t.covered[target]
 	}
 	return at.host >= 0 && t.covered[target]
@@ -326,6 +371,14 @@ func (e *Engine) takeOver(t *deployment, at time.Time) {
 		}
 		e.passBatch(t, t.ids.hosts[h], at)
 		for _, id := range t.ids.around[host.stage] {
+			e.passBatch(t, id, at)
+		}
+	}
+	for s := range t.plan.stages {
+		if t.plan.def.Stages[s].Kind != EnvironmentStage || !t.covered[t.plan.stages[s].path] {
+			continue
+		}
+		for _, id := range t.ids.around[s] {
 			e.passBatch(t, id, at)
 		}
 	}
@@ -353,7 +406,7 @@ func (e *Engine) holdBehind(t, rollback *deployment) {
 	for s := range rollback.from.stages {
 		stage := &rollback.from.stages[s]
 		path := t.plan.def.NameNow(stage.path)
-		if _, held := t.held[path]; held || rollback.from.def.Stages[s].Kind != HostStage || !isInScope(rollback.scope, stage.path) {
+		if _, held := t.held[path]; held || !rollback.from.def.Stages[s].deploys() || !isInScope(rollback.scope, stage.path) {
 			continue
 		}
 		t.held[path] = hold{by: e.label(rollback), reason: "revision " + t.label + " is older than the rollback"}

@@ -122,8 +122,11 @@ func (d *Definition) pairs(stage int) []stepKind {
 		for _, a := range s.Build.Artifacts {
 			events = append(events, ArtifactEvent(a.Label))
 		}
-	case GateStage:
+	case GateStage, EnvironmentStage:
 		events = append(events, s.gateEvents()...)
+		if s.Kind == EnvironmentStage {
+			events = append(events, EnvPromoted)
+		}
 		if s.Bake != nil {
 			events = append(events, StageBaked)
 		}

@@ -212,6 +212,12 @@ func (p *player) stage(name string, words []string) Stage {
 			s.Bake = p.bake(value)
 		case "gate":
 			s.Kind, s.Chain = GateStage, nil
+		case "environment": // environment=eu,us
+			s.Kind, s.Chain = EnvironmentStage, nil
+			s.Environment = &Environment{App: App{"helm.toolkit.fluxcd.io/v2", "HelmRelease", "podinfo"}, MinReady: Limit{N: 100, Percent: true}}
+			for _, cluster := range strings.Split(value, ",") {
+				s.Environment.Targets = append(s.Environment.Targets, Target{cluster, name})
+			}
 		case "before", "behind":
 			for _, name := range strings.Split(value, ",") {
 				s.Gates = append(s.Gates, Gate{Name: name, When: map[string]GateWhen{"before": Before, "behind": After}[key]})

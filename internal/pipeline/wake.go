@@ -169,7 +169,7 @@ func (e *Engine) await(t *deployment, n int32, b block) {
 	case isLocked:
 		e.register(t, batchKey(e.numbers.paths[string(b.batch)]))
 	case isBusy:
-		e.register(t, resourceKey(t.ids.resources[at.host]))
+		e.register(t, resourceKey(t.resourceOf(n)))
 	case isFull:
 		e.register(t, groupKey(t.ids.groups[at.group], b.limit))
 	case noArtifact:

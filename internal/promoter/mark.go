@@ -67,8 +67,13 @@ func commitOf(revision string) (commit string, ok bool) {
 // fill sets the revisions at the markers in the applied and the attempted commit of an application. Without them it returns why the target
 // is unknown. used collects the names of the marks that are needed.
 func (l *look) fill(env promotion.EnvName, app *promotion.AppState, used map[string]bool) (promotion.Unseen, string) {
-	host := l.environment(env).Host
-	if host == nil || l.cfg.Mirrors == nil {
+	return l.marks.fill(mark{pipeline: l.pipeline.ID(), namespace: l.pipeline.Namespace,
+		of: marker.Environment{Namespace: l.pipeline.Namespace, Pipeline: l.pipeline.Name, Name: string(env)}}, l.environment(env).Host, app, used)
+}
+
+// fill sets revisions as look.fill does, by a mark without its host and commit.
+func (m *marks) fill(of mark, host *promotion.Host, app *promotion.AppState, used map[string]bool) (promotion.Unseen, string) {
+	if host == nil || m.cfg.Mirrors == nil {
 		return promotion.NoRevision, "the version source is markers, and no pull-request strategy names their repository"
 	}
 	for _, field := range []struct {
@@ -82,9 +87,10 @@ func (l *look) fill(env promotion.EnvName, app *promotion.AppState, used map[str
 		if !ok {
 			return promotion.NoRevision, fmt.Sprintf("the revision %.100q names no commit", field.revision)
 		}
-		used[markName(l.pipeline.ID(), env, commit)] = true
-		revision, why, done := l.marks.read(mark{pipeline: l.pipeline.ID(), namespace: l.pipeline.Namespace, host: *host, commit: commit,
-			of: marker.Environment{Namespace: l.pipeline.Namespace, Pipeline: l.pipeline.Name, Name: string(env)}})
+		used[markName(of.pipeline, promotion.EnvName(of.of.Name), commit)] = true
+		wanted := of
+		wanted.host, wanted.commit = *host, commit
+		revision, why, done := m.read(wanted)
 		switch {
 		case !done && why == "":
 			return promotion.NotSynced, "the markers of commit " + commit[:10] + " are being read"
@@ -186,11 +192,20 @@ func (t *term) client(ctx context.Context, namespace string, host promotion.Host
 	var data map[string][]byte
 	if host.Secret != "" {
 		var err error
-		if data, _, err = t.cfg.Management.In(namespace).Secret(ctx, host.Secret); err != nil {
+		if data, err = t.secret(ctx, namespace, host.Secret); err != nil {
 			return nil, err
 		}
 	}
 	return t.cfg.Hosts.Open(host, githost.KeysOf(data))
+}
+
+// secret reads a Secret of the management cluster, or of the configuration for a pipeline of a waybill.yaml.
+func (t *term) secret(ctx context.Context, namespace, name string) (map[string][]byte, error) {
+	if namespace == promotion.StageNamespace {
+		return t.cfg.Secret(ctx, name)
+	}
+	data, _, err := t.cfg.Management.In(namespace).Secret(ctx, name)
+	return data, err
 }
 
 // remote returns a client of a repository, and the repository as Git reaches it.

@@ -3,6 +3,7 @@ package promoter
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net"
 	"sync"
 	"time"
@@ -28,14 +29,17 @@ type Ledger interface {
 	queue.Heart
 	Instances(ctx context.Context) ([]queue.InstanceRow, error)
 	Embedded() bool
+	Action(ctx context.Context, id action.ID) (queue.ActionState, error)
+	Actions(ctx context.Context, q queue.ActionQuery) ([]queue.ActionState, error)
+	Observe(ctx context.Context, observations ...queue.Observation) (queue.Observed, error)
 }
 
 // Config configures a Promoter.
 type Config struct {
 	Instance   queue.Instance // Name and Version, for people; every join makes a new id
-	Management *kube.Cluster  // the cluster of the pipelines
+	Management *kube.Cluster  // the cluster of the pipelines; nil: only stages of a waybill.yaml are promoted to
 	Changes    loop.Waiter    // waits for changes of the log
-	// Clusters has the clusters that the operator named, and the management cluster under ""; default: the latter alone.
+	// Clusters has the clusters that the operator named; the management cluster is added under "".
 	Clusters map[string]*rest.Config
 	Dial     func(ctx context.Context, network, address string) (net.Conn, error) // connects to clusters; default: TCP
 	Hosts    *githost.Hosts                                                       // reach proposals
@@ -49,6 +53,8 @@ type Config struct {
 	Frozen         bool          // an empty log begins with a freeze of all pipelines
 	Log            *slog.Logger  // default: none
 	Metrics        *obs.Promoter // nil: none
+	// Secret reads a secret of the configuration, for stages of a waybill.yaml. The keys are those of a Secret of a Git host.
+	Secret func(ctx context.Context, name string) (map[string][]byte, error)
 }
 
 // Promoter carries revisions through the pipelines of a management cluster. Make it with New, run it once.
@@ -72,8 +78,12 @@ func New(l Ledger, p *promotions.Promotions, cfg Config) *Promoter {
 	if cfg.ProposalsEvery <= 0 {
 		cfg.ProposalsEvery = proposalsEvery
 	}
+	cfg.Clusters = maps.Clone(cfg.Clusters)
 	if cfg.Clusters == nil {
-		cfg.Clusters = map[string]*rest.Config{"": cfg.Management.Config()}
+		cfg.Clusters = map[string]*rest.Config{}
+	}
+	if _, named := cfg.Clusters[""]; !named && cfg.Management != nil {
+		cfg.Clusters[""] = cfg.Management.Config()
 	}
 	cfg.Instance.Roles = []string{role}
 	return &Promoter{ledger: l, promotions: p, cfg: cfg, log: obs.Component(cfg.Log, role), moved: make(chan struct{}, 1)}
@@ -104,21 +114,30 @@ func (p *Promoter) Run(ctx context.Context) error {
 func (p *Promoter) lead(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	t, err := newTerm(p)
-	if err != nil {
-		p.log.Error("cannot watch pipelines", obs.Error(err))
-		loop.Pause(ctx, time.Minute)
-		return
+	var t *term
+	if p.cfg.Management != nil {
+		var err error
+		if t, err = newTerm(p); err != nil {
+			p.log.Error("cannot watch pipelines", obs.Error(err))
+			loop.Pause(ctx, time.Minute)
+			return
+		}
 	}
 	if !p.beginFrozen(ctx) {
 		return
 	}
 	p.log.Info("this instance leads")
+	s := newStages(p)
+	shown := s.term
+	var term sync.WaitGroup
+	if t != nil {
+		shown = t
+		term.Go(func() { t.run(ctx) })
+	}
 	p.setTerm(t)
 	defer p.setTerm(nil)
-	defer p.cfg.Metrics.Lead(t.standings, t.pool)()
-	var term sync.WaitGroup
-	term.Go(func() { t.run(ctx) })
+	defer p.cfg.Metrics.Lead(shown.standings, shown.pool)()
+	term.Go(func() { s.run(ctx) })
 	p.awaitLead(ctx, false)
 	cancel()
 	term.Wait()

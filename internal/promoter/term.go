@@ -3,6 +3,7 @@ package promoter
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -114,12 +115,12 @@ func (t *term) run(ctx context.Context) {
 	loops.Go(func() { t.clusters.Run(ctx) })
 	loops.Go(func() { t.polls.queue.Run(ctx) })
 	loops.Go(func() { t.marks.queue.Run(ctx) })
-	loops.Go(func() { t.follow(ctx) })
+	loops.Go(func() { t.follow(ctx, func(name string) bool { return !isOfStages(name) }) })
 	loops.Wait()
 }
 
-// follow puts pipelines in line whose rows in the log have changed, and answers calls.
-func (t *term) follow(ctx context.Context) {
+// follow puts the term's own pipelines in line whose rows in the log have changed, and answers calls.
+func (t *term) follow(ctx context.Context, isOwn func(name string) bool) {
 	known, called := map[string]int64{}, map[promotions.Call]bool{}
 	for ctx.Err() == nil {
 		heads, err := t.promotions.Heads(ctx)
@@ -135,11 +136,12 @@ func (t *term) follow(ctx context.Context) {
 			continue
 		}
 		for name, seq := range heads {
-			if known[name] != seq {
+			if known[name] != seq && isOwn(name) {
 				t.wake(name)
 			}
 		}
 		known = heads
+		calls = slices.DeleteFunc(calls, func(c promotions.Call) bool { return c.Host == "" && !isOwn(c.Name) })
 		called = t.answer(calls, called)
 		_ = t.cfg.Changes.Wait(ctx, store.TopicPromotion, time.Now().Add(lookAgain)) // an early return is harmless
 	}

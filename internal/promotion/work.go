@@ -1,6 +1,10 @@
 package promotion
 
-import "time"
+import (
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/pipeline"
+)
 
 // ActionKind is the kind of the actions that promote.
 const ActionKind = "promotion"
@@ -82,4 +86,19 @@ type GateWork struct {
 	CEL     string         `json:"cel,omitempty"`
 	Timeout time.Duration  `json:"timeout,omitempty"`
 	Every   time.Duration  `json:"every,omitempty"`
+}
+
+// HandlerEnvironment is the handler of the actions that stages with environments of a waybill.yaml take. They are handed off: the
+// promoter judges them, and makes proposals as their child actions.
+const HandlerEnvironment = "environment"
+
+// StageNamespace is used as the namespace of pipelines of a waybill.yaml, in the log of promotions and in markers. No namespace of
+// Kubernetes has a dot in its name.
+const StageNamespace = "waybill.yaml"
+
+// StageWork holds the parameters of the action of a stage with an environment.
+type StageWork struct {
+	Stage       string                `json:"stage"`
+	Revision    Revision              `json:"revision"`
+	Environment *pipeline.Environment `json:"environment"`
 }

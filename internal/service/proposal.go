@@ -176,7 +176,7 @@ func ownerWords(o journal.Owner) string {
 func (s *Service) compile(p Proposal) (*pipeline.Graph, EditView, error) {
 	view := EditView{Pipeline: p.Definition.Pipeline, Words: []string{}, Effects: []pipeline.Effect{}}
 	plan, problems := pipeline.Compile(p.Definition)
-	problems = locateProblems(p, slices.Concat(problems, s.unknownHandlers(p.Definition), s.unknownGroups(p.Definition)))
+	problems = locateProblems(p, slices.Concat(problems, s.unknownHandlers(p.Definition), s.unknownGroups(p.Definition), s.unknownClusters(p.Definition)))
 	view.Warnings = problems.Warnings()
 	return plan, view, problems.Err()
 }
@@ -199,6 +199,39 @@ func (s *Service) unknownHandlers(d pipeline.Definition) (problems fault.Problem
 					Suggestion: fault.Nearest(h.Name, slices.Sorted(maps.Keys(handlers))),
 					Text:       fmt.Sprintf("handler %q not found: handlers are described in server.yaml", h.Name)})
 			}
+		}
+	}
+	return problems
+}
+
+// unknownClusters reports clusters and secrets of environments that the configuration does not have: a promotion would never end.
+func (s *Service) unknownClusters(d pipeline.Definition) (problems fault.Problems) {
+	if s.offers.Environments == nil || !slices.ContainsFunc(d.Stages, func(s pipeline.Stage) bool { return s.Environment != nil }) {
+		return nil
+	}
+	clusters, secrets, ok := s.offers.Environments()
+	check := func(scope, kind, name string, known []string) {
+		if !slices.Contains(known, name) {
+			problems = append(problems, fault.Problem{Scope: scope, Code: "value-unknown", Suggestion: fault.Nearest(name, known),
+				Text: fmt.Sprintf("%s %q not found: they are described in promoter.%ss of server.yaml", kind, name, kind)})
+		}
+	}
+	for i := range d.Stages {
+		v := d.Stages[i].Environment
+		scope := fmt.Sprintf("stages[%d].environment", i)
+		switch {
+		case v == nil:
+			continue
+		case !ok:
+			problems = append(problems, fault.Problem{Scope: scope, Code: "value-unknown",
+				Text: "server.yaml does not have the section promoter, without which nothing promotes to an environment"})
+			continue
+		}
+		for k, t := range v.Targets {
+			check(fmt.Sprintf("%s.targets[%d].cluster", scope, k), "cluster", t.Cluster, clusters)
+		}
+		if p := v.Strategy.PullRequest; p != nil && p.Secret != "" {
+			check(scope+".strategy.pull-request.secretRef.name", "secret", p.Secret, secrets)
 		}
 	}
 	return problems

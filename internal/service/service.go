@@ -60,6 +60,8 @@ type Offers struct {
 	Processes func() map[string]config.Process
 	Schedules func() map[string]config.Schedule
 	Groups    func() map[string][]string // people by the name of their group
+	// Environments lists the clusters and secrets that stages with an environment may name; ok is false if nothing promotes here.
+	Environments func() (clusters, secrets []string, ok bool)
 }
 
 // Options hold a Service's sources besides the log. The zero value offers nothing, and no host is on this

@@ -147,7 +147,7 @@ func (r *reader) encrypted(field, address string) {
 // HeadBranch returns the default head branch of an environment's pull requests. Characters that Git refuses are
 // replaced; then a hash keeps the names of two environments apart.
 func HeadBranch(namespace, name string, env promotion.EnvName) string {
-	plain := strings.Join([]string{"promotion", namespace, name, string(env)}, "-")
+	plain := strings.TrimSuffix(strings.Join([]string{"promotion", namespace, name, string(env)}, "-"), "-")
 	if isBranch(plain) {
 		return plain
 	}
@@ -160,6 +160,9 @@ func HeadBranch(namespace, name string, env promotion.EnvName) string {
 	}, plain)
 	return safe[:min(len(safe), 200)] + "-" + hex.EncodeToString(sum[:4])
 }
+
+// StageBranch returns the default head branch of the pull requests of a stage of a waybill.yaml.
+func StageBranch(pipeline, stage string) string { return HeadBranch(pipeline, stage, "") }
 
 // isBranch reports whether Git accepts the name of a branch, by the rules of git check-ref-format --branch.
 func isBranch(name string) bool {

@@ -1,0 +1,427 @@
+package promoter
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/kube/pool"
+	"github.com/waybill-dev/waybill/internal/marker"
+	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/promoter/resource"
+	"github.com/waybill-dev/waybill/internal/promotion"
+	"github.com/waybill-dev/waybill/internal/promotions"
+	"github.com/waybill-dev/waybill/internal/queue"
+)
+
+// stageLook is one look at the promotions of a pipeline of a waybill.yaml.
+type stageLook struct {
+	*stages
+	name     string // in the log of promotions
+	pipeline string
+	state    promotions.State
+	now      time.Time
+	wanted   []*stagePromotion // by the names of their stages
+	runs     []promotion.RunChange
+	closing  []promotion.Step          // steps of runs whose actions have ended
+	hosts    map[int64]*promotion.Host // by run: where the proposals to close are
+	cancels  []promotion.AttemptKey
+}
+
+// stagePromotion is the live promotion of a stage.
+type stagePromotion struct {
+	action   queue.ActionState
+	work     promotion.StageWork
+	env      promotion.Environment
+	host     *promotion.Host
+	run      promotion.Run
+	seen     map[promotion.TargetID]promotion.Seen
+	verdict  promotion.Verdict
+	isStored bool // the log has the run
+}
+
+// take finds the promotions that are wanted, with their runs, and ends the runs of those that are not.
+func (l *stageLook) take(found []queue.ActionState) {
+	last := l.state.LastRun
+	byStage := map[string]*stagePromotion{}
+	for _, a := range found {
+		one := &stagePromotion{action: a}
+		handedOff := a.Thread.Status == action.Queued || a.Thread.Status == action.Running
+		if a.Step == nil || !handedOff || !a.Thread.CancelAt.IsZero() || json.Unmarshal(a.Parameters, &one.work) != nil || one.work.Environment == nil {
+			continue
+		}
+		one.read(l.pipeline)
+		byStage[one.work.Stage] = one // a later one has taken the stage over
+	}
+	for _, name := range slices.Sorted(maps.Keys(byStage)) {
+		one := byStage[name]
+		i := slices.IndexFunc(l.state.Runs, func(r promotion.Run) bool {
+			return r.End == promotion.Running && r.By == one.action.ID.String()
+		})
+		if one.isStored = i >= 0; one.isStored {
+			one.run = l.state.Runs[i]
+		} else {
+			last++
+			one.run = promotion.Run{Number: last, Revision: one.work.Revision, Cause: l.cause(one), Env: one.env.Name,
+				By: one.action.ID.String(), Environments: []promotion.EnvName{one.env.Name}, StartedAt: l.now}
+			l.runs = append(l.runs, promotion.RunChange{Run: one.run})
+		}
+		l.wanted = append(l.wanted, one)
+	}
+	l.endRuns()
+}
+
+// cause returns the cause of a new run. In one that repeats a former run of the same revision an earlier closing or merge does not
+// count.
+func (l *stageLook) cause(one *stagePromotion) promotion.RunCause {
+	for _, r := range l.state.Runs {
+		if r.Env == one.env.Name && r.Revision == one.work.Revision {
+			return promotion.ByRetry
+		}
+	}
+	return promotion.ByCandidate
+}
+
+// endRuns ends the runs whose actions have ended, with their attempts and proposals.
+func (l *stageLook) endRuns() {
+	isWanted := func(r promotion.Run) bool {
+		return slices.ContainsFunc(l.wanted, func(one *stagePromotion) bool { return one.run.Number == r.Number })
+	}
+	for _, r := range l.state.Runs {
+		if r.End != promotion.Running || isWanted(r) {
+			continue
+		}
+		change := promotion.RunChange{Run: r, End: promotion.Superseded}
+		if slices.ContainsFunc(r.Facts, func(f promotion.Fact) bool { return f.Event == promotion.StageFinished }) {
+			change.End = promotion.Finished
+		}
+		l.runs = append(l.runs, change)
+		for key, a := range l.state.Attempts {
+			if key.Run == r.Number && a.Status == promotion.AttemptLive && key.Op != promotion.OpClose {
+				l.cancels = append(l.cancels, key)
+			}
+		}
+	}
+	for env, p := range l.state.Proposals {
+		at := slices.IndexFunc(l.state.Runs, func(r promotion.Run) bool { return r.Number == p.Run })
+		used := slices.ContainsFunc(l.wanted, func(one *stagePromotion) bool { return one.env.Name == env }) // its verdict closes it
+		_, tried := l.state.Attempts[promotion.AttemptKey{Run: p.Run, Env: env, Op: promotion.OpClose}]
+		if p.State == promotion.Open && at >= 0 && !used && !tried {
+			l.closing = append(l.closing, promotion.Step{Op: promotion.OpClose, Run: p.Run, Env: env, Revision: p.Revision, Number: p.Number})
+		}
+	}
+}
+
+// read turns the parameters of the action into an environment to judge.
+func (one *stagePromotion) read(pipeline string) {
+	v := one.work.Environment
+	one.env = promotion.Environment{Name: promotion.EnvName(one.work.Stage), Need: v.Need(), Soak: time.Duration(v.Soak)}
+	for _, t := range v.Targets {
+		one.env.Targets = append(one.env.Targets, promotion.TargetID{Cluster: t.Cluster, Namespace: t.Namespace})
+	}
+	if v.Merge != nil {
+		one.env.AutoMerge = &promotion.AutoMerge{IgnoreChecks: v.Merge.IgnoreChecks}
+	}
+	p := v.Strategy.PullRequest
+	if p == nil {
+		return
+	}
+	one.env.Strategy = promotion.PullRequest
+	one.host = &promotion.Host{Type: p.Type, URL: p.URL, APIURL: p.APIURL, Base: p.Base, Secret: p.Secret, Paths: p.Paths, Labels: p.Labels,
+		Reviewers: p.Reviewers, Assignees: p.Assignees, Draft: p.Draft, Close: p.Close,
+		Branch: cmp.Or(p.Branch, resource.StageBranch(pipeline, one.work.Stage))}
+	if v.Merge != nil {
+		one.host.Method, one.host.Queue, one.host.Unguarded = v.Merge.Method, v.Merge.Queue, v.Merge.Unguarded
+	}
+}
+
+// source returns where the revisions of the stage's applications are.
+func (one *stagePromotion) source() promotion.Source {
+	s := one.work.Environment.Source
+	return promotion.Source{Type: promotion.SourceType(s.Type), Key: s.Key, KeepBuild: s.KeepBuild}
+}
+
+// observe reads the states of all targets.
+func (l *stageLook) observe() {
+	var wants []pool.Want
+	for _, one := range l.wanted {
+		app, source := one.work.Environment.App, one.source()
+		for _, id := range one.env.Targets {
+			want := pool.Want{Cluster: id.Cluster, GVK: schema.FromAPIVersionAndKind(app.APIVersion, app.Kind), Namespace: id.Namespace, Name: app.Name}
+			switch source.Type {
+			case promotion.SourceLabel:
+				want.Label = source.Key
+			case promotion.SourceAnnotation:
+				want.Annotation = source.Key
+			}
+			wants = append(wants, want)
+		}
+	}
+	states := l.pool.Use(l.name, wants)
+	if len(wants) == 0 {
+		l.pool.Forget(l.name)
+	}
+	l.stages.mu.Lock()
+	defer l.stages.mu.Unlock()
+	marked := map[string]bool{}
+	for _, one := range l.wanted {
+		before, now := l.stages.seen[pollName(l.name, one.env.Name)], map[promotion.TargetID]promotion.Seen{}
+		for _, id := range one.env.Targets {
+			now[id] = l.see(one, states[0], before[id], marked)
+			states = states[1:]
+		}
+		one.seen, l.stages.seen[pollName(l.name, one.env.Name)] = now, now
+	}
+	l.marks.keep(l.name, marked)
+}
+
+// see returns the state of one target.
+func (l *stageLook) see(one *stagePromotion, state pool.State, before promotion.Seen, marked map[string]bool) promotion.Seen {
+	if state.Unseen != "" {
+		return promotion.UnknownTarget(state.Unseen, state.Message)
+	}
+	if one.source().Type == promotion.SourceMarker {
+		if why, message := l.marks.fill(l.mark(one), one.host, &state.App, marked); why != "" {
+			return promotion.UnknownTarget(why, message)
+		}
+	}
+	return promotion.Observe(state.App, one.source(), before, l.now)
+}
+
+func (l *stageLook) mark(one *stagePromotion) mark {
+	return mark{pipeline: l.name, namespace: promotion.StageNamespace,
+		of: marker.Environment{Namespace: promotion.StageNamespace, Pipeline: l.pipeline, Name: string(one.env.Name)}}
+}
+
+// judge judges the environments. Predecessors, approvals, windows and gates are the deployment's, and have passed.
+func (l *stageLook) judge() {
+	over := func(run int64) bool {
+		return !slices.ContainsFunc(l.wanted, func(one *stagePromotion) bool { return one.run.Number == run })
+	}
+	again := time.Duration(0)
+	for _, one := range l.wanted {
+		in := promotion.EnvInput{Env: one.env, Now: l.now, RolloutTimeout: time.Duration(one.work.Environment.Rollout), Seen: one.seen,
+			Run: &one.run, Cause: one.run.Cause, Attempts: l.state.Attempts, Inputs: one.inputs(), Passed: true, IsOver: over}
+		if p, ok := l.state.Proposals[one.env.Name]; ok {
+			in.Proposal = &p
+			if p.Run != one.run.Number && p.State == promotion.Open {
+				in.Outdated = p.Run
+			}
+		}
+		one.verdict = promotion.Judge(in)
+		again = stageAgain
+		for _, why := range one.verdict.Why {
+			if left := why.Until.Sub(l.now); left > 0 {
+				again = min(again, left)
+			}
+		}
+	}
+	if again > 0 {
+		l.queue.AddAfter(l.name, max(again, mergeWakes))
+	}
+}
+
+// inputs returns a hash of the settings that a promotion depends on.
+func (one *stagePromotion) inputs() string { return hashOf(resource.Environment{Host: one.host}, "") }
+
+// record stores the judgment.
+func (l *stageLook) record(ctx context.Context) error {
+	c := promotions.Change{Pipeline: l.name, UID: l.name, Head: l.state.Head, Runs: l.runs, Cancel: l.cancels}
+	for _, one := range l.wanted {
+		c.Facts = append(c.Facts, one.verdict.Facts...)
+		known, recorded := one.run.Phases[one.env.Name]
+		if now := (promotion.PhaseSince{Phase: one.verdict.Phase, Since: one.verdict.Since}); !recorded || known != now {
+			c.Phases = append(c.Phases, promotions.Phase{Run: one.run.Number, Env: one.env.Name, PhaseSince: now})
+		}
+		for _, step := range one.verdict.Do {
+			if step.Cancel {
+				c.Cancel = append(c.Cancel, step.Key())
+			} else if start, ok := l.start(step, one); ok {
+				c.Start = append(c.Start, start)
+			}
+		}
+	}
+	for _, step := range l.closing {
+		if start, ok := l.start(step, nil); ok {
+			c.Start = append(c.Start, start)
+		}
+	}
+	if isEmpty(c) {
+		return nil
+	}
+	_, err := l.promotions.Record(ctx, c)
+	if errors.Is(err, promotions.ErrMoved) {
+		l.wake(l.name)
+		return err
+	}
+	for _, s := range c.Start {
+		l.log.Info("step", obs.KeyPipeline, l.name, obs.KeyEnv, string(s.Work.Env), obs.KeyEvent, string(s.Work.Op), obs.KeyRun, s.Work.Run,
+			obs.KeyRevision, string(s.Work.Revision))
+	}
+	return err
+}
+
+// start returns the attempt of a step, a child of the stage's action; false if its repository is not known any more.
+func (l *stageLook) start(step promotion.Step, one *stagePromotion) (promotions.Start, bool) {
+	var host *promotion.Host
+	repeats, parent, started, was := step.Repeats, action.ID{}, l.now, promotion.Revision("")
+	if one != nil {
+		host, parent, started = one.host, one.action.ID, one.run.StartedAt
+		repeats = repeats || one.run.Cause != promotion.ByCandidate
+		for _, id := range one.env.Targets {
+			if s := one.seen[id]; was == "" && s.Class != promotion.Unknown {
+				was = s.Applied
+			}
+		}
+	}
+	if host == nil {
+		host, started = l.hosts[step.Run], l.startOf(step.Run)
+	}
+	if host == nil {
+		return promotions.Start{}, false
+	}
+	return promotions.Start{Base: step.Base, Head: step.Head, Work: promotion.Work{Namespace: promotion.StageNamespace, Pipeline: l.pipeline,
+		UID: l.name, Run: step.Run, Started: started, Env: step.Env, Op: step.Op, Revision: step.Revision, Was: was, Number: step.Number,
+		Head: step.Head, Repeats: repeats, Redo: step.Redo, Host: host, Inputs: hashOf(resource.Environment{Host: host}, "")},
+		Action: action.Action{Policy: policy(), Delivery: action.AtLeastOnce, CreatedBy: role, ParentID: parent,
+			Handler: promotion.HandlerPullRequest, Lane: lane(promotion.HandlerPullRequest, host.URL, true),
+			Name: fmt.Sprintf("%s %s/%s", step.Op, l.pipeline, step.Env)}}, true
+}
+
+// startOf returns the time of a run's start.
+func (l *stageLook) startOf(run int64) time.Time {
+	for _, r := range l.state.Runs {
+		if r.Number == run {
+			return r.StartedAt
+		}
+	}
+	return l.now
+}
+
+// findHosts reads from the ended actions where the proposals to close are. Of an action that is not kept any more nothing is closed.
+func (l *stageLook) findHosts(ctx context.Context) error {
+	l.hosts = map[int64]*promotion.Host{}
+	for _, step := range l.closing {
+		for _, r := range l.state.Runs {
+			id, err := action.ParseID(r.By)
+			if r.Number != step.Run || err != nil {
+				continue
+			}
+			ended, err := l.ledger.Action(ctx, id)
+			if fault.Is(err, fault.NotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			one := &stagePromotion{}
+			if json.Unmarshal(ended.Parameters, &one.work) == nil && one.work.Environment != nil {
+				one.read(l.pipeline)
+				l.hosts[step.Run] = one.host
+			}
+		}
+	}
+	return nil
+}
+
+// openProposals returns the open proposals of a look.
+func (l *stageLook) openProposals() (open []poll) {
+	for _, one := range l.wanted {
+		if p, ok := l.state.Proposals[one.env.Name]; ok && p.State == promotion.Open && one.host != nil {
+			open = append(open, poll{l.name, promotion.StageNamespace, l.name, one.env.Name, *one.host, p})
+		}
+	}
+	return open
+}
+
+// isEnd reports whether a reason is one with which a promotion has failed: nothing more happens until a person acts, who may retry the step.
+func isEnd(code promotion.ReasonCode) bool {
+	switch code {
+	case promotion.WhyTargetFailed, promotion.WhyRolloutTimedOut, promotion.WhyDeclined, promotion.WhyAttemptFailed, promotion.WhyNoMarkers:
+		return true
+	}
+	return false
+}
+
+// outcome returns how a promotion has ended; the zero Outcome: it has not.
+func (one *stagePromotion) outcome() action.Outcome {
+	v := one.verdict
+	if v.Phase == promotion.PhaseComplete {
+		return action.Outcome{Kind: action.Done}
+	}
+	for _, why := range v.Why {
+		if isEnd(why.Code) {
+			return action.Outcome{Kind: action.Fatal, Code: string(why.Code), Error: cmp.Or(why.Message, string(why.Code))}
+		}
+	}
+	if v.Phase == promotion.PhaseFailed {
+		return action.Outcome{Kind: action.Fatal, Code: string(promotion.WhyTargetFailed), Error: "the environment has failed"}
+	}
+	return action.Outcome{}
+}
+
+// report reports to the queue which promotions have begun and ended. An end that waits for its successors is reported again.
+func (l *stageLook) report(ctx context.Context) error {
+	var some []queue.Observation
+	for _, one := range l.wanted {
+		o := queue.Observation{ID: one.action.ID, Source: role, Outcome: one.outcome(), Ref: l.pipeline + "/" + one.work.Stage}
+		if o.Outcome.Kind == 0 && one.action.Thread.Status == action.Running {
+			continue
+		}
+		o.Began, o.Outcome.Ref = true, o.Ref
+		some = append(some, o)
+	}
+	if len(some) == 0 {
+		return nil
+	}
+	seen, err := l.ledger.Observe(ctx, some...)
+	if err == nil {
+		err = seen.Deferred.Err()
+	}
+	return err
+}
+
+// saveView stores the view of the environments: those that are judged, and the others as they were last.
+func (l *stageLook) saveView(ctx context.Context) error {
+	in := promotion.Input{Now: l.now, Seen: map[promotion.TargetID]promotion.Seen{}, Runs: l.state.Runs, Attempts: l.state.Attempts,
+		Proposals: l.state.Proposals}
+	var fresh []promotions.EnvironmentView
+	for _, one := range l.wanted {
+		in.Seen, in.Spec.Environments = one.seen, []promotion.Environment{one.env}
+		v := promotions.Describe(in, promotion.Plan{Runs: l.runs, Verdicts: []promotion.Verdict{one.verdict}})
+		fresh = append(fresh, v.Environments...)
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	view, err := l.promotions.View(ctx, l.name)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	view.Pipeline, view.Conditions = l.name, []promotions.ConditionView{}
+	view.Environments = slices.DeleteFunc(view.Environments, func(old promotions.EnvironmentView) bool {
+		return slices.ContainsFunc(fresh, func(one promotions.EnvironmentView) bool { return one.Name == old.Name })
+	})
+	view.Environments = append(view.Environments, fresh...)
+	text, err := json.Marshal(view.Environments)
+	if err != nil {
+		return fmt.Errorf("view of %s: %w", l.name, err)
+	}
+	l.stages.mu.Lock()
+	known := l.stages.view[l.name] == string(text)
+	l.stages.view[l.name] = string(text)
+	l.stages.mu.Unlock()
+	if known {
+		return nil
+	}
+	return l.promotions.SaveView(ctx, view)
+}

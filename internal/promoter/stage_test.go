@@ -1,0 +1,305 @@
+package promoter_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/environment"
+	"github.com/waybill-dev/waybill/internal/deployer"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/kube/kubetest"
+	"github.com/waybill-dev/waybill/internal/kube/pool"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/promoter"
+	"github.com/waybill-dev/waybill/internal/promotion"
+	"github.com/waybill-dev/waybill/internal/promotions"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/sqlite/sqlitetest"
+	"github.com/waybill-dev/waybill/internal/store"
+)
+
+// stageWorld is a leaf, a model of a Git host, and a log with the pipeline shop of a waybill.yaml, whose stage prod is on the leaf.
+type stageWorld struct {
+	*world
+	mu   sync.Mutex
+	work []promotion.Work // attempts of the handler pull-request
+	open *promotion.Proposal
+}
+
+func newStageWorld(t *testing.T, change func(*pipeline.Stage)) *stageWorld {
+	apps := kubetest.Kind{GroupVersionResource: kustomizations, Kind: "Kustomization", Unconditional: true}
+	w := &stageWorld{world: &world{t: t, ledger: ledger.New(sqlitetest.Open(t, t.TempDir()+"/waybill.db"), ledger.Options{}),
+		leaf: kubetest.NewServer(t, kubetest.Open(apps))}}
+	t.Cleanup(func() {
+		if err := w.ledger.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	prod := pipeline.Stage{Name: "prod", Kind: pipeline.EnvironmentStage, Queue: pipeline.FIFO, OnFailure: pipeline.Release,
+		Environment: &pipeline.Environment{App: pipeline.App{APIVersion: "kustomize.toolkit.fluxcd.io/v1", Kind: "Kustomization", Name: "podinfo"},
+			Targets: []pipeline.Target{{Cluster: "eu", Namespace: "prod"}}, MinReady: pipeline.Limit{N: 100, Percent: true},
+			Strategy: pipeline.Strategy{PullRequest: &pipeline.PullRequest{Type: "gitea", URL: "https://git.example.com/apps/fleet", Base: "main"}},
+			Source:   pipeline.Source{Type: "revision"}, Rollout: action.Duration(30 * time.Minute)}}
+	if change != nil {
+		change(&prod)
+	}
+	d := pipeline.Definition{Pipeline: "shop", Order: pipeline.Runnable, Stages: []pipeline.Stage{prod}}
+	plan, problems := pipeline.Compile(d)
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.ledger.Define(t.Context(), "shop", 0, func(locked journal.Locked) (journal.Change, error) {
+		return journal.Change{Definition: &d, Entries: pipeline.New("shop").Edit(1, plan, 0, locked.Now).Entries}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// Do serves the handler pull-request on a model of a Git host with one proposal at a time.
+func (w *stageWorld) Do(_ context.Context, a conductor.Attempt) action.Outcome {
+	var work promotion.Work
+	if err := json.Unmarshal(a.Action.Parameters, &work); err != nil {
+		return action.Outcome{Kind: action.BadInput, Error: err.Error()}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.work = append(w.work, work)
+	p := promotion.Proposal{Number: int64(len(w.work)), URL: "https://git.example.com/apps/fleet/pulls/1", Revision: work.Revision, Run: work.Run,
+		State: promotion.Open, At: time.Now().UTC(), Base: "b", Head: "h"}
+	if work.Op == promotion.OpClose {
+		p = *w.open
+		p.State, p.ClosedByUs = promotion.Closed, true
+	}
+	w.open = &p
+	output, _ := json.Marshal(promotions.Output{Proposal: &p})
+	return action.Outcome{Kind: action.Done, Output: output}
+}
+
+// attempts lists the attempts so far, such as "propose 6.6.0".
+func (w *stageWorld) attempts() (list []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, work := range w.work {
+		list = append(list, fmt.Sprint(work.Op, " ", work.Revision))
+	}
+	return list
+}
+
+// start runs a deployer, a conductor and a promoter without a management cluster until stop is called, or the test ends.
+func (w *stageWorld) start() (stop func()) {
+	w.t.Helper()
+	config, err := pool.ParseKubeconfig(w.leaf.Kubeconfig("leaf", "root"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	log := w.ledger.NewWaiter()
+	p := promoter.New(log, log.Promotions, promoter.Config{Changes: log, Clusters: map[string]*rest.Config{"eu": config}, Dial: w.dial})
+	c := conductor.New(w.ledger.NewWaiter(), conductor.Config{Workers: 4, Handlers: map[string]conductor.Handler{
+		promotion.HandlerEnvironment: environment.Handler{}, promotion.HandlerPullRequest: w}})
+	d := deployer.New(w.ledger.NewWaiter(), deployer.Config{})
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
+	var roles sync.WaitGroup
+	for _, run := range []func(context.Context) error{p.Run, c.Run, d.Run} {
+		roles.Go(func() {
+			if err := run(ctx); err != nil {
+				w.t.Errorf("role: %v", err)
+			}
+		})
+	}
+	stop = sync.OnceFunc(func() {
+		cancel()
+		roles.Wait()
+	})
+	w.t.Cleanup(stop)
+	return stop
+}
+
+// deploy registers a revision and deploys it.
+func (w *stageWorld) deploy(label string) {
+	w.t.Helper()
+	if _, err := w.ledger.Register(w.t.Context(), pipeline.RegisteredRevision{Pipeline: "shop", Label: label}, true, ""); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// health has the application report a revision and a Ready condition.
+func (w *stageWorld) health(revision, ready string) {
+	w.t.Helper()
+	app := w.object(`{apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, metadata: {name: podinfo, namespace: prod, generation: 1},
+		status: {observedGeneration: 1, lastAppliedRevision: "` + revision + `", lastAttemptedRevision: "` + revision + `",
+		conditions: [{type: Ready, status: "` + ready + `", reason: Test, message: "as the test wants"}]}}`)
+	apps := w.leaf.Resource(kustomizations).Namespace("prod")
+	if _, err := apps.Get(w.t.Context(), "podinfo", metav1.GetOptions{}); err != nil {
+		w.leaf.Add(kustomizations, app)
+	} else if _, err := apps.Update(w.t.Context(), app, metav1.UpdateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// until waits until something is so.
+func (w *stageWorld) until(what string, wanted func() bool) {
+	w.t.Helper()
+	log := w.ledger.NewWaiter()
+	for deadline := time.Now().Add(2 * time.Minute); !wanted(); {
+		if time.Now().After(deadline) {
+			view, err := log.Promotions.View(w.t.Context(), "waybill.yaml:shop")
+			w.t.Fatalf("%s: not within two minutes; attempts %q, the log is\n%s\nthe view %+v, %v", what, w.attempts(), strings.Join(w.entries(), "\n"),
+				view, err)
+		}
+		_ = log.Wait(w.t.Context(), store.TopicAction, time.Now().Add(200*time.Millisecond))
+	}
+}
+
+// entries lists the rows of the pipeline's log about deployments, such as "1 prod environment-promoted".
+func (w *stageWorld) entries() (list []string) {
+	w.t.Helper()
+	rows, err := w.ledger.Entries(w.t.Context(), journal.EntryQuery{Pipeline: "shop"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, row := range rows {
+		if row.Deployment > 0 {
+			list = append(list, fmt.Sprint(row.Deployment, " ", strings.TrimPrefix(row.Target, "shop/"), " ", row.Event))
+		}
+	}
+	return list
+}
+
+func (w *stageWorld) awaitEntry(entry string) {
+	w.t.Helper()
+	w.until(entry, func() bool { return slices.Contains(w.entries(), entry) })
+}
+
+func (w *stageWorld) awaitAttempt(attempt string) {
+	w.t.Helper()
+	w.until(attempt, func() bool { return slices.Contains(w.attempts(), attempt) })
+}
+
+// command stores a person's request about a deployment.
+func (w *stageWorld) command(c pipeline.Command) {
+	w.t.Helper()
+	engine, err := deployer.Fold(w.t.Context(), w.ledger, "shop")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	rows, err := engine.Command(c)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_, err = w.ledger.Append(w.t.Context(), "shop", engine.Seq(), func(journal.Locked) (journal.Change, error) {
+		return journal.Change{Entries: rows}, nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestAStagePromotesByAPullRequest(t *testing.T) {
+	t.Parallel()
+	w := newStageWorld(t, nil)
+	w.health("6.5.4", "True")
+	stop := w.start()
+	w.deploy("6.6.0")
+	w.awaitAttempt("propose 6.6.0")
+	stop() // the merge is seen by a process that knows nothing but the log
+	w.health("6.6.0", "True")
+	w.start()
+	w.awaitEntry("1 shop pipeline-finished-successfully")
+	want := []string{"1 shop deployment-created", "1 shop pipeline-started", "1 prod stage-started", "1 prod step-claimed",
+		"1 prod environment-promoted", "1 prod stage-finished-successfully", "1 shop pipeline-finished-successfully"}
+	if got := w.entries(); !slices.Equal(got, want) {
+		t.Errorf("the log has %q, want %q", got, want)
+	}
+	if got := w.attempts(); !slices.Equal(got, []string{"propose 6.6.0"}) {
+		t.Errorf("attempts %q", got)
+	}
+	children, err := w.ledger.Actions(t.Context(), w.childrenOfStage())
+	if err != nil || len(children) != 1 || children[0].Handler != promotion.HandlerPullRequest {
+		t.Errorf("the promotion has the children %+v, %v", children, err)
+	}
+}
+
+func TestAFailedTargetFailsItsStageUntilItIsRetried(t *testing.T) {
+	t.Parallel()
+	w := newStageWorld(t, nil)
+	w.health("6.5.4", "True")
+	w.start()
+	w.deploy("6.6.0")
+	w.awaitAttempt("propose 6.6.0")
+	w.health("6.6.0", "False")
+	w.awaitEntry("1 shop pipeline-failed")
+	w.health("6.6.0", "True")
+	w.command(pipeline.Command{Kind: pipeline.RetryRequested, Deployment: 1, Target: "shop", By: "ana"})
+	w.awaitEntry("1 shop pipeline-finished-successfully")
+}
+
+func TestACanceledPromotionClosesItsProposal(t *testing.T) {
+	t.Parallel()
+	w := newStageWorld(t, nil)
+	w.health("6.5.4", "True")
+	w.start()
+	w.deploy("6.6.0")
+	w.awaitAttempt("propose 6.6.0")
+	w.command(pipeline.Command{Kind: pipeline.PipelineCanceled, Deployment: 1, Target: "shop", By: "ana"})
+	w.awaitEntry("1 prod step-canceled")
+	w.awaitAttempt("close 6.6.0")
+}
+
+func TestAFailedStageIsRolledBack(t *testing.T) {
+	t.Parallel()
+	w := newStageWorld(t, func(s *pipeline.Stage) { s.OnFailure = pipeline.RollBack })
+	w.health("6.5.4", "True")
+	w.start()
+	w.deploy("6.5.4")
+	w.awaitEntry("1 shop pipeline-finished-successfully")
+	w.deploy("6.6.0")
+	w.awaitAttempt("propose 6.6.0")
+	w.health("6.6.0", "False")
+	w.awaitEntry("3 prod stage-started")
+	w.awaitAttempt("propose 6.5.4")
+	w.health("6.5.4", "True")
+	w.awaitEntry("3 prod environment-promoted")
+	w.awaitEntry("3 shop pipeline-finished-successfully")
+}
+
+func TestAStageWithoutAStrategyWaitsForOthers(t *testing.T) {
+	t.Parallel()
+	w := newStageWorld(t, func(s *pipeline.Stage) { s.Environment.Strategy = pipeline.Strategy{} })
+	w.health("6.5.4", "True")
+	w.start()
+	w.deploy("6.6.0")
+	w.until("the reason", func() bool {
+		view, err := w.ledger.Promotions.View(t.Context(), "waybill.yaml:shop")
+		return err == nil && len(view.Environments) == 1 && len(view.Environments[0].Reasons) == 1 &&
+			view.Environments[0].Reasons[0].Code == promotion.WhyPromotedByHand && view.Environments[0].Targets[0].Revision == "6.5.4"
+	})
+	w.health("6.6.0", "True")
+	w.awaitEntry("1 shop pipeline-finished-successfully")
+	if got := w.attempts(); len(got) > 0 {
+		t.Errorf("attempts %q", got)
+	}
+}
+
+// childrenOfStage selects the actions that the promotion of deployment 1 has made.
+func (w *stageWorld) childrenOfStage() queue.ActionQuery {
+	w.t.Helper()
+	all, err := w.ledger.Actions(w.t.Context(), queue.ActionQuery{Handler: promotion.HandlerEnvironment, Pipeline: "shop", Deployment: 1})
+	if err != nil || len(all) != 1 {
+		w.t.Fatalf("promotions of deployment 1: %+v, %v", all, err)
+	}
+	return queue.ActionQuery{Parent: all[0].ID}
+}
