@@ -36,7 +36,8 @@ type stages struct {
 }
 
 func newStages(p *Promoter) *stages {
-	s := &stages{term: &term{Promoter: p}, seen: map[string]map[promotion.TargetID]promotion.Seen{}, live: map[action.ID]string{},
+	s := &stages{term: &term{Promoter: p, memory: map[string]*memory{}, changes: map[string]time.Time{},
+		looking: map[string]time.Time{}}, seen: map[string]map[promotion.TargetID]promotion.Seen{}, live: map[action.ID]string{},
 		view: map[string]string{}}
 	s.queue = watch.NewQueue(watch.QueueConfig{Workers: p.cfg.Workers, Retry: loop.Backoff{First: firstRetry, Most: time.Minute},
 		Handle: s.next, Failed: s.failed})
@@ -113,6 +114,8 @@ func (s *stages) findActions(ctx context.Context) error {
 func (s *stages) next(ctx context.Context, name string) (again time.Duration, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, lookLimit, fmt.Errorf("a look at the promotions of a pipeline took longer than %s", lookLimit))
 	defer cancel()
+	_, end := s.begin(name)
+	defer end()
 	l := &stageLook{stages: s, name: name, pipeline: strings.TrimPrefix(name, promotion.StageNamespace+":"), now: time.Now().UTC()}
 	found, err := s.ledger.Actions(ctx, queue.ActionQuery{Handler: promotion.HandlerEnvironment, Pipeline: l.pipeline, LiveOnly: true,
 		Oldest: true, Limit: mostStages})
