@@ -165,15 +165,15 @@ func (p *proposals) failed(name string, err error, again time.Duration) {
 func (l *look) openProposals() (open []poll) {
 	for name, proposal := range l.state.Proposals {
 		if env := l.environment(name); proposal.State == promotion.Open && env.Host != nil {
-			open = append(open, poll{l.pipeline.ID(), l.pipeline.Namespace, l.pipeline.UID, name, *env.Host, proposal, l.refused(name, proposal)})
+			open = append(open, poll{l.pipeline.ID(), l.pipeline.Namespace, l.pipeline.UID, name, *env.Host, proposal, refusedMerge(l.state, name, proposal)})
 		}
 	}
 	return open
 }
 
-// refused returns the time at which the host refused to merge a proposal that has changed since it was observed.
-func (l *look) refused(env promotion.EnvName, p promotion.Proposal) time.Time {
-	a := l.state.Attempts[promotion.AttemptKey{Run: p.Run, Env: env, Op: promotion.OpMerge}]
+// refusedMerge returns the time at which the host refused to merge a proposal that has changed since it was observed.
+func refusedMerge(s promotions.State, env promotion.EnvName, p promotion.Proposal) time.Time {
+	a := s.Attempts[promotion.AttemptKey{Run: p.Run, Env: env, Op: promotion.OpMerge}]
 	if a.Status != promotion.AttemptFailed || a.Head != p.Head || a.Class != promotion.ErrConflict && a.Class != promotion.ErrHeadMoved {
 		return time.Time{}
 	}

@@ -337,7 +337,8 @@ func (l *stageLook) findHosts(ctx context.Context) error {
 func (l *stageLook) openProposals() (open []poll) {
 	for _, one := range l.wanted {
 		if p, ok := l.state.Proposals[one.env.Name]; ok && p.State == promotion.Open && one.host != nil {
-			open = append(open, poll{l.name, promotion.StageNamespace, l.name, one.env.Name, *one.host, p})
+			open = append(open, poll{pipeline: l.name, namespace: promotion.StageNamespace, uid: l.name, env: one.env.Name, host: *one.host,
+				known: p, refused: refusedMerge(l.state, one.env.Name, p)})
 		}
 	}
 	return open
@@ -390,7 +391,7 @@ func (l *stageLook) report(ctx context.Context) error {
 	return err
 }
 
-// saveView stores the view of the environments: those that are judged, and the others as they were last.
+// saveView stores the view of the environments: the judged ones as they are now, all more as they were last.
 func (l *stageLook) saveView(ctx context.Context) error {
 	in := promotion.Input{Now: l.now, Seen: map[promotion.TargetID]promotion.Seen{}, Runs: l.state.Runs, Attempts: l.state.Attempts,
 		Proposals: l.state.Proposals}
