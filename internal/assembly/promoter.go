@@ -121,6 +121,7 @@ func (s *Session) addPromotionHandlers(handlers map[string]conductor.Handler, lo
 	handlers[promotion.HandlerNotification] = notification.Handler{Management: cluster,
 		Client: webhook.NewClient(webhook.ClientConfig{Guard: allowed}), PlainHTTP: cfg.PlainHTTP}
 	handlers[promotion.HandlerGate] = gate.Promotion{Guard: allowed, PlainHTTP: cfg.PlainHTTP}
+	handlers[promotion.HandlerJob], handlers[promotion.HandlerExpression] = gate.Job{Management: cluster}, gate.Expression{}
 	return nil
 }
 

@@ -73,10 +73,21 @@ func parsePath(text string) (*Filter, error) {
 // blanks are the blanks of JSONPath.
 const blanks = " \t\r\n"
 
-// parseCEL compiles an expression of CEL.
+// parseCEL compiles an expression of CEL over a job's documents.
 func parseCEL(text string) (*Filter, error) {
+	document := cel.MapType(cel.StringType, cel.DynType)
+	program, err := compileCEL(text, cel.Variable("input", cel.DynType), cel.Variable("output", cel.DynType),
+		cel.Variable("workflow", document), cel.Variable(docFeature, cel.DynType))
+	if err != nil {
+		return nil, err
+	}
+	return &Filter{program: program}, nil
+}
+
+// compileCEL compiles an expression of CEL that is true or false. Its error is a *FilterError.
+func compileCEL(text string, variables ...cel.EnvOption) (cel.Program, error) {
 	expression := strings.TrimSpace(text)
-	env, err := environment()
+	env, err := cel.NewEnv(append(variables, cel.CustomTypeAdapter(adapter{types.DefaultTypeAdapter}))...)
 	if err != nil {
 		return nil, &FilterError{Text: err.Error()}
 	}
@@ -93,7 +104,7 @@ func parseCEL(text string) (*Filter, error) {
 	if err != nil {
 		return nil, &FilterError{Text: err.Error()}
 	}
-	return &Filter{program: program}, nil
+	return program, nil
 }
 
 // celFault returns the first fault in an expression, with its place in the text.
@@ -146,20 +157,16 @@ func (f *Filter) matches(docs documents, left *float64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	return truth(result)
+}
+
+// truth returns the result of an expression.
+func truth(result ref.Val) (bool, error) {
 	yes, ok := result.(types.Bool)
 	if !ok {
 		return false, fmt.Errorf("its result is of type %s, not true or false", result.Type().TypeName())
 	}
 	return bool(yes), nil
-}
-
-// environment declares the documents that filters may read.
-func environment() (*cel.Env, error) {
-	document := cel.MapType(cel.StringType, cel.DynType)
-	return cel.NewEnv(
-		cel.CustomTypeAdapter(adapter{types.DefaultTypeAdapter}),
-		cel.Variable("input", cel.DynType), cel.Variable("output", cel.DynType),
-		cel.Variable("workflow", document), cel.Variable(docFeature, cel.DynType))
 }
 
 // adapter lets CEL read JSON as it was decoded: numbers are doubles, as in every CEL over JSON.

@@ -65,6 +65,11 @@ func (c *Cluster) Secrets() dynamic.ResourceInterface { return c.core("secrets")
 // Events returns the events of the cluster's namespace.
 func (c *Cluster) Events() dynamic.ResourceInterface { return c.core("events") }
 
+// Jobs returns the resource of Jobs.
+func Jobs() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
+}
+
 func (c *Cluster) core(resource string) dynamic.ResourceInterface {
 	return c.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource}).Namespace(c.Namespace)
 }

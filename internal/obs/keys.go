@@ -28,6 +28,7 @@ const (
 	KeyRun        = "run"
 	KeyRevision   = "revision"
 	KeyEnv        = "environment"
+	KeyGate       = "gate"
 	KeyTarget     = "target"
 	KeyEvent      = "event"
 	KeySeq        = "seq"

@@ -45,11 +45,12 @@ func (l *look) start(ctx context.Context, step promotion.Step) (promotions.Start
 			s.Action.Lane = lane(promotion.HandlerNotification, env.Webhook.URL, false)
 		}
 	case promotion.OpGate:
-		s.Action.Handler, s.Action.Lane = promotion.HandlerGate, promotion.HandlerGate+"/"+l.pipeline.Namespace
 		for _, gate := range env.Gates {
 			if gate.Name == step.Gate {
 				work := gate.Work(resource.Placeholders{Revision: step.Revision, Environment: step.Env})
 				s.Work.Gate, s.Action.Policy = &work, gate.Policy
+				s.Action.Handler = handlerOf(gate)
+				s.Action.Lane = s.Action.Handler + "/" + l.pipeline.Namespace
 			}
 		}
 	default:
@@ -82,6 +83,17 @@ func (l *look) closingReason(step promotion.Step) string {
 		}
 	}
 	return "no longer wanted"
+}
+
+// handlerOf returns the handler of a gate.
+func handlerOf(gate resource.Gate) string {
+	switch {
+	case gate.Job != nil:
+		return promotion.HandlerJob
+	case gate.CEL != "":
+		return promotion.HandlerExpression
+	}
+	return promotion.HandlerGate
 }
 
 // environment returns the definition of an environment, which exists: a decision is about those of the definition.

@@ -56,6 +56,7 @@ func (t *term) next(ctx context.Context, name string) (again time.Duration, err 
 	l.logVerdicts()
 	l.keepStanding()
 	l.polls.keep(name, l.openProposals())
+	l.checks.keep(name, l.liveGates())
 	return 0, l.report(ctx, one)
 }
 
@@ -84,6 +85,7 @@ func (t *term) forget(ctx context.Context, name string) error {
 	t.pool.Forget(name)
 	t.polls.keep(name, nil)
 	t.marks.keep(name, nil)
+	t.checks.keep(name, nil)
 	t.mu.Lock()
 	delete(t.memory, name)
 	t.mu.Unlock()
@@ -109,15 +111,9 @@ func (l *look) observe() {
 	var envs []promotion.EnvName // one for each target
 	source := l.pipeline.Spec.Source
 	for _, env := range l.pipeline.Environments {
+		wants = append(wants, l.wants(env)...)
 		for _, target := range env.Targets {
-			want := pool.Want{Cluster: target.Cluster, GVK: l.pipeline.App.Kind, Namespace: target.Namespace, Name: l.pipeline.App.Name}
-			switch source.Type {
-			case promotion.SourceLabel:
-				want.Label = source.Key
-			case promotion.SourceAnnotation:
-				want.Annotation = source.Key
-			}
-			ids, wants, envs = append(ids, target.TargetID), append(wants, want), append(envs, env.Name)
+			ids, envs = append(ids, target.TargetID), append(envs, env.Name)
 		}
 	}
 	seen, marked := make(map[promotion.TargetID]promotion.Seen, len(ids)), map[string]bool{}
@@ -136,6 +132,21 @@ func (l *look) observe() {
 	}
 	l.marks.keep(l.pipeline.ID(), marked)
 	l.seen = seen
+}
+
+// wants returns the applications of an environment.
+func (l *look) wants(env resource.Environment) []pool.Want {
+	wants := make([]pool.Want, len(env.Targets))
+	for i, target := range env.Targets {
+		wants[i] = pool.Want{Cluster: target.Cluster, GVK: l.pipeline.App.Kind, Namespace: target.Namespace, Name: l.pipeline.App.Name}
+		switch source := l.pipeline.Spec.Source; source.Type {
+		case promotion.SourceLabel:
+			wants[i].Label = source.Key
+		case promotion.SourceAnnotation:
+			wants[i].Annotation = source.Key
+		}
+	}
+	return wants
 }
 
 // decide has package promotion decide, and stores the decision.

@@ -24,7 +24,7 @@ import (
 // role is the name under which instances that promote know each other.
 const role = "promoter"
 
-// Ledger is the part of the log that instances share their work by; see the methods of ledger.Ledger.
+// Ledger is the part of the log that instances share their work by, and that has the actions of gates; see the methods of ledger.Ledger.
 type Ledger interface {
 	queue.Heart
 	Instances(ctx context.Context) ([]queue.InstanceRow, error)

@@ -17,7 +17,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/gate"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/notification"
+	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/kube/kubetest"
 	"github.com/waybill-dev/waybill/internal/kube/pool"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -48,8 +50,9 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	apps := kubetest.Kind{GroupVersionResource: kustomizations, Kind: "Kustomization", Unconditional: true}
+	jobs := kubetest.Kind{GroupVersionResource: kube.Jobs(), Kind: "Job", Status: true, Unconditional: true}
 	w := &world{t: t, ledger: ledger.New(sqlitetest.Open(t, t.TempDir()+"/waybill.db"), ledger.Options{}),
-		management: kubetest.NewServer(t, kubetest.Open(apps, kubetest.Kind{GroupVersionResource: pipelines, Kind: "Pipeline", Status: true},
+		management: kubetest.NewServer(t, kubetest.Open(apps, jobs, kubetest.Kind{GroupVersionResource: pipelines, Kind: "Pipeline", Status: true},
 			kubetest.Kind{GroupVersionResource: clusters, Kind: "GitopsCluster", Status: true, Unconditional: true})),
 		leaf: kubetest.NewServer(t, kubetest.Open(apps))}
 	t.Cleanup(func() {
@@ -127,7 +130,10 @@ func (w *world) start() (stop func()) {
 	}
 	p := promoter.New(log, log.Promotions, cfg)
 	c := conductor.New(w.ledger.NewWaiter(), conductor.Config{Workers: 4, Handlers: map[string]conductor.Handler{
-		promotion.HandlerNotification: notification.Handler{Management: management}}})
+		promotion.HandlerNotification: notification.Handler{Management: management},
+		promotion.HandlerJob:          gate.Job{Management: management},
+		promotion.HandlerExpression:   gate.Expression{},
+	}})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	var roles sync.WaitGroup
 	for _, run := range []func(context.Context) error{p.Run, c.Run} {
@@ -268,8 +274,8 @@ func TestAnUnreachableClusterStopsPromotionUntilItReturns(t *testing.T) {
 func TestAPipelineWithAFaultReportsItAndPromotesNothing(t *testing.T) {
 	t.Parallel()
 	for more, field := range map[string]string{
-		", dependsOn: [stagin]":                   "spec.environments[1].dependsOn[0]: ",
-		`, gates: [{name: healthy, cel: "true"}]`: "spec.environments[1].gates[0]: only gates with http",
+		", dependsOn: [stagin]":                                "spec.environments[1].dependsOn[0]: ",
+		`, gates: [{name: healthy, cel: "{{revision}} == 1"}]`: "spec.environments[1].gates[0].cel: at character 1: ",
 	} {
 		t.Run(field, func(t *testing.T) {
 			t.Parallel()

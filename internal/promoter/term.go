@@ -41,6 +41,7 @@ type term struct {
 	pool     *pool.Pool
 	polls    *proposals
 	marks    *marks
+	checks   *checks
 	clusters *watch.Queue // names of clusters whose state has changed
 
 	mu      sync.Mutex
@@ -83,6 +84,9 @@ func newTerm(p *Promoter) (*term, error) {
 		}
 	}})
 	var err error
+	if t.checks, err = newChecks(t); err != nil {
+		return nil, fmt.Errorf("watch Jobs: %w", err)
+	}
 	t.informer, err = watch.New(watch.Config[*unstructured.Unstructured]{Objects: t.objects, Resync: lookAgain,
 		Decode: func(one *unstructured.Unstructured) *unstructured.Unstructured {
 			one.SetManagedFields(nil)
@@ -115,6 +119,7 @@ func (t *term) run(ctx context.Context) {
 	loops.Go(func() { t.clusters.Run(ctx) })
 	loops.Go(func() { t.polls.queue.Run(ctx) })
 	loops.Go(func() { t.marks.queue.Run(ctx) })
+	loops.Go(func() { t.checks.run(ctx) })
 	loops.Go(func() { t.follow(ctx, func(name string) bool { return !isOfStages(name) }) })
 	loops.Wait()
 }

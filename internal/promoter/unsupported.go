@@ -1,8 +1,6 @@
 package promoter
 
 import (
-	"fmt"
-
 	"github.com/waybill-dev/waybill/api/kube/v1alpha1"
 	"github.com/waybill-dev/waybill/internal/promoter/resource"
 )
@@ -15,13 +13,6 @@ func unsupported(p resource.Pipeline) (faults resource.Faults) {
 	}
 	if len(p.Notify) > 0 {
 		add("spec.notify", "notifications are not supported yet")
-	}
-	for i, env := range p.Environments {
-		for j, gate := range env.Gates {
-			if gate.HTTP == nil {
-				add(fmt.Sprintf("spec.environments[%d].gates[%d]", i, j), "only gates with http are supported yet")
-			}
-		}
 	}
 	return faults
 }

@@ -13,8 +13,13 @@ const ActionKind = "promotion"
 const (
 	HandlerPullRequest  = "pull-request"
 	HandlerNotification = "notification"
-	HandlerGate         = "promotion-gate"
+	HandlerGate         = "promotion-gate" // gates with http
+	HandlerJob          = "promotion-job"  // gates with job: the promoter observes the end
+	HandlerExpression   = "promotion-cel"  // gates with cel: the promoter evaluates them
 )
+
+// LabelGate is the label of the Job of a gate: the id of its action, which is the Job's name too.
+const LabelGate = "waybill.dev/gate-action"
 
 // Work holds the parameters of an action that promotes: the decided values, and references to secrets, which are read
 // when they are used. Its JSON is the action's parameters.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/api/kube/v1alpha1"
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/callback"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/promotion"
 )
@@ -24,7 +25,7 @@ type Gate struct {
 
 // Work returns the gate's question about a revision.
 func (g Gate) Work(p Placeholders) promotion.GateWork {
-	out := promotion.GateWork{Name: g.Name, CEL: string(p.InJSON(json.RawMessage(g.CEL))),
+	out := promotion.GateWork{Name: g.Name, CEL: p.InCEL(g.CEL),
 		Timeout: time.Duration(g.Policy.Deadline), Every: time.Duration(g.Policy.Initial)}
 	if g.HTTP != nil {
 		out.HTTP = map[string]any{"url": p.InURL(g.HTTP.URL), "status": g.HTTP.Status}
@@ -38,8 +39,11 @@ func (g Gate) Work(p Placeholders) promotion.GateWork {
 	return out
 }
 
-// gateRequestTimeout bounds one request of a gate.
-const gateRequestTimeout = 30 * time.Second
+// gateAttemptTimeout bounds one request of a gate, and the creation of its Job.
+const gateAttemptTimeout = 30 * time.Second
+
+// leastJobTTL is the least time for which an ended Job must stay, so that its end is seen.
+const leastJobTTL = 60
 
 // gates reads the gates of an environment.
 func (r *reader) gates(at string, list []v1alpha1.Gate) (out []Gate) {
@@ -85,13 +89,13 @@ func (r *reader) gate(at string, g v1alpha1.Gate) Gate {
 		Gate: promotion.Gate{Name: g.Name,
 			When: oneOf(r, at+".when", promotion.GateWhen(g.When), promotion.After, promotion.Before)},
 		Policy: action.Policy{Retries: failures - 1, Initial: interval, Factor: 1, Max: interval,
-			Deadline: deadline, AttemptTimeout: deadline},
+			Deadline: deadline, AttemptTimeout: action.Duration(gateAttemptTimeout)},
 		CEL: g.CEL,
 	}
 	ways := 0
 	if g.HTTP != nil {
 		ways++
-		out.HTTP, out.Policy.AttemptTimeout = r.gateRequest(at+".http", *g.HTTP), action.Duration(gateRequestTimeout)
+		out.HTTP = r.gateRequest(at+".http", *g.HTTP)
 	}
 	if g.Job != nil {
 		ways++
@@ -99,7 +103,7 @@ func (r *reader) gate(at string, g v1alpha1.Gate) Gate {
 	}
 	if g.CEL != "" {
 		ways++
-		r.gateText(at+".cel", g.CEL)
+		r.gateCEL(at+".cel", g.CEL)
 	}
 	if ways != 1 {
 		r.add(at, "want exactly one of http, job and cel")
@@ -124,10 +128,23 @@ func (r *reader) gateRequest(at string, h v1alpha1.HTTPGate) *pipeline.GateReque
 	return out
 }
 
+// gateCEL checks an expression. The placeholders are replaced by a text that is valid in quotes only: outside of them, a revision would be
+// code.
+func (r *reader) gateCEL(field, text string) {
+	before := len(r.faults)
+	if r.gateText(field, text); len(r.faults) > before {
+		return
+	}
+	if _, err := callback.ParseExpression(Placeholders{Revision: "'", Environment: "'"}.InCEL(text)); err != nil {
+		r.add(field, "%v", err)
+	}
+}
+
 // gateJob reads the template of a Job. The API server judges the rest of it when the Job is created.
 func (r *reader) gateJob(at string, template json.RawMessage) json.RawMessage {
 	var job struct {
 		Spec struct {
+			TTL      *int64 `json:"ttlSecondsAfterFinished"`
 			Template struct {
 				Spec struct {
 					Containers []struct {
@@ -139,6 +156,9 @@ func (r *reader) gateJob(at string, template json.RawMessage) json.RawMessage {
 	}
 	if err := json.Unmarshal(template, &job); err != nil || len(job.Spec.Template.Spec.Containers) == 0 {
 		r.add(at+".spec.template.spec.containers", "want the template of a Job with a container")
+	}
+	if ttl := job.Spec.TTL; ttl != nil && *ttl < leastJobTTL {
+		r.add(at+".spec.ttlSecondsAfterFinished", "want at least %d, found %d: the end of the Job could be missed", leastJobTTL, *ttl)
 	}
 	r.gateText(at, string(template))
 	return template
@@ -172,7 +192,24 @@ func (p Placeholders) InURL(text string) string {
 	return p.replace(text, func(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") })
 }
 
-// InJSON returns JSON, or CEL, with the placeholders in its quoted texts replaced.
+// InCEL returns an expression of CEL with the placeholders in its quoted texts replaced. Characters that could end a text of any kind, or
+// begin an escape, are escaped.
+func (p Placeholders) InCEL(text string) string {
+	return p.replace(text, func(s string) string {
+		var out strings.Builder
+		for _, c := range s {
+			switch {
+			case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '.', c == '_':
+				out.WriteRune(c)
+			default:
+				fmt.Fprintf(&out, `\U%08x`, c)
+			}
+		}
+		return out.String()
+	})
+}
+
+// InJSON returns JSON with the placeholders in its quoted texts replaced.
 func (p Placeholders) InJSON(data json.RawMessage) json.RawMessage {
 	return json.RawMessage(p.replace(string(data), func(s string) string {
 		quoted, _ := json.Marshal(s) // strings always marshal

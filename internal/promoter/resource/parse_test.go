@@ -258,7 +258,7 @@ func TestGatesAskAboutTheirRevision(t *testing.T) {
 			promotion.GateWork{Timeout: time.Hour, Every: 30 * time.Second, Job: map[string]any{"spec": map[string]any{
 				"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "test", "args": []any{`v1"/../x?`}}}}}}}}},
 		"cel": {`{name: a, cel: "targets.all(t, t.status.v == \"{{revision}}\")"}`,
-			promotion.GateWork{Timeout: 10 * time.Minute, Every: 30 * time.Second, CEL: `targets.all(t, t.status.v == "v1\"/../x?")`}},
+			promotion.GateWork{Timeout: 10 * time.Minute, Every: 30 * time.Second, CEL: `targets.all(t, t.status.v == "v1\U00000022\U0000002f..\U0000002fx\U0000003f")`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

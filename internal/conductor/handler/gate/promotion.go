@@ -15,7 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
 
-// Promotion checks gates of Kubernetes pipelines. Tenants write these pipelines, so the operator's guard applies. Safe for
+// Promotion checks gates with http of Kubernetes pipelines. Tenants write these pipelines, so the operator's guard applies. Safe for
 // concurrent use.
 type Promotion struct {
 	Guard     webhook.Guard
@@ -24,18 +24,26 @@ type Promotion struct {
 
 // Do checks once.
 func (h Promotion) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
-	var w promotion.Work
-	if err := json.Unmarshal(a.Action.Parameters, &w); err != nil || w.Gate == nil {
-		return action.Outcome{Kind: action.Fatal, Code: string(fault.Invalid), Error: fmt.Sprintf("action %s has no gate: %v", a.Action.ID, err)}
-	}
-	if w.Gate.HTTP == nil {
-		return action.Outcome{Kind: action.Fatal, Code: "NotSupported", Error: fmt.Sprintf("gate %s: only gates with http are supported", w.Gate.Name)}
+	w, err := workOf(a, func(g *promotion.GateWork) bool { return g.HTTP != nil })
+	if err != nil {
+		return action.Outcome{Kind: action.Fatal, Code: string(fault.Invalid), Error: err.Error()}
 	}
 	request, err := h.request(w.Gate.HTTP)
 	if err != nil {
 		return action.Outcome{Kind: action.Fatal, Code: string(fault.Invalid), Error: fmt.Sprintf("gate %s: %v", w.Gate.Name, err)}
 	}
 	return send(ctx, request, h.Guard, time.Duration(a.Action.Policy.Initial))
+}
+
+// workOf returns the parameters of a gate's action, which is of the kind that has checks.
+func workOf(a conductor.Attempt, has func(*promotion.GateWork) bool) (w promotion.Work, err error) {
+	if err := json.Unmarshal(a.Action.Parameters, &w); err != nil {
+		return w, fmt.Errorf("parameters of action %s: %w", a.Action.ID, err)
+	}
+	if w.Gate == nil || !has(w.Gate) {
+		return w, fmt.Errorf("action %s has no gate that its handler %s checks", a.Action.ID, a.Action.Handler)
+	}
+	return w, nil
 }
 
 // request reads the request of a gate.
