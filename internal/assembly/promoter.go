@@ -118,8 +118,9 @@ func (s *Session) addPromotionHandlers(handlers map[string]conductor.Handler, lo
 	if cluster == nil {
 		return nil
 	}
-	handlers[promotion.HandlerNotification] = notification.Handler{Management: cluster,
-		Client: webhook.NewClient(webhook.ClientConfig{Guard: allowed}), PlainHTTP: cfg.PlainHTTP}
+	notify := notification.Handler{Management: cluster, Client: webhook.NewClient(webhook.ClientConfig{Guard: allowed}),
+		PlainHTTP: cfg.PlainHTTP}
+	handlers[promotion.HandlerNotification], handlers[promotion.HandlerNotice] = notify, notification.Notices{Handler: notify}
 	handlers[promotion.HandlerGate] = gate.Promotion{Guard: allowed, PlainHTTP: cfg.PlainHTTP}
 	handlers[promotion.HandlerJob], handlers[promotion.HandlerExpression] = gate.Job{Management: cluster}, gate.Expression{}
 	return nil

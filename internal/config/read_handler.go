@@ -19,7 +19,7 @@ import (
 
 // reserved are names of handlers that other parts bring.
 var reserved = []string{"step", "service-stop", "service-restart", "build", "gate", "worker", "pull-request", "notification",
-	"promotion-gate", "promotion-job", "promotion-cel", "eventflow", "environment"}
+	"promotion-gate", "promotion-job", "promotion-cel", "promotion-notice", "eventflow", "environment"}
 
 // handlerName matches the name of a handler: it is the first part of its lanes.
 var handlerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)

@@ -27,7 +27,7 @@ const (
 
 // ownHandlers are handlers that server.yaml cannot have. The configuration lists the same names.
 var ownHandlers = []string{"step", "service-stop", "service-restart", "build", "gate", "worker", "pull-request",
-	"notification", "promotion-gate", "promotion-job", "promotion-cel", "eventflow", "environment", "subscriber"}
+	"notification", "promotion-gate", "promotion-job", "promotion-cel", "promotion-notice", "eventflow", "environment", "subscriber"}
 
 // gateTimeout bounds one request of a gate.
 const gateTimeout = action.Duration(30 * time.Second)

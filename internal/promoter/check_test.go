@@ -86,7 +86,7 @@ func TestAJobPassesAGateAfterTheRollout(t *testing.T) {
 	w := newWorld(t)
 	w.carry(template, "After")
 	stop := w.start()
-	first := w.awaitJobs(1)[0] // of the baseline
+	first := w.awaitJobs(1)[0] // the baseline has one
 	stop()
 	stop = w.start()
 	w.end(first, "Complete")

@@ -46,7 +46,6 @@ func (t *term) next(ctx context.Context, name string) (again time.Duration, err 
 		return 0, err
 	}
 	l.pipeline, l.faults = resource.Parse(one, resource.Options{NoCrossNamespaceRefs: t.cfg.OneNamespace, AllowPlainHTTP: t.cfg.PlainHTTP, Now: l.now})
-	l.faults = append(l.faults, unsupported(l.pipeline)...)
 	l.observe()
 	if len(l.faults) == 0 {
 		if err := l.decide(ctx); err != nil {
@@ -199,7 +198,7 @@ func (l *look) change(ctx context.Context) (promotions.Change, error) {
 			c.Start = append(c.Start, start)
 		}
 	}
-	return c, nil
+	return c, l.announce(&c)
 }
 
 // isEmpty reports whether a change adds nothing to the log.

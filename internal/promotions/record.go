@@ -27,7 +27,7 @@ func (p *Promotions) Record(ctx context.Context, c Change) (head int64, err erro
 		if err != nil {
 			return err
 		}
-		for _, add := range []func(*Head, Change) error{t.addSighting, t.addRuns, t.addFacts, t.addPhases, t.addStarts, t.addCancels} {
+		for _, add := range []func(*Head, Change) error{t.addSighting, t.addRuns, t.addFacts, t.addPhases, t.addStarts, t.addCancels, t.addNotices} {
 			if err := add(h, c); err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ const (
 
 // check refuses a change that is too large.
 func (c Change) check() error {
-	for _, n := range []int{len(c.Runs), len(c.Facts), len(c.Phases), len(c.Start), len(c.Cancel)} {
+	for _, n := range []int{len(c.Runs), len(c.Facts), len(c.Phases), len(c.Start), len(c.Cancel), len(c.Notices)} {
 		if n > mostRows {
 			return fault.New(fault.Invalid, "a decision about %s adds %d rows of a kind: want at most %d", c.Pipeline, n, mostRows)
 		}
@@ -266,6 +266,21 @@ func (t *txn) addStarts(h *Head, c Change) error {
 	}
 	t.next(h)
 	return t.PutAttempts(h.ID, attempts)
+}
+
+// addNotices adds the actions that no attempt is.
+func (t *txn) addNotices(_ *Head, c Change) error {
+	for _, a := range c.Notices {
+		if len(a.Parameters) > mostWork || a.Kind == promotion.ActionKind {
+			return fault.New(fault.Invalid, "a notice of %s has the kind %q and %d bytes of parameters: want at most %d", c.Pipeline, a.Kind,
+				len(a.Parameters), mostWork)
+		}
+		if a.ID.IsZero() {
+			a.ID = action.RandomID(t.Now())
+		}
+		t.start = append(t.start, a)
+	}
+	return nil
 }
 
 // complete returns the action of an attempt.

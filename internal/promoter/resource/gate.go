@@ -128,7 +128,7 @@ func (r *reader) gateRequest(at string, h v1alpha1.HTTPGate) *pipeline.GateReque
 	return out
 }
 
-// gateCEL checks an expression. The placeholders are replaced by a text that is valid in quotes only: outside of them, a revision would be
+// gateCEL checks an expression. The placeholders are replaced by a text that is valid in quotes only: outside of quotes, a revision would be
 // code.
 func (r *reader) gateCEL(field, text string) {
 	before := len(r.faults)

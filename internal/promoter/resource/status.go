@@ -3,6 +3,7 @@ package resource
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -152,15 +153,18 @@ func (o Observed) environment(e Environment, v promotion.Verdict) v1alpha1.Envir
 	for _, t := range e.Targets {
 		s.Targets = append(s.Targets, o.target(t))
 	}
-	approvable := false
 	for _, why := range v.Why {
 		s.Blocked = append(s.Blocked, v1alpha1.Blocked{Reason: string(why.Code), Message: why.Message, Until: timeOf(why.Until)})
-		approvable = approvable || why.Code == promotion.WhyWaitingApproval
 	}
-	if approvable && !waitsForPredecessor(v) {
+	if IsApprovable(v) {
 		s.WaitingApproval = &v1alpha1.WaitingApproval{Revision: string(v.Want)}
 	}
 	return s
+}
+
+// IsApprovable reports whether the wanted revision of an environment waits for approval, and may get it.
+func IsApprovable(v promotion.Verdict) bool {
+	return !waitsForPredecessor(v) && slices.ContainsFunc(v.Why, func(why promotion.Reason) bool { return why.Code == promotion.WhyWaitingApproval })
 }
 
 // waitsForPredecessor reports whether the predecessors of an environment have not passed its revision: until then

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -53,7 +54,21 @@ func (h Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	if w.Sink == nil {
 		return action.Outcome{Kind: action.Done}
 	}
-	return h.post(ctx, a.Action.ID, w)
+	return h.post(ctx, message{id: a.Action.ID, namespace: w.Namespace, sink: *w.Sink,
+		text: fmt.Sprintf("%s/%s: promote %s in %s", w.Namespace, w.Pipeline, w.Revision, w.Env),
+		event: map[string]any{"type": eventType, "source": "waybill:" + w.Namespace + ":" + w.Pipeline, "subject": string(w.Env),
+			"time": a.Action.ID.Time().UTC().Format(time.RFC3339Nano),
+			"data": map[string]any{"namespace": w.Namespace, "pipeline": w.Pipeline, "environment": w.Env, "revision": w.Revision,
+				"was": w.Was, "run": w.Run}}})
+}
+
+// message is one request to a sink.
+type message struct {
+	id        action.ID
+	namespace string // namespace of the sink's Secret
+	sink      promotion.Sink
+	event     map[string]any // its own fields of the CloudEvent
+	text      string         // the same for people
 }
 
 // event writes the Event on the Pipeline, under a name made from the action's id.
@@ -81,9 +96,9 @@ func (h Handler) event(ctx context.Context, id action.ID, w promotion.Work) erro
 	return fmt.Errorf("write the Event of %s: %w", w.Pipeline, err)
 }
 
-// post sends the CloudEvent.
-func (h Handler) post(ctx context.Context, id action.ID, w promotion.Work) action.Outcome {
-	call, err := h.call(ctx, id, w)
+// post sends a message.
+func (h Handler) post(ctx context.Context, m message) action.Outcome {
+	call, err := h.call(ctx, m)
 	if err != nil {
 		return action.Outcome{Kind: action.Fatal, Code: "SecretWrong", Error: err.Error()}
 	}
@@ -110,49 +125,43 @@ func outcomeOf(v webhook.Verdict, code, text string) action.Outcome {
 	return action.Outcome{Kind: kind, Code: code, Error: text}
 }
 
-// call makes the request, signed if the strategy names a Secret.
-func (h Handler) call(ctx context.Context, id action.ID, w promotion.Work) (webhook.Call, error) {
-	target, err := url.Parse(w.Sink.URL)
+// call makes the request, signed if the sink names a Secret.
+func (h Handler) call(ctx context.Context, m message) (webhook.Call, error) {
+	target, err := url.Parse(m.sink.URL)
 	if err != nil {
 		return webhook.Call{}, err
 	}
 	if target.Scheme != "https" && !h.PlainHTTP {
 		return webhook.Call{}, fmt.Errorf("the webhook's address has no TLS: want https, or promoter.plainHTTP in server.yaml")
 	}
-	body, contentType, err := bodyOf(id, w)
+	body, contentType, err := m.body()
 	if err != nil {
 		return webhook.Call{}, err
 	}
 	call := webhook.Call{Method: http.MethodPost, URL: target, Body: body, Header: http.Header{}}
-	if w.Sink.Secret != "" {
-		data, _, err := h.Management.In(w.Namespace).Secret(ctx, w.Sink.Secret)
+	if m.sink.Secret != "" {
+		data, _, err := h.Management.In(m.namespace).Secret(ctx, m.sink.Secret)
 		if err != nil {
 			return webhook.Call{}, err
 		}
 		key, err := webhook.ParseKey(strings.TrimSpace(string(data[secretKey])))
 		if err != nil {
-			return webhook.Call{}, fmt.Errorf("key %[3]s of Secret %[1]s/%[2]s: %[4]w", w.Namespace, w.Sink.Secret, secretKey, err)
+			return webhook.Call{}, fmt.Errorf("key %[3]s of Secret %[1]s/%[2]s: %[4]w", m.namespace, m.sink.Secret, secretKey, err)
 		}
-		call.Header = webhook.Sign([]webhook.Key{key}, id.String(), time.Now(), body)
+		call.Header = webhook.Sign([]webhook.Key{key}, m.id.String(), time.Now(), body)
 	}
 	call.Header.Set("Content-Type", contentType)
 	call.Header.Set("User-Agent", "waybill")
 	return call, nil
 }
 
-// bodyOf returns the body in the format of the sink.
-func bodyOf(id action.ID, w promotion.Work) (body, contentType string, err error) {
-	var document any
+// body returns the body in the format of the sink.
+func (m message) body() (body, contentType string, err error) {
+	document := map[string]any{"specversion": "1.0", "id": m.id.String(), "datacontenttype": "application/json"}
+	maps.Copy(document, m.event)
 	contentType = "application/cloudevents+json"
-	if w.Sink.Format == "slack" {
-		contentType = "application/json"
-		text := fmt.Sprintf("%s/%s: promote %s in %s", w.Namespace, w.Pipeline, w.Revision, w.Env)
-		document = map[string]string{"text": slackEscapes.Replace(text)}
-	} else {
-		document = map[string]any{"specversion": "1.0", "type": eventType, "id": id.String(), "source": "waybill:" + w.Namespace + ":" + w.Pipeline,
-			"subject": string(w.Env), "time": id.Time().UTC().Format(time.RFC3339Nano), "datacontenttype": "application/json",
-			"data": map[string]any{"namespace": w.Namespace, "pipeline": w.Pipeline, "environment": w.Env, "revision": w.Revision,
-				"was": w.Was, "run": w.Run}}
+	if m.sink.Format == "slack" {
+		contentType, document = "application/json", map[string]any{"text": slackEscapes.Replace(m.text)}
 	}
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
