@@ -114,7 +114,8 @@ func (a *announcer) conditions(v promotion.Verdict) (notices []promotion.Notice)
 func (a *announcer) notice(occasion v1alpha1.Occasion, f promotion.Fact) promotion.Notice {
 	run := a.runs[f.Run]
 	n := promotion.Notice{Namespace: a.pipeline.Namespace, Pipeline: a.pipeline.Name, UID: a.pipeline.UID, Run: f.Run, Cause: run.Cause,
-		Revision: run.Revision, Was: run.Was, Env: f.Env, Occasion: string(occasion), At: f.At, By: f.By, Message: cut(f.Detail)}
+		Revision: run.Revision, Was: run.Was, Env: f.Env, Occasion: string(occasion), At: f.At, By: f.By, Message: cut(f.Detail),
+		Link: a.link(f.Run)}
 	if proposal, known := a.state.Proposals[f.Env]; known && f.Env != "" && proposal.Revision == run.Revision {
 		n.URL = proposal.URL
 	}

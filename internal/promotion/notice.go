@@ -36,6 +36,7 @@ type Notice struct {
 	Message   string    `json:"message,omitempty"`
 	By        string    `json:"by,omitempty"`  // who approved or merged
 	URL       string    `json:"url,omitempty"` // page of the pull request
+	Link      string    `json:"link,omitempty"`
 	At        time.Time `json:"at"`
 	Sink      Sink      `json:"sink"`
 }

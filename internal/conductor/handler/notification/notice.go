@@ -52,7 +52,7 @@ func dataOf(n promotion.Notice) map[string]any {
 	data := map[string]any{"namespace": n.Namespace, "pipeline": n.Pipeline, "run": n.Run, "cause": n.Cause, "revision": n.Revision,
 		"occasion": n.Occasion, "text": sentenceOf(n)}
 	for name, value := range map[string]string{"was": string(n.Was), "environment": string(n.Env), "reason": n.Reason, "message": n.Message,
-		"by": n.By, "url": n.URL} {
+		"by": n.By, "url": n.URL, "link": n.Link} {
 		if value != "" {
 			data[name] = value
 		}
