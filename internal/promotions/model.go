@@ -144,7 +144,7 @@ type Change struct {
 	Phases   []Phase // those that have changed
 	Start    []Start
 	Cancel   []promotion.AttemptKey // live attempts to cancel; others are left out
-	Notices  []action.Action        // further actions, whose ends are no entries; an id is filled in if it is missing
+	Notices  []action.Action        // further actions, whose ends add nothing to the log; a missing id is filled in
 }
 
 // Phase is the phase of an environment in a run.
