@@ -54,6 +54,7 @@ type Options struct {
 	Files        int           // replicate: small files of the release; 0: large ones
 
 	ArchiveFails, DeleteFails int // caboose-faults: of each workflow
+	Pipelines, Leaves         int // promotion-fleet, -delay, -idle
 
 	Stages, Deployments int   // engine; Deployments of edit too
 	Hosts               []int // engine: of each stage; edit: of the pipeline
@@ -95,6 +96,9 @@ func benches() map[string]bench {
 		"marker":           {"ms of editing the marked files of a fleet, beside the setters of kyaml", markerFlags, editMarkers},
 		"pool-cost":        {"KiB of heap and goroutines of a leaf cluster, beside an informer of client-go per kind", poolCostFlags, poolCost},
 		"promotion-decide": {"CPU µs of one decision about a pipeline, small and large", counted(600_000), decidePromotion},
+		"promotion-delay":  {"ms from a status change until the attempt is recorded, in a large fleet, also with a dead leaf", fleetFlags, promotionDelay},
+		"promotion-idle":   {"CPU of a promoter beside a large fleet at rest, its decisions and its writes", idleFleetFlags, promotionIdle},
+		"promotion-fleet":  {"seconds until a large fleet is decided: cold start, and all applications change", fleetFlags, promotionFleet},
 		"propose":          {"ms until a branch with the marked values is pushed, beside go-git", proposeFlags, propose},
 		"plan":             {"CPU ms of the plan of one more deployment", planFlags, plan},
 		"outage":           {"what a target sees that refuses work for a while, and after it", outageFlags, outage},
@@ -224,6 +228,8 @@ func run(ctx context.Context, args []string) error {
 		return listen(args[1:])
 	case serveClustersName:
 		return serveClusters(args[1:])
+	case serveFleetName:
+		return serveFleet(args[1:])
 	case superviseName:
 		return command.Supervise()
 	}

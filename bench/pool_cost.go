@@ -349,8 +349,8 @@ func serveClusters([]string) error {
 	for i := range poolLeaves {
 		leaf := kubetest.ListenServer(kubetest.Open(poolKinds...))
 		for j := range poolApps {
-			leaf.Add(poolKinds[0].GroupVersionResource, application(poolKinds[0], j))
-			leaf.Add(poolKinds[1].GroupVersionResource, application(poolKinds[1], j))
+			leaf.Add(poolKinds[0].GroupVersionResource, application(poolKinds[0], j, objectSize))
+			leaf.Add(poolKinds[1].GroupVersionResource, application(poolKinds[1], j, objectSize))
 		}
 		text, err := print(leaf)
 		if err != nil {
@@ -377,8 +377,8 @@ func poolObject(kind kubetest.Kind, namespace, name string, fields map[string]an
 	return o
 }
 
-// application returns an application of about objectSize bytes, most of which is its inventory.
-func application(kind kubetest.Kind, i int) *unstructured.Unstructured {
+// application returns an application of about so many bytes, most of which is its inventory.
+func application(kind kubetest.Kind, i, bytes int) *unstructured.Unstructured {
 	digest := func(seed int) string { return fmt.Sprintf("%040x", seed) }
 	status := map[string]any{
 		"observedGeneration":    int64(1),
@@ -393,7 +393,7 @@ func application(kind kubetest.Kind, i int) *unstructured.Unstructured {
 		status["lastAppliedRevision"] = "main@sha1:" + digest(i)
 	}
 	var entries []any
-	for size := 1000; size < objectSize; {
+	for size := 1000; size < bytes; {
 		id := fmt.Sprintf("team-%d_app-%d-%d_apps_Deployment", i%poolNamespaces, i, len(entries))
 		entries = append(entries, map[string]any{"id": id, "v": "v1"})
 		size += len(id) + len(`{"id":"","v":"v1"},`)

@@ -35,10 +35,11 @@ func (t *term) next(ctx context.Context, name string) (again time.Duration, err 
 	defer end()
 	namespace, object, _ := strings.Cut(name, ":")
 	one, found := t.informer.Get(namespace, object)
-	switch {
-	case !t.informer.Synced():
-		return time.Second, errors.New("pipelines are being listed")
-	case !found:
+	if !found && !t.informer.Synced() {
+		t.queue.AddAfter(name, time.Second)
+		return 0, nil
+	}
+	if !found {
 		return 0, t.forget(ctx, name)
 	}
 	l := &look{term: t, memory: t.memoryOf(name, string(one.GetUID())), changedAt: changed}
@@ -47,6 +48,9 @@ func (t *term) next(ctx context.Context, name string) (again time.Duration, err 
 	}
 	l.pipeline, l.faults = resource.Parse(one, resource.Options{NoCrossNamespaceRefs: t.cfg.OneNamespace, AllowPlainHTTP: t.cfg.PlainHTTP, Now: l.now})
 	l.observe()
+	if l.isEarly() {
+		return 0, nil
+	}
 	if len(l.faults) == 0 {
 		if err := l.decide(ctx); err != nil {
 			return 0, err
@@ -59,10 +63,36 @@ func (t *term) next(ctx context.Context, name string) (again time.Duration, err 
 	return 0, l.report(ctx, one)
 }
 
+// firstLook is the time for which the first look at a pipeline waits for clusters that are being connected. Without it each
+// start would write statuses with unknown targets, and write them again.
+const firstLook = 5 * time.Second
+
+// isEarly reports whether it is too early for the first look. The pool wakes the pipeline, or the time does.
+func (l *look) isEarly() bool {
+	if l.status != nil {
+		return false
+	}
+	if l.first.IsZero() {
+		l.first = l.now
+	}
+	left := firstLook - l.now.Sub(l.first)
+	if left <= 0 {
+		return false
+	}
+	for _, seen := range l.seen {
+		if seen.Class == promotion.Unknown && seen.Why == promotion.NotSynced {
+			l.queue.AddAfter(l.pipeline.ID(), left)
+			return true
+		}
+	}
+	return false
+}
+
 // read reads the state of the pipeline from the log; all of it only if the log has changed since the last look.
 func (l *look) read(ctx context.Context) (err error) {
 	if l.state, err = l.promotions.Reload(ctx, l.state); err == nil {
 		l.now = l.state.Now
+		l.setHead(l.state.Name, l.state.Head)
 	}
 	return err
 }
@@ -88,6 +118,7 @@ func (t *term) forget(ctx context.Context, name string) error {
 	t.mu.Lock()
 	delete(t.memory, name)
 	t.mu.Unlock()
+	t.views.forget(name)
 	if err := t.promotions.DeleteView(ctx, name); err != nil {
 		return err
 	}
@@ -100,6 +131,9 @@ func (t *term) forget(ctx context.Context, name string) error {
 			return err
 		}
 	}
+	t.mu.Lock()
+	delete(t.heads, name)
+	t.mu.Unlock()
 	return nil
 }
 
@@ -148,34 +182,43 @@ func (l *look) wants(env resource.Environment) []pool.Want {
 	return wants
 }
 
-// decide has package promotion decide, and stores the decision.
+// mostDecisions bounds the decisions of one look, each of which is made from the rows that the last one has stored.
+const mostDecisions = 5
+
+// decide has package promotion decide, and stores the decision, until there is nothing new.
 func (l *look) decide(ctx context.Context) error {
-	l.input = l.state.Input()
-	l.input.Spec, l.input.Now, l.input.Seen = l.pipeline.Spec, l.now, l.seen
-	l.input.Latest, l.input.LatestSince, l.input.Inputs = l.latest, l.latestSince, l.inputs(ctx)
-	l.plan = promotion.Decide(l.input)
-	l.latest, l.latestSince = l.plan.Latest, l.plan.LatestSince
-	if !l.plan.Recheck.IsZero() {
-		l.queue.AddAfter(l.pipeline.ID(), max(l.plan.Recheck.Sub(l.now), mergeWakes))
-	}
-	change, err := l.change(ctx)
-	if err != nil {
-		return err
-	}
 	defer l.keepBroken()
-	if isEmpty(change) {
-		return nil
-	}
-	_, err = l.promotions.Record(ctx, change)
-	if errors.Is(err, promotions.ErrMoved) {
-		l.wake(l.pipeline.ID()) // another decision or a person was faster
-		return nil
-	}
-	if err == nil {
+	for range mostDecisions {
+		l.input = l.state.Input()
+		l.input.Spec, l.input.Now, l.input.Seen = l.pipeline.Spec, l.now, l.seen
+		l.input.Latest, l.input.LatestSince, l.input.Inputs = l.latest, l.latestSince, l.inputs(ctx)
+		l.plan = promotion.Decide(l.input)
+		l.latest, l.latestSince = l.plan.Latest, l.plan.LatestSince
+		change, err := l.change(ctx)
+		if err != nil {
+			return err
+		}
+		if isEmpty(change) {
+			if !l.plan.Recheck.IsZero() {
+				l.queue.AddAfter(l.pipeline.ID(), max(l.plan.Recheck.Sub(l.now), mergeWakes))
+			}
+			return nil
+		}
+		next, err := l.promotions.RecordAndLoad(ctx, change)
+		if errors.Is(err, promotions.ErrMoved) {
+			l.wake(l.pipeline.ID()) // a later decision or a person was faster
+			return nil
+		}
+		if err != nil {
+			return err
+		}
 		l.count(len(change.Start))
 		l.logSteps()
+		l.state = next
+		l.setHead(next.Name, next.Head)
 	}
-	return err
+	l.wake(l.pipeline.ID())
+	return nil
 }
 
 // change returns the parts of the plan that the log does not have.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -48,6 +49,7 @@ type Config struct {
 	Workers  int                                                                  // pipelines decided at a time; default 4
 	// ProposalsEvery is the time between two reads of an open proposal, and a fifth of that for old ones; default 2m.
 	ProposalsEvery time.Duration
+	LookAgain      time.Duration // between two looks at a pipeline at rest; default 10m
 	OneNamespace   bool          // a clusterRef to another namespace is refused
 	PlainHTTP      bool          // Git hosts may be reached without TLS
 	Frozen         bool          // an empty log begins with a freeze of all pipelines
@@ -63,6 +65,7 @@ type Promoter struct {
 	promotions *promotions.Promotions
 	cfg        Config
 	log        *slog.Logger
+	looks      atomic.Int64
 
 	mu    sync.Mutex
 	leads bool
@@ -79,6 +82,9 @@ func New(l Ledger, p *promotions.Promotions, cfg Config) *Promoter {
 		cfg.ProposalsEvery = proposalsEvery
 	}
 	cfg.Clusters = maps.Clone(cfg.Clusters)
+	if cfg.LookAgain <= 0 {
+		cfg.LookAgain = lookAgain
+	}
 	if cfg.Clusters == nil {
 		cfg.Clusters = map[string]*rest.Config{}
 	}
@@ -90,6 +96,9 @@ func New(l Ledger, p *promotions.Promotions, cfg Config) *Promoter {
 }
 
 const defaultWorkers = 4
+
+// Looks returns the number of looks at pipelines so far.
+func (p *Promoter) Looks() int64 { return p.looks.Load() }
 
 // Run promotes while this instance leads, until ctx ends, and returns nil. It returns an error when the ledger refuses this
 // instance for good. Of the living instances the one that wins the first shard leads; for a short time two may do so, which

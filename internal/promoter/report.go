@@ -36,17 +36,20 @@ func (l *look) report(ctx context.Context, one *unstructured.Unstructured) error
 		}
 		l.status = &status
 	}
-	return l.saveView(ctx)
+	return l.saveView()
 }
 
 // apply writes the status by server-side apply.
 func (l *look) apply(ctx context.Context, status v1alpha1.PipelineStatus) error {
 	object := resource.Apply(l.pipeline, status)
-	_, err := l.objects.Namespace(l.pipeline.Namespace).Apply(ctx, l.pipeline.Name, object,
+	written, err := l.objects.Namespace(l.pipeline.Namespace).Apply(ctx, l.pipeline.Name, object,
 		metav1.ApplyOptions{FieldManager: resource.FieldManager, Force: true}, "status")
 	if err != nil {
 		return fmt.Errorf("write the status of %s: %w", l.pipeline.ID(), err)
 	}
+	l.term.mu.Lock()
+	defer l.term.mu.Unlock()
+	l.written, l.generation = written.GetResourceVersion(), l.pipeline.Generation
 	return nil
 }
 
@@ -70,8 +73,8 @@ func (l *look) event(ctx context.Context, e resource.Event) {
 	}
 }
 
-// saveView stores the view of the pipeline.
-func (l *look) saveView(ctx context.Context) error {
+// saveView has the view of the pipeline stored.
+func (l *look) saveView() error {
 	view := promotions.Describe(l.input, l.plan)
 	view.Pipeline = l.pipeline.ID()
 	view.App = promotions.App{APIVersion: l.pipeline.App.Kind.GroupVersion().String(), Kind: l.pipeline.App.Kind.Kind, Name: l.pipeline.App.Name}
@@ -82,12 +85,9 @@ func (l *look) saveView(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("view of %s: %w", l.pipeline.ID(), err)
 	}
-	if string(text) == l.view {
-		return nil
+	if string(text) != l.view {
+		l.view = string(text)
+		l.views.put(view)
 	}
-	if err := l.promotions.SaveView(ctx, view); err != nil {
-		return err
-	}
-	l.view = string(text)
 	return nil
 }

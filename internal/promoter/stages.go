@@ -36,7 +36,7 @@ type stages struct {
 }
 
 func newStages(p *Promoter) *stages {
-	s := &stages{term: &term{Promoter: p, memory: map[string]*memory{}, changes: map[string]time.Time{},
+	s := &stages{term: &term{Promoter: p, memory: map[string]*memory{}, heads: map[string]int64{}, changes: map[string]time.Time{},
 		looking: map[string]time.Time{}}, seen: map[string]map[promotion.TargetID]promotion.Seen{}, live: map[action.ID]string{},
 		view: map[string]string{}}
 	s.queue = watch.NewQueue(watch.QueueConfig{Workers: p.cfg.Workers, Retry: loop.Backoff{First: firstRetry, Most: time.Minute},

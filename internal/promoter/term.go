@@ -44,8 +44,11 @@ type term struct {
 	checks   *checks
 	clusters *watch.Queue // names of clusters whose state has changed
 
+	views *views
+
 	mu      sync.Mutex
 	memory  map[string]*memory   // by the name of the pipeline
+	heads   map[string]int64     // the newest known sequences of the pipelines' rows
 	changes map[string]time.Time // time of the oldest change, by the pipeline that waits for a look
 	looking map[string]time.Time // time of the beginning, by the pipeline that is looked at
 }
@@ -54,23 +57,27 @@ type term struct {
 type memory struct {
 	uid         string
 	state       promotions.State // the log at the last look
+	first       time.Time        // time of the first look
 	seen        map[promotion.TargetID]promotion.Seen
 	latest      promotion.Revision
 	latestSince time.Time
 	status      *v1alpha1.PipelineStatus        // the last written one; nil: none was
-	view        string                          // the last stored one, as JSON
+	view        string                          // the last one, as JSON
 	verdicts    map[promotion.EnvName]string    // the last ones, in short; nil: none were made
 	broken      map[promotion.EnvName]time.Time // times at which environments failed
 	standing    obs.Standing                    // state that metrics show; under term.mu
+	written     string                          // resource version after the last status; under term.mu
+	generation  int64                           // definition of the last look; under term.mu
 }
 
 func newTerm(p *Promoter) (*term, error) {
-	t := &term{Promoter: p, objects: p.cfg.Management.Resource(pipelines), memory: map[string]*memory{},
+	t := &term{Promoter: p, objects: p.cfg.Management.Resource(pipelines), memory: map[string]*memory{}, heads: map[string]int64{},
 		changes: map[string]time.Time{}, looking: map[string]time.Time{}}
 	t.queue = watch.NewQueue(watch.QueueConfig{Workers: p.cfg.Workers,
 		Retry:  loop.Backoff{First: firstRetry, Most: time.Minute},
 		Handle: t.next, Failed: t.failed})
 	t.polls = newProposals(t)
+	t.views = newViews(t)
 	t.marks = newMarks(t)
 	t.clusters = watch.NewQueue(watch.QueueConfig{Workers: 1, Retry: loop.Backoff{First: time.Second, Most: time.Minute},
 		Handle: t.reportCluster, Failed: t.clusterFailed})
@@ -87,12 +94,12 @@ func newTerm(p *Promoter) (*term, error) {
 	if t.checks, err = newChecks(t); err != nil {
 		return nil, fmt.Errorf("watch Jobs: %w", err)
 	}
-	t.informer, err = watch.New(watch.Config[*unstructured.Unstructured]{Objects: t.objects, Resync: lookAgain,
+	t.informer, err = watch.New(watch.Config[*unstructured.Unstructured]{Objects: t.objects, Resync: p.cfg.LookAgain,
 		Decode: func(one *unstructured.Unstructured) *unstructured.Unstructured {
 			one.SetManagedFields(nil)
 			return one
 		},
-		Changed: func(one *unstructured.Unstructured) { t.queue.Add(nameOf(one)) },
+		Changed: t.objectChanged,
 		Gone:    func(one *unstructured.Unstructured) { t.queue.Add(nameOf(one)) },
 		Interrupted: func(err error) {
 			t.log.Warn("watching pipelines was interrupted; it resumes by itself", obs.Error(err))
@@ -120,14 +127,34 @@ func (t *term) run(ctx context.Context) {
 	loops.Go(func() { t.polls.queue.Run(ctx) })
 	loops.Go(func() { t.marks.queue.Run(ctx) })
 	loops.Go(func() { t.checks.run(ctx) })
+	loops.Go(func() { t.views.run(ctx) })
 	loops.Go(func() { t.follow(ctx, func(name string) bool { return !isOfStages(name) }) })
 	loops.Wait()
 }
 
-// follow puts the term's own pipelines in line whose rows in the log have changed, and answers calls.
+// objectChanged puts a pipeline in line whose object has changed, but for the change that this instance has made: its status.
+func (t *term) objectChanged(one *unstructured.Unstructured) {
+	name := nameOf(one)
+	t.mu.Lock()
+	m := t.memory[name]
+	own := m != nil && m.uid == string(one.GetUID()) && m.written == one.GetResourceVersion() && m.generation == one.GetGeneration()
+	if own {
+		m.written = "" // once: a resync counts
+	}
+	t.mu.Unlock()
+	if !own {
+		t.queue.Add(name)
+	}
+}
+
+// followShare bounds the share of the time that follow reads for. It reads all heads, so in a busy log it waits between.
+const followShare = 20
+
+// follow puts the term's own pipelines in line whose rows in the log were changed by others, and answers calls.
 func (t *term) follow(ctx context.Context, isOwn func(name string) bool) {
-	known, called := map[string]int64{}, map[promotions.Call]bool{}
+	called := map[promotions.Call]bool{}
 	for ctx.Err() == nil {
+		began := time.Now()
 		heads, err := t.promotions.Heads(ctx)
 		var calls []promotions.Call
 		if err == nil {
@@ -141,13 +168,13 @@ func (t *term) follow(ctx context.Context, isOwn func(name string) bool) {
 			continue
 		}
 		for name, seq := range heads {
-			if known[name] != seq && isOwn(name) {
+			if isOwn(name) && t.setHead(name, seq) {
 				t.wake(name)
 			}
 		}
-		known = heads
 		calls = slices.DeleteFunc(calls, func(c promotions.Call) bool { return c.Host == "" && !isOwn(c.Name) })
 		called = t.answer(calls, called)
+		loop.Pause(ctx, followShare*time.Since(began))
 		_ = t.cfg.Changes.Wait(ctx, store.TopicPromotion, time.Now().Add(lookAgain)) // an early return is harmless
 	}
 }
@@ -166,6 +193,15 @@ func (t *term) answer(calls []promotions.Call, known map[promotions.Call]bool) m
 		}
 	}
 	return now
+}
+
+// setHead notes the sequence of a pipeline's rows, and reports whether it is news.
+func (t *term) setHead(name string, seq int64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known, found := t.heads[name]
+	t.heads[name] = seq
+	return !found || known != seq
 }
 
 // wake puts a pipeline in line, so that wake-ups that come close together are one look.

@@ -23,15 +23,23 @@ type ViewRows interface {
 }
 
 // SaveView stores the view of a pipeline instead of its former one. At becomes the database's time.
-func (p *Promotions) SaveView(ctx context.Context, v View) error {
-	return p.write(ctx, "store the view of "+v.Pipeline, func(t *txn) error {
-		v.At = t.Now()
-		text, err := Document(v)
-		if err != nil {
-			return err
-		}
+func (p *Promotions) SaveView(ctx context.Context, v View) error { return p.SaveViews(ctx, []View{v}) }
+
+// SaveViews stores views of several pipelines, as SaveView does, in one transaction.
+func (p *Promotions) SaveViews(ctx context.Context, views []View) error {
+	return p.write(ctx, "store views of pipelines", func(t *txn) error {
 		t.Touch(store.TopicPromotion)
-		return t.PutView(v.Pipeline, text)
+		for _, v := range views {
+			v.At = t.Now()
+			text, err := Document(v)
+			if err != nil {
+				return err
+			}
+			if err := t.PutView(v.Pipeline, text); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

@@ -21,12 +21,16 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
 )
 
 // Server serves an API over HTTP/2 and TLS on connections in memory, so that clients work in testing/synctest too. It
-// finds kinds, reads, lists and watches. It is a bad server when a test requires it: down, frozen, slow, or strict.
+// finds kinds, reads, lists, watches, creates and changes. It is a bad server when a test requires it: down, frozen,
+// slow, or strict.
 type Server struct {
 	*API
 	http     *httptest.Server
@@ -331,8 +335,13 @@ func answer(w http.ResponseWriter, status int, document any) {
 
 // document returns a document about the server or its kinds; nil if the path names none.
 func (s *Server) document(path string) any {
-	if path == "/version" {
+	switch path {
+	case "/version":
 		return map[string]string{"gitVersion": "v1.36.3"}
+	case "/api":
+		return &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}
+	case "/apis":
+		return s.groups()
 	}
 	list := &metav1.APIResourceList{}
 	group := &metav1.APIGroup{}
@@ -340,7 +349,8 @@ func (s *Server) document(path string) any {
 		version := metav1.GroupVersionForDiscovery{GroupVersion: kind.GroupVersion().String(), Version: kind.Version}
 		switch path {
 		case "/api/" + kind.GroupVersion().String(), "/apis/" + kind.GroupVersion().String():
-			list.APIResources = append(list.APIResources, metav1.APIResource{Name: kind.Resource, Kind: kind.Kind, Namespaced: true})
+			list.GroupVersion = kind.GroupVersion().String()
+			list.APIResources = append(list.APIResources, metav1.APIResource{Name: kind.Resource, Kind: kind.Kind, Namespaced: true, Verbs: verbs})
 		case "/apis/" + kind.Group:
 			group.Name, group.PreferredVersion = kind.Group, version
 			group.Versions = append(group.Versions, version)
@@ -355,14 +365,38 @@ func (s *Server) document(path string) any {
 	return nil
 }
 
+var verbs = metav1.Verbs{"create", "get", "list", "patch", "update", "watch"}
+
+// groups returns the list of groups.
+func (s *Server) groups() *metav1.APIGroupList {
+	list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
+	for _, kind := range s.kinds {
+		if kind.Group == "" {
+			continue
+		}
+		version := metav1.GroupVersionForDiscovery{GroupVersion: kind.GroupVersion().String(), Version: kind.Version}
+		at := slices.IndexFunc(list.Groups, func(g metav1.APIGroup) bool { return g.Name == kind.Group })
+		if at < 0 {
+			list.Groups, at = append(list.Groups, metav1.APIGroup{Name: kind.Group, PreferredVersion: version}), len(list.Groups)
+		}
+		list.Groups[at].Versions = append(list.Groups[at].Versions, version)
+	}
+	return list
+}
+
 // serveObjects reads, lists or watches objects.
 func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request) {
-	in, namespace, name, ok := parsePath(r.URL.Path)
-	if _, served := s.kinds[in]; !ok || !served || r.Method != http.MethodGet {
+	path, isStatus := strings.CutSuffix(r.URL.Path, "/status")
+	in, namespace, name, ok := parsePath(path)
+	if _, served := s.kinds[in]; !ok || !served || isStatus && name == "" {
 		fail(w, apierrors.NewNotFound(in.GroupResource(), name))
 		return
 	}
 	objects := s.Resource(in).Namespace(namespace)
+	if r.Method != http.MethodGet {
+		serveChange(w, r, objects, changing{name, isStatus})
+		return
+	}
 	if name != "" {
 		object, err := objects.Get(r.Context(), name, metav1.GetOptions{})
 		if err != nil {
@@ -390,6 +424,52 @@ func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request) {
 }
 
 func ptr[T any](v T) *T { return &v }
+
+// changing names the object that a request changes: as a whole, or its status.
+type changing struct {
+	name   string // "": the request creates one
+	status bool
+}
+
+// maxChange bounds the body of a request that changes an object.
+const maxChange = 3 << 20
+
+// serveChange creates or changes an object.
+func serveChange(w http.ResponseWriter, r *http.Request, objects dynamic.ResourceInterface, to changing) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxChange))
+	object := &unstructured.Unstructured{}
+	form := types.PatchType(r.Header.Get("Content-Type"))
+	if isPatch := r.Method == http.MethodPatch && form != types.ApplyYAMLPatchType; err == nil && !isPatch {
+		err = object.UnmarshalJSON(body)
+	}
+	if err != nil {
+		fail(w, apierrors.NewBadRequest(err.Error()))
+		return
+	}
+	var parts []string
+	if to.status {
+		parts = []string{"status"}
+	}
+	code := http.StatusOK
+	switch {
+	case r.Method == http.MethodPost && to.name == "":
+		code = http.StatusCreated
+		object, err = objects.Create(r.Context(), object, metav1.CreateOptions{})
+	case r.Method == http.MethodPut:
+		object, err = objects.Update(r.Context(), object, metav1.UpdateOptions{}, parts...)
+	case r.Method == http.MethodPatch && form == types.ApplyYAMLPatchType:
+		object, err = objects.Apply(r.Context(), to.name, object, metav1.ApplyOptions{}, parts...)
+	case r.Method == http.MethodPatch:
+		object, err = objects.Patch(r.Context(), to.name, form, body, metav1.PatchOptions{}, parts...)
+	default:
+		err = errNotServed
+	}
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	answer(w, code, object)
+}
 
 // serveWatch sends the events of a watch.
 func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, open func(context.Context) (watch.Interface, error)) {

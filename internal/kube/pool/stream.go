@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +10,9 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -29,7 +32,8 @@ const (
 
 // watch follows the objects of a resource. client-go's own streams keep two buffers of the size of the largest object
 // for as long as a watch is open, which would be most of the memory that a small cluster takes.
-func (c *connection) watch(ctx context.Context, in resource, of scope, o metav1.ListOptions) (watch.Interface, error) {
+func (c *connection) watch(ctx context.Context, w *watcher, o metav1.ListOptions) (watch.Interface, error) {
+	in, of := w.in, w.scope
 	for _, part := range []string{of.namespace, in.Resource} {
 		if bad := content.IsPathSegmentName(part); len(bad) > 0 { // it could select other objects
 			return nil, fmt.Errorf("name %.100q %s", part, bad[0])
@@ -53,7 +57,7 @@ func (c *connection) watch(ctx context.Context, in resource, of scope, o metav1.
 	if response.StatusCode != http.StatusOK {
 		return nil, errors.Join(responseError(response, in), response.Body.Close())
 	}
-	return watch.NewStreamWatcherWithLogger(logr.Discard(), &events{body: response.Body},
+	return watch.NewStreamWatcherWithLogger(logr.Discard(), &events{body: response.Body, whole: w.kind.key.source},
 		apierrors.NewClientErrorReporter(http.StatusInternalServerError, "watch", "ClientWatchDecoding")), nil
 }
 
@@ -95,10 +99,15 @@ func responseError(response *http.Response, in resource) error {
 // events decodes the events of a watch. Between two events it keeps no buffer.
 type events struct {
 	body    io.ReadCloser
-	decoder *json.Decoder
-	read    int64 // bytes since the last event
-	count   int   // objects
+	whole   bool // whole objects are needed, not only the fields of AppState
+	decoder *jsontext.Decoder
+	text    []byte // of the object
+	read    int64  // bytes since the last event
+	count   int    // objects
 }
+
+// decoders are those that no event needs, with their buffers.
+var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
 
 // Read reads the body, up to the bound of an event.
 func (e *events) Read(p []byte) (int, error) {
@@ -113,39 +122,122 @@ func (e *events) Read(p []byte) (int, error) {
 // Decode returns the next event.
 func (e *events) Decode() (watch.EventType, runtime.Object, error) {
 	if e.decoder == nil {
-		e.decoder = json.NewDecoder(e)
+		e.decoder, _ = decoders.Get().(*jsontext.Decoder)
+		// A repeated name counts as the API machinery has it: the last one does.
+		e.decoder.Reset(e, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	}
 	e.read = 0
-	var event struct {
-		Type   watch.EventType `json:"type"`
-		Object json.RawMessage `json:"object"`
-	}
-	if err := e.decoder.Decode(&event); err != nil {
+	kind, err := e.next()
+	if err != nil {
 		return "", nil, err
 	}
-	if rest, ok := e.decoder.Buffered().(interface{ Len() int }); ok && rest.Len() <= 1 { // the end of a line
+	if rest := e.decoder.UnreadBuffer(); len(bytes.TrimSpace(rest)) == 0 { // at most the end of a line
+		decoders.Put(e.decoder)
 		e.decoder = nil
 	}
-	switch event.Type {
+	text := e.text
+	e.text = nil
+	switch kind {
 	case watch.Error:
 		status := &metav1.Status{}
-		if err := json.Unmarshal(event.Object, status); err != nil {
+		if err := json.Unmarshal(text, status); err != nil {
 			return "", nil, fmt.Errorf("decode an error: %w", err)
 		}
-		return event.Type, status, nil
+		return kind, status, nil
 	case watch.Added:
 		if e.count++; e.count > maxObjects {
 			return "", nil, fmt.Errorf("more than %d objects", maxObjects)
 		}
 	case watch.Modified, watch.Deleted, watch.Bookmark:
 	default:
-		return "", nil, fmt.Errorf("unknown event %q", cut(string(event.Type), maxText))
+		return "", nil, fmt.Errorf("unknown event %q", cut(string(kind), maxText))
 	}
 	object := &unstructured.Unstructured{}
-	if err := object.UnmarshalJSON(event.Object); err != nil {
+	if err := object.UnmarshalJSON(text); err != nil {
 		return "", nil, fmt.Errorf("decode an object: %w", err)
 	}
-	return event.Type, object, nil
+	return kind, object, nil
+}
+
+// next reads an event, and the text of its object.
+func (e *events) next() (kind watch.EventType, err error) {
+	var object needs // nil: all
+	if !e.whole {
+		object = appFields
+	}
+	event := picking{decoder: e.decoder}
+	if err := event.value(needs{"type": nil, "object": object}); err != nil {
+		return "", err
+	}
+	var read struct {
+		Type   watch.EventType `json:"type"`
+		Object json.RawMessage `json:"object"`
+	}
+	if err := json.Unmarshal(event.text, &read); err != nil {
+		return "", err
+	}
+	e.text = read.Object
+	return read.Type, nil
+}
+
+// needs are names of an object's fields, each with the needed ones of its value; nil: all.
+type needs map[string]needs
+
+// appFields are those that AppState and its callers read, and those of an error. The rest of an object, such as the
+// list of all that an application has made, is often most of it, and is skipped.
+var appFields = needs{
+	"apiVersion": nil, "kind": nil,
+	"metadata": {"name": nil, "namespace": nil, "uid": nil, "generation": nil, "resourceVersion": nil, "deletionTimestamp": nil,
+		"labels": nil, "annotations": nil},
+	"spec": {"suspend": nil, "source": nil, "sources": nil},
+	"status": {"observedGeneration": nil, "lastAppliedRevision": nil, "lastAttemptedRevision": nil,
+		"lastAttemptedRevisionDigest": nil, "lastAppliedOriginRevision": nil, "conditions": nil, "history": nil,
+		"sync": nil, "health": nil, "operationState": nil},
+	"message": nil, "reason": nil, "code": nil, "details": nil,
+}
+
+// picking reads JSON and keeps the needed fields.
+type picking struct {
+	decoder *jsontext.Decoder
+	text    []byte
+}
+
+// value reads a value, of an object the needed fields.
+func (p *picking) value(needed needs) error {
+	if needed == nil || p.decoder.PeekKind() != '{' {
+		value, err := p.decoder.ReadValue()
+		p.text = append(p.text, value...)
+		return err
+	}
+	if _, err := p.decoder.ReadToken(); err != nil {
+		return err
+	}
+	p.text = append(p.text, '{')
+	first := true
+	for p.decoder.PeekKind() == '"' {
+		name, err := p.decoder.ReadValue()
+		if err != nil {
+			return err
+		}
+		of, wanted := needed[string(name[1:len(name)-1])]
+		if !wanted {
+			if err := p.decoder.SkipValue(); err != nil {
+				return err
+			}
+			continue
+		}
+		if !first {
+			p.text = append(p.text, ',')
+		}
+		first = false
+		p.text = append(append(p.text, name...), ':')
+		if err := p.value(of); err != nil {
+			return err
+		}
+	}
+	p.text = append(p.text, '}')
+	_, err := p.decoder.ReadToken()
+	return err
 }
 
 // Close ends the watch.

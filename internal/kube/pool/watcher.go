@@ -121,7 +121,7 @@ func (s source) WatchWithContext(ctx context.Context, o metav1.ListOptions) (wat
 		limit += time.Duration(*o.TimeoutSeconds) * time.Second
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the watch did not end within %s", limit))
-	events, err := s.connection.watch(bounded, s.watcher.in, s.watcher.scope, o)
+	events, err := s.connection.watch(bounded, s.watcher, o)
 	if err == nil {
 		if o.SendInitialEvents == nil { // it continues from the known objects
 			s.watcher.kind.heard(s.watcher)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/promotion"
@@ -120,9 +122,14 @@ func (s setup) load(t *testing.T) promotions.State {
 func (s setup) record(t *testing.T, c promotions.Change) promotions.State {
 	t.Helper()
 	c.Pipeline, c.UID, c.Head = name, uid, s.load(t).Head
-	_, err := s.Record(s.ctx, c)
+	got, err := s.RecordAndLoad(s.ctx, c)
 	storetest.Check(t, err)
-	return s.load(t)
+	want := s.load(t)
+	got.Now = want.Now // the clock goes on
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the state after a decision (-later +in its transaction):\n%s", diff)
+	}
+	return want
 }
 
 // run returns the change that starts a run.

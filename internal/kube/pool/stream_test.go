@@ -1,0 +1,89 @@
+package pool
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// recordedObjects returns the recorded objects, each with fields that no decision needs.
+func recordedObjects(t *testing.T) (all []*unstructured.Unstructured) {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no recorded objects", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err = yaml.ToJSON(text); err != nil {
+			t.Fatal(err)
+		}
+		o := &unstructured.Unstructured{}
+		if err := o.UnmarshalJSON(text); err != nil {
+			t.Fatal(err)
+		}
+		o.SetAnnotations(map[string]string{"quoted": "a \"b\" {c} \\ \u00e9"})
+		o.SetLabels(map[string]string{"team": "apps"})
+		if err := unstructured.SetNestedField(o.Object, []any{map[string]any{"id": "a{b", "v": "v1"}}, "status", "inventory", "entries"); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+func TestEventsHaveTheFieldsThatDecisionsNeed(t *testing.T) {
+	t.Parallel()
+	objects := recordedObjects(t)
+	var stream bytes.Buffer
+	for _, o := range objects {
+		if err := json.NewEncoder(&stream).Encode(map[string]any{"type": watch.Modified, "object": o.Object}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, body := range map[string]io.Reader{
+		"at once": bytes.NewReader(stream.Bytes()), "byte by byte": iotest.OneByteReader(bytes.NewReader(stream.Bytes())),
+		"without ends of lines": strings.NewReader(strings.ReplaceAll(stream.String(), "\n", "")),
+	} {
+		for _, whole := range []bool{false, true} {
+			e := &events{body: io.NopCloser(body), whole: whole}
+			if seeker, ok := body.(io.Seeker); whole && !ok {
+				continue
+			} else if ok {
+				_, _ = seeker.Seek(0, io.SeekStart) // a reader of bytes never fails
+			}
+			for _, want := range objects {
+				kind, got, err := e.Decode()
+				if err != nil {
+					t.Fatal(name, err)
+				}
+				one := got.(*unstructured.Unstructured)
+				if diff := cmp.Diff(AppState(want), AppState(one)); kind != watch.Modified || diff != "" {
+					t.Errorf("%s, %s, whole %t: %s (-want +got):\n%s", name, kind, whole, want.GetKind(), diff)
+				}
+				if diff := cmp.Diff(want.GetAnnotations(), one.GetAnnotations()); diff != "" || one.GetLabels()["team"] != "apps" {
+					t.Errorf("%s: annotations of %s: %s", name, want.GetKind(), diff)
+				}
+				if _, kept := one.Object["status"].(map[string]any)["inventory"]; kept != whole {
+					t.Errorf("%s, whole %t: the inventory is kept: %t", name, whole, kept)
+				}
+			}
+			if _, _, err := e.Decode(); err == nil {
+				t.Errorf("%s: an event after the last one", name)
+			}
+		}
+	}
+}
