@@ -17,7 +17,7 @@ const attemptsOf = `SELECT count(*) FROM promotion_head h JOIN promotion_run r O
 const delaySamples = 200
 
 // promotionDelay measures the time from a change of the first environment until the attempt to promote into the next one is
-// recorded, in a large fleet, with all leaves and without one of them.
+// recorded, in a large fleet, with all leaves and with one dead.
 func promotionDelay(ctx context.Context, o Options) ([]Result, error) {
 	all := Result{Subject: fmt.Sprintf("%d changes, p50", delaySamples), Unit: "ms"}
 	dead := Result{Subject: "the same with a dead leaf, p50", Unit: "ms"}

@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/promoter"
 )
 
-// recheckEvery is the interval at which controllers look at each application anew.
+// recheckEvery is the interval at which controllers look at each application again.
 const recheckEvery = 10 * time.Minute
 
 // metadataRate is the number of metadata updates in each leaf, a second.

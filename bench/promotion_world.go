@@ -323,7 +323,7 @@ func (s *fleetServer) stream(o fleetOrder) (end func()) {
 }
 
 // touch changes the i-th application: its annotations, or its condition Ready, which is unknown for one turn, as
-// controllers of Flux have it while they look at an object anew.
+// controllers of Flux have it while they look at an object again.
 func (s *fleetServer) touch(what string, i int) {
 	ctx := context.Background()
 	p, e, t := i/fleetTargets/fleetEnvironments%s.Pipelines, i/fleetTargets%fleetEnvironments, i%fleetTargets

@@ -101,7 +101,7 @@ type events struct {
 	body    io.ReadCloser
 	whole   bool // whole objects are needed, not only the fields of AppState
 	decoder *jsontext.Decoder
-	text    []byte // of the object
+	text    []byte // the object
 	read    int64  // bytes since the last event
 	count   int    // objects
 }
