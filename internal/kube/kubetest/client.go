@@ -87,6 +87,11 @@ func (c client) Create(
 	}
 	defer c.api.mutex.Unlock()
 	made := given.DeepCopy()
+	if kind.Answer != nil {
+		spec, _, _ := unstructured.NestedMap(made.Object, "spec")
+		made.Object["status"] = kind.Answer(spec)
+		return made, nil
+	}
 	if made.GetName() == "" && made.GetGenerateName() != "" {
 		made.SetName(made.GetGenerateName() + strings.ToLower(rand.Text()[:5]))
 	}

@@ -29,6 +29,9 @@ type Kind struct {
 	// Unconditional allows an update without a resource version, as most kinds of Kubernetes itself
 	// do.
 	Unconditional bool
+
+	// Answer returns the status of a created object, which is answered and not stored, as a review is; nil: it is stored.
+	Answer func(spec map[string]any) map[string]any
 }
 
 // Pods is the resource whose objects nodes remove.
