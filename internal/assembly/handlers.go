@@ -108,7 +108,9 @@ func (s *Session) offers() service.Offers {
 	return service.Offers{Handlers: s.orderable, Processes: func() map[string]config.Process { return s.Live.Now().Processes },
 		Schedules:    func() map[string]config.Schedule { return s.Live.Now().Schedules },
 		Groups:       func() map[string][]string { return s.Live.Now().Groups },
-		Environments: func() (clusters, secrets []string, ok bool) { return s.stageOffers(s.Live.Now()) }}
+		Environments: func() (clusters, secrets []string, ok bool) { return s.stageOffers(s.Live.Now()) },
+		Hooks:        func() map[string]config.Hook { return s.promotion().Hooks },
+		BodylessHMAC: func() bool { return s.promotion().BodylessHMAC }}
 }
 
 // orderable returns the handlers that people may add actions for now: the configured ones, and noop.

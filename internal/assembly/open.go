@@ -188,6 +188,7 @@ func (s *Session) connect(ctx context.Context, m Mode) error {
 	reads := l
 	if m == Serve {
 		reads = l.ForReaders()
+		options.Proofs = s.proofs()
 	}
 	options.Builds = &buildview.Tables{Rows: reads.Builds,
 		Folders: buildview.NewFolders(s.Home.Builds(), buildview.OriginOf(reads)), Blobs: store, Waiter: s.buildWaiter}

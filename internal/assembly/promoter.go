@@ -21,7 +21,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/promoter"
+	"github.com/waybill-dev/waybill/internal/promoter/proof"
 	"github.com/waybill-dev/waybill/internal/promotion"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
 
@@ -92,6 +94,16 @@ func (s *Session) management() (*kube.Cluster, error) {
 		return nil, fault.New(fault.Invalid, "role promoter: %w", err)
 	}
 	return cluster, nil
+}
+
+// proofs returns the checks of signatures and of tokens of Kubernetes; nil without a management cluster, since a process that
+// serves other pipelines needs none.
+func (s *Session) proofs() service.Proofs {
+	cluster, err := s.management()
+	if err != nil {
+		return nil
+	}
+	return proof.Checker{Management: cluster}
 }
 
 // addPromotionHandlers adds the handlers of the actions that the role promoter makes.

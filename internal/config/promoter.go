@@ -24,6 +24,7 @@ type Promoter struct {
 	// BodylessHMAC accepts the approvals of the original controller, whose signature covers an empty body and can be replayed.
 	BodylessHMAC bool
 	Frozen       bool // an empty log begins with a freeze of all pipelines
+	Hooks        map[string]Hook
 	// Committer is author and committer of the commits of pull requests, for hosts that accept certain addresses only. Empty parts have
 	// the default Waybill <waybill@noreply.invalid>.
 	Committer Committer
@@ -62,6 +63,7 @@ func promoterKeys() []document.Key {
 		{Name: "secrets", Shape: document.Objects, Keys: secretKeys(),
 			Help: "credentials of Git hosts for such stages: a token, or a JSON object with the keys of a Secret"},
 		{Name: "frozen", Shape: document.Flag, Default: "false", Help: "begin an empty log with a freeze of all pipelines"},
+		{Name: "hooks", Shape: document.Objects, Help: "webhooks of Git hosts, which have open pull requests read at once", Keys: hookKeys()},
 		{Name: "committer", Shape: document.Object, Help: "author of the commits of pull requests, where a Git host accepts certain addresses only",
 			Keys: []document.Key{
 				{Name: "name", Shape: document.Text, Default: "Waybill"},
@@ -88,6 +90,9 @@ func (r *reader) promoter(n *document.Node) *Promoter {
 		if flag := n.Get(name); fits(flag, document.Flag) {
 			*field = strings.EqualFold(flag.Text, "true")
 		}
+	}
+	if hooks := n.Get("hooks"); fits(hooks, document.Objects) {
+		p.Hooks = r.hooks(hooks)
 	}
 	if n := n.Get("committer"); fits(n, document.Object) {
 		p.Committer = Committer{Name: r.person(n, "name", ""), Email: r.person(n, "email", "@")}

@@ -18,6 +18,7 @@ const (
 	Canceled             Code = "canceled"               // canceled or superseded
 	Unauthorized         Code = "unauthorized"           // no valid token
 	Forbidden            Code = "forbidden"              // the token lacks the scope, or the origin is foreign
+	TooMany              Code = "too_many_requests"      // more requests than its source may send
 	Unavailable          Code = "unavailable"            // a needed part cannot be reached: ledger, server, engine, disk
 	Pending              Code = "pending"                // only plan: something would change
 	Interrupted          Code = "interrupted"            // ended by Ctrl-C, SIGTERM or a closed terminal
@@ -68,6 +69,7 @@ var statuses = map[Code]status{
 	Canceled:             {http.StatusConflict, ExitRefused},
 	Unauthorized:         {http.StatusUnauthorized, ExitRefused},
 	Forbidden:            {http.StatusForbidden, ExitRefused},
+	TooMany:              {http.StatusTooManyRequests, ExitUnavailable},
 	Unavailable:          {http.StatusServiceUnavailable, ExitUnavailable},
 	Pending:              {http.StatusOK, ExitPending},
 	Interrupted:          {http.StatusServiceUnavailable, ExitInterrupted},

@@ -20,6 +20,8 @@ import (
 type access struct {
 	token    string // the home's token
 	stored   tokens // all other tokens
+	proofs   proofs // other proofs of who approves
+	sources  sources
 	site     site
 	sessions sessions
 	streams  *streams
@@ -39,9 +41,10 @@ type tokens interface {
 
 // newAccess returns a handler that enforces the rules before next. public is where clients reach the server; nil: where it
 // listens.
-func newAccess(token string, stored tokens, listen string, public *url.URL, next http.Handler) *access {
+func newAccess(token string, s *service.Service, listen string, public *url.URL, next http.Handler) *access {
+	stored := s.Credentials()
 	a := &access{
-		token: token, stored: stored, sessions: newSessions(token, stored), next: next,
+		token: token, stored: stored, sessions: newSessions(token, stored), next: next, proofs: s, sources: newSources(),
 		streams: newStreams(), origin: http.NewCrossOriginProtection(), codes: map[string]loginCode{},
 	}
 	a.site = site{loopback: isLoopback(listen), own: a.sessions.name + ".localhost", public: public}
@@ -64,6 +67,10 @@ func (a *access) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err := refuseNotText(r.URL); err != nil {
 		WriteProblem(w, r, err)
+		return
+	}
+	if isHook(r.URL.Path) {
+		a.next.ServeHTTP(w, r)
 		return
 	}
 	identity, err := a.authorize(r)
@@ -94,7 +101,7 @@ var errAccessEnded = fault.New(fault.Unauthorized, "the token was revoked or has
 func (a *access) serveAs(w http.ResponseWriter, r *http.Request, identity service.Identity) {
 	ctx, cancel := context.WithCancelCause(context.WithValue(service.WithIdentity(r.Context(), identity), streamsKey{}, a.streams))
 	defer cancel(nil)
-	if identity.Known() {
+	if identity.Known() && identity.Proof == "" {
 		credentials := &http.Request{Host: r.Host, Header: http.Header{"Authorization": r.Header["Authorization"], "Cookie": r.Header["Cookie"]}}
 		watch := time.AfterFunc(lasting, func() { a.watchCredentials(ctx, cancel, credentials.WithContext(ctx)) })
 		defer watch.Stop()

@@ -15,7 +15,7 @@ func (a *api) registerApprovals() {
 			if d := in.Body.Decision; d != "approve" && d != "reject" { // nothing has validated the input of a caller in this process
 				return service.ApprovalView{}, fault.New(fault.Invalid, "decision %q: want approve or reject", d)
 			}
-			return a.service.Approve(ctx, service.Approval{Pipeline: in.Pipeline, Stage: in.Stage, Revision: in.Body.Revision,
+			return a.approve(ctx, service.Approval{Pipeline: in.Pipeline, Stage: in.Stage, Revision: in.Body.Revision,
 				Deployment: in.Body.Deployment,
 				Reject:     in.Body.Decision == "reject", Reason: in.Body.Reason, By: service.IdentityOf(ctx).Name})
 		})
@@ -35,6 +35,18 @@ func (a *api) registerApprovals() {
 		func(ctx context.Context, in *operation.ThawInput) (service.FreezeView, error) {
 			return a.service.Thaw(ctx, in.Pipeline, service.IdentityOf(ctx).Name, reasonOf(in.Body))
 		})
+}
+
+// approve records an approval with the proof of its sender.
+func (a *api) approve(ctx context.Context, approval service.Approval) (service.ApprovalView, error) {
+	sender := service.IdentityOf(ctx)
+	switch {
+	case sender.Proof == "":
+		return a.service.Approve(ctx, approval)
+	case approval.Revision == "":
+		return service.ApprovalView{}, fault.New(fault.Invalid, "an approval with a signature or a token of Kubernetes names its revision")
+	}
+	return a.service.ApproveEnvironment(ctx, service.EnvironmentApproval{Approval: approval, Groups: sender.Groups, Proof: sender.Proof})
 }
 
 // freezeOf returns the freeze that a caller requests.

@@ -22,7 +22,10 @@ func (a *access) authorize(r *http.Request) (service.Identity, error) {
 		return service.Identity{}, fault.New(fault.Forbidden, "this server does not answer for the host %q", r.Host).
 			WithHint("ask for 127.0.0.1; behind a proxy set server.url in server.yaml to the address that clients use")
 	}
-	identity, err := a.identify(r)
+	identity, proved, err := a.proveApprover(r)
+	if !proved {
+		identity, err = a.identify(r)
+	}
 	if err != nil {
 		return identity, err
 	}

@@ -41,15 +41,15 @@ func problemOf(err error) *operation.Problem {
 // requestHeader identifies a request in its answer, in problems and in logs.
 const requestHeader = "X-Request-Id"
 
-// retryAfterWriter sets Retry-After on every 503.
+// retryAfterWriter sets Retry-After on every 503 and 429.
 type retryAfterWriter struct{ http.ResponseWriter }
 
 // retryAfter is in seconds: the longest time that a loop waits for an unreachable ledger.
 const retryAfter = "5"
 
-// WriteHeader begins the answer, with Retry-After if the status is 503.
+// WriteHeader begins the answer, with Retry-After if the status is 503 or 429.
 func (p retryAfterWriter) WriteHeader(status int) {
-	if status == http.StatusServiceUnavailable {
+	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
 		p.Header().Set("Retry-After", retryAfter)
 	}
 	p.ResponseWriter.WriteHeader(status)

@@ -66,7 +66,7 @@ func New(s *service.Service, o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	server := &Server{service: s, options: o, searches: make(chan struct{}, mostSearches)}
-	server.access = newAccess(o.Token, s.Credentials(), o.Listen, o.URL, withTracing(server.routes(), o.Tracing))
+	server.access = newAccess(o.Token, s, o.Listen, o.URL, withTracing(server.routes(), o.Tracing))
 	return server
 }
 
@@ -89,6 +89,7 @@ func (s *Server) routes() *http.ServeMux {
 		return mux
 	}
 	s.registerBuilds(mux, registerAPI(mux, s.service, s.options.Version))
+	s.registerHooks(mux)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		WriteProblem(w, r, fault.New(fault.NotFound, "operation %s %s not found", r.Method, r.URL.Path).
 			WithHint("/api/v1/openapi.json describes the API"))

@@ -31,6 +31,9 @@ type Identity struct {
 	Name   string // recorded with each change
 	Scopes []Scope
 	Token  string // name of the stored token; "": the home's
+	// Proof is ProofKey or ProofKubernetes for the sender of an approval that has neither token nor session; else "".
+	Proof  string
+	Groups []string // in the management cluster
 }
 
 // Known reports whether the request carried a valid token or session.

@@ -21,6 +21,7 @@ type Service struct {
 	ledger *ledger.Ledger
 	blobs  blob.Store
 	offers Offers
+	proofs Proofs // nil: this process has no management cluster
 	folds  folds
 	pulse  statusCache
 	looks  looks
@@ -62,6 +63,9 @@ type Offers struct {
 	Groups    func() map[string][]string // people by the name of their group
 	// Environments lists the clusters and secrets that stages with an environment may name; ok is false if nothing promotes here.
 	Environments func() (clusters, secrets []string, ok bool)
+	Hooks     func() map[string]config.Hook
+	// BodylessHMAC reports whether signatures are accepted that do not cover what they approve.
+	BodylessHMAC func() bool
 }
 
 // Options hold a Service's sources besides the log. The zero value offers nothing, and no host is on this
@@ -79,6 +83,7 @@ type Options struct {
 		q step.LogQuery) (log step.ServiceLog, known bool, err error)
 	Builds   buildview.Source // nil: none
 	Projects Projects         // what can be built without a deployment
+	Proofs   Proofs           // nil: this process reaches no management cluster
 	// Holder returns the one process that may run roles on this log, or nil if none does, even if rows of killed processes
 	// remain; nil: trust the rows.
 	Holder func() *Holder
@@ -96,7 +101,7 @@ func New(l *ledger.Ledger, blobs blob.Store, o Options) *Service {
 	if offers.Schedules == nil {
 		offers.Schedules = func() map[string]config.Schedule { return nil }
 	}
-	return &Service{ledger: l, blobs: blobs, offers: offers, retention: o.Retention, holder: o.Holder, builds: o.Builds, projects: o.Projects,
+	return &Service{ledger: l, blobs: blobs, offers: offers, retention: o.Retention, holder: o.Holder, builds: o.Builds, projects: o.Projects, proofs: o.Proofs,
 		LargestUpload: o.LargestUpload, Inspect: o.Inspect, Verify: o.Verify, Current: o.Current, ReadLog: o.ReadLog,
 		folds:     folds{byPipeline: map[string]*fold{}},
 		observed:  observations{all: map[string]observation{}},
