@@ -3,6 +3,7 @@ package promoter_test
 import (
 	"context"
 	"encoding/base64"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -46,6 +47,7 @@ type world struct {
 	leaf       *kubetest.Server
 	ledger     *ledger.Ledger
 	more       func(*promoter.Config) // changes the promoter's configuration; nil: nothing does
+	handlers   map[string]conductor.Handler
 }
 
 func newWorld(t *testing.T) *world {
@@ -129,11 +131,13 @@ func (w *world) start() (stop func()) {
 		w.more(&cfg)
 	}
 	p := promoter.New(log, log.Promotions, cfg)
-	c := conductor.New(w.ledger.NewWaiter(), conductor.Config{Workers: 4, Handlers: map[string]conductor.Handler{
+	handlers := map[string]conductor.Handler{
 		promotion.HandlerNotification: notification.Handler{Management: management},
 		promotion.HandlerJob:          gate.Job{Management: management},
 		promotion.HandlerExpression:   gate.Expression{},
-	}})
+	}
+	maps.Copy(handlers, w.handlers)
+	c := conductor.New(w.ledger.NewWaiter(), conductor.Config{Workers: 4, Handlers: handlers})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	var roles sync.WaitGroup
 	for _, run := range []func(context.Context) error{p.Run, c.Run} {

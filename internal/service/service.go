@@ -63,7 +63,7 @@ type Offers struct {
 	Groups    func() map[string][]string // people by the name of their group
 	// Environments lists the clusters and secrets that stages with an environment may name; ok is false if nothing promotes here.
 	Environments func() (clusters, secrets []string, ok bool)
-	Hooks     func() map[string]config.Hook
+	Hooks        func() map[string]config.Hook
 	// BodylessHMAC reports whether signatures are accepted that do not cover what they approve.
 	BodylessHMAC func() bool
 }

@@ -12,7 +12,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/promotion"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/token"
+	"github.com/waybill-dev/waybill/internal/web"
 )
 
 const podinfoPage = "/pipelines/" + servertest.PromotionPipeline
@@ -142,4 +144,20 @@ func TestThePageOfAPipelineOfKubernetesIsLive(t *testing.T) {
 	awaitLine("blocked: approval 0 of 1")
 	s.Promote(t, nil)
 	awaitLine("proposed: pull request 41")
+}
+
+// TestEveryPageWarnsOfSignaturesThatCoverNothing: also one that is not found.
+func TestEveryPageWarnsOfSignaturesThatCoverNothing(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	w.Service = service.New(w.Ledger, w.Blobs, service.Options{Offers: service.Offers{BodylessHMAC: func() bool { return true }}})
+	s, safe := listen(t, w, web.New(w.Service)), serve(t)
+	for _, path := range []string{"/", "/actions", "/status", "/builds", "/processes", "/pipelines/other"} {
+		if !strings.Contains(s.page(t, path, ""), "promoter.bodylessHMAC") {
+			t.Errorf("%s has no warning", path)
+		}
+		if strings.Contains(safe.page(t, path, ""), "promoter.bodylessHMAC") {
+			t.Errorf("%s warns without a reason", path)
+		}
+	}
 }

@@ -36,6 +36,8 @@ type View struct {
 	Path   string    // path of the page, with its query
 	Now    time.Time // the process's time
 	Live   bool      // the page is sent over a stream, and its script updates texts that depend on the clock
+	// Unsafe reports that the configuration accepts approvals whose signatures do not cover them.
+	Unsafe bool
 }
 
 // CanOperate reports whether the reader may use the buttons, except those that approve.
@@ -50,7 +52,7 @@ func (v View) CanApprove() bool { return v.Me.Has(service.ScopeApprove) }
 func (s *Site) view(r *http.Request, shown Content) View {
 	return View{
 		Content: shown, Me: service.IdentityOf(r.Context()), Assets: s.assets.digest, Path: r.URL.RequestURI(),
-		Now: time.Now(),
+		Now: time.Now(), Unsafe: s.service.BodylessHMAC(),
 	}
 }
 
