@@ -204,6 +204,10 @@ func (w *world) rights(t *testing.T) {
 		core("list", "secrets"), core("watch", "secrets"), core("get", "secrets"),
 		{"create", "", "v1", "events", "", `{"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "shop"},
 			"involvedObject": {"namespace": "shop", "kind": "Pipeline", "name": "shown"}}`},
+		{"create", "authentication.k8s.io", "v1", "tokenreviews", "", `{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
+			"spec": {"token": "x"}}`},
+		{"create", "authorization.k8s.io", "v1", "subjectaccessreviews", "", `{"apiVersion": "authorization.k8s.io/v1",
+			"kind": "SubjectAccessReview", "spec": {"user": "ana", "resourceAttributes": {"verb": "approve", "resource": "pipelines"}}}`},
 		in("list", "kustomize.toolkit.fluxcd.io", "v1", "kustomizations"), in("watch", "helm.toolkit.fluxcd.io", "v2", "helmreleases"),
 	}
 	denied := []request{
@@ -212,10 +216,6 @@ func (w *world) rights(t *testing.T) {
 		{"patch", "", "v1", "secrets", "", `{"data": {}}`}, core("list", "configmaps"), core("list", "pods"), core("list", "namespaces"),
 		{"create", "batch", "v1", "jobs", "", `{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "shop"},
 			"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}}}}`},
-		{"create", "authentication.k8s.io", "v1", "tokenreviews", "", `{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
-			"spec": {"token": "x"}}`},
-		{"create", "authorization.k8s.io", "v1", "subjectaccessreviews", "", `{"apiVersion": "authorization.k8s.io/v1",
-			"kind": "SubjectAccessReview", "spec": {"user": "ana", "resourceAttributes": {"verb": "approve", "resource": "pipelines"}}}`},
 		in("list", "batch", "v1", "jobs"), in("delete", "batch", "v1", "jobs"),
 		{"patch", "helm.toolkit.fluxcd.io", "v2", "helmreleases", "", `{"spec": {}}`}, in("list", "apps", "v1", "deployments"),
 		in("list", "rbac.authorization.k8s.io", "v1", "clusterroles"),
