@@ -20,7 +20,7 @@ import (
 )
 
 // Key is the name of the key of a Secret that signs approvals. Others are named KeyPrefix and more, so that keys can be replaced one
-// after the other. Nothing else in a Secret is a key: it may have a user name, which everybody knows.
+// after the other. Nothing else in a Secret is a key: it may have a user name, which is known.
 const (
 	Key       = "hmac-key"
 	KeyPrefix = Key + "-"
