@@ -285,6 +285,10 @@ func (c *Client) Close(ctx context.Context, w promotion.Work) (Result, error) {
 		return Result{}, err
 	}
 	r := Result{Change: Unchanged}
+	if p.headBranch != c.host.Branch {
+		return r, fatal("other_branch", "close the proposal", "proposal %d is of the branch %s, not %s", p.number,
+			bounded(p.headBranch), c.host.Branch)
+	}
 	if p.state == stateOpen {
 		h, err := c.history(ctx, p)
 		if err != nil {
@@ -350,7 +354,7 @@ func (c *Client) Watch(ctx context.Context, number int64) (promotion.Proposal, e
 	}
 	out, err := c.proposal(ctx, p)
 	if out.State == promotion.Open && p.baseBranch != c.host.Base {
-		out.State, out.ClosedByUs = promotion.Closed, true
+		out.State, out.ClosedByUs, out.At = promotion.Closed, true, time.Now().UTC()
 	}
 	return out, err
 }
@@ -570,19 +574,36 @@ func (c *Client) Merge(ctx context.Context, w promotion.Work) (Result, error) {
 		r := Result{Change: Unchanged}
 		r.Proposal, err = c.proposal(ctx, p)
 		return r, err
-	case c.driver.traits().unguarded && !w.Host.Unguarded:
-		return Result{}, fatal(CodeUnguarded, doing, "this host cannot bind a merge to its head: set allowUnguarded, or let a person merge")
-	case w.Host.Queue && !c.driver.traits().queues:
-		return Result{}, fatal("no_queue", doing, "this kind of host has no merge queue")
-	case p.mergeable == mergeConflict:
-		return Result{}, conflict(p)
 	}
+	if err := c.mergeable(p, w); err != nil {
+		return Result{}, err
+	}
+	return c.mergeNow(ctx, p, w)
+}
+
+// mergeable refuses an open proposal that cannot be merged.
+func (c *Client) mergeable(p pull, w promotion.Work) error {
+	const doing = "merge the proposal"
+	switch {
+	case c.driver.traits().unguarded && !w.Host.Unguarded:
+		return fatal(CodeUnguarded, doing, "this host cannot bind a merge to its head: set allowUnguarded, or let a person merge")
+	case w.Host.Queue && !c.driver.traits().queues:
+		return fatal("no_queue", doing, "this kind of host has no merge queue")
+	case p.mergeable == mergeConflict:
+		return conflict(p)
+	}
+	return nil
+}
+
+// mergeNow merges an open proposal, and reads its state after that.
+func (c *Client) mergeNow(ctx context.Context, p pull, w promotion.Work) (Result, error) {
 	refused := c.driver.merge(ctx, p, mergeOptions{method: cmp.Or(w.Host.Method, "merge"), queue: w.Host.Queue, message: p.title})
 	if refused != nil && !mayConflict(refused) {
 		return Result{}, refused
 	}
 	r := Result{Change: Merged}
-	if p, err = c.driver.get(ctx, w.Number); err != nil {
+	p, err := c.driver.get(ctx, w.Number)
+	if err != nil {
 		return r, err
 	}
 	switch {

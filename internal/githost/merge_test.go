@@ -171,6 +171,22 @@ func TestClosedProposalsAreNotMerged(t *testing.T) {
 	})
 }
 
+// TestProposalsOfOtherBranchesAreNotClosed: a number alone may be that of a proposal in another repository.
+func TestProposalsOfOtherBranchesAreNotClosed(t *testing.T) {
+	t.Parallel()
+	forEachVendor(t, func(t *testing.T, vendor string) {
+		h, w := proposed(t, vendor)
+		other := *w.Host
+		other.Branch = "promotion-apps-podinfo-staging"
+		if _, err := h.Open(t, other).Close(t.Context(), w); githost.Outcome(err).Kind != action.Fatal {
+			t.Errorf("got %v, want a refusal", err)
+		}
+		if p := h.Pulls(t)[0]; p.State != githosttest.Open {
+			t.Errorf("the host has %+v", p)
+		}
+	})
+}
+
 func TestMergesNeedAGuardOrPermission(t *testing.T) {
 	t.Parallel()
 	h, w := proposed(t, githost.BitbucketCloud)

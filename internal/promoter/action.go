@@ -54,6 +54,9 @@ func (l *look) start(ctx context.Context, step promotion.Step) (promotions.Start
 			}
 		}
 	default:
+		if step.Op == promotion.OpClose && env.Host == nil {
+			env.Host = l.formerHost(step.Env)
+		}
 		if env.Host == nil {
 			return s, fmt.Errorf("step %s in %s, which has no pull-request strategy", step.Op, step.Env)
 		}
@@ -81,6 +84,9 @@ func (l *look) closingReason(step promotion.Step) string {
 		if verdict.Env == step.Env && verdict.Want != "" && verdict.Want != step.Revision {
 			return "superseded by " + string(verdict.Want)
 		}
+	}
+	if l.environment(step.Env).Name == "" {
+		return "the pipeline has no environment " + string(step.Env) + " any more"
 	}
 	return "no longer wanted"
 }

@@ -224,22 +224,25 @@ func (l *look) decide(ctx context.Context) error {
 // change returns the parts of the plan that the log does not have.
 func (l *look) change(ctx context.Context) (promotions.Change, error) {
 	c := promotions.Change{Pipeline: l.pipeline.ID(), UID: l.pipeline.UID, Head: l.state.Head, Sighting: l.plan.Sighting, Runs: l.plan.Runs}
+	l.remember()
+	steps := l.removed()
 	for _, verdict := range slices.Concat(l.plan.Verdicts, l.plan.Also) {
 		c.Facts = append(c.Facts, verdict.Facts...)
 		if phase, moved := l.phase(verdict); moved {
 			c.Phases = append(c.Phases, phase)
 		}
-		for _, step := range verdict.Do {
-			if step.Cancel {
-				c.Cancel = append(c.Cancel, step.Key())
-				continue
-			}
-			start, err := l.start(ctx, step)
-			if err != nil {
-				return c, err
-			}
-			c.Start = append(c.Start, start)
+		steps = append(steps, verdict.Do...)
+	}
+	for _, step := range steps {
+		if step.Cancel {
+			c.Cancel = append(c.Cancel, step.Key())
+			continue
 		}
+		start, err := l.start(ctx, step)
+		if err != nil {
+			return c, err
+		}
+		c.Start = append(c.Start, start)
 	}
 	return c, l.announce(&c)
 }

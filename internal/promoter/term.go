@@ -59,6 +59,7 @@ type memory struct {
 	state       promotions.State // the log at the last look
 	first       time.Time        // time of the first look
 	seen        map[promotion.TargetID]promotion.Seen
+	hosts       map[promotion.EnvName]promotion.Host // repositories of environments, removed ones too while they have proposals
 	latest      promotion.Revision
 	latestSince time.Time
 	status      *v1alpha1.PipelineStatus        // the last written one; nil: none was
