@@ -199,9 +199,7 @@ func (l *look) decide(ctx context.Context) error {
 			return err
 		}
 		if isEmpty(change) {
-			if !l.plan.Recheck.IsZero() {
-				l.queue.AddAfter(l.pipeline.ID(), max(l.plan.Recheck.Sub(l.now), mergeWakes))
-			}
+			l.lookAtRecheck()
 			return nil
 		}
 		next, err := l.promotions.RecordAndLoad(ctx, change)
@@ -212,6 +210,10 @@ func (l *look) decide(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if next.Head == l.state.Head { // cancellations alone, all requested before: the end of the attempts changes the log
+			l.lookAtRecheck()
+			return nil
+		}
 		l.count(len(change.Start))
 		l.logSteps()
 		l.state = next
@@ -219,6 +221,13 @@ func (l *look) decide(ctx context.Context) error {
 	}
 	l.wake(l.pipeline.ID())
 	return nil
+}
+
+// lookAtRecheck has the pipeline looked at again when the clock alone changes its plan.
+func (l *look) lookAtRecheck() {
+	if !l.plan.Recheck.IsZero() {
+		l.queue.AddAfter(l.pipeline.ID(), max(l.plan.Recheck.Sub(l.now), mergeWakes))
+	}
 }
 
 // change returns the parts of the plan that the log does not have.
