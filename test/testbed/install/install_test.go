@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -33,6 +34,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/promoter/resource"
 	"github.com/waybill-dev/waybill/internal/promotion"
+	"github.com/waybill-dev/waybill/internal/signature"
 	"github.com/waybill-dev/waybill/test/testbed"
 )
 
@@ -208,15 +210,15 @@ func (w *world) rights(t *testing.T) {
 			"spec": {"token": "x"}}`},
 		{"create", "authorization.k8s.io", "v1", "subjectaccessreviews", "", `{"apiVersion": "authorization.k8s.io/v1",
 			"kind": "SubjectAccessReview", "spec": {"user": "ana", "resourceAttributes": {"verb": "approve", "resource": "pipelines"}}}`},
+		{"create", "batch", "v1", "jobs", "", `{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "shop"},
+			"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}}}}`},
+		in("get", "batch", "v1", "jobs"), in("list", "batch", "v1", "jobs"), in("watch", "batch", "v1", "jobs"), in("delete", "batch", "v1", "jobs"),
 		in("list", "kustomize.toolkit.fluxcd.io", "v1", "kustomizations"), in("watch", "helm.toolkit.fluxcd.io", "v2", "helmreleases"),
 	}
 	denied := []request{
 		{"patch", pipelineGroup, "v1alpha1", "pipelines", "", `{"spec": {}}`}, in("delete", pipelineGroup, "v1alpha1", "pipelines"),
 		{"patch", gitops, "v1alpha1", "gitopsclusters", "", `{"spec": {}}`}, core("delete", "secrets"),
 		{"patch", "", "v1", "secrets", "", `{"data": {}}`}, core("list", "configmaps"), core("list", "pods"), core("list", "namespaces"),
-		{"create", "batch", "v1", "jobs", "", `{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "shop"},
-			"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}}}}`},
-		in("list", "batch", "v1", "jobs"), in("delete", "batch", "v1", "jobs"),
 		{"patch", "helm.toolkit.fluxcd.io", "v2", "helmreleases", "", `{"spec": {}}`}, in("list", "apps", "v1", "deployments"),
 		in("list", "rbac.authorization.k8s.io", "v1", "clusterroles"),
 	}
@@ -433,9 +435,110 @@ func (w *world) run(t *testing.T) {
 		}
 		return false
 	})
+	w.approvals(t, address)
 	if log := program.LogTail(); strings.Contains(log, "forbidden") {
 		t.Errorf("a right is missing:\n%s", log)
 	}
+}
+
+// approvals sends approvals with tokens of service accounts and with signatures, which the program has its cluster check. Nothing waits in
+// the pipelines, so one that is permitted is answered 422.
+func (w *world) approvals(t *testing.T, address string) {
+	w.Apply(t, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: approve-prod, namespace: shop}
+rules:
+- {apiGroups: [pipelines.weave.works], resources: [pipelines/prod], resourceNames: [many-clusters], verbs: [approve]}
+- {apiGroups: [pipelines.weave.works], resources: [pipelines], verbs: [get]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: approve-prod, namespace: shop}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: approve-prod}
+subjects: [{kind: ServiceAccount, name: release-bot, namespace: shop}]
+`)
+	w.Apply(t, secretOf(t, "approvals", map[string]string{"hmac-key": "secret"}))
+	bot, stranger := w.token(t, "release-bot"), w.token(t, "stranger")
+	signed := func(path, key, nonce string) string {
+		return signature.Signature{At: time.Now(), Nonce: nonce, Key: "hmac-key"}.Sign([]byte(key), signature.Request{Method: http.MethodPost, Target: path})
+	}
+	awaitView(t, "http://"+address+"/api/v1/pipelines/shop:many-clusters")
+	const prod, test = "/approval/shop/many-clusters/prod/1.0.0", "/approval/shop/many-clusters/test/1.0.0"
+	replayed := signed(prod, "secret", "nonce-001")
+	for _, c := range []struct {
+		name, path, header, value string
+		want                      int
+	}{
+		{"permitted", prod, "Authorization", "Bearer " + bot, http.StatusUnprocessableEntity},
+		{"another environment", test, "Authorization", "Bearer " + bot, http.StatusForbidden},
+		{"another pipeline", "/approval/shop/by-github/prod/1.0.0", "Authorization", "Bearer " + bot, http.StatusForbidden},
+		{"another namespace", "/approval/clusters/many-clusters/prod/1.0.0", "Authorization", "Bearer " + bot, http.StatusNotFound},
+		{"without rights", prod, "Authorization", "Bearer " + stranger, http.StatusNotFound},
+		{"an altered token", prod, "Authorization", "Bearer " + bot[:len(bot)-8] + "AAAAAAAA", http.StatusUnauthorized},
+		{"no proof", prod, "", "", http.StatusUnauthorized},
+		{"signed", prod, signature.Header, replayed, http.StatusUnprocessableEntity},
+		{"signed before", prod, signature.Header, replayed, http.StatusConflict},
+		{"signed by another key", prod, signature.Header, signed(prod, "other", "nonce-002"), http.StatusUnauthorized},
+		{"no key", test, signature.Header, signed(test, "secret", "nonce-003"), http.StatusUnauthorized},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+c.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.header != "" {
+			request.Header.Set(c.header, c.value)
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || answer.StatusCode != c.want {
+			t.Errorf("%s: %d %s, %v; want %d", c.name, answer.StatusCode, text, err, c.want)
+		}
+	}
+}
+
+// awaitView waits until the program shows a pipeline.
+func awaitView(t *testing.T, url string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	for ticks := time.NewTicker(100 * time.Millisecond); ; {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode == http.StatusOK {
+			return
+		}
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			t.Fatalf("%s is not shown: %s", url, answer.Status)
+		}
+	}
+}
+
+// token returns a token of a service account of the namespace shop.
+func (w *world) token(t *testing.T, account string) string {
+	t.Helper()
+	config, err := clientcmd.Load([]byte(w.Account(t, "shop", account)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range config.AuthInfos {
+		return user.Token
+	}
+	t.Fatal("the kubeconfig has no user")
+	return ""
 }
 
 // configuration returns the server.yaml of the manifests, for a process outside of the cluster that has the rights of
