@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -60,7 +61,11 @@ type signing struct {
 
 func newSigning(t *testing.T, offers service.Offers) *signing {
 	t.Helper()
-	w := servertest.Start(t)
+	return newSigningOn(t, offers, servertest.Start(t))
+}
+
+func newSigningOn(t *testing.T, offers service.Offers, w *servertest.World) *signing {
+	t.Helper()
 	s := &signing{cluster: &cluster{keys: map[string][]byte{"hmac-key": []byte("secret")}}, offers: offers}
 	s.testServer = s.replica(t, w)
 	s.Promote(t, servertest.AwaitApproval)
@@ -113,7 +118,18 @@ func (s *signing) want(t *testing.T, status int, method, target, body string, he
 
 func TestASignedApprovalCountsOnce(t *testing.T) {
 	t.Parallel()
-	s := newSigning(t, service.Offers{})
+	stores := map[string]func(testing.TB) *servertest.World{"sqlite": servertest.Start}
+	maps.Copy(stores, sharedStores)
+	for name, start := range stores {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			aSignedApprovalCountsOnce(t, newSigningOn(t, service.Offers{}, start(t)))
+		})
+	}
+}
+
+func aSignedApprovalCountsOnce(t *testing.T, s *signing) {
+	t.Helper()
 	header := sign("POST", approvalAddress, "", "nonce-001", time.Now())
 	s.want(t, http.StatusNoContent, "POST", approvalAddress, "", signature.Header, header)
 	if got := s.approvals(t); len(got) != 1 || got[0] != "approve prod 6.6.0 key:apps/approvals#hmac-key" {

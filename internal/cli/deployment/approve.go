@@ -31,7 +31,9 @@ Of a pipeline of Kubernetes, such as apps:podinfo, a STAGE is an environment, an
 for the revision that waits there. Without --revision the command shows that, and asks. A rejected
 revision stays out of the environment until a newer one comes, or a retry.
 
-With --server the token needs the scope approve, and its name is recorded.`,
+With --server the token needs the scope approve, and its name is recorded. Of a pipeline of
+Kubernetes it may be a token of the management cluster, whose user has the verb approve of
+pipelines/STAGE there; name the revision then. Programs can sign approvals: docs/promotion.md.`,
 		Example: cmdline.Examples("waybill approve greeter prod --revision 3f2c9a1", "waybill approve greeter#7 prod",
 			`waybill approve greeter prod --reject --reason "error rate in beta"`,
 			"waybill approve apps:podinfo prod --revision 6.6.0"),
