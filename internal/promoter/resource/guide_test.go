@@ -123,3 +123,22 @@ func policyOf(spec promotion.Spec) string {
 	}
 	return strings.Join(all, "; ")
 }
+
+// TestTheFirstHourHasAValidExample: the page shows objects that Waybill accepts.
+func TestTheFirstHourHasAValidExample(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/promotion.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, hour, _ := strings.Cut(string(page), "## The first hour\n")
+	_, block, _ := strings.Cut(hour, "```yaml\n")
+	block, _, _ = strings.Cut(block, "   ```")
+	var g guide
+	for object := range strings.SplitSeq(strings.ReplaceAll(block, "\n   ", "\n"), "---\n") {
+		g.read(t, strings.TrimPrefix(object, "   "))
+	}
+	if len(g.pipeline.Environments) != 2 || len(g.files) != 0 {
+		t.Errorf("got %+v and files %q", g.pipeline, g.files)
+	}
+}
