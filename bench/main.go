@@ -55,6 +55,7 @@ type Options struct {
 
 	ArchiveFails, DeleteFails int // caboose-faults: of each workflow
 	Pipelines, Leaves         int // promotion-fleet, -delay, -idle
+	Original                  string
 
 	Stages, Deployments int   // engine; Deployments of edit too
 	Hosts               []int // engine: of each stage; edit: of the pipeline

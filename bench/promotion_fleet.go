@@ -22,6 +22,7 @@ import (
 func fleetFlags(f *flag.FlagSet, o *Options) {
 	f.IntVar(&o.Pipelines, "pipelines", 1000, "pipelines of three environments, each with two applications")
 	f.IntVar(&o.Leaves, "leaves", 20, "leaf clusters")
+	f.StringVar(&o.Original, "original", "", "a binary of the original controller (weaveworks/pipeline-controller 2ca1d66) to measure beside")
 	o.Rounds = 3
 }
 
@@ -140,7 +141,18 @@ func promotionFleet(ctx context.Context, o Options) ([]Result, error) {
 	start.judge("at most 15 s", start.Median <= 15)
 	heap.judge("at most 200 MiB", heap.Median <= 200)
 	change.judge("at most 5 s", change.Median <= 5)
-	return []Result{start, heap, change}, nil
+	results := []Result{start, heap, change}
+	if o.Original == "" {
+		return results, nil
+	}
+	theirs, err := originalRounds(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	for i := range results {
+		results[i].against(theirs[i], 0)
+	}
+	return append(results, theirs...), nil
 }
 
 // fleetRound measures both once.

@@ -53,6 +53,19 @@ func promotionIdle(ctx context.Context, o Options) ([]Result, error) {
 			r.judge("0", r.Median == 0)
 		}
 	}
+	if o.Original != "" {
+		percent, patches, err := originalIdle(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		for i, figure := range []float64{percent, patches} {
+			r := Result{Bench: "promotion-idle", Version: "2ca1d66", Rounds: []Round{{PerSecond: figure}}}
+			r.Subject = "original controller, " + []string{"CPU with the same events", "patches of statuses"}[i]
+			r.Unit = []string{"% of a core", ""}[i]
+			r.summarize()
+			results = append(results, r)
+		}
+	}
 	return results, nil
 }
 

@@ -46,13 +46,15 @@ func editMarkers(_ context.Context, o Options) ([]Result, error) {
 	own, rival := Result{Subject: name}, Result{Subject: "kyaml setters", Version: "kyaml 0.14.3"}
 	for round := range o.Rounds + 1 {
 		for i, edit := range []func(dir, revision string) (int, error){editFleet, setFleet} {
-			began := time.Now()
+			began, used := time.Now(), ownCPU()
 			changed, err := edit(dir, fmt.Sprintf("6.%d.%d", round+1, i))
 			if err != nil || changed != o.N {
 				return nil, fmt.Errorf("%d files were edited: %w", changed, err)
 			}
 			if result := []*Result{&own, &rival}[i]; round > 0 { // the first fills the caches
-				result.Rounds = append(result.Rounds, measured(1, began))
+				round := measured(1, began)
+				round.ClientCPU = float64(ownCPU()-used) / float64(time.Microsecond)
+				result.Rounds = append(result.Rounds, round)
 			}
 		}
 	}

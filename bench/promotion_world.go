@@ -63,7 +63,7 @@ func namespaceOf(pipeline, environment int) string {
 
 // fleetOrder is an order to the process that serves the fleet. It answers each with a fleetAnswer.
 type fleetOrder struct {
-	Do       string // revise, promote, metadata, recheck, stop, start or count
+	Do       string // revise, promote, metadata, recheck, stop, reported or count
 	Pipeline int
 	Leaf     int
 	Revision string
@@ -74,6 +74,7 @@ type fleetOrder struct {
 type fleetAnswer struct {
 	Config   []byte         // a kubeconfig, before any order
 	At       time.Time      // time of the change
+	Reported int            // pipelines whose status has a revision at all targets
 	Requests map[string]int // to the management cluster, by verb and resource
 	CPU      time.Duration  // time of the process
 	Changes  int            // metadata updates and re-checks so far
@@ -247,10 +248,9 @@ func (s *fleetServer) revised(p, e int, revision string) (all []revised) {
 		object.SetUID(uidOf(p, e, t))
 		status := object.Object["status"].(map[string]any)
 		status["lastAttemptedRevision"] = revision
+		status["lastAppliedRevision"] = revision
 		if kindOf(p).Kind == "HelmRelease" {
 			status["history"].([]any)[0].(map[string]any)["chartVersion"] = revision
-		} else {
-			status["lastAppliedRevision"] = revision
 		}
 		all = append(all, revised{s.leafOf(p, e, t), kindOf(p), object})
 	}
@@ -291,6 +291,8 @@ func (s *fleetServer) obey(o fleetOrder) (a fleetAnswer) {
 		}
 	case "stop":
 		s.leaves[o.Leaf].Close()
+	case "reported":
+		a.Reported = s.reported(o.Revision)
 	case "count":
 		s.mutex.Lock()
 		a.Requests = maps.Clone(s.requests)
@@ -300,6 +302,21 @@ func (s *fleetServer) obey(o fleetOrder) (a fleetAnswer) {
 	}
 	a.Changes, a.CPU = int(s.changes.Load()), ownCPU()
 	return a
+}
+
+// reported counts the pipelines whose status has a revision at all targets.
+func (s *fleetServer) reported(revision string) (n int) {
+	list, err := s.management.Resource(pipelineKind.GroupVersionResource).List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		return 0
+	}
+	for _, one := range list.Items {
+		text, err := json.Marshal(one.Object["status"])
+		if err == nil && strings.Count(string(text), `"revision":"`+revision+`"`) >= fleetEnvironments*fleetTargets {
+			n++
+		}
+	}
+	return n
 }
 
 // stream changes applications at a rate until it is ended.
