@@ -99,7 +99,7 @@ func (p *promoting) end() {
 func (p *promoting) await(ctx context.Context, want int, query string, args ...any) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	pause := 10 * time.Millisecond
+	pause := 50 * time.Millisecond
 	if want == 1 {
 		pause = 2 * time.Millisecond
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/promotions"
 )
 
-// Rows of package promotions: Kubernetes pipelines with their runs, entries, attempts and requests.
+// Rows of package promotions: Kubernetes pipelines with their runs, entries, attempts and requests. Limits are written as
+// LIMIT ? + 0: SQLite plans with the value of a bare LIMIT ?, and so compiles a kept statement again for each value.
 
 // promotionHeadColumns are the columns of a head, in the order of scanPromotionHead.
 const promotionHeadColumns = `id, name, uid, seq, newest, created_at, closed_at`
@@ -54,7 +55,7 @@ func (t *tx) PromotionHeads(q promotions.HeadQuery) ([]promotions.Head, error) {
 	when(!q.Closed, `closed_at IS NULL`)
 	when(q.After != "", `name > ?`, q.After)
 	return rows(t, scanPromotionHead, `SELECT `+promotionHeadColumns+` FROM promotion_head WHERE `+strings.Join(where, ` AND `)+
-		` ORDER BY name, id LIMIT ?`, append(args, limit(q.Limit))...)
+		` ORDER BY name, id LIMIT ? + 0`, append(args, limit(q.Limit))...)
 }
 
 // InsertPromotionHead stores a head and returns its id.
@@ -125,7 +126,7 @@ func (t *tx) PromotionRuns(q promotions.RunQuery) ([]promotions.Run, error) {
 	}
 	return rows(t, scanRun, `SELECT h.name, r.number, r.id, r.revision, r.was, r.cause, r.environment, r.repeats, r.created_by, r.environments,
 		r.started_at, r.ended_at, r.ended, r.archive FROM promotion_head h CROSS JOIN promotion_run r ON r.pipeline_id = h.id
-		WHERE `+strings.Join(where, ` AND `)+` ORDER BY r.number DESC LIMIT ?`, append(args, limit(q.Limit))...)
+		WHERE `+strings.Join(where, ` AND `)+` ORDER BY r.number DESC LIMIT ? + 0`, append(args, limit(q.Limit))...)
 }
 
 // NeededRuns returns the numbers of the runs that have not ended, of the newest ones by environment and cause, and of those that finished
@@ -142,7 +143,7 @@ func (t *tx) NeededRuns(head int64, each int) ([]int64, error) {
 // KeptRuns returns the oldest runs that ended before a time and have their entries here.
 func (t *tx) KeptRuns(head int64, before time.Time, most int) ([]int64, error) {
 	return rows(t, scanInt, `SELECT number FROM promotion_run INDEXED BY promotion_run_kept
-		WHERE pipeline_id = ? AND archive = '' AND ended <> '' AND ended_at < ? ORDER BY number LIMIT ?`, head, micros(before), most)
+		WHERE pipeline_id = ? AND archive = '' AND ended <> '' AND ended_at < ? ORDER BY number LIMIT ? + 0`, head, micros(before), most)
 }
 
 // ArchiveRun stores the key of a run's archive and deletes its entries.
@@ -196,7 +197,7 @@ func (t *tx) PromotionEntries(q promotions.EntryQuery) ([]promotions.Entry, erro
 	if q.FactsOnly {
 		query += ` AND class = 0`
 	}
-	return rows(t, scanPromotionEntry, query+` ORDER BY seq LIMIT ?`, append(args, limit(q.Limit))...)
+	return rows(t, scanPromotionEntry, query+` ORDER BY seq LIMIT ? + 0`, append(args, limit(q.Limit))...)
 }
 
 // InsertSighting stores a sighting.
@@ -211,7 +212,7 @@ func (t *tx) Sightings(head int64, newest int) ([]promotion.Sighting, error) {
 	return rows(t, func(s scanner) (one promotion.Sighting, err error) {
 		err = s.Scan(&one.Seq, &one.Revision, moment{&one.At})
 		return one, err
-	}, `SELECT seq, revision, seen_at FROM (SELECT seq, revision, seen_at FROM promotion_sighting WHERE pipeline_id = ? ORDER BY seq DESC LIMIT ?)
+	}, `SELECT seq, revision, seen_at FROM (SELECT seq, revision, seen_at FROM promotion_sighting WHERE pipeline_id = ? ORDER BY seq DESC LIMIT ? + 0)
 		ORDER BY seq`, head, newest)
 }
 
@@ -260,7 +261,7 @@ func (t *tx) Intents(head int64, runs []int64, newest int) ([]promotion.Intent, 
 			err = promotions.ReadDocument(text, &i)
 		}
 		return i, err
-	}, `SELECT document FROM (SELECT seq, document FROM (SELECT seq, document FROM promotion_intent WHERE pipeline_id = ?1 AND run = 0 ORDER BY seq DESC LIMIT ?3)
+	}, `SELECT document FROM (SELECT seq, document FROM (SELECT seq, document FROM promotion_intent WHERE pipeline_id = ?1 AND run = 0 ORDER BY seq DESC LIMIT ?3 + 0)
 		UNION ALL SELECT seq, document FROM promotion_intent WHERE pipeline_id = ?1 AND run <> 0 AND run IN (SELECT value FROM json_each(?2))) ORDER BY seq`,
 		head, wanted, newest)
 }
