@@ -31,7 +31,7 @@ check: lint ## vet, lint, and every test that needs no service but the stories; 
 setup: ## install what the tests need (Debian, root), or say what is missing
 	@scripts/setup
 
-mutate: ## each rule of the pipeline engine switched off in turn; some test must fail; about 40 minutes
+mutate: ## each rule of the pipeline engine, and each property of promotions, broken in turn; some test must fail; about an hour
 	$(GO) run ./test/mutation
 
 test: setup ## every test, with the race detector where there are goroutines, on real SQLite and PostgreSQL

@@ -80,7 +80,12 @@ func (d *decider) finishing(i int, wanted *run) (numbers []int64) {
 		return nil
 	}
 	for _, r := range d.runs {
-		if d.isOpenBefore(i, wanted, r) && (d.isRollingOutAt(i, r) || d.isBusyWith(i, r)) {
+		switch {
+		case !d.isOpenBefore(i, wanted, r):
+		case d.isRollingOutAt(i, r):
+			d.wakeAt(d.rolloutEnd(d.record(r, i).promoted.At))
+			numbers = append(numbers, r.Number)
+		case d.isBusyWith(i, r):
 			numbers = append(numbers, r.Number)
 		}
 	}

@@ -162,7 +162,7 @@ func TestSmallWorldsFollowTheLiteralPolicy(t *testing.T) {
 					}
 				}
 				if got, want := proposals(promotion.Decide(w.Input)), literal(w.Input); got != want {
-					t.Errorf("dev %q staging %q prod %q: promotes to %q, want %q", dev, staging, prod, got, want)
+					t.Errorf("SeedEquivalence: dev %q staging %q prod %q: promotes to %q, want %q", dev, staging, prod, got, want)
 				}
 				count++
 			}

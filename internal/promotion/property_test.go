@@ -290,6 +290,9 @@ func (h *history) checkIdempotent(recorded promotion.Plan) {
 		if len(v.Facts) > 0 {
 			h.t.Fatalf("Idempotent: a second plan has facts of %s: %s", v.Env, facts(v))
 		}
+		if was := recorded.Verdicts[i]; !writes(recorded) && len(recorded.Runs) == 0 && v.Phase != was.Phase {
+			h.t.Fatalf("Idempotent: a second plan has %s as %s, the first as %s", v.Env, v.Phase, was.Phase)
+		}
 		if !strings.Contains(steps(recorded.Verdicts[i]), "cancel") && len(v.Do) > 0 {
 			h.t.Fatalf("Idempotent: a second plan has steps of %s: %s after %s", v.Env, steps(v),
 				steps(recorded.Verdicts[i]))

@@ -317,15 +317,18 @@ func (h *history) request() {
 	})
 }
 
-// approve adds an approval, perhaps one that does not count.
+// approve adds an approval, perhaps one that does not count, or twice.
 func (h *history) approve() {
 	i := h.anyEnv()
 	r := h.wantedRun(i)
-	h.intend(promotion.Approve, h.Spec.Environments[i].Name, func(in *promotion.Intent) {
-		in.Run, in.Revision = r.Number-pick(h.t, "run", int64(0), 0, 0, 1), r.Revision
-		in.By = pick(h.t, "by", admission.Person{Name: "ana"}, admission.Person{Name: "dan", Groups: []string{"ops"}},
-			admission.Person{Name: "eve"})
-	})
+	run := r.Number - pick(h.t, "run", int64(0), 0, 0, 1)
+	by := pick(h.t, "by", admission.Person{Name: "ana"}, admission.Person{Name: "dan", Groups: []string{"ops"}},
+		admission.Person{Name: "eve"})
+	for range pick(h.t, "times", 1, 1, 2) {
+		h.intend(promotion.Approve, h.Spec.Environments[i].Name, func(in *promotion.Intent) {
+			in.Run, in.Revision, in.By = run, r.Revision, by
+		})
+	}
 }
 
 // freeze freezes, thaws, suspends or resumes.

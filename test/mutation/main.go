@@ -1,5 +1,6 @@
-// Command mutation switches off the rules of the pipeline engine, one in each test build, and runs the
-// engine's tests: some test must fail. A rule that no test misses could be lost unseen.
+// Command mutation switches off the rules of the pipeline engine and of promotions, one in each test build, and runs
+// the tests of the package: some test must fail. A rule that no test misses could be lost unseen. For promotions the
+// failure must name the property that the mutation breaks.
 //
 //	go run ./test/mutation [-only TEXT] [-run PATTERN]
 //
@@ -8,6 +9,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,16 +24,13 @@ import (
 	"time"
 )
 
-// engine is the package under test, from the root of the repository.
-const engine = "internal/pipeline"
-
 // limit bounds one test run. A run that meets it says nothing of the rule.
 const limit = 10 * time.Minute
 
 func main() {
 	only := flag.String("only", "", "run the mutations whose rule contains this text")
 	tests := flag.String("run", "",
-		"run the engine's tests that match this pattern, as go test does; a mutation that survives may be caught by others")
+		"run the tests that match this pattern, as go test does; a mutation that survives may be caught by others")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		flag.Usage()
@@ -45,13 +44,13 @@ func main() {
 // run tests every mutation whose rule contains a text, by the tests that match a pattern, and returns the exit status.
 func run(ctx context.Context, only, tests string) int {
 	survived, tried := 0, 0
-	for _, m := range mutations {
+	for _, m := range trials() {
 		if !strings.Contains(m.rule, only) {
 			continue
 		}
 		tried++
 		begin := time.Now()
-		test, err := m.test(ctx, tests)
+		test, err := m.test(ctx, cmp.Or(tests, m.tests))
 		took := time.Since(begin).Round(time.Second)
 		switch {
 		case err != nil:
@@ -71,9 +70,10 @@ func run(ctx context.Context, only, tests string) int {
 	return 0
 }
 
-// test runs the engine's tests that match a pattern with the mutation, and returns the name of a test that
-// fails; "" if none does. The tree stays as it is, because the mutated file is an overlay of the build.
-func (m mutation) test(ctx context.Context, tests string) (string, error) {
+// test runs the tests of the package that match a pattern with the mutation, and returns the name of a test that
+// fails; "" if none does, or none names the property. The tree stays as it is, because the mutated file is an overlay of
+// the build.
+func (m trial) test(ctx context.Context, tests string) (string, error) {
 	dir, err := os.MkdirTemp("", "mutation")
 	if err != nil {
 		return "", err
@@ -85,10 +85,9 @@ func (m mutation) test(ctx context.Context, tests string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit+time.Minute, errors.New("the test run does not end"))
 	defer cancel()
-	command := exec.CommandContext(ctx, "go", "test", "-vet=off", "-overlay", overlay, "-failfast", "-timeout",
-		limit.String(), "-run", tests, "./"+engine, "-every", "-rounds", "20",
-		"-rapid.nofailfile", "-rapid.shrinktime=1ms")
-	out, err := command.CombinedOutput()
+	arguments := append([]string{"test", "-vet=off", "-overlay", overlay, "-failfast", "-timeout", limit.String(), "-run",
+		tests, "./" + m.dir, "-rapid.nofailfile", "-rapid.shrinktime=1ms"}, m.flags...)
+	out, err := exec.CommandContext(ctx, "go", arguments...).CombinedOutput()
 	switch {
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
@@ -98,13 +97,15 @@ func (m mutation) test(ctx context.Context, tests string) (string, error) {
 		return "", fmt.Errorf("build: %s", out)
 	case bytes.Contains(out, []byte("panic: test timed out")):
 		return "", fmt.Errorf("the tests take longer than %s", limit)
+	case !bytes.Contains(out, []byte(m.property)):
+		return "", nil
 	}
 	return failed(string(out)), nil
 }
 
 // overlay writes the mutated file and the description of the overlay to a folder, and returns the
 // path of the description.
-func (m mutation) overlay(dir string) (string, error) {
+func (m trial) overlay(dir string) (string, error) {
 	text, err := m.apply()
 	if err != nil {
 		return "", err

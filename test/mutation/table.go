@@ -7,20 +7,54 @@ import (
 	"strings"
 )
 
-// mutation is one rule of docs/design/deployments.md switched off, or turned around, by a change of
-// one place in the engine.
+// mutation is one rule switched off, or turned around, by a change of one place in a package.
 type mutation struct {
 	rule     string
-	file     string // of the engine's package
+	file     string // in the package
 	from, to string // from occurs once in the file
 }
 
+// trial is a mutation and the way to test it.
+type trial struct {
+	mutation
+	dir      string   // of the package, from the root of the repository
+	property string   // has to be in the output of the tests that fail
+	tests    string   // pattern of the tests to run; "": all
+	flags    []string // of the package's tests
+}
+
+// trials returns all mutations.
+func trials() []trial {
+	var all []trial
+	for _, m := range mutations {
+		all = append(all, trial{mutation: m, dir: "internal/pipeline", flags: []string{"-every", "-rounds", "20"}})
+	}
+	for _, m := range promotions {
+		property, _, _ := strings.Cut(m.rule, ":")
+		m.rule = "promotion: " + m.rule
+		all = append(all, trial{mutation: m, dir: "internal/promotion", property: property,
+			tests: testOf(property), flags: []string{"-rapid.checks", "5000"}})
+	}
+	return all
+}
+
+// testOf returns the test of a property of promotions.
+func testOf(property string) string {
+	switch property {
+	case "Progress":
+		return "TestEveryRunEndsOnceFaultsStop"
+	case "SeedEquivalence":
+		return "TestSmallWorldsFollowTheLiteralPolicy"
+	}
+	return "TestPropertiesHoldInRandomHistories"
+}
+
 // path returns the mutation's file, from the root of the repository.
-func (m mutation) path() string { return path.Join(engine, m.file) }
+func (m trial) path() string { return path.Join(m.dir, m.file) }
 
 // apply returns the mutated file. It fails if the place is missing or not the only one of its kind, so
 // that the table follows the engine.
-func (m mutation) apply() ([]byte, error) {
+func (m trial) apply() ([]byte, error) {
 	text, err := os.ReadFile(m.path())
 	if err != nil {
 		return nil, err
@@ -31,7 +65,7 @@ func (m mutation) apply() ([]byte, error) {
 	return []byte(strings.Replace(string(text), m.from, m.to, 1)), nil
 }
 
-// mutations are in the order of the conditions of a pass, then by file.
+// mutations are the rules of docs/design/deployments.md, in the order of the conditions of a pass, then by file.
 var mutations = []mutation{
 	{"1: an ended deployment claims nothing", "condition.go", "if t.status != StatusActive {", "if false {"},
 	{"1: a hold keeps back", "condition.go", "held {\n\t\treturn block{why: isHeld}", "held && false {\n\t\treturn block{why: isHeld}"},
