@@ -307,6 +307,9 @@ func (h *history) checkRecheck() {
 		if !writes(plan) {
 			break
 		}
+		for i := range plan.Verdicts {
+			h.checkVerdict(i, plan)
+		}
 		h.record(plan)
 	}
 	plan := promotion.Decide(h.Input)

@@ -171,7 +171,7 @@ func (h *history) follow() {
 		return f.Env == h.Spec.Environments[i].Name && f.Event == promotion.EnvPromoted
 	})
 	if isPromoted {
-		h.bring(i, string(r.Revision), rapid.IntRange(0, 1).Draw(h.t, "from"))
+		h.bring(i, pick(h.t, "outcome", "", "", "", "!")+string(r.Revision), rapid.IntRange(0, 1).Draw(h.t, "from"))
 	}
 }
 
