@@ -17,10 +17,10 @@ type mutation struct {
 // trial is a mutation and the way to test it.
 type trial struct {
 	mutation
-	dir      string   // of the package, from the root of the repository
+	dir      string   // folder of the package, from the root of the repository
 	property string   // has to be in the output of the tests that fail
 	tests    string   // pattern of the tests to run; "": all
-	flags    []string // of the package's tests
+	flags    []string // flags of the tests
 }
 
 // trials returns all mutations.
