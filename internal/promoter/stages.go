@@ -61,13 +61,10 @@ func (s *stages) run(ctx context.Context) {
 	loops.Go(func() { s.queue.Run(ctx) })
 	loops.Go(func() { s.polls.queue.Run(ctx) })
 	loops.Go(func() { s.marks.queue.Run(ctx) })
-	loops.Go(func() { s.follow(ctx, isOfStages) })
+	loops.Go(func() { s.follow(ctx, promotions.OfStages) })
 	loops.Go(func() { s.followActions(ctx) })
 	loops.Wait()
 }
-
-// isOfStages reports whether a name in the log of promotions is that of a pipeline of a waybill.yaml.
-func isOfStages(name string) bool { return strings.HasPrefix(name, promotion.StageNamespace+":") }
 
 // followActions puts pipelines in line whose promotions begin or end.
 func (s *stages) followActions(ctx context.Context) {

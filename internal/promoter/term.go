@@ -129,7 +129,7 @@ func (t *term) run(ctx context.Context) {
 	loops.Go(func() { t.marks.queue.Run(ctx) })
 	loops.Go(func() { t.checks.run(ctx) })
 	loops.Go(func() { t.views.run(ctx) })
-	loops.Go(func() { t.follow(ctx, func(name string) bool { return !isOfStages(name) }) })
+	loops.Go(func() { t.follow(ctx, func(name string) bool { return !promotions.OfStages(name) }) })
 	loops.Wait()
 }
 

@@ -182,3 +182,6 @@ func describe(e action.Event) string {
 	}
 	return e.Code + ": " + e.Error
 }
+
+// OfStages reports whether a name in the log is that of a pipeline of a waybill.yaml, whose stages have environments.
+func OfStages(name string) bool { return strings.HasPrefix(name, promotion.StageNamespace+":") }

@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/promotions"
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
@@ -35,6 +36,8 @@ type StageRun struct {
 	Run
 	Steps  []StepRun  `json:"steps,omitempty"`  // steps of a build; or the gates and the bake of another stage
 	Groups []GroupRun `json:"groups,omitempty"` // groups of a host stage
+	// Environment is the present state of an environment stage, while it is on the way to the deployment's revision or at it.
+	Environment *promotions.EnvironmentView `json:"environment,omitempty"`
 }
 
 // GroupRun is a group of hosts in a deployment.
@@ -174,7 +177,7 @@ func (s *Service) deploymentView(ctx context.Context, ref Ref, actions bool) (De
 		}
 	}
 	b.buildStages()
-	return view, nil
+	return view, s.addEnvironments(ctx, &view)
 }
 
 // Resolve returns the deployment that a text names: greeter#7, or a deployment's id.

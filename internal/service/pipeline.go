@@ -47,6 +47,8 @@ type StageView struct {
 	// Conditions are its windows, approval, gates and bake, in the order in which a deployment meets
 	// them.
 	Conditions []Condition `json:"conditions"`
+	// Environment is the last known state of the environment of a stage in a waybill.yaml; left out: it has none, or none is known.
+	Environment *promotions.EnvironmentView `json:"environment,omitempty"`
 }
 
 // Standing is a deployment at a stage.
@@ -148,11 +150,21 @@ func (s *Service) pipelineView(ctx context.Context, name string, recent int) (Pi
 	if err != nil {
 		return view, err
 	}
-	return view, s.withFold(ctx, name, func(f *fold) error {
+	err = s.withFold(ctx, name, func(f *fold) error {
 		view.Freeze = f.engine.Frozen(now)
 		s.fillPipeline(ctx, f, now, &view)
 		return nil
 	})
+	if err != nil || !slices.ContainsFunc(view.Stages, func(v StageView) bool { return v.Kind == pipeline.EnvironmentStage }) {
+		return view, err
+	}
+	environments, err := s.environmentsOf(ctx, name)
+	for i := range view.Stages {
+		if env, known := environments[view.Stages[i].Name]; known {
+			view.Stages[i].Environment, view.Stages[i].Hosts = &env, len(env.Targets)
+		}
+	}
+	return view, err
 }
 
 func (s *Service) fillPipeline(ctx context.Context, f *fold, now time.Time, view *PipelineView) {

@@ -16,9 +16,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/promotions"
 )
 
-// EnvironmentStage is the kind of a stage that is an environment of Kubernetes.
-const EnvironmentStage pipeline.StageKind = "environment"
-
 // OfKubernetes reports whether a pipeline with the name is one of Kubernetes, such as apps:podinfo. The names of others have
 // no colon. Its runs are its deployments, its environments the stages, and its targets the hosts.
 func OfKubernetes(name string) bool { return strings.Contains(name, ":") }
@@ -31,14 +28,15 @@ func refuseKubernetes(name string) error {
 }
 
 // promotionView returns the view of a pipeline of Kubernetes. Without one the error is fault.NotFound, with the nearest name.
-func (s *Service) promotionView(ctx context.Context, name string) (promotions.View, error) {
-	view, err := s.ledger.Promotions.View(ctx, name)
-	if !fault.Is(err, fault.NotFound) {
-		return view, err
+func (s *Service) promotionView(ctx context.Context, name string) (view promotions.View, err error) {
+	if !promotions.OfStages(name) { // that is the part of another pipeline
+		if view, err = s.ledger.Promotions.View(ctx, name); !fault.Is(err, fault.NotFound) {
+			return view, err
+		}
 	}
 	missing := fault.New(fault.NotFound, "pipeline %q not found", name).
 		WithHint("a process with the role promoter shows the pipelines of its cluster; waybill pipeline list lists them")
-	all, err := s.ledger.Promotions.Views(ctx, promotions.ViewQuery{})
+	all, err := s.promotionViews(ctx)
 	if err != nil {
 		return view, err
 	}
@@ -49,9 +47,15 @@ func (s *Service) promotionView(ctx context.Context, name string) (promotions.Vi
 	return view, missing.WithNearest(name, names)
 }
 
+// promotionViews returns the views of the pipelines of Kubernetes, by name.
+func (s *Service) promotionViews(ctx context.Context) ([]promotions.View, error) {
+	all, err := s.ledger.Promotions.Views(ctx, promotions.ViewQuery{})
+	return slices.DeleteFunc(all, func(v promotions.View) bool { return promotions.OfStages(v.Pipeline) }), err
+}
+
 // promotionPipelines returns the pipelines of Kubernetes by name.
 func (s *Service) promotionPipelines(ctx context.Context) ([]PipelineView, error) {
-	all, err := s.ledger.Promotions.Views(ctx, promotions.ViewQuery{})
+	all, err := s.promotionViews(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list pipelines of Kubernetes: %w", err)
 	}
@@ -101,7 +105,7 @@ func stageOf(env promotions.EnvironmentView) StageView {
 			at.HostsDone++
 		}
 	}
-	stage := StageView{Name: env.Name, Kind: EnvironmentStage, After: env.DependsOn, Hosts: len(env.Targets), Inside: []Standing{},
+	stage := StageView{Name: env.Name, Kind: pipeline.EnvironmentStage, After: env.DependsOn, Hosts: len(env.Targets), Inside: []Standing{},
 		Conditions: environmentConditions(env)}
 	switch {
 	case env.Want == "":
@@ -317,7 +321,7 @@ func (s *Service) promotionRun(ctx context.Context, ref Ref) (DeploymentView, er
 // revision of the run.
 func stageRunOf(v promotions.View, d journal.Deployment, name string, entries []pipeline.Entry) StageRun {
 	path := pipeline.Path(v.Pipeline, name)
-	stage := StageRun{Name: name, Kind: EnvironmentStage, Run: Run{Target: path, State: RunWaiting}}
+	stage := StageRun{Name: name, Kind: pipeline.EnvironmentStage, Run: Run{Target: path, State: RunWaiting}}
 	healthy := map[string]time.Time{}
 	for _, e := range entries {
 		switch {

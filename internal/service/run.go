@@ -108,6 +108,8 @@ func (b *runBuilder) stageRun(target string) StageRun {
 		stage.Kind = pipeline.HostStage
 	case slices.ContainsFunc(stage.Steps, func(s StepRun) bool { return IsBuilt(s.Event) }):
 		stage.Kind = pipeline.BuildStage
+	case slices.ContainsFunc(stage.Steps, func(s StepRun) bool { return s.Event == pipeline.EnvPromoted }):
+		stage.Kind = pipeline.EnvironmentStage
 	}
 	for _, t := range b.below[target] {
 		stage.Groups = append(stage.Groups, b.groupRun(t))

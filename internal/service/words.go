@@ -24,6 +24,8 @@ func wordsOf(event string) stepWords {
 		return stepWords{pipeline.Deploy, "deploying", "deployed"}
 	case pipeline.HostTested:
 		return stepWords{pipeline.Test, "testing", "tested"}
+	case pipeline.EnvPromoted:
+		return stepWords{"promote", "promoting", "promoted"}
 	case pipeline.StageBaked, pipeline.WaveBaked:
 		return stepWords{"bake", "baking", "baked"}
 	}

@@ -37,6 +37,20 @@ func boardLines(v service.DeploymentView) []line {
 			lines = append(lines, groupLines(stage, group, v.Now)...)
 		}
 		lines = append(lines, stepLines(stage, false, v.Now)...)
+		lines = append(lines, targetLines(v.Pipeline, stage)...)
+	}
+	return lines
+}
+
+// targetLines returns the rows of an environment's targets: revision and health of each.
+func targetLines(pipeline string, stage service.StageRun) []line {
+	if stage.Environment == nil {
+		return nil
+	}
+	var lines []line
+	for _, target := range stage.Environment.Targets {
+		lines = append(lines, line{stage: stage.Name, name: service.TargetName(pipeline, target), state: stage.State, word: service.TargetHealth(target),
+			detail: FirstOf(service.TargetRevision(target), "-")})
 	}
 	return lines
 }
@@ -204,6 +218,8 @@ func stepRemark(step service.StepRun, now time.Time) string {
 		return FirstOf(step.Error, step.Output) // why a round was not made, or how far it is
 	case step.Status == action.Backoff && step.Error != "":
 		return failedAttempt(step, step.Attempt, now)
+	case step.State == pipeline.StateClaimed && step.Event == pipeline.EnvPromoted:
+		return FirstOf(step.Output, step.Error)
 	case step.State == pipeline.StateClaimed:
 		return liveRemark(step)
 	case step.State == pipeline.StateWaiting:

@@ -51,6 +51,7 @@ func Pipeline(p service.PipelineView, s Style, now time.Time) []string {
 		t.add("  "+stage.Name, standingText(stage), insideText(stage))
 	}
 	lines := append([]string{fmt.Sprintf("%s  definition %d", s.bold(p.Name), p.Version)}, t.lines()...)
+	lines = append(lines, stageEnvironments(p, s, now)...)
 	if p.Freeze != nil {
 		lines = append(lines, s.warn(p.Freeze.Text(now)))
 	}
@@ -74,6 +75,17 @@ func Pipeline(p service.PipelineView, s Style, now time.Time) []string {
 		lines = append(lines, fmt.Sprintf("%s %s: waybill deployment show %s", s.bad("failed:"), RefOf(*p.Last), RefOf(*p.Last)))
 	}
 	return lines
+}
+
+// stageEnvironments returns the last known state of the environments of stages, each with its targets.
+func stageEnvironments(p service.PipelineView, s Style, now time.Time) []string {
+	t := table{Style: s}
+	for _, stage := range p.Stages {
+		if stage.Environment != nil {
+			addEnvironment(&t, p.Name, *stage.Environment, []string{OneLine(service.EnvironmentText(*stage.Environment, now))})
+		}
+	}
+	return t.lines()
 }
 
 // leftServices returns the services that run, or may, where the definition no longer has them.
