@@ -43,7 +43,8 @@
 // A retry, a rollback and a repeated promotion after a drift are runs of one environment. Entries are unique in a run,
 // so a wanted repetition needs a new one, in which the facts of the old one suppress nothing. Such a run determines the
 // wanted revision of its environment until a newer revision than the one that it repeats or rolls back is due there.
-// For its predecessors the records of the run count that it repeats.
+// For its predecessors the records of the run count that it repeats. A rollback of a revision that was promoted is
+// promoted itself, also where targets still have the revision that it brings back: the other one may reach them yet.
 //
 // A run that starts may change verdicts, so Decide judges again after that, a bounded number of times, and the plan is
 // that of the last round. Facts of earlier rounds are kept, because they were observed.

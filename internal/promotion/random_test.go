@@ -56,6 +56,8 @@ func (h *history) environment(i int) promotion.Environment {
 		e.Gates = append(e.Gates, promotion.Gate{Name: fmt.Sprintf("g%d", k),
 			When: pick(t, "when", promotion.Before, promotion.After)})
 	}
+	e.Strategy = pick(t, "strategy", promotion.PullRequest, promotion.PullRequest, promotion.PullRequest,
+		promotion.Notification, promotion.ByHand)
 	if i == 0 {
 		return e
 	}
@@ -64,8 +66,6 @@ func (h *history) environment(i int) promotion.Environment {
 		e.DependsOn = append(e.DependsOn, h.Spec.Environments[i-2].Name)
 		e.Any = rapid.Bool().Draw(t, "any")
 	}
-	e.Strategy = pick(t, "strategy", promotion.PullRequest, promotion.PullRequest, promotion.PullRequest,
-		promotion.Notification, promotion.ByHand)
 	if pick(t, "approval", false, false, true) {
 		e.Approval = &admission.Approval{Count: pick(t, "count", 1, 2),
 			By: pick(t, "by", nil, []string{"ana", "group:ops"})}
