@@ -20,7 +20,7 @@ import (
 type access struct {
 	token    string // the home's token
 	stored   tokens // all other tokens
-	proofs   proofs // other proofs of who approves
+	proofs   proofs // other proofs of who approves; set by New
 	sources  sources
 	site     site
 	sessions sessions
@@ -41,10 +41,9 @@ type tokens interface {
 
 // newAccess returns a handler that enforces the rules before next. public is where clients reach the server; nil: where it
 // listens.
-func newAccess(token string, s *service.Service, listen string, public *url.URL, next http.Handler) *access {
-	stored := s.Credentials()
+func newAccess(token string, stored tokens, listen string, public *url.URL, next http.Handler) *access {
 	a := &access{
-		token: token, stored: stored, sessions: newSessions(token, stored), next: next, proofs: s, sources: newSources(),
+		token: token, stored: stored, sessions: newSessions(token, stored), next: next, sources: newSources(),
 		streams: newStreams(), origin: http.NewCrossOriginProtection(), codes: map[string]loginCode{},
 	}
 	a.site = site{loopback: isLoopback(listen), own: a.sessions.name + ".localhost", public: public}

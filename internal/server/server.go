@@ -66,7 +66,8 @@ func New(s *service.Service, o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	server := &Server{service: s, options: o, searches: make(chan struct{}, mostSearches)}
-	server.access = newAccess(o.Token, s, o.Listen, o.URL, withTracing(server.routes(), o.Tracing))
+	server.access = newAccess(o.Token, s.Credentials(), o.Listen, o.URL, withTracing(server.routes(), o.Tracing))
+	server.access.proofs = s
 	return server
 }
 
