@@ -228,6 +228,25 @@ func (l *look) lookAtRecheck() {
 	if !l.plan.Recheck.IsZero() {
 		l.queue.AddAfter(l.pipeline.ID(), max(l.plan.Recheck.Sub(l.now), mergeWakes))
 	}
+	if l.isStalled() {
+		l.queue.AddAfter(l.pipeline.ID(), stalledEvery)
+	}
+}
+
+// stalledEvery is the time until a pipeline with an attempt that failed permanently is looked at again: the Secret with its
+// credentials may have been corrected, and Secrets of Git hosts are not watched.
+const stalledEvery = 30 * time.Second
+
+// isStalled reports whether an environment waits for other inputs of its promotion.
+func (l *look) isStalled() bool {
+	for _, verdict := range l.plan.Verdicts {
+		for _, reason := range verdict.Why {
+			if reason.Code == promotion.WhyAttemptFailed {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // change returns the parts of the plan that the log does not have.
