@@ -75,6 +75,7 @@ func TestInstallation(t *testing.T) {
 		w.install(t, install.Options{Namespace: "waybill", Image: "waybill:2", Frozen: true})
 	})
 	t.Run("is printed", w.printed)
+	t.Run("takes over the Service of the original controller", w.takesOverService)
 	t.Run("reports conflicts", w.conflicts)
 	t.Run("keeps stored objects valid", w.stored)
 	t.Run("gives exactly its rights", w.rights)
@@ -131,6 +132,46 @@ func (w *world) printed(t *testing.T) {
 		w.Apply(t, string(manifests))
 	}
 	w.install(t, install.Options{Namespace: "waybill", Image: "waybill:3"}) // equal values do not conflict
+}
+
+// originalService is the Service of the original controller as its chart makes it, after its hooks' clients have been given its address.
+const originalService = `
+apiVersion: v1
+kind: Service
+metadata: {name: pipeline-controller-promotion, namespace: clusters, labels: {control-plane: controller}}
+spec:
+  type: ClusterIP
+  selector: {app.kubernetes.io/name: pipeline-controller}
+  ports: [{name: promotion, port: 8082, targetPort: promotion, protocol: TCP}]
+`
+
+// takesOverService has the original controller's Service lead to Waybill's, which has the same port.
+func (w *world) takesOverService(t *testing.T) {
+	services := w.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "services"})
+	w.Apply(t, originalService)
+	o := install.Options{Namespace: "waybill", Image: "waybill:3", Frozen: true,
+		OldService: &types.NamespacedName{Namespace: "clusters", Name: "pipeline-controller-promotion"}}
+	a := install.Applier{To: w.Dynamic, Done: func(string) {}, Force: true}
+	if err := a.Apply(t.Context(), objects(t, o)); err != nil {
+		t.Fatal(err)
+	}
+	old, err := services.Namespace("clusters").Get(t.Context(), "pipeline-controller-promotion", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind, _, _ := unstructured.NestedString(old.Object, "spec", "type")
+	to, _, _ := unstructured.NestedString(old.Object, "spec", "externalName")
+	if kind != "ExternalName" || to != "pipeline-promotion.waybill.svc.cluster.local" {
+		t.Errorf("the original Service is of type %s and leads to %q", kind, to)
+	}
+	own, err := services.Namespace("waybill").Get(t.Context(), "pipeline-promotion", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ports, _, _ := unstructured.NestedSlice(own.Object, "spec", "ports")
+	if !slices.ContainsFunc(ports, func(p any) bool { return p.(map[string]any)["port"] == int64(8082) }) {
+		t.Errorf("ports of Waybill's Service: got %v, want 8082 among them", ports)
+	}
 }
 
 // conflicts shows that an operator's own setting is kept, unless --force is set.
