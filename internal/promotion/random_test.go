@@ -177,7 +177,7 @@ func (h *history) follow() {
 
 // wantedRun returns the run that an environment wants.
 func (h *history) wantedRun(i int) promotion.Run {
-	v := promotion.Decide(h.Input).Verdicts[i]
+	v := promotion.Decide(cloned(h.Input)).Verdicts[i]
 	at := slices.IndexFunc(h.Runs, func(r promotion.Run) bool { return r.Number == v.Run })
 	if at < 0 {
 		return promotion.Run{}
