@@ -92,9 +92,11 @@ func hostsOf(s *Stage) (count int) {
 // shape checks that a stage has what its kind wants, and not too much of it.
 func (j *judge) shape(i int) {
 	s := &j.d.Stages[i]
-	if s.Kind == BuildStage != (s.Build != nil) || s.Kind != HostStage && len(s.Groups) > 0 ||
-		s.Kind == EnvironmentStage != (s.Environment != nil) {
-		j.fault("stage-kind", stageScope(i), "stage %q needs one of build, hosts and environment", s.Name)
+	if s.Kind == BuildStage != (s.Build != nil) || s.Kind != HostStage && len(s.Groups) > 0 {
+		j.fault("stage-kind", stageScope(i), "stage %q needs either build or hosts", s.Name)
+	}
+	if s.Kind == EnvironmentStage != (s.Environment != nil) {
+		j.fault("stage-kind", stageScope(i), "stage %q is of the kind environment if and only if it has one", s.Name)
 	}
 	if s.Kind == BuildStage && (s.Bake != nil || len(s.Gates) > 0) {
 		j.fault("check-misplaced", stageScope(i),

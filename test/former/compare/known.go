@@ -8,7 +8,10 @@ var known = []struct {
 }{}
 
 // added are fields that the earlier engine has not, each with the reason why nothing is lost by not comparing it.
-var added = map[string]string{}
+var added = map[string]string{
+	"Work.Environment":  "stages with an environment; nil for every other step",
+	"Stage.Environment": "likewise; nil for every other stage",
+}
 
 // isKnown reports whether a difference of a field is on purpose.
 func isKnown(field string, d difference) bool {
