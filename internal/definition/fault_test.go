@@ -492,7 +492,7 @@ func TestFaultsOfGates(t *testing.T) {
 	check(t, []fragment{
 		{"{http: {url: 'https://x'}}", "6:11: stages[0].gates[0] needs a name"},
 		{"{name: wave-1, http: {url: 'https://x'}}", `6:18: gate name "wave-1" is reserved`},
-		{"{name: x, cel: 'a'}", `6:21: "cel" is not yet supported`},
+		{"{name: x, cel: 'a'}", `6:26: cel is about the targets of an environment, which stage "beta" does not have`},
 		{"{name: x, http: {url: 'https://x'}, successes: 2}", `6:47: "successes" is not yet supported`},
 		{"{name: x, http: https://x}", "6:27: want a mapping, found a string"},
 		{

@@ -65,7 +65,7 @@ func (r *reader) gate(n *document.Node, at, name string) pipeline.Gate {
 		}
 	}
 	if ways != 1 && n.Kind == document.Map {
-		r.Add(n, "several-kinds", at, "gate %q needs exactly one of http, job, handler", name)
+		r.Add(n, "several-kinds", at, "gate %q needs exactly one of http, job, cel, handler", name)
 	}
 	if request := n.Get("http"); request != nil {
 		g.HTTP, g.Policy.AttemptTimeout = r.gateRequest(request, at+".http"), gateTimeout
@@ -73,6 +73,12 @@ func (r *reader) gate(n *document.Node, at, name string) pipeline.Gate {
 	if job := n.Get("job"); job != nil {
 		g.Job = &pipeline.GateJob{Run: r.argv(job, "run", at+".job")}
 		r.bounded(job.Get("run"), at+".job.run", maxGateArgs, maxGateText)
+	}
+	if cel := n.Get("cel"); cel != nil {
+		if g.CEL = cel.Text; len(g.CEL) > maxGateText {
+			r.Add(cel, "too-long", at+".cel", "%s.cel has %d bytes, at most %d", at, len(g.CEL), maxGateText)
+		}
+		g.Policy.AttemptTimeout = gateTimeout
 	}
 	if handler := n.Get("handler"); handler != nil {
 		g.Handler = r.gateHandler(handler, at+".handler")

@@ -55,6 +55,11 @@ func (r *reader) stage(n *document.Node, at, name string, base scope) pipeline.S
 	if n.Get("environment") != nil {
 		return r.environmentStage(s, n, at)
 	}
+	for i, gate := range items(n.Get("gates")) {
+		if cel := gate.Get("cel"); cel != nil {
+			r.Add(cel, "no-targets", document.Index(at+".gates", i)+".cel", "cel is about the targets of an environment, which stage %q does not have", name)
+		}
+	}
 	if n.Get("hosts") == nil && n.Get("groups") == nil {
 		s.Kind = pipeline.GateStage
 		s.Vars = r.vars(n.Get("vars"), at+".vars")

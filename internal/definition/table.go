@@ -198,7 +198,8 @@ var gate = []document.Key{
 	{Name: "http", Shape: document.Object, Keys: gateRequest, Help: "A request that Waybill sends."},
 	{Name: "job", Shape: document.Object, Keys: gateJob,
 		Help: "A program that runs on the conductor's machine, in the files of the revision."},
-	{Name: "cel", Shape: document.Text, Later: true, Help: "An expression over objects of Kubernetes."},
+	{Name: "cel", Shape: document.Text, Help: "An expression over targets, the live objects of a stage with an environment; may use, in quotes, the " +
+		"stage's variables, ${stage} and ${revision}."},
 	{Name: "handler", Shape: document.Object, Keys: gateHandler, Help: "An action of a handler of server.yaml."},
 	{Name: "interval", Shape: document.Duration, Default: "30s", Help: "Between two questions."},
 	{Name: "timeout", Shape: document.Duration, Default: "10m", Help: "Until then it must have passed."},

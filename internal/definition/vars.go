@@ -37,6 +37,29 @@ func Expand(text string, vars map[string]string) (string, error) {
 	return out.String(), err
 }
 
+// ExpandCEL replaces variables in an expression of CEL. Characters of their values that could end a quoted text, or begin an escape, are escaped.
+func ExpandCEL(text string, vars map[string]string) (string, error) {
+	quoted := make(map[string]string, len(vars))
+	for name, value := range vars {
+		quoted[name] = InCEL(value)
+	}
+	return Expand(text, quoted)
+}
+
+// InCEL returns a text as it is written in quotes of any kind in CEL.
+func InCEL(text string) string {
+	var out strings.Builder
+	for _, c := range text {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '.', c == '_':
+			out.WriteRune(c)
+		default:
+			fmt.Fprintf(&out, `\U%08x`, c)
+		}
+	}
+	return out.String()
+}
+
 // maxExpanded bounds the bytes of texts in one JSON value after their variables are replaced.
 const maxExpanded = 256 << 10
 
@@ -193,7 +216,7 @@ func (r *reader) handlerSize(n *document.Node, raw json.RawMessage, vars map[str
 // gateUses returns the scalars of a gate that are expanded.
 func gateUses(gate *document.Node) []*document.Node {
 	request := gate.Get("http")
-	nodes := present(request.Get("url"), request.Get("body"))
+	nodes := present(request.Get("url"), request.Get("body"), gate.Get("cel"))
 	if run := gate.Get("job").Get("run"); run != nil {
 		nodes = append(nodes, run.Items...)
 	}

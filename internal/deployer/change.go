@@ -2,6 +2,7 @@ package deployer
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/definition"
@@ -64,6 +65,12 @@ func work(name string, w pipeline.Work) action.Action {
 		a.Kind, a.Handler, a.Policy = stepHandler, w.Gate.Handler.Name, w.Gate.Policy
 		a.Parameters = handlerParameters(w)
 		return a
+	case w.Gate != nil && w.Gate.CEL != "": // the promoter evaluates it
+		a.Kind, a.Handler, a.Lane = stepHandler, promotion.HandlerExpression, promotion.HandlerExpression+"/"+w.Target
+		a.Policy = w.Gate.Policy
+		a.Parameters, _ = json.Marshal(promotion.StageWork{Stage: w.Stage.Name, Revision: promotion.Revision(w.Label),
+			Environment: w.Stage.Environment, Gate: expression(w)})
+		return a
 	case w.Gate != nil: // a lane per stage: one address that does not answer must not slow the gates of others
 		a.Kind, a.Handler, a.Lane = stepHandler, gateHandler, gateHandler+"/"+w.Target
 		a.Policy, p.Gate = w.Gate.Policy, w.Gate.Name
@@ -84,6 +91,18 @@ func work(name string, w pipeline.Work) action.Action {
 	}
 	a.Parameters, _ = json.Marshal(p) // strings always marshal
 	return a
+}
+
+// expression returns the expression of a gate, with its variables replaced.
+func expression(w pipeline.Work) *promotion.GateWork {
+	vars := w.Definition.VarsOf(w.Stage, nil, nil)
+	vars["stage"], vars["revision"] = w.Stage.Name, w.Label
+	text, err := definition.ExpandCEL(w.Gate.CEL, vars)
+	if err != nil {
+		text = w.Gate.CEL // a definition with such a fault is refused when it is read
+	}
+	return &promotion.GateWork{Name: w.Gate.Name, CEL: text, Timeout: time.Duration(w.Gate.Policy.Deadline),
+		Every: time.Duration(w.Gate.Policy.Initial)}
 }
 
 // handlerParameters returns the parameters of a gate's handler, with their variables replaced.

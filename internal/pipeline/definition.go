@@ -99,6 +99,7 @@ type Gate struct {
 	HTTP    *GateRequest `json:"http,omitempty"`
 	Job     *GateJob     `json:"job,omitempty"`
 	Handler *GateHandler `json:"handler,omitempty"`
+	CEL     string       `json:"cel,omitempty"` // an expression over the targets of the stage's environment
 }
 
 // GateJob is a program that runs on the conductor's machine for a gate, in the files of the

@@ -42,9 +42,9 @@ const (
 // and hands it over; its end, attempts and deadline are the queue's.
 type checks struct {
 	*term
-	queue *watch.Queue // ids of actions
-	jobs  *watch.Informer[*unstructured.Unstructured]
-	first chan struct{} // closed with the first Job, from which on they are watched
+	queue *watch.Queue                                // ids of actions
+	jobs  *watch.Informer[*unstructured.Unstructured] // nil: no gate has a Job
+	first chan struct{}                               // closed with the first Job, from which on they are watched
 
 	mu   sync.Mutex
 	live map[string]check // by the id of the action
@@ -56,11 +56,16 @@ type check struct {
 	targets  []pool.Want // applications of its environment
 }
 
-func newChecks(t *term) (c *checks, err error) {
-	c = &checks{term: t, live: map[string]check{}, first: make(chan struct{})}
+func newChecks(t *term) *checks {
+	c := &checks{term: t, live: map[string]check{}, first: make(chan struct{})}
 	c.queue = watch.NewQueue(watch.QueueConfig{Workers: checkers, Retry: loop.Backoff{First: time.Second, Most: time.Minute},
 		Handle: c.next, Failed: c.failed})
-	c.jobs, err = watch.New(watch.Config[*unstructured.Unstructured]{Objects: t.cfg.Management.Resource(kube.Jobs()), Labels: promotion.LabelGate,
+	return c
+}
+
+// newJobs returns an informer of the Jobs of gates.
+func (c *checks) newJobs() (*watch.Informer[*unstructured.Unstructured], error) {
+	return watch.New(watch.Config[*unstructured.Unstructured]{Objects: c.cfg.Management.Resource(kube.Jobs()), Labels: promotion.LabelGate,
 		Decode: func(one *unstructured.Unstructured) *unstructured.Unstructured {
 			kept := &unstructured.Unstructured{Object: map[string]any{}}
 			kept.SetNamespace(one.GetNamespace())
@@ -72,9 +77,8 @@ func newChecks(t *term) (c *checks, err error) {
 		Changed: func(one *unstructured.Unstructured) { c.wakeJob(one.GetName()) },
 		Gone:    func(one *unstructured.Unstructured) { c.wakeJob(one.GetName()) },
 		Interrupted: func(err error) {
-			t.log.Warn("watching the Jobs of gates was interrupted; it resumes by itself", obs.Error(err))
+			c.log.Warn("watching the Jobs of gates was interrupted; it resumes by itself", obs.Error(err))
 		}})
-	return c, err
 }
 
 // run works until ctx ends.
@@ -158,7 +162,7 @@ func (c *checks) next(ctx context.Context, id string) (again time.Duration, err 
 	if err != nil {
 		return 0, err
 	}
-	var work promotion.Work
+	var work gateParameters
 	if err := json.Unmarshal(state.Parameters, &work); err != nil || work.Gate == nil {
 		return 0, nil // its handler reports the fault
 	}
@@ -171,13 +175,19 @@ func (c *checks) next(ctx context.Context, id string) (again time.Duration, err 
 	case state.Handler == promotion.HandlerJob:
 		return 0, c.job(ctx, state, work)
 	default:
-		return 0, c.expression(ctx, state, work, one.targets)
+		return 0, c.expression(ctx, state, work, one)
 	}
 	return 0, nil
 }
 
+// gateParameters is the common part of the parameters of gates: of a promotion.Work, and of a promotion.StageWork.
+type gateParameters struct {
+	Namespace string              `json:"namespace"`
+	Gate      *promotion.GateWork `json:"gate"`
+}
+
 // job reads the Job of a gate, and records how it ended.
-func (c *checks) job(ctx context.Context, state queue.ActionState, work promotion.Work) error {
+func (c *checks) job(ctx context.Context, state queue.ActionState, work gateParameters) error {
 	c.watchJobs()
 	id, ref := state.ID.String(), work.Namespace+"/"+state.ID.String()
 	object, err := c.cfg.Management.Resource(kube.Jobs()).Namespace(work.Namespace).Get(ctx, id, metav1.GetOptions{})
@@ -220,12 +230,11 @@ func outcomeOfJob(job *unstructured.Unstructured) (o action.Outcome) {
 }
 
 // expression evaluates the expression of a gate. While an object cannot be read, the gate waits without an answer.
-func (c *checks) expression(ctx context.Context, state queue.ActionState, work promotion.Work, targets []pool.Want) error {
+func (c *checks) expression(ctx context.Context, state queue.ActionState, work gateParameters, one check) error {
 	id := state.ID.String()
-	objects, err := c.objects(ctx, targets)
+	objects, err := c.objects(ctx, one.targets)
 	if fault.Is(err, fault.Unavailable) || fault.Is(err, fault.NotFound) {
-		c.log.Info("gate has no answer", obs.KeyPipeline, work.Namespace+":"+work.Pipeline, obs.KeyEnv, string(work.Env),
-			obs.KeyGate, work.Gate.Name, obs.Error(err))
+		c.log.Info("gate has no answer", obs.KeyPipeline, one.pipeline, obs.KeyActionID, id, obs.KeyGate, work.Gate.Name, obs.Error(err))
 		c.queue.AddAfter(id, work.Gate.Every)
 		return nil
 	}
@@ -237,9 +246,13 @@ func (c *checks) expression(ctx context.Context, state queue.ActionState, work p
 		}
 	}
 	seen := queue.Observation{ID: state.ID, Source: role}
+	_, isWrong := errors.AsType[*callback.FilterError](err)
 	switch {
+	case isWrong:
+		seen.Outcome = action.Outcome{Kind: action.Fatal, Code: "expression", Error: err.Error()}
 	case holds:
-		output, _ := json.Marshal(map[string]string{"detail": fmt.Sprintf("true of %d objects", len(objects))}) // texts always marshal
+		text := fmt.Sprintf("true of %d objects", len(objects))
+		output, _ := json.Marshal(map[string]string{"detail": text, "text": text}) // texts always marshal
 		seen.Outcome = action.Outcome{Kind: action.Done, Output: output}
 	case err != nil:
 		seen.Outcome = action.Outcome{Kind: action.Retry, Code: "expression", Error: "the expression cannot be evaluated: " + err.Error()}

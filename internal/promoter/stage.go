@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/kube/pool"
 	"github.com/waybill-dev/waybill/internal/marker"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/promoter/resource"
 	"github.com/waybill-dev/waybill/internal/promotion"
 	"github.com/waybill-dev/waybill/internal/promotions"
@@ -35,6 +36,7 @@ type stageLook struct {
 	closing  []promotion.Step          // steps of runs whose actions have ended
 	hosts    map[int64]*promotion.Host // by run: where the proposals to close are
 	cancels  []promotion.AttemptKey
+	gates    map[string]check // live gates with an expression, by the ids of their actions
 }
 
 // stagePromotion is the live promotion of a stage.
@@ -154,17 +156,10 @@ func (one *stagePromotion) source() promotion.Source {
 func (l *stageLook) observe() {
 	var wants []pool.Want
 	for _, one := range l.wanted {
-		app, source := one.work.Environment.App, one.source()
-		for _, id := range one.env.Targets {
-			want := pool.Want{Cluster: id.Cluster, GVK: schema.FromAPIVersionAndKind(app.APIVersion, app.Kind), Namespace: id.Namespace, Name: app.Name}
-			switch source.Type {
-			case promotion.SourceLabel:
-				want.Label = source.Key
-			case promotion.SourceAnnotation:
-				want.Annotation = source.Key
-			}
-			wants = append(wants, want)
-		}
+		wants = append(wants, stageWants(one.work.Environment)...)
+	}
+	for _, one := range l.gates { // their states are not judged
+		wants = append(wants, one.targets...)
 	}
 	states := l.pool.Use(l.name, wants)
 	if len(wants) == 0 {
@@ -182,6 +177,21 @@ func (l *stageLook) observe() {
 		one.seen, l.stages.seen[pollName(l.name, one.env.Name)] = now, now
 	}
 	l.marks.keep(l.name, marked)
+}
+
+// stageWants returns the applications of an environment.
+func stageWants(v *pipeline.Environment) []pool.Want {
+	wants := make([]pool.Want, len(v.Targets))
+	for i, t := range v.Targets {
+		wants[i] = pool.Want{Cluster: t.Cluster, GVK: schema.FromAPIVersionAndKind(v.App.APIVersion, v.App.Kind), Namespace: t.Namespace, Name: v.App.Name}
+		switch promotion.SourceType(v.Source.Type) {
+		case promotion.SourceLabel:
+			wants[i].Label = v.Source.Key
+		case promotion.SourceAnnotation:
+			wants[i].Annotation = v.Source.Key
+		}
+	}
+	return wants
 }
 
 // see returns the state of one target.

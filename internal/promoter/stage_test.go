@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/environment"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/gate"
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/kube/kubetest"
@@ -109,7 +110,7 @@ func (w *stageWorld) start() (stop func()) {
 	log := w.ledger.NewWaiter()
 	p := promoter.New(log, log.Promotions, promoter.Config{Changes: log, Clusters: map[string]*rest.Config{"eu": config}, Dial: w.dial})
 	c := conductor.New(w.ledger.NewWaiter(), conductor.Config{Workers: 4, Handlers: map[string]conductor.Handler{
-		promotion.HandlerEnvironment: environment.Handler{}, promotion.HandlerPullRequest: w}})
+		promotion.HandlerEnvironment: environment.Handler{}, promotion.HandlerPullRequest: w, promotion.HandlerExpression: gate.Expression{}}})
 	d := deployer.New(w.ledger.NewWaiter(), deployer.Config{})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	var roles sync.WaitGroup
@@ -303,4 +304,50 @@ func (w *stageWorld) childrenOfStage() queue.ActionQuery {
 		w.t.Fatalf("promotions of deployment 1: %+v, %v", all, err)
 	}
 	return queue.ActionQuery{Parent: all[0].ID}
+}
+
+// The expression of a gate is about the live objects of the stage's targets, before its promotion and after.
+func TestGatesOfAStageEvaluateExpressions(t *testing.T) {
+	t.Parallel()
+	policy := action.Policy{Retries: 999, Initial: action.Duration(time.Second), Factor: 1, Max: action.Duration(time.Second),
+		Deadline: action.Duration(time.Hour), AttemptTimeout: action.Duration(time.Minute)}
+	w := newStageWorld(t, func(s *pipeline.Stage) {
+		s.Gates = []pipeline.Gate{
+			{Name: "old", When: pipeline.Before, Policy: policy, CEL: "targets.all(t, t.status.lastAppliedRevision == '6.5.4')"},
+			{Name: "new", When: pipeline.After, Policy: policy, CEL: "targets.all(t, t.status.lastAppliedRevision == '${revision}')"},
+		}
+	})
+	w.health("6.4.0", "True")
+	stop := w.start()
+	w.deploy("6.6.0")
+	w.until("the expression is false", func() bool {
+		gates, err := w.ledger.Actions(t.Context(), queue.ActionQuery{Handler: promotion.HandlerExpression, LiveOnly: true})
+		return err == nil && len(gates) == 1 && gates[0].Thread.Spent > 0
+	})
+	if got := w.attempts(); len(got) > 0 {
+		t.Errorf("attempts before the gate has passed: %q", got)
+	}
+	stop()
+	w.health("6.5.4", "True")
+	w.start()
+	w.awaitAttempt("propose 6.6.0")
+	w.health("6.6.0", "True")
+	w.awaitEntry("1 prod gate-passed/new")
+	w.awaitEntry("1 shop pipeline-finished-successfully")
+}
+
+func TestAFalseExpressionFailsItsStage(t *testing.T) {
+	t.Parallel()
+	w := newStageWorld(t, func(s *pipeline.Stage) {
+		s.Gates = []pipeline.Gate{{Name: "never", When: pipeline.Before, CEL: "size(targets) == 7", Policy: action.Policy{Retries: 1,
+			Initial: action.Duration(time.Second), Factor: 1, Max: action.Duration(time.Second), Deadline: action.Duration(time.Hour)}}}
+	})
+	w.health("6.5.4", "True")
+	w.start()
+	w.deploy("6.6.0")
+	w.awaitEntry("1 shop pipeline-failed")
+	gates, err := w.ledger.Actions(t.Context(), queue.ActionQuery{Handler: promotion.HandlerExpression})
+	if err != nil || len(gates) != 1 || gates[0].Error != "the expression is false" || gates[0].Thread.Spent != 2 {
+		t.Errorf("gates: %+v, %v; want one that was false twice", gates, err)
+	}
 }

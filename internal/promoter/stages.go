@@ -2,6 +2,7 @@ package promoter
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -41,7 +42,7 @@ func newStages(p *Promoter) *stages {
 		view: map[string]string{}}
 	s.queue = watch.NewQueue(watch.QueueConfig{Workers: p.cfg.Workers, Retry: loop.Backoff{First: firstRetry, Most: time.Minute},
 		Handle: s.next, Failed: s.failed})
-	s.polls, s.marks = newProposals(s.term), newMarks(s.term)
+	s.polls, s.marks, s.checks = newProposals(s.term), newMarks(s.term), newChecks(s.term)
 	s.pool = pool.New(pool.Config{Clusters: p.cfg.Clusters, Dial: p.cfg.Dial, Log: p.log, Changed: func(users []string) {
 		for _, name := range users {
 			s.wake(name)
@@ -61,6 +62,7 @@ func (s *stages) run(ctx context.Context) {
 	loops.Go(func() { s.queue.Run(ctx) })
 	loops.Go(func() { s.polls.queue.Run(ctx) })
 	loops.Go(func() { s.marks.queue.Run(ctx) })
+	loops.Go(func() { s.checks.run(ctx) })
 	loops.Go(func() { s.follow(ctx, promotions.OfStages) })
 	loops.Go(func() { s.followActions(ctx) })
 	loops.Wait()
@@ -85,6 +87,11 @@ func (s *stages) findActions(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	gates, err := s.ledger.Actions(ctx, queue.ActionQuery{Handler: promotion.HandlerExpression, LiveOnly: true, Oldest: true, Limit: mostStages})
+	if err != nil {
+		return err
+	}
+	found = append(found, gates...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := make(map[action.ID]string, len(found))
@@ -107,6 +114,20 @@ func (s *stages) findActions(ctx context.Context) error {
 	return nil
 }
 
+// findGates returns the live gates of a pipeline that have an expression over the targets of their stages.
+func (s *stages) findGates(ctx context.Context, pipeline string) (map[string]check, error) {
+	found, err := s.ledger.Actions(ctx, queue.ActionQuery{Handler: promotion.HandlerExpression, Pipeline: pipeline, LiveOnly: true, Oldest: true,
+		Limit: mostStages})
+	gates := map[string]check{}
+	for _, a := range found {
+		var work promotion.StageWork
+		if a.Step != nil && json.Unmarshal(a.Parameters, &work) == nil && work.Environment != nil {
+			gates[a.ID.String()] = check{promotions.NameOf(promotion.StageNamespace, pipeline), stageWants(work.Environment)}
+		}
+	}
+	return gates, err
+}
+
 // next looks at the promotions of one pipeline.
 func (s *stages) next(ctx context.Context, name string) (again time.Duration, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, lookLimit, fmt.Errorf("a look at the promotions of a pipeline took longer than %s", lookLimit))
@@ -117,6 +138,9 @@ func (s *stages) next(ctx context.Context, name string) (again time.Duration, er
 	found, err := s.ledger.Actions(ctx, queue.ActionQuery{Handler: promotion.HandlerEnvironment, Pipeline: l.pipeline, LiveOnly: true,
 		Oldest: true, Limit: mostStages})
 	if err != nil {
+		return 0, err
+	}
+	if l.gates, err = s.findGates(ctx, l.pipeline); err != nil {
 		return 0, err
 	}
 	if l.state, err = s.promotions.Load(ctx, name, name); err != nil {
@@ -132,6 +156,7 @@ func (s *stages) next(ctx context.Context, name string) (again time.Duration, er
 		return 0, err
 	}
 	s.polls.keep(name, l.openProposals())
+	s.checks.keep(name, l.gates)
 	if err := l.saveView(ctx); err != nil {
 		return 0, err
 	}

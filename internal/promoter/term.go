@@ -91,8 +91,9 @@ func newTerm(p *Promoter) (*term, error) {
 			t.clusters.Add(name)
 		}
 	}})
+	t.checks = newChecks(t)
 	var err error
-	if t.checks, err = newChecks(t); err != nil {
+	if t.checks.jobs, err = t.checks.newJobs(); err != nil {
 		return nil, fmt.Errorf("watch Jobs: %w", err)
 	}
 	t.informer, err = watch.New(watch.Config[*unstructured.Unstructured]{Objects: t.objects, Resync: p.cfg.LookAgain,

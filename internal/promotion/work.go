@@ -106,4 +106,5 @@ type StageWork struct {
 	Stage       string                `json:"stage"`
 	Revision    Revision              `json:"revision"`
 	Environment *pipeline.Environment `json:"environment"`
+	Gate        *GateWork             `json:"gate,omitempty"` // nil except for a gate with an expression over the environment's targets
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/api/kube/v1alpha1"
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/callback"
+	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/promotion"
 )
@@ -195,18 +196,7 @@ func (p Placeholders) InURL(text string) string {
 // InCEL returns an expression of CEL with the placeholders in its quoted texts replaced. Characters that could end a text of any kind, or
 // begin an escape, are escaped.
 func (p Placeholders) InCEL(text string) string {
-	return p.replace(text, func(s string) string {
-		var out strings.Builder
-		for _, c := range s {
-			switch {
-			case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '.', c == '_':
-				out.WriteRune(c)
-			default:
-				fmt.Fprintf(&out, `\U%08x`, c)
-			}
-		}
-		return out.String()
-	})
+	return p.replace(text, definition.InCEL)
 }
 
 // InJSON returns JSON with the placeholders in its quoted texts replaced.

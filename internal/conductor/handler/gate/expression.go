@@ -2,6 +2,8 @@ package gate
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
@@ -16,8 +18,9 @@ var _ conductor.HandOff = Expression{}
 
 // Do accepts an expression; Done reports that the promoter may evaluate it.
 func (Expression) Do(_ context.Context, a conductor.Attempt) action.Outcome {
-	if _, err := workOf(a, func(g *promotion.GateWork) bool { return g.CEL != "" }); err != nil {
-		return action.Outcome{Kind: action.Fatal, Code: string(fault.Invalid), Error: err.Error()}
+	var w struct{ Gate *promotion.GateWork } // common part: promotion.Work, promotion.StageWork
+	if err := json.Unmarshal(a.Action.Parameters, &w); err != nil || w.Gate == nil || w.Gate.CEL == "" {
+		return action.Outcome{Kind: action.Fatal, Code: string(fault.Invalid), Error: fmt.Sprintf("action %s has no gate with an expression", a.Action.ID)}
 	}
 	return action.Outcome{Kind: action.Done}
 }
