@@ -11,6 +11,7 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/apimachinery/pkg/watch"
@@ -85,5 +86,20 @@ func TestEventsHaveTheFieldsThatDecisionsNeed(t *testing.T) {
 				t.Errorf("%s: an event after the last one", name)
 			}
 		}
+	}
+}
+
+func TestAnErrorOfAWatchKeepsItsReason(t *testing.T) {
+	t.Parallel()
+	const text = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old",` +
+		`"reason":"Expired","details":{"retryAfterSeconds":3},"code":410}}` + "\n"
+	e := &events{body: io.NopCloser(strings.NewReader(text))}
+	kind, object, err := e.Decode()
+	if err != nil || kind != watch.Error {
+		t.Fatal(kind, err)
+	}
+	got := apierrors.FromObject(object)
+	if delay, ok := apierrors.SuggestsClientDelay(got); !apierrors.IsResourceExpired(got) || !ok || delay != 3 {
+		t.Errorf("error %v, delay %d", got, delay)
 	}
 }
