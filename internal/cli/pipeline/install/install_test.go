@@ -47,7 +47,8 @@ func TestTheRightsOfPromoting(t *testing.T) {
 		"waybill-promoter": {
 			"pipelines.weave.works/pipelines": read, "pipelines.weave.works/pipelines/status": {"patch"},
 			"gitops.weave.works/gitopsclusters": read, "gitops.weave.works/gitopsclusters/status": {"update"},
-			"/secrets": read, "/events": {"create"}, "batch/jobs": {"get", "list", "watch", "create", "delete"},
+			"/secrets": read, "/events": {"create"}, "authentication.k8s.io/tokenreviews": {"create"}, "authorization.k8s.io/subjectaccessreviews": {"create"},
+			"batch/jobs": {"get", "list", "watch", "create", "delete"},
 		},
 		"waybill-applications": {"kustomize.toolkit.fluxcd.io/kustomizations": read, "helm.toolkit.fluxcd.io/helmreleases": read},
 	}
