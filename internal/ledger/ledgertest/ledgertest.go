@@ -36,6 +36,7 @@ func properties() map[string]func(*testing.T, setup) {
 		"AttemptsAreActions":                 attemptsAreActions,
 		"CanceledAttemptsEndWithTheDecision": canceledAttemptsEndWithTheDecision,
 		"DecisionsAreAllOrNothing":           decisionsAreAllOrNothing,
+		"NoticesAreStoredWithTheirDecision":  noticesAreStoredWithTheirDecision,
 		"EndsAgainstDecisionsDoNotDeadlock":  endsAgainstDecisionsDoNotDeadlock,
 		// status
 		"TicksMakeOneAction": ticksMakeOneAction,

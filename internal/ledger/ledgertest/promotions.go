@@ -98,6 +98,30 @@ func canceledAttemptsEndWithTheDecision(t *testing.T, s setup) {
 	}
 }
 
+// noticesAreStoredWithTheirDecision: of two decisions from one state the first stores its notice, and the second nothing. The end of a notice
+// adds nothing to the log of promotions.
+func noticesAreStoredWithTheirDecision(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	before := s.startRun(t)
+	notice := action.Action{Kind: promotion.NoticeKind, Handler: promotion.HandlerNotice, Lane: promotion.HandlerNotice, UniqueKey: "one",
+		Parameters: json.RawMessage(`{}`), Policy: queuetest.Policy(), CreatedBy: "promoter"}
+	c := promotions.Change{Pipeline: podinfo, UID: "7a1f", Head: before.Head, Notices: []action.Action{notice},
+		Facts: []promotion.Fact{{Run: 1, Event: promotion.AnnouncedEvent("Started", "")}}}
+	_, err := s.Promotions.Record(s.ctx, c)
+	storetest.Check(t, err)
+	_, err = s.Promotions.Record(s.ctx, c)
+	storetest.WantCode(t, err, fault.Conflict)
+	recorded := s.promoted(t)
+	s.end(t, host, s.claim(t, host, promotion.HandlerNotice, 1)[0], action.Outcome{Kind: action.Done})
+	after := s.promoted(t)
+	if len(after.Runs[0].Facts) != 1 || after.Runs[0].Facts[0].Event != "announced/Started" || after.Head != recorded.Head {
+		t.Errorf("facts %+v, head %d after %d", after.Runs[0].Facts, after.Head, recorded.Head)
+	}
+	c.Head, c.Notices[0].Kind = after.Head, promotion.ActionKind
+	_, err = s.Promotions.Record(s.ctx, c)
+	storetest.WantCode(t, err, fault.Invalid)
+}
+
 // decisionsAreAllOrNothing: a decision that the queue refuses leaves nothing.
 func decisionsAreAllOrNothing(t *testing.T, s setup) {
 	before := s.startRun(t, attempt(promotion.OpPropose))
