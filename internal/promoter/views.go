@@ -75,8 +75,8 @@ func (v *views) run(ctx context.Context) {
 	}
 }
 
-// store stores some of the views. It reports whether there were any.
-func (v *views) store(ctx context.Context) (any bool, err error) {
+// store stores some of the views. It reports whether there were views to store.
+func (v *views) store(ctx context.Context) (found bool, err error) {
 	v.saving.Lock()
 	defer v.saving.Unlock()
 	some := v.take()
