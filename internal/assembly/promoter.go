@@ -100,7 +100,7 @@ func (s *Session) management() (*kube.Cluster, error) {
 // serves other pipelines needs none.
 func (s *Session) proofs() service.Proofs {
 	cluster, err := s.management()
-	if err != nil {
+	if err != nil || cluster == nil {
 		return nil
 	}
 	return proof.Checker{Management: cluster}
@@ -114,18 +114,9 @@ func (s *Session) addPromotionHandlers(handlers map[string]conductor.Handler, lo
 	}
 	cfg := s.promotion()
 	allowed := guard(cfg)
-	mirrors, err := s.mirrors()
-	if err != nil {
+	if handlers[promotion.HandlerPullRequest], err = s.pullRequests(cluster, log); err != nil {
 		return err
 	}
-	handlers[promotion.HandlerPullRequest] = pullrequest.New(pullrequest.Config{Hosts: s.git.with(cfg), Mirrors: mirrors,
-		Secret: func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
-			if namespace == promotion.StageNamespace || cluster == nil {
-				return s.stageSecret(ctx, name)
-			}
-			data, _, err := cluster.In(namespace).Secret(ctx, name)
-			return data, err
-		}, Archive: evidence.Archive{Blobs: s.blobs, Log: log}})
 	handlers[promotion.HandlerEnvironment] = environment.Handler{}
 	if cluster == nil {
 		return nil
@@ -136,6 +127,36 @@ func (s *Session) addPromotionHandlers(handlers map[string]conductor.Handler, lo
 	handlers[promotion.HandlerGate] = gate.Promotion{Guard: allowed, PlainHTTP: cfg.PlainHTTP}
 	handlers[promotion.HandlerJob], handlers[promotion.HandlerExpression] = gate.Job{Management: cluster}, gate.Expression{}
 	return nil
+}
+
+// pullRequests makes the handler of pull requests.
+func (s *Session) pullRequests(cluster *kube.Cluster, log *slog.Logger) (*pullrequest.Handler, error) {
+	mirrors, err := s.mirrors()
+	if err != nil {
+		return nil, err
+	}
+	return pullrequest.New(pullrequest.Config{Hosts: s.git.with(s.promotion()), Mirrors: mirrors,
+		Secret: func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
+			if namespace == promotion.StageNamespace || cluster == nil {
+				return s.stageSecret(ctx, name)
+			}
+			data, _, err := cluster.In(namespace).Secret(ctx, name)
+			return data, err
+		}, Archive: evidence.Archive{Blobs: s.blobs, Log: log}}), nil
+}
+
+// proposals returns a function that opens the way to the repositories of Kubernetes pipelines, once it is needed. It needs the management
+// cluster, since that has the credentials. So a process answers with its own access and asks no other one: all replicas of an
+// installation have it, and nothing has to be written for a question.
+func (s *Session) proposals() func() (service.Proposals, error) {
+	return sync.OnceValues(func() (service.Proposals, error) {
+		cluster, err := s.management()
+		if err != nil || cluster == nil {
+			return nil, fault.New(fault.Unavailable, "this process does not reach the management cluster, which has the credentials of repositories").
+				WithHint("set promoter.kubeconfig in the server.yaml of the process that answers, or ask one in the cluster with --server")
+		}
+		return s.pullRequests(cluster, nil)
+	})
 }
 
 // promoterRole makes the role that promotes revisions through Kubernetes pipelines.

@@ -64,7 +64,7 @@ var exitStatuses = map[string]exits{
 	"pipeline validate": projects, "pipeline versions": reads.with("greeter"), "plan": projects,
 	"process list": reads, "process run": makes.with("mirror"), "process show": reads.with("mirror"),
 	"pipeline history": reads.with("greeter"), "pipeline targets": reads.with("greeter"),
-	"pipeline metrics": reads.with("greeter"), "revision diff": reads.with("greeter r1 r2"),
+	"pipeline metrics": reads.with("greeter"), "pipeline check": reads.with("apps:podinfo"), "revision diff": reads.with("greeter r1 r2"),
 	"revision list": reads.with("greeter"), "revision show": reads.with("greeter r1"),
 	"deployment rollback": reads.with("greeter"), "revision reject": reads.with("greeter r1"),
 	"revision accept": reads.with("greeter r1"), "revision register": reads.with("greeter r1"),

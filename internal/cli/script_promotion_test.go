@@ -15,14 +15,17 @@ import (
 	"github.com/waybill-dev/waybill/internal/sqlite"
 )
 
-// promote HOME [approval] stores the worked example of promotion in the log of a home, as a promoter has recorded it: the pull
-// request for prod is open, or prod waits for an approval.
+// promote HOME [approval|broken] stores the worked example of promotion in the log of a home, as a promoter has recorded it: the pull
+// request for prod is open, or prod waits for an approval, or a target of prod is not there.
 func promote(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) == 0 {
-		ts.Fatalf("usage: promote home [approval]")
+		ts.Fatalf("usage: promote home [approval|broken]")
 	}
 	var change func(*promotion.Input, *promotion.Plan)
-	if len(args) > 1 {
+	switch {
+	case len(args) > 1 && args[1] == "broken":
+		change = servertest.LoseTarget
+	case len(args) > 1:
 		change = servertest.AwaitApproval
 	}
 	ts.Check(storePodinfo(ts.MkAbs(args[0]), change))

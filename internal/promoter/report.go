@@ -2,7 +2,6 @@ package promoter
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/api/kube/v1alpha1"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/promoter/resource"
+	"github.com/waybill-dev/waybill/internal/promotion"
 	"github.com/waybill-dev/waybill/internal/promotions"
 )
 
@@ -81,13 +81,33 @@ func (l *look) saveView() error {
 	for _, c := range l.status.Conditions {
 		view.Conditions = append(view.Conditions, promotions.ConditionView{Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message})
 	}
-	text, err := json.Marshal(view)
+	l.addObserved(view.Observed)
+	text, err := promotions.ViewDocument(view)
 	if err != nil {
-		return fmt.Errorf("view of %s: %w", l.pipeline.ID(), err)
+		return err
 	}
-	if string(text) != l.view {
-		l.view = string(text)
+	if text != l.view {
+		l.view = text
 		l.views.put(view)
 	}
 	return nil
+}
+
+// addObserved adds the parts that side effects need.
+func (l *look) addObserved(o *promotions.Observed) {
+	o.Hosts, o.Keys = map[promotion.EnvName]promotion.Host{}, map[promotion.EnvName]string{}
+	for i, env := range l.pipeline.Environments {
+		if env.Host != nil && i > 0 {
+			o.Hosts[env.Name] = *env.Host
+		}
+		if env.Secret != "" {
+			o.Keys[env.Name] = env.Secret
+		}
+	}
+	for _, fault := range l.faults {
+		o.Faults = append(o.Faults, fault.String())
+	}
+	if len(l.faults) > 0 { // nothing was decided
+		o.Input = promotion.Input{Spec: l.pipeline.Spec, Seen: l.seen}.Observed()
+	}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/promotion"
 )
 
-// Describe returns the view of a pipeline for which a plan was made. The caller adds Pipeline, App, Conditions and At.
+// Describe returns the view of a pipeline for which a plan was made. The caller adds Pipeline, App, Conditions, At,
+// and the rest of Observed.
 func Describe(in promotion.Input, plan promotion.Plan) View {
 	d := describer{in: in, runs: runsAfter(in.Runs, plan.Runs)}
 	v := View{Suspended: in.Spec.Suspend, Latest: string(plan.Latest), Current: string(plan.Current), Freeze: in.Frozen,
@@ -27,6 +28,9 @@ func Describe(in promotion.Input, plan promotion.Plan) View {
 		}
 		v.Environments = append(v.Environments, d.environment(env, verdict))
 	}
+	observed := in.Observed()
+	observed.Latest, observed.LatestSince = plan.Latest, plan.LatestSince
+	v.Observed = &Observed{Input: observed}
 	return v
 }
 

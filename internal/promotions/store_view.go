@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/promotion"
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
@@ -22,6 +23,37 @@ type ViewRows interface {
 	Views(q ViewQuery) ([]string, error)
 }
 
+// Observed is the part of a pipeline's state that is neither in the log nor in the view: decisions and their side effects need it.
+type Observed struct {
+	Input promotion.Input                      `json:"input"`           // see promotion.Input.Observed
+	Hosts map[promotion.EnvName]promotion.Host `json:"hosts,omitempty"` // repositories of environments with pull requests
+	// Keys has the names of the Secrets whose keys sign approvals, by environment.
+	Keys   map[promotion.EnvName]string `json:"keys,omitempty"`
+	Faults []string                     `json:"faults,omitempty"` // faults of the definition, with their fields: nothing is decided
+}
+
+// viewDocument is the stored form of a view.
+type viewDocument struct {
+	View
+
+	Observed *Observed `json:"observed,omitempty"`
+}
+
+// ViewDocument returns a view as SaveView stores it, at the time that it has.
+func ViewDocument(v View) (string, error) { return Document(viewDocument{v, v.Observed}) }
+
+// readView reads a stored view. Without observed it leaves out that part.
+func readView(text string, v *View, observed bool) error {
+	if !observed {
+		return ReadDocument(text, v)
+	}
+	var d viewDocument
+	err := ReadDocument(text, &d)
+	*v = d.View
+	v.Observed = d.Observed
+	return err
+}
+
 // SaveView stores the view of a pipeline instead of its former one. At becomes the database's time.
 func (p *Promotions) SaveView(ctx context.Context, v View) error { return p.SaveViews(ctx, []View{v}) }
 
@@ -31,7 +63,7 @@ func (p *Promotions) SaveViews(ctx context.Context, views []View) error {
 		t.Touch(store.TopicPromotion)
 		for _, v := range views {
 			v.At = t.Now()
-			text, err := Document(v)
+			text, err := ViewDocument(v)
 			if err != nil {
 				return err
 			}
@@ -60,7 +92,7 @@ func (p *Promotions) Views(ctx context.Context, q ViewQuery) (views []View, err 
 		}
 		views = make([]View, len(texts))
 		for i, text := range texts {
-			if err := ReadDocument(text, &views[i]); err != nil {
+			if err := readView(text, &views[i], q.Name != ""); err != nil {
 				return err
 			}
 		}

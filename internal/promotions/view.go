@@ -23,6 +23,8 @@ type View struct {
 	Conditions   []ConditionView   `json:"conditions"`       // as in the status of the pipeline's object
 	Freeze       *admission.Freeze `json:"freeze,omitempty"` // in force: of this pipeline or of all; left out: none
 	At           time.Time         `json:"at"`               // time at which it was stored
+	// Observed holds the needs of decisions besides the log. View alone reads it, and no answer has it.
+	Observed *Observed `json:"-"`
 }
 
 // App names the application of a pipeline, which every target has.

@@ -80,6 +80,10 @@ func TestEveryQuestionIsAnsweredAlike(t *testing.T) {
 	same(a, operation.ListResources, operation.ResourcesInput{Pipeline: "greeter", After: "local://elm greeter", Limit: 2})
 	same(a, operation.ListHistory, operation.HistoryInput{PipelinePath: of, Target: "prod", Limit: 3})
 	same(a, operation.GetMetrics, operation.MetricsInput{PipelinePath: of, Stage: "prod", Weeks: 2})
+	kubernetes := operation.PipelinePath{Pipeline: servertest.PromotionPipeline}
+	s.Promote(t, nil)
+	same(a, operation.PlanPromotion, operation.PromotionInput{PipelinePath: operation.PipelinePath{Pipeline: "apps:podinf"}, Files: true})
+	same(a, operation.CheckPipeline, kubernetes)
 	same(a, operation.GetDifference, operation.DifferenceInput{PipelinePath: of, From: "beta", To: "prod"})
 	same(a, operation.ReadLog, operation.LogInput{PipelinePath: of, Target: "prod", Class: "fact", After: 3, Limit: 4})
 	same(a, operation.ListServices, of)

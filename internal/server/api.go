@@ -57,6 +57,7 @@ func (a *api) register() {
 	a.registerApprovals()
 	a.registerServices()
 	a.registerTargets()
+	a.registerPromotions()
 	a.registerLog()
 	a.registerActions()
 	a.registerEvents()

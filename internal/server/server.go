@@ -171,9 +171,9 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	switch err := s.service.Ready(r.Context()); {
 	case errors.Is(err, store.ErrOutdated):
 		WriteProblem(w, r, store.ErrOutdated)
-	case fault.Is(err, fault.Unavailable):
+	case errors.Is(err, service.ErrRole):
 		s.options.Log.Warn("not ready", obs.Error(err))
-		WriteProblem(w, r, fault.New(fault.Unavailable, "a role of this process does not work"))
+		WriteProblem(w, r, fault.New(fault.Unavailable, "%w", service.ErrRole))
 	case err != nil:
 		s.options.Log.Warn("not ready", obs.Error(err))
 		WriteProblem(w, r, fault.New(fault.LedgerUnavailable, "the ledger does not answer"))

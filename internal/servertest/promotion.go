@@ -86,6 +86,11 @@ func AwaitApproval(in *promotion.Input, plan *promotion.Plan) {
 	prod.Why = []promotion.Reason{{Code: promotion.WhyWaitingApproval, Message: "approval 0 of 1"}}
 }
 
+// LoseTarget changes the worked example: the application is not there on the second cluster of prod.
+func LoseTarget(in *promotion.Input, _ *promotion.Plan) {
+	in.Seen[in.Spec.Environments[2].Targets[1]] = promotion.UnknownTarget(promotion.TargetNotFound, "helmreleases.helm.toolkit.fluxcd.io podinfo not found")
+}
+
 // StorePodinfo stores the worked example as a promoter has recorded it, with its view, over an earlier state.
 func StorePodinfo(ctx context.Context, l *ledger.Ledger, in promotion.Input, plan promotion.Plan) error {
 	state, err := l.Promotions.Load(ctx, PromotionPipeline, "7a1f")

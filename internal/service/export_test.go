@@ -21,3 +21,8 @@ func (s *Service) ObserveOnce(ctx context.Context) (drifted int, services map[st
 
 // ForgetLooks makes the next request ask hosts again.
 func (s *Service) ForgetLooks() { s.looks.all = map[string]*look{} }
+
+// WithProposals has a service read repositories by p.
+func (s *Service) WithProposals(p Proposals) {
+	s.proposals = func() (Proposals, error) { return p, nil }
+}

@@ -2,13 +2,14 @@ package service
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/config"
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/semaphore"
@@ -35,7 +36,8 @@ type Service struct {
 
 	retention time.Duration
 	holder    func() *Holder
-	readiness []func() error // besides the ledger
+	readiness []func() error            // besides the ledger
+	proposals func() (Proposals, error) // nil: none
 
 	// LargestUpload is the size in bytes above which a snapshot or an artifact is refused; 0: LargestUpload, 1 GiB.
 	LargestUpload int64
@@ -84,6 +86,8 @@ type Options struct {
 	Builds   buildview.Source // nil: none
 	Projects Projects         // what can be built without a deployment
 	Proofs   Proofs           // nil: this process reaches no management cluster
+	// Proposals returns the way to the repositories of pipelines of Kubernetes, or the reason why this process has none; nil: none.
+	Proposals func() (Proposals, error)
 	// Holder returns the one process that may run roles on this log, or nil if none does, even if rows of killed processes
 	// remain; nil: trust the rows.
 	Holder func() *Holder
@@ -102,6 +106,7 @@ func New(l *ledger.Ledger, blobs blob.Store, o Options) *Service {
 		offers.Schedules = func() map[string]config.Schedule { return nil }
 	}
 	return &Service{ledger: l, blobs: blobs, offers: offers, retention: o.Retention, holder: o.Holder, builds: o.Builds, projects: o.Projects, proofs: o.Proofs,
+		proposals:     o.Proposals,
 		LargestUpload: o.LargestUpload, Inspect: o.Inspect, Verify: o.Verify, Current: o.Current, ReadLog: o.ReadLog,
 		folds:     folds{byPipeline: map[string]*fold{}},
 		observed:  observations{all: map[string]observation{}},
@@ -111,17 +116,20 @@ func New(l *ledger.Ledger, blobs blob.Store, o Options) *Service {
 		plans:     semaphore.New(mostPlans, planPatience, "too many plans are being made")}
 }
 
+// ErrRole is the error of Ready for a role that does not do its work.
+var ErrRole = errors.New("a role of this process does not work")
+
 // AddReadiness adds a condition of Ready. It is called before the service is in use.
 func (s *Service) AddReadiness(ready func() error) { s.readiness = append(s.readiness, ready) }
 
 // Ready reports whether the ledger answers, see ledger.Ledger.Ready, and the roles of the process do their work. Without
-// the latter the error is fault.Unavailable.
+// the latter the error is ErrRole.
 func (s *Service) Ready(ctx context.Context) error {
 	err := s.ledger.Ready(ctx)
 	for _, ready := range s.readiness {
 		if err == nil {
 			if err = ready(); err != nil {
-				err = fault.New(fault.Unavailable, "%w", err)
+				err = fmt.Errorf("%w: %w", ErrRole, err)
 			}
 		}
 	}

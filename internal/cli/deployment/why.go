@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -9,13 +10,15 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func deploymentWhyCommand(a *cmdline.App) *cobra.Command {
-	return &cobra.Command{
+	input := false
+	c := &cobra.Command{
 		Use:   "why [DEPLOYMENT [TARGET]]",
 		Short: "List a deployment's open steps, with the reason why each does not run",
 		Long: `Lists the steps that are not complete, with the reason and who can change it. Steps that wait for
@@ -25,16 +28,38 @@ their events, as in waybill log: host-artifact-replicated is the end of replicat
 deploy, host-deployment-tested of test, host-NAME of an own step NAME; the rest mark how far stages,
 groups and hosts are. Without a name: the newest deployment of this folder's pipeline.
 
-Of a pipeline of Kubernetes it lists everything that is in the way of each environment.`,
+Of a pipeline of Kubernetes it lists everything that is in the way of each environment. With
+--json-input it prints everything that the decision is made from, and the decision, as JSON.`,
 		Example: cmdline.Examples("waybill deployment why", "waybill deployment why greeter#7",
-			"waybill deployment why greeter#7 prod/east", "waybill deployment why apps:podinfo prod"),
+			"waybill deployment why greeter#7 prod/east", "waybill deployment why apps:podinfo prod",
+			"waybill deployment why apps:podinfo --json-input > input.json"),
 		Args:              cmdline.Arguments(0, 2, "DEPLOYMENT", "TARGET"),
 		ValidArgsFunction: cmdline.CompleteDeployments(a),
 		RunE: cmdline.WithDeployment(a, func(ctx context.Context, s *assembly.Session, ref service.Ref, rest []string) error {
+			if input {
+				return runInput(ctx, s, ref.Pipeline, a.Printer())
+			}
 			_, err := RunWhy(ctx, WhyOptions{Deployments: s, Ref: ref, Target: cmdline.Optional(rest, 0), Idle: s.IsIdle, Out: a.Printer()})
 			return err
 		}),
 	}
+	c.Flags().BoolVar(&input, "json-input", false, "print the exact input of the decision and its result, of a pipeline of Kubernetes")
+	return c
+}
+
+// runInput prints the input of the decision about a pipeline of Kubernetes, and the decision.
+func runInput(ctx context.Context, log operation.Caller, name string, out show.Printer) error {
+	if !service.OfKubernetes(name) {
+		return fault.New(fault.Refused, "%s is not a pipeline of Kubernetes: waybill log shows all that its decisions are made from", name)
+	}
+	plan, err := operation.PlanPromotion.Call(ctx, log, operation.PromotionInput{PipelinePath: operation.PipelinePath{Pipeline: name}, Input: true})
+	if err != nil {
+		return err
+	}
+	return out.Document(struct {
+		Input json.RawMessage `json:"input"`
+		Plan  json.RawMessage `json:"plan"`
+	}{plan.Input, plan.Plan})
 }
 
 type WhyOptions struct {

@@ -18,7 +18,7 @@ func Command(a *cmdline.App) *cobra.Command {
 	return cmdline.Group("pipeline", "Read, check and apply pipelines",
 		"A pipeline is what a waybill.yaml describes. Every version that was applied is kept.",
 		pipelineListCommand(a), pipelineShowCommand(a), pipelineApplyCommand(a),
-		pipelineValidateCommand(a), pipelineVersionsCommand(a), pipelineHistoryCommand(a), pipelineTargetsCommand(a),
+		pipelineValidateCommand(a), pipelineCheckCommand(a), pipelineVersionsCommand(a), pipelineHistoryCommand(a), pipelineTargetsCommand(a),
 		pipelineMetricsCommand(a), pipelineFreezeCommand(a), pipelineThawCommand(a), pipelineTrustCommand(a),
 		pipelineStopCommand(a), install.Command(a))
 }

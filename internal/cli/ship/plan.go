@@ -28,6 +28,10 @@ With --what-if fail=TARGET it assumes that this fails: a stage, group or host, w
 deploy it is unless TARGET:STEP names another step. It shows where that stops, what the policy of
 the stage does, and what becomes of the other deployments.
 
+For a pipeline of Kubernetes it shows what would be promoted now, everything that is in the way, and
+the lines that change in its repositories. With --revision the first environment is assumed to be
+ready at that revision.
+
 Exit status 5 when something would be done, 0 when there is nothing to do.`
 
 // planFlags are the flags of `waybill plan`.
@@ -59,7 +63,7 @@ func PlanCommand(a *cmdline.App) *cobra.Command {
 		Long:  planHelp,
 		Example: cmdline.Examples("waybill plan", "waybill plan --edit edited.yaml", "waybill plan greeter   # as it is in the log",
 			"waybill plan greeter --what-if fail=prod/east/elm:test", "waybill plan greeter --revision 3f2c9a1 --from 2h",
-			"waybill plan --why greeter#7"),
+			"waybill plan --why greeter#7", "waybill plan apps:podinfo --revision 6.7.0"),
 		Args:              cmdline.Arguments(0, 2, "PIPELINE"),
 		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
@@ -72,6 +76,9 @@ func PlanCommand(a *cmdline.App) *cobra.Command {
 			}
 			if flags.why != "" {
 				return planWhy(a, c, flags.why, strings.Join(arguments, ""))
+			}
+			if len(arguments) > 0 && service.OfKubernetes(arguments[0]) {
+				return planPromotion(a, c, arguments[0], flags)
 			}
 			return plan(a, c, arguments, flags)
 		},

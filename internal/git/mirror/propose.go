@@ -36,7 +36,8 @@ type Result struct {
 	Base, Head   string // commits; Head is "" without such a branch
 	Foreign      bool   // the head branch has commits of others
 	Lines        []marker.Line
-	Races        int // lost leases
+	Races        int    // lost leases
+	Diff         string // unified diff of the files, by Preview alone
 }
 
 // Propose makes the head branch of a request, unless it is there already.
@@ -60,7 +61,7 @@ func (s *Store) Propose(ctx context.Context, r Request) (result Result, err erro
 	return result, err
 }
 
-// Preview returns the lines that Propose would change, without changing anything.
+// Preview returns the lines that Propose would change in the base branch, without changing anything.
 func (s *Store) Preview(ctx context.Context, r Request) (result Result, err error) {
 	if err := r.check(); err != nil {
 		return result, err
@@ -71,8 +72,9 @@ func (s *Store) Preview(ctx context.Context, r Request) (result Result, err erro
 			return err
 		}
 		result.Base, result.Head = at.base, at.head
-		_, lines, err := o.editBase(ctx, r, at.base)
+		files, lines, err := o.editBase(ctx, r, at.base)
 		result.Lines, result.AlreadyAsked = changedLines(lines), len(changedLines(lines)) == 0
+		result.Diff = unifiedDiff(files, result.Lines)
 		return err
 	})
 	return result, err

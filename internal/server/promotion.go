@@ -1,0 +1,18 @@
+package server
+
+import (
+	"context"
+
+	"github.com/waybill-dev/waybill/internal/operation"
+	"github.com/waybill-dev/waybill/internal/service"
+)
+
+// registerPromotions registers the operations on pipelines of Kubernetes alone.
+func (a *api) registerPromotions() {
+	handle(a, operation.PlanPromotion, func(ctx context.Context, in *operation.PromotionInput) (service.PromotionPlan, error) {
+		return a.service.PlanPromotion(ctx, service.PromotionQuery{Pipeline: in.Pipeline, Revision: in.Revision, Files: in.Files, Input: in.Input})
+	})
+	handle(a, operation.CheckPipeline, func(ctx context.Context, in *operation.PipelinePath) (service.PipelineCheck, error) {
+		return a.service.InspectPipeline(ctx, in.Pipeline)
+	})
+}
