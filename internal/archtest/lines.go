@@ -65,8 +65,8 @@ var Parts = []Part{
 	{"stores", 12500, []string{
 		"internal/blob", "internal/ledger", "internal/postgres", "internal/sqlite", "internal/store", "internal/token",
 	}},
-	{"faces", 26500, []string{"internal/client", "internal/operation", "internal/server", "internal/service", "internal/web"}},
-	{"cli", 15500, []string{"cmd", "internal/cli"}},
+	{"faces", 27000, []string{"internal/client", "internal/operation", "internal/server", "internal/service", "internal/web"}},
+	{"cli", 16000, []string{"cmd", "internal/cli"}},
 	{"kube", 3500, []string{"internal/kube"}},
 	{"the rest", 14500, nil},
 }

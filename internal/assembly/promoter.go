@@ -146,8 +146,8 @@ func (s *Session) pullRequests(cluster *kube.Cluster, log *slog.Logger) (*pullre
 }
 
 // proposals returns a function that opens the way to the repositories of Kubernetes pipelines, once it is needed. It needs the management
-// cluster, since that has the credentials. So a process answers with its own access and asks no other one: all replicas of an
-// installation have it, and nothing has to be written for a question.
+// cluster, since that has the credentials. So a process answers with its own access: all replicas of an
+// installation have it, and nothing has to be written for a plan.
 func (s *Session) proposals() func() (service.Proposals, error) {
 	return sync.OnceValues(func() (service.Proposals, error) {
 		cluster, err := s.management()
