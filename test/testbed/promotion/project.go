@@ -1,6 +1,7 @@
 package promotion
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 type Project struct {
 	Management *testbed.Cluster
 	Namespace  string
+	Name       string // the pipeline's; "": App
 	Repository *testbed.Repository
 
 	work *testbed.Clone // a clone of the repository
@@ -91,10 +93,13 @@ func (p *Project) Pipelines() dynamic.ResourceInterface {
 	return p.Management.Dynamic.Resource(pipelines.Resource()).Namespace(p.Namespace)
 }
 
+// name returns the name of the pipeline.
+func (p *Project) name() string { return cmp.Or(p.Name, App) }
+
 // Pipeline returns the pipeline as it is.
 func (p *Project) Pipeline(t testing.TB) pipelines.Pipeline {
 	t.Helper()
-	object, err := p.Pipelines().Get(t.Context(), App, metav1.GetOptions{})
+	object, err := p.Pipelines().Get(t.Context(), p.name(), metav1.GetOptions{})
 	if err != nil {
 		t.Fatalf("read the pipeline: %v", err)
 	}
@@ -131,7 +136,7 @@ func (p *Project) Await(t testing.TB, step Step) {
 func (p *Project) Proposals(t testing.TB, environment, version string) (pulls []testbed.Pull) {
 	t.Helper()
 	for _, pull := range p.Repository.Pulls(t, "all") {
-		if pull.Head.Name == "promotion-"+p.Namespace+"-"+App+"-"+environment && strings.HasSuffix(pull.Title, " "+version) {
+		if pull.Head.Name == "promotion-"+p.Namespace+"-"+p.name()+"-"+environment && strings.HasSuffix(pull.Title, " "+version) {
 			pulls = append(pulls, pull)
 		}
 	}
@@ -160,7 +165,7 @@ func (p *Project) ReportCheck(t testing.TB, environment, version, state string) 
 func (p *Project) Describe(t testing.TB) string {
 	t.Helper()
 	var b strings.Builder
-	object, err := p.Pipelines().Get(t.Context(), App, metav1.GetOptions{})
+	object, err := p.Pipelines().Get(t.Context(), p.name(), metav1.GetOptions{})
 	if err == nil {
 		content, _ := json.Marshal(object.Object["status"]) // it came as JSON
 		fmt.Fprintf(&b, "status of the pipeline: %s\n", content)
@@ -172,7 +177,7 @@ func (p *Project) Describe(t testing.TB) string {
 }
 
 // ID returns the name of the pipeline in commands.
-func (p *Project) ID() string { return p.Namespace + ":" + App }
+func (p *Project) ID() string { return p.Namespace + ":" + p.name() }
 
 // AwaitStatus waits until the status of the pipeline is as wanted.
 func (p *Project) AwaitStatus(t testing.TB, name string, holds func(pipelines.PipelineStatus) bool) {

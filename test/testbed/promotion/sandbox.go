@@ -1,6 +1,7 @@
 package promotion
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -86,6 +87,19 @@ func (s *Sandbox) Scene(t testing.TB, name string, extra Extra) *Scene {
 	return scene
 }
 
+// Team makes the namespace and the repository of a team that brings its own pipeline of that name, whose Secret is secret.
+func (s *Sandbox) Team(t testing.TB, name, secret string) *Project {
+	t.Helper()
+	p := &Project{Management: s.Cluster, Namespace: name, Name: name}
+	s.Cluster.Apply(t, fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", name))
+	s.Host.Organisation(t, name)
+	p.Repository = s.Host.Repository(t, name, "fleet")
+	p.Repository.Allow(t, s.bot.User, "write")
+	p.secret(t, secret, map[string]string{"username": s.bot.User, "password": s.bot.Token, "token": s.bot.Token})
+	p.secret(t, "prod-kubeconfig", map[string]string{"kubeconfig": s.Cluster.PortableKubeconfig(t)})
+	return p
+}
+
 // awaitFirst waits until the first version runs everywhere.
 func (s *Scene) awaitFirst(t testing.TB) {
 	t.Helper()
@@ -106,6 +120,13 @@ func (s *Scene) manifestOf(extra Extra) string {
 		"{spec}", indent("  ", extra.Spec), "{dev}", indent("    ", extra.Dev),
 		"{staging}", indent("    ", extra.Staging), "{prod}", indent("    ", extra.Prod),
 	).Replace(sceneManifest)
+}
+
+// Credentials stores a token for the pipeline's requests to the Git host; "" is the right one.
+func (s *Scene) Credentials(t testing.TB, token string) {
+	t.Helper()
+	token = cmp.Or(token, s.bot.Token)
+	s.secret(t, "fleet-git", map[string]string{"username": s.bot.User, "password": token, "token": token})
 }
 
 // Change replaces the YAML that was added to the pipeline.
