@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/promotion"
 )
 
-// remember keeps the repositories of the environments, for one that is removed from the definition later.
+// remember keeps the repositories of the environments, because one may be removed from the definition later.
 func (l *look) remember() {
 	if l.hosts == nil {
 		l.hosts = map[promotion.EnvName]promotion.Host{}
