@@ -139,12 +139,17 @@ func (r *reader) pullRequest(n *document.Node, at string) *pipeline.PullRequest 
 	if len(p.Paths) > maxPaths {
 		r.Add(n.Get("paths"), "too-many", at+".paths", "paths has %d globs, at most %d", len(p.Paths), maxPaths)
 	}
-	for _, glob := range p.Paths {
+	r.globs(n.Get("paths"), p.Paths, at+".paths")
+	return p
+}
+
+// globs reports patterns that do not name files of a repository.
+func (r *reader) globs(n *document.Node, list []string, at string) {
+	for _, glob := range list {
 		if glob == "" || hasControl(glob) || path.IsAbs(glob) || strings.HasPrefix(glob, ":") || !inside(path.Clean(glob)) {
-			r.Add(n.Get("paths"), "bad-path", at+".paths", "paths: want globs of files in the repository such as clusters/*/*.yaml, found %.100q", glob)
+			r.Add(n, "bad-path", at, "paths: want globs of files in the repository such as clusters/*/*.yaml, found %.100q", glob)
 		}
 	}
-	return p
 }
 
 // repository reports an address that is not one of a Git repository: HTTPS, SSH, or SSH in the form user@host:path.

@@ -179,6 +179,9 @@ func (p *pass) end() {
 		t.unchecked = false
 		for _, l := range t.live.sorted() {
 			want := t.endingOf(l)
+			if want == drainIt && l.kind == environmentStep {
+				want = cancelIt
+			}
 			if want <= l.asked { // it was requested in an earlier pass, and cannot be taken back
 				continue
 			}
@@ -204,8 +207,6 @@ func (t *deployment) endingOf(l *liveStep) ending {
 	n := t.plan.find(name.target, name.event)
 	switch {
 	case l.alarm != "", t.status == StatusCanceled && l.kind.isCheck():
-		return cancelIt
-	case l.kind == environmentStep && (t.status != StatusActive || n < 0 || t.isElided(n) || t.isStopped(t.plan.nodes[n].stage)):
 		return cancelIt
 	case t.status == StatusCanceled && (name.event == HostTested || t.interrupt && (l.kind == buildStep || name.event == HostReplicated)):
 		return cancelIt
