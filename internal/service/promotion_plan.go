@@ -73,7 +73,7 @@ type PlannedFiles struct {
 	Error      string `json:"error,omitempty"`  // why it is not known
 }
 
-// previewLimit bounds the reads of repositories for one plan.
+// previewLimit bounds the time in which the repositories are read for one plan.
 const previewLimit = 40 * time.Second
 
 // PlanPromotion returns the next steps of the promoter for a pipeline, by the functions that it uses itself, from the states that it saw last
