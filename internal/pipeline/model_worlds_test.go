@@ -155,7 +155,7 @@ var modelWorlds = []modelWorld{
 	{name: "an environment", ships: []int64{1, 2, 3}, race: true, versions: []string{"stage lab environment=eu before=x behind=y bake=1m"},
 		budget: budget{fails: 1, ends: 1, retries: 1, cancels: 1}},
 	{name: "environments in a line, strict order", ships: []int64{1, 2}, versions: []string{
-		"order strict; " + lab + "; stage stage after lab environment=eu hold; stage live after stage environment=eu,us"},
+		"order strict; " + lab + "; stage beta after lab environment=eu hold; stage live after beta environment=eu,us"},
 		budget: budget{fails: 1, ends: 1, retries: 1, holds: 1}},
 	{name: "an environment is edited", ships: []int64{1, 2}, versions: []string{
 		"stage lab environment=eu; stage live after lab environment=us", "stage lab environment=eu,us; stage live after lab environment=us",

@@ -28,7 +28,7 @@ func (p *Promotions) Record(ctx context.Context, c Change) (head int64, err erro
 
 // RecordAndLoad does as Record and returns the state after it, as Load would. It is cheaper than both.
 func (p *Promotions) RecordAndLoad(ctx context.Context, c Change) (s State, err error) {
-	err = p.record(ctx, c, func(t *txn, h *Head) (err error) {
+	err = p.record(ctx, c, func(t *txn, _ *Head) (err error) {
 		if err := t.writeHeads(); err != nil {
 			return err
 		}

@@ -146,7 +146,7 @@ func TestACheckFindsWhatKeepsAPipelineFromWorking(t *testing.T) {
 	}
 	got := findings(c)
 	for subject, want := range map[string]string{podinfo: "wrong:InvalidSpec", "staging/leaf-eu/podinfo-staging": "wrong:TargetNotFound",
-		"staging": "wrong:Credentials wrong:Credentials wrong:Markers"} {
+		"staging": strings.Repeat("wrong:Credentials ", 2) + "wrong:Markers"} {
 		if !strings.Contains(got[subject], want) {
 			t.Errorf("%s: %q, want %q", subject, got[subject], want)
 		}

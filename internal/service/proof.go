@@ -54,7 +54,7 @@ func (s *Service) VerifySignature(ctx context.Context, r SignedRequest) (id Iden
 		return id, fault.New(fault.Unauthorized, "environment %s of %s has no key that signs approvals", r.Environment, r.Pipeline).
 			WithHint("promotion.strategy.secretRef names a Secret with the key hmac-key")
 	}
-	key := ""
+	var key string
 	if r.Signature != "" {
 		key, err = s.useSignature(ctx, r, secret, keys)
 	} else {

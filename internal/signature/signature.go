@@ -8,7 +8,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -44,19 +43,9 @@ type Signature struct {
 
 // Parse reads the header. Each of its four parts occurs once, in any order.
 func Parse(header string) (s Signature, err error) {
-	if len(header) > maxHeader {
-		return s, fmt.Errorf("%s has %d bytes: want at most %d", Header, len(header), maxHeader)
-	}
-	parts := map[string]string{}
-	for part := range strings.SplitSeq(header, ",") {
-		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		if _, twice := parts[name]; twice {
-			return s, fmt.Errorf("%s has %.20q twice", Header, name)
-		}
-		parts[name] = value
-	}
-	if len(parts) != 4 {
-		return s, errors.New("want " + Header + ": t=UNIXTIME,n=NONCE,k=KEY,v1=HEX")
+	parts, err := split(header)
+	if err != nil {
+		return s, err
 	}
 	at, err := strconv.ParseInt(parts["t"], 10, 64)
 	if err != nil || at < 0 || len(parts["t"]) > maxTime || strconv.FormatInt(at, 10) != parts["t"] {
@@ -73,6 +62,25 @@ func Parse(header string) (s Signature, err error) {
 		return s, fmt.Errorf("%s: v1: want %d hexadecimal digits", Header, 2*sha256.Size)
 	}
 	return s, nil
+}
+
+// split returns the values of a header by their names.
+func split(header string) (map[string]string, error) {
+	if len(header) > maxHeader {
+		return nil, fmt.Errorf("%s has %d bytes: want at most %d", Header, len(header), maxHeader)
+	}
+	parts := map[string]string{}
+	for part := range strings.SplitSeq(header, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		if _, twice := parts[name]; twice {
+			return nil, fmt.Errorf("%s has %.20q twice", Header, name)
+		}
+		parts[name] = value
+	}
+	if len(parts) != 4 {
+		return nil, fmt.Errorf("%s has %d parts: want t=UNIXTIME,n=NONCE,k=KEY,v1=HEX", Header, len(parts))
+	}
+	return parts, nil
 }
 
 // isPlain reports whether a text has only letters, digits, -, _ and dots.

@@ -27,6 +27,6 @@ func (Handler) Do(_ context.Context, a conductor.Attempt) action.Outcome {
 }
 
 // Stop ends the work at once. The promoter then cancels its child actions and closes the proposal.
-func (Handler) Stop(_ context.Context, a conductor.Attempt) action.Outcome {
+func (Handler) Stop(context.Context, conductor.Attempt) action.Outcome {
 	return action.Outcome{Kind: action.Done}
 }
