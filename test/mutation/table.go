@@ -135,7 +135,7 @@ var mutations = []mutation{
 	{"a rollback has no stages out of its scope", "rollback.go", "len(target) >= len(scope) &&", ""},
 	{"a rollback leaves hosts that it has no artifact for", "rollback.go", "if host.arch != \"\" && e.artifacts[revision][host.arch] == nil {", "if false {"},
 	{"a rollback undoes the highest rank", "rollback.go", "newest == nil || newest.isOlder(t) {", "newest == nil || t.isOlder(newest) {"},
-	{"a failure is rolled back where its deployment was the last", "rollback.go", "return e.startedOn(plan.hosts[h].resource) != t })", "return false })"},
+	{"a failure is rolled back where its deployment was the last", "rollback.go", "return e.starterOf(plan, x) != t })", "return false })"},
 	{"an alarm is raised where no rollback is possible", "failure.go", "return p.note(t, stage, AlarmRaised,", "return nil; return p.note(t, stage, AlarmRaised,"},
 	{"a stage that fails beside a rollback is rolled back too", "failure.go", "if !t.isDrained(int32(s)) || !p.e.owesRollback(t, int32(s)) {", "if true {"},
 	{"one rollback for each failure", "failure.go", "return !t.noted[path] && !slices", "return !slices"},

@@ -160,7 +160,7 @@ func TestAssetsAreCachedUnderTheirDigest(t *testing.T) {
 		}
 	}
 	body := httptest.NewRecorder()
-	page.NewSite(nil, map[string]string{"made.css": "other"}).
+	page.NewSite(new(service.Service), map[string]string{"made.css": "other"}).
 		WriteError(body, httptest.NewRequest(http.MethodGet, "/", nil), fault.New(fault.Invalid, "x"))
 	if digest == "" || strings.Contains(body.Body.String(), digest) {
 		t.Errorf("other assets have the same digest %q", digest)
