@@ -119,3 +119,14 @@ func TestPromotionOutlivesTheSystemsAroundIt(t *testing.T) {
 		wantOneProposalEach(t, &s.Project, version)
 	}
 }
+
+// TestOneHomeHasOneProcess: a log in SQLite is for one process that runs roles; the second one is refused.
+func TestOneHomeHasOneProcess(t *testing.T) {
+	t.Parallel()
+	s := alone(t, promotion.Extra{})
+	defer s.Follower.Close()
+	out, err := s.Waybill.Command(t, append(promotion.Roles(), "--listen", "127.0.0.1:0")...).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "another Waybill") {
+		t.Errorf("the second process: %v, %s", err, out)
+	}
+}
