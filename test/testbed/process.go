@@ -3,6 +3,7 @@ package testbed
 import (
 	"context"
 	"os"
+	"syscall"
 	"testing"
 )
 
@@ -36,6 +37,24 @@ func (p *Process) Kill(t testing.TB) {
 func (p *Process) Start(t testing.TB) {
 	t.Helper()
 	p.run.start(t)
+}
+
+// Signal sends a signal to the process, such as SIGSTOP.
+func (p *Process) Signal(t testing.TB, signal syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(p.PID(), signal); err != nil {
+		t.Fatalf("testbed: signal %s: %v", p.run.name, err)
+	}
+}
+
+// PID returns the id of the process; 0: it does not run.
+func (p *Process) PID() int {
+	p.run.mutex.Lock()
+	defer p.run.mutex.Unlock()
+	if p.run.run == nil {
+		return 0
+	}
+	return int(p.run.run.pid.Load())
 }
 
 // LogTail returns the end of the output of all its lives.

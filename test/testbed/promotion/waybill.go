@@ -36,6 +36,7 @@ type launch struct {
 	program    string
 	arguments  []string
 	settings   string // further keys of the section promoter
+	sections   string // further sections of server.yaml
 	out        *os.File
 }
 
@@ -43,8 +44,8 @@ func (l launch) start(t testing.TB) *Waybill {
 	t.Helper()
 	address := testbed.FreeAddress(t)
 	c := &Waybill{Home: t.TempDir(), URL: "http://" + address, program: l.program}
-	server := fmt.Sprintf("promoter: {kubeconfig: %q, allowNetworks: [127.0.0.0/8], plainHTTP: true, proposalInterval: 1s%s}\n",
-		l.management.Kubeconfig, l.settings)
+	server := fmt.Sprintf("promoter: {kubeconfig: %q, allowNetworks: [127.0.0.0/8], plainHTTP: true, proposalInterval: 1s%s}\n%s",
+		l.management.Kubeconfig, l.settings, l.sections)
 	if err := os.WriteFile(filepath.Join(c.Home, "server.yaml"), []byte(server), 0o600); err != nil {
 		t.Fatalf("start waybill: %v", err)
 	}
