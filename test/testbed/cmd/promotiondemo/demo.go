@@ -34,7 +34,11 @@ func (d *demo) run(t testing.TB) {
 	d.visitor = d.world.Host.As(t, "visitor")
 	d.world.Repository.Allow(t, "visitor", "write")
 	d.printf("After %s: podinfo 6.5.4 runs in dev, staging (leaf-eu) and prod (leaf-eu, leaf-us).\n\n", time.Since(began).Round(time.Second))
-	d.printf("  open %s&next=%s\n\n", terminal.login(t), url.QueryEscape("/pipelines/"+d.world.ID()))
+	login := terminal.login(t)
+	d.world.Await(t, promotion.Step{Name: "Waybill shows the pipeline", Holds: func() bool {
+		return d.waybill.Command(t, "pipeline", "show", d.world.ID()).Run() == nil
+	}})
+	d.printf("  open %s&next=%s\n\n", login, url.QueryEscape("/pipelines/"+d.world.ID()))
 
 	d.world.Push(t, promotion.Dev, version)
 	d.report("pushed %s to dev", version)
