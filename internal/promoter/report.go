@@ -26,17 +26,22 @@ func (l *look) report(ctx context.Context, one *unstructured.Unstructured) error
 		last := resource.StatusOf(one)
 		l.status = &last
 	}
-	if status, changed := resource.Settle(*l.status, resource.Status(observed), l.now); changed {
-		if err := l.apply(ctx, status); err != nil {
-			return err
-		}
-		l.cfg.Metrics.StatusWritten()
-		for _, event := range resource.Events(observed, *l.status) {
-			l.event(ctx, event)
-		}
-		l.status = &status
+	status, changed := resource.Settle(*l.status, resource.Status(observed), l.now)
+	if err := l.saveView(status.Conditions); err != nil { // first, since people act on a status that they see
+		return err
 	}
-	return l.saveView()
+	if !changed {
+		return nil
+	}
+	if err := l.apply(ctx, status); err != nil {
+		return err
+	}
+	l.cfg.Metrics.StatusWritten()
+	for _, event := range resource.Events(observed, *l.status) {
+		l.event(ctx, event)
+	}
+	l.status = &status
+	return nil
 }
 
 // apply writes the status by server-side apply.
@@ -74,11 +79,11 @@ func (l *look) event(ctx context.Context, e resource.Event) {
 }
 
 // saveView has the view of the pipeline stored.
-func (l *look) saveView() error {
+func (l *look) saveView(conditions []metav1.Condition) error {
 	view := promotions.Describe(l.input, l.plan)
 	view.Pipeline = l.pipeline.ID()
 	view.App = promotions.App{APIVersion: l.pipeline.App.Kind.GroupVersion().String(), Kind: l.pipeline.App.Kind.Kind, Name: l.pipeline.App.Name}
-	for _, c := range l.status.Conditions {
+	for _, c := range conditions {
 		view.Conditions = append(view.Conditions, promotions.ConditionView{Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message})
 	}
 	l.addObserved(view.Observed)

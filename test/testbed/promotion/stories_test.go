@@ -88,6 +88,9 @@ func approved(t *testing.T, s *promotion.Scene) {
 }
 
 func frozen(t *testing.T, s *promotion.Scene) {
+	s.Await(t, promotion.Step{Name: "Waybill has the pipeline", Holds: func() bool {
+		return s.Waybill.Command(t, "pipeline", "show", s.ID()).Run() == nil
+	}})
 	run(t, s, "pipeline", "freeze", s.ID(), "--reason", "audit")
 	s.Push(t, promotion.Dev, "6.6.0")
 	s.AwaitReason(t, promotion.Staging, "Frozen")
