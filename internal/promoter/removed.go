@@ -40,11 +40,13 @@ func (l *look) formerHost(name promotion.EnvName) *promotion.Host {
 }
 
 // removed returns the steps about environments that the definition has no more: their live attempts are canceled, and open
-// proposals are closed once, so that none stays for a person to merge.
+// proposals are closed once, so that none stays for a person to merge. A live attempt at a proposal ends by itself first: canceled
+// after the host has the proposal, it would leave one that the log does not know.
 func (l *look) removed() (steps []promotion.Step) {
 	isRemoved := func(name promotion.EnvName) bool { return l.environment(name).Name == "" }
 	for key, attempt := range l.state.Attempts {
-		if attempt.Status == promotion.AttemptLive && key.Op != promotion.OpClose && isRemoved(key.Env) {
+		isCanceled := key.Op != promotion.OpClose && key.Op != promotion.OpPropose
+		if attempt.Status == promotion.AttemptLive && isCanceled && isRemoved(key.Env) {
 			steps = append(steps, promotion.Step{Op: key.Op, Run: key.Run, Env: key.Env, Gate: key.Gate, Cancel: true})
 		}
 	}
