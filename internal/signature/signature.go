@@ -53,7 +53,7 @@ func Parse(header string) (s Signature, err error) {
 	}
 	s = Signature{At: time.Unix(at, 0).UTC(), Nonce: parts["n"], Key: parts["k"]}
 	if len(s.Nonce) < minNonce || len(s.Nonce) > maxNonce || !isPlain(s.Nonce) {
-		return s, fmt.Errorf("%s: n: want %d to %d letters, digits, -, _ and .", Header, minNonce, maxNonce)
+		return s, fmt.Errorf("%s: n: want %d to %d of a-z, A-Z, 0-9, dot, dash and underscore", Header, minNonce, maxNonce)
 	}
 	if s.Key == "" || len(s.Key) > maxKey || !isPlain(s.Key) {
 		return s, fmt.Errorf("%s: k: want the name of a key", Header)
