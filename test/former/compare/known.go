@@ -11,6 +11,7 @@ var known = []struct {
 var added = map[string]string{
 	"Work.Environment":  "stages with an environment; nil for every other step",
 	"Stage.Environment": "likewise; nil for every other stage",
+	"Gate.CEL":          "expressions over the targets of an environment; empty for every other gate",
 }
 
 // isKnown reports whether a difference of a field is on purpose.
