@@ -143,26 +143,6 @@ func (w *world) touch(n int) {
 	}
 }
 
-// TestAFrozenClusterStopsPromotionUntilItAnswers: connections to the leaf stay open, and nothing answers.
-func TestAFrozenClusterStopsPromotionUntilItAnswers(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.at("dev", "6.5.4")
-	w.at("prod", "6.5.4")
-	w.pipeline("")
-	w.leaf.Freeze()
-	w.start()
-	w.at("dev", "6.6.0")
-	w.await("prod is unknown", func(v promotions.View) bool {
-		return v.Current == "6.6.0" && phase(v, "prod") == promotion.PhaseUnknown
-	})
-	if got := w.promoted(); len(got) > 0 {
-		t.Errorf("announced %v to a cluster that is not known", got)
-	}
-	w.leaf.Thaw()
-	w.await("prod is promoted", func(v promotions.View) bool { return phase(v, "prod") == promotion.PhaseRollingOut })
-}
-
 // TestARestoredClusterIsNotPromotedAgain: the leaf is restored from an earlier state, in which the application has the former revision.
 func TestARestoredClusterIsNotPromotedAgain(t *testing.T) {
 	t.Parallel()

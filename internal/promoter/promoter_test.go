@@ -256,23 +256,33 @@ func TestAPromotionOutlivesItsProcess(t *testing.T) {
 	}
 }
 
-func TestAnUnreachableClusterStopsPromotionUntilItReturns(t *testing.T) {
+// TestAClusterWithoutAnswersStopsPromotionUntilItReturns: the leaf is stopped, or frozen: connections stay open, and nothing
+// answers.
+func TestAClusterWithoutAnswersStopsPromotionUntilItReturns(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.at("dev", "6.5.4")
-	w.at("prod", "6.5.4")
-	w.pipeline("")
-	w.leaf.Stop()
-	w.start()
-	w.at("dev", "6.6.0")
-	w.await("prod is unknown", func(v promotions.View) bool {
-		return v.Current == "6.6.0" && phase(v, "prod") == promotion.PhaseUnknown
-	})
-	if got := w.promoted(); len(got) > 0 {
-		t.Errorf("announced %v to a cluster that is not known", got)
+	for name, fault := range map[string]struct{ begin, end func(*kubetest.Server) }{
+		"stopped": {(*kubetest.Server).Stop, (*kubetest.Server).Start},
+		"frozen":  {(*kubetest.Server).Freeze, (*kubetest.Server).Thaw},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.at("dev", "6.5.4")
+			w.at("prod", "6.5.4")
+			w.pipeline("")
+			fault.begin(w.leaf)
+			w.start()
+			w.at("dev", "6.6.0")
+			w.await("prod is unknown", func(v promotions.View) bool {
+				return v.Current == "6.6.0" && phase(v, "prod") == promotion.PhaseUnknown
+			})
+			if got := w.promoted(); len(got) > 0 {
+				t.Errorf("announced %v to a cluster that is not known", got)
+			}
+			fault.end(w.leaf)
+			w.await("prod is promoted", func(v promotions.View) bool { return phase(v, "prod") == promotion.PhaseRollingOut })
+		})
 	}
-	w.leaf.Start()
-	w.await("prod is promoted", func(v promotions.View) bool { return phase(v, "prod") == promotion.PhaseRollingOut })
 }
 
 func TestAPipelineWithAFaultReportsItAndPromotesNothing(t *testing.T) {

@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -102,29 +101,12 @@ func jobOf(a action.Action, w promotion.Work) *unstructured.Unstructured {
 	return job
 }
 
-// refused judges an error of the API server. Refusals that may pass, and requests that do not reach the server, are about the cluster
-// and not about this gate.
+// refused judges an error of the API server about a Job.
 func refused(err error) action.Outcome {
-	o := action.Outcome{Kind: action.Throttle, Code: "unreachable", Error: err.Error()}
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		if errors.Is(err, context.Canceled) {
-			o.Kind = action.Retry // the conductor, which ended the attempt, judges it by the cause
-		}
-		return o
-	}
-	code := int(status.Status().Code)
-	o.Code = strconv.Itoa(code)
-	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
-		o.At = time.Now().Add(time.Duration(seconds) * time.Second)
-	}
-	switch {
-	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusTooManyRequests, code >= 500:
-	case code == http.StatusUnprocessableEntity, code == http.StatusBadRequest, code == http.StatusNotFound,
-		code == http.StatusRequestEntityTooLarge:
+	o, code := kube.Outcome(err)
+	switch code {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 		o.Kind = action.Fatal
-	default:
-		o.Kind = action.Retry
 	}
 	return o
 }
