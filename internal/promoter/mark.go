@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -108,12 +109,19 @@ func (m *marks) read(wanted mark) (revision, why string, done bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	one := m.known[name]
-	if one == nil || one.host.URL != wanted.host.URL || one.host.Secret != wanted.host.Secret {
+	if one == nil || !one.isReadAs(wanted.host) {
 		m.known[name] = &wanted
+		m.queue.Forget(name) // the failures were those of another read
 		m.queue.Add(name)
 		return "", "", false
 	}
 	return one.revision, one.why, one.done
+}
+
+// isReadAs reports whether a read of the same commit by another configuration has the same result.
+func (m *mark) isReadAs(host promotion.Host) bool {
+	was := m.host
+	return was.Type == host.Type && was.URL == host.URL && was.APIURL == host.APIURL && was.Secret == host.Secret && slices.Equal(was.Paths, host.Paths)
 }
 
 // keep forgets the marks of a pipeline that are not used.

@@ -2,6 +2,7 @@ package promoter_test
 
 import (
 	"encoding/base64"
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
@@ -33,25 +34,15 @@ func targets(v promotions.View) map[string]string {
 	return found
 }
 
-func TestMarkersAreAVersionSource(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	git := gittest.New(t, fleet("6.5.4", "6.5.4"))
+// newMarkWorld returns a world with a repository that has the markers of both environments, and pipeline, which sets the definition of
+// a generation with settings of its strategy.
+func newMarkWorld(t *testing.T) (w *world, git *gittest.Host, pipeline func(generation int64, settings string)) {
+	w = newWorld(t)
+	git = gittest.New(t, fleet("6.5.4", "6.5.4"))
 	encode := func(text []byte) string { return base64.StdEncoding.EncodeToString(text) }
 	w.management.Add(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, w.object(`
 		{apiVersion: v1, kind: Secret, metadata: {name: fleet, namespace: apps}, data: {username: `+encode([]byte(gittest.User))+
 		`, password: `+encode([]byte(gittest.Password))+`, caFile: `+encode(git.CA())+`}}`))
-	w.management.Add(pipelines, w.object(`{apiVersion: pipelines.weave.works/v1alpha1, kind: Pipeline,
-		metadata: {name: podinfo, namespace: apps, generation: 1}, spec: {versionSource: {type: marker},
-		appRef: {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, name: podinfo},
-		promotion: {strategy: {pull-request: {type: gitea, url: "`+git.URL()+`", baseBranch: main, secretRef: {name: fleet}}}},
-		environments: [{name: dev, targets: [{namespace: dev}]},
-			{name: prod, targets: [{namespace: prod, clusterRef: {kind: GitopsCluster, name: leaf}}]}]}}`))
-	first := git.Tip("main")
-	git.Write(map[string]string{"podinfo.yaml": "dev: [6.5.4]\n"})
-	unmarked := git.Commit("main")
-	w.at("dev", "main@sha1:"+first)
-	w.at("prod", "main@sha1:"+unmarked)
 	mirrors, err := mirror.Open(mirror.Options{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -60,6 +51,27 @@ func TestMarkersAreAVersionSource(t *testing.T) {
 		c.Mirrors, c.ProposalsEvery = mirrors, time.Hour
 		c.Hosts = githost.NewHosts(githost.Options{Guard: webhook.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}})
 	}
+	return w, git, func(generation int64, settings string) {
+		t.Helper()
+		object := w.object(`{apiVersion: pipelines.weave.works/v1alpha1, kind: Pipeline,
+			metadata: {name: podinfo, namespace: apps, generation: ` + fmt.Sprint(generation) + `}, spec: {versionSource: {type: marker},
+			appRef: {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, name: podinfo},
+			promotion: {strategy: {pull-request: {type: gitea, url: "` + git.URL() + `", baseBranch: main, secretRef: {name: fleet}` + settings + `}}},
+			environments: [{name: dev, targets: [{namespace: dev}]},
+				{name: prod, targets: [{namespace: prod, clusterRef: {kind: GitopsCluster, name: leaf}}]}]}}`)
+		w.management.Add(pipelines, object)
+	}
+}
+
+func TestMarkersAreAVersionSource(t *testing.T) {
+	t.Parallel()
+	w, git, pipeline := newMarkWorld(t)
+	pipeline(1, "")
+	first := git.Tip("main")
+	git.Write(map[string]string{"podinfo.yaml": "dev: [6.5.4]\n"})
+	unmarked := git.Commit("main")
+	w.at("dev", "main@sha1:"+first)
+	w.at("prod", "main@sha1:"+unmarked)
 	w.start()
 	w.await("the value at the marker of dev, and none in prod", func(v promotions.View) bool {
 		found := targets(v)
@@ -74,4 +86,17 @@ func TestMarkersAreAVersionSource(t *testing.T) {
 	w.await("prod wants the revision of dev", func(v promotions.View) bool {
 		return len(v.Environments) == 2 && v.Environments[1].Want == "6.6.0" && targets(v)["prod"] == "6.5.4"
 	})
+}
+
+// A definition that corrects where markers are is read at once, also in a commit that was read before.
+func TestMarkersAreReadAgainInOtherPaths(t *testing.T) {
+	t.Parallel()
+	w, git, pipeline := newMarkWorld(t)
+	pipeline(1, ", paths: [elsewhere]")
+	w.at("dev", "main@sha1:"+git.Tip("main"))
+	w.at("prod", "main@sha1:"+git.Tip("main"))
+	w.start()
+	w.await("no value is found in the wrong paths", func(v promotions.View) bool { return targets(v)["dev"] == "NoRevision" })
+	pipeline(2, ", paths: [podinfo.yaml]")
+	w.await("the value is found in the right paths", func(v promotions.View) bool { return targets(v)["dev"] == "6.5.4" })
 }
