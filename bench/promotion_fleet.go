@@ -71,8 +71,9 @@ func (p *promoting) start(ctx context.Context, o Options, change func(*promoter.
 		return err
 	}
 	log := p.store.NewWaiter()
-	cfg := promoter.Config{Instance: queue.Instance{Name: "bench"}, Management: management, Changes: log,
-		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	cfg := promoter.Config{Instance: queue.Instance{Name: "bench"}, Management: management,
+		Changes: func() loop.Waiter { return log.NewWaiter() },
+		Log:     slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	if change != nil {
 		change(&cfg)
 	}

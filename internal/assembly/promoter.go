@@ -19,6 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/githost"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/promoter"
 	"github.com/waybill-dev/waybill/internal/promoter/proof"
@@ -183,8 +184,8 @@ func (s *Session) promoterRole(o RoleOptions) (lifecycle.Role, error) {
 	if at := s.Live.Now().Server.URL; at != nil {
 		pages = at.String()
 	}
-	p := promoter.New(log, log.Promotions, promoter.Config{Instance: s.instance(), Management: cluster, Changes: log, Pages: pages,
-		Clusters: clusters, Secret: s.stageSecret,
+	p := promoter.New(log, log.Promotions, promoter.Config{Instance: s.instance(), Management: cluster,
+		Changes: func() loop.Waiter { return log.NewWaiter() }, Pages: pages, Clusters: clusters, Secret: s.stageSecret,
 		Hosts: s.git.with(cfg), Mirrors: mirrors, ProposalsEvery: cfg.ProposalInterval, OneNamespace: cfg.OneNamespace, Frozen: cfg.Frozen,
 		PlainHTTP: cfg.PlainHTTP, Log: o.Log, Metrics: obs.NewPromoter(o.registerer(), o.MetricsPerPipeline)})
 	s.service.AddReadiness(p.Ready)

@@ -168,7 +168,7 @@ func (w *fleetWorld) process(l *line) (stop func()) {
 		Guard: webhook.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}})
 	management := l.cluster(w.management.Cluster("apps"))
 	changes, instance := own.NewWaiter(), queue.Instance{Heartbeat: 300 * time.Millisecond}
-	p := promoter.New(changes, changes.Promotions, promoter.Config{Management: management, Changes: changes, Dial: w.dial, Hosts: hosts,
+	p := promoter.New(changes, changes.Promotions, promoter.Config{Management: management, Changes: waiters(w.t, changes), Dial: w.dial, Hosts: hosts,
 		Mirrors: mirrors, ProposalsEvery: time.Second, Clusters: map[string]*rest.Config{"": config}, Pages: "https://waybill.example.org",
 		Instance: instance})
 	c := conductor.New(own.NewWaiter(), conductor.Config{Workers: 4, Instance: instance, Handlers: map[string]conductor.Handler{

@@ -37,9 +37,9 @@ type Ledger interface {
 
 // Config configures a Promoter.
 type Config struct {
-	Instance   queue.Instance // Name and Version, for people; every join makes a new id
-	Management *kube.Cluster  // the cluster of the pipelines; nil: only stages of a waybill.yaml are promoted to
-	Changes    loop.Waiter    // waits for changes of the log
+	Instance   queue.Instance     // Name and Version, for people; every join makes a new id
+	Management *kube.Cluster      // the cluster of the pipelines; nil: only stages of a waybill.yaml are promoted to
+	Changes    func() loop.Waiter // makes a waiter for changes of the log; each loop has its own
 	// Clusters has the clusters that the operator named; the management cluster is added under "".
 	Clusters map[string]*rest.Config
 	Dial     func(ctx context.Context, network, address string) (net.Conn, error) // connects to clusters; default: TCP
@@ -47,7 +47,7 @@ type Config struct {
 	Mirrors  *mirror.Store                                                        // read markers; nil: none are read
 	Pages    string                                                               // address of the pages, for links; "": not known
 	Workers  int                                                                  // pipelines decided at a time; default 4
-	// ProposalsEvery is the time between two reads of an open proposal, and a fifth of that for old ones; default 2m.
+	// ProposalsEvery is the time between two reads of an open proposal, default 2m. An old one is read five times less often.
 	ProposalsEvery time.Duration
 	LookAgain      time.Duration // between two looks at a pipeline at rest; default 10m
 	OneNamespace   bool          // a clusterRef to another namespace is refused

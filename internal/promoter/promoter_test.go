@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/kube/kubetest"
 	"github.com/waybill-dev/waybill/internal/kube/pool"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/promoter"
 	"github.com/waybill-dev/waybill/internal/promotion"
 	"github.com/waybill-dev/waybill/internal/promotions"
@@ -126,7 +128,7 @@ func (w *world) start() (stop func()) {
 	}
 	management := w.management.Cluster("apps")
 	log := w.ledger.NewWaiter()
-	cfg := promoter.Config{Management: management, Changes: log, Clusters: map[string]*rest.Config{"": config}, Dial: w.dial}
+	cfg := promoter.Config{Management: management, Changes: waiters(w.t, log), Clusters: map[string]*rest.Config{"": config}, Dial: w.dial}
 	if w.more != nil {
 		w.more(&cfg)
 	}
@@ -153,6 +155,26 @@ func (w *world) start() (stop func()) {
 	})
 	w.t.Cleanup(stop)
 	return stop
+}
+
+// waiters returns a maker of waiters, none of which serves two loops: each would miss what the other is told.
+func waiters(t *testing.T, log *ledger.Ledger) func() loop.Waiter {
+	return func() loop.Waiter { return &soleWaiter{Waiter: log.NewWaiter(), t: t} }
+}
+
+// soleWaiter fails the test when a second loop waits for changes by it.
+type soleWaiter struct {
+	loop.Waiter
+	t    *testing.T
+	busy atomic.Bool
+}
+
+func (w *soleWaiter) Wait(ctx context.Context, topic store.Topic, deadline time.Time) error {
+	if w.busy.Swap(true) {
+		w.t.Error("two loops share a waiter")
+	}
+	defer w.busy.Store(false)
+	return w.Waiter.Wait(ctx, topic, deadline)
 }
 
 // await waits until the view of the pipeline is as wanted.

@@ -30,7 +30,7 @@ type stageLook struct {
 	name     string // in the log of promotions
 	pipeline string
 	state    promotions.State
-	now      time.Time
+	now      time.Time         // by the database's clock, as all times in the log
 	wanted   []*stagePromotion // by the names of their stages
 	runs     []promotion.RunChange
 	closing  []promotion.Step          // steps of runs whose actions have ended
@@ -327,7 +327,7 @@ func (l *stageLook) findHosts(ctx context.Context) error {
 				continue
 			}
 			ended, err := l.ledger.Action(ctx, id)
-			if fault.Is(err, fault.NotFound) {
+			if fault.Is(err, fault.NoSuchAction) {
 				continue
 			}
 			if err != nil {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/environment"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/gate"
@@ -27,6 +28,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/promotion"
 	"github.com/waybill-dev/waybill/internal/promotions"
 	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/sqlite"
 	"github.com/waybill-dev/waybill/internal/sqlite/sqlitetest"
 	"github.com/waybill-dev/waybill/internal/store"
 )
@@ -39,9 +41,9 @@ type stageWorld struct {
 	open *promotion.Proposal
 }
 
-func newStageWorld(t *testing.T, change func(*pipeline.Stage)) *stageWorld {
+func newStageWorld(t *testing.T, change func(*pipeline.Stage), options ...sqlite.Option) *stageWorld {
 	apps := kubetest.Kind{GroupVersionResource: kustomizations, Kind: "Kustomization", Unconditional: true}
-	w := &stageWorld{world: &world{t: t, ledger: ledger.New(sqlitetest.Open(t, t.TempDir()+"/waybill.db"), ledger.Options{}),
+	w := &stageWorld{world: &world{t: t, ledger: ledger.New(sqlitetest.Open(t, t.TempDir()+"/waybill.db", options...), ledger.Options{}),
 		leaf: kubetest.NewServer(t, kubetest.Open(apps))}}
 	t.Cleanup(func() {
 		if err := w.ledger.Close(); err != nil {
@@ -108,7 +110,7 @@ func (w *stageWorld) start() (stop func()) {
 		w.t.Fatal(err)
 	}
 	log := w.ledger.NewWaiter()
-	p := promoter.New(log, log.Promotions, promoter.Config{Changes: log, Clusters: map[string]*rest.Config{"eu": config}, Dial: w.dial})
+	p := promoter.New(log, log.Promotions, promoter.Config{Changes: waiters(w.t, log), Clusters: map[string]*rest.Config{"eu": config}, Dial: w.dial})
 	c := conductor.New(w.ledger.NewWaiter(), conductor.Config{Workers: 4, Handlers: map[string]conductor.Handler{
 		promotion.HandlerEnvironment: environment.Handler{}, promotion.HandlerPullRequest: w, promotion.HandlerExpression: gate.Expression{}}})
 	d := deployer.New(w.ledger.NewWaiter(), deployer.Config{})
@@ -259,6 +261,56 @@ func TestACanceledPromotionClosesItsProposal(t *testing.T) {
 	w.command(pipeline.Command{Kind: pipeline.PipelineCanceled, Deployment: 1, Target: "shop", By: "ana"})
 	w.awaitEntry("1 prod step-canceled")
 	w.awaitAttempt("close 6.6.0")
+}
+
+// The repository of a proposal is named by the action that has made it. Once that is not kept any more, the run ends all the same.
+func TestAPromotionEndsWhoseActionIsForgotten(t *testing.T) {
+	t.Parallel()
+	w := newStageWorld(t, nil)
+	w.health("6.5.4", "True")
+	stop := w.start()
+	w.deploy("6.6.0")
+	w.awaitAttempt("propose 6.6.0")
+	w.until("the proposal is stored", func() bool {
+		state, err := w.ledger.Promotions.Load(t.Context(), "waybill.yaml:shop", "")
+		return err == nil && state.Proposals["prod"].State == promotion.Open
+	})
+	stop()
+	live, err := w.ledger.Actions(t.Context(), queue.ActionQuery{Handler: promotion.HandlerEnvironment, LiveOnly: true})
+	if err != nil || len(live) != 1 {
+		t.Fatalf("promotions: %+v, %v", live, err)
+	}
+	_, err = w.ledger.Observe(t.Context(), queue.Observation{ID: live[0].ID, Source: "test", Outcome: action.Outcome{Kind: action.Fatal}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders, err := blob.OpenDir(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.ledger.Retain(t.Context(), time.Nanosecond, folders); err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	w.until("the run has ended", func() bool {
+		run, err := w.ledger.Promotions.Run(t.Context(), "waybill.yaml:shop", 1)
+		return err == nil && run.End == promotion.Superseded
+	})
+}
+
+// Rows of stages have the database's time, as all others.
+func TestStagesKeepTheTimeOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	const ahead = 24 * time.Hour
+	w := newStageWorld(t, nil, sqlite.WithClock(func() time.Time { return time.Now().Add(ahead) }))
+	w.health("6.5.4", "True")
+	w.start()
+	w.deploy("6.6.0")
+	w.awaitAttempt("propose 6.6.0")
+	run, err := w.ledger.Promotions.Run(t.Context(), "waybill.yaml:shop", 1)
+	if now := time.Now().Add(ahead); err != nil || now.Sub(run.StartedAt).Abs() > ahead/2 {
+		t.Errorf("the run began at %s by the database's clock, %v: want about %s", run.StartedAt, err, now)
+	}
 }
 
 func TestAFailedStageIsRolledBack(t *testing.T) {

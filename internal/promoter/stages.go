@@ -70,13 +70,14 @@ func (s *stages) run(ctx context.Context) {
 
 // followActions puts pipelines in line whose promotions begin or end.
 func (s *stages) followActions(ctx context.Context) {
+	changes := s.cfg.Changes()
 	for ctx.Err() == nil {
 		if err := s.findActions(ctx); err != nil && ctx.Err() == nil {
 			s.log.Warn("reading promotions of stages failed", obs.Error(err))
 			loop.Pause(ctx, time.Second)
 			continue
 		}
-		_ = s.cfg.Changes.Wait(ctx, store.TopicAction, time.Now().Add(stageAgain)) // an early return is harmless
+		_ = changes.Wait(ctx, store.TopicAction, time.Now().Add(stageAgain)) // an early return is harmless
 		loop.Pause(ctx, stageChanges)
 	}
 }
@@ -134,7 +135,7 @@ func (s *stages) next(ctx context.Context, name string) (again time.Duration, er
 	defer cancel()
 	_, end := s.begin(name)
 	defer end()
-	l := &stageLook{stages: s, name: name, pipeline: strings.TrimPrefix(name, promotion.StageNamespace+":"), now: time.Now().UTC()}
+	l := &stageLook{stages: s, name: name, pipeline: strings.TrimPrefix(name, promotion.StageNamespace+":")}
 	found, err := s.ledger.Actions(ctx, queue.ActionQuery{Handler: promotion.HandlerEnvironment, Pipeline: l.pipeline, LiveOnly: true,
 		Oldest: true, Limit: mostStages})
 	if err != nil {
@@ -146,6 +147,7 @@ func (s *stages) next(ctx context.Context, name string) (again time.Duration, er
 	if l.state, err = s.promotions.Load(ctx, name, name); err != nil {
 		return 0, err
 	}
+	l.now = l.state.Now
 	l.take(found)
 	if err := l.findHosts(ctx); err != nil {
 		return 0, err

@@ -154,7 +154,7 @@ const followShare = 20
 
 // follow puts the term's own pipelines in line whose rows in the log were changed by others, and answers calls.
 func (t *term) follow(ctx context.Context, isOwn func(name string) bool) {
-	called := map[promotions.Call]bool{}
+	changes, called := t.cfg.Changes(), map[promotions.Call]bool{}
 	for ctx.Err() == nil {
 		began := time.Now()
 		heads, err := t.promotions.Heads(ctx)
@@ -177,7 +177,7 @@ func (t *term) follow(ctx context.Context, isOwn func(name string) bool) {
 		calls = slices.DeleteFunc(calls, func(c promotions.Call) bool { return c.Host == "" && !isOwn(c.Name) })
 		called = t.answer(calls, called)
 		loop.Pause(ctx, followShare*time.Since(began))
-		_ = t.cfg.Changes.Wait(ctx, store.TopicPromotion, time.Now().Add(lookAgain)) // an early return is harmless
+		_ = changes.Wait(ctx, store.TopicPromotion, time.Now().Add(lookAgain)) // an early return is harmless
 	}
 }
 
