@@ -96,7 +96,7 @@ func (j *judge) unapproved() *Reason {
 	case j.Cause == ByFailure && (j.Env.Rollback == nil || !j.Env.Rollback.Manual):
 		return nil
 	}
-	given := j.approvers(need)
+	given := Approvers(j.Intents, j.Run, j.Env.Name, need)
 	if want := max(1, need.Count); len(given) < want {
 		return &Reason{Code: WhyWaitingApproval, Message: fmt.Sprintf("approval %d of %d", len(given), want)}
 	}
@@ -104,12 +104,11 @@ func (j *judge) unapproved() *Reason {
 	return nil
 }
 
-// approvers lists the people whose approval of this revision, in this run and environment, counts.
-func (j *judge) approvers(need *admission.Approval) (names []string) {
-	for i := range j.Intents {
-		in := &j.Intents[i]
-		if in.Kind != Approve || in.Run != j.Run.Number || in.Env != j.Env.Name || in.Revision != j.Run.Revision ||
-			!MayApprove(need, in.By, in.Proof) {
+// Approvers lists the identities whose approval of the revision of a run in an environment counts.
+func Approvers(intents []Intent, r *Run, env EnvName, need *admission.Approval) (names []string) {
+	for i := range intents {
+		in := &intents[i]
+		if in.Kind != Approve || in.Run != r.Number || in.Env != env || in.Revision != r.Revision || !MayApprove(need, in.By, in.Proof) {
 			continue
 		}
 		if name := identity(in); !slices.Contains(names, name) {

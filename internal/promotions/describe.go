@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/promotion"
 )
 
@@ -161,14 +160,10 @@ func (d describer) window(env promotion.Environment) *WindowView {
 }
 
 func (d describer) approval(env promotion.Environment, verdict promotion.Verdict) *ApprovalView {
-	var given admission.Approvals
-	for _, intent := range d.in.Intents {
-		if intent.Kind == promotion.Approve && intent.Env == env.Name && intent.Run == verdict.Run && intent.Revision == verdict.Want {
-			given = given.With(admission.Opinion{By: intent.By})
-		}
-	}
-	state := given.State(string(env.Name), env.Approval, admission.Authors{})
-	return &ApprovalView{Revision: string(verdict.Want), Run: verdict.Run, Count: state.Count, Given: state.Given, By: state.By}
+	run := promotion.Run{Number: verdict.Run, Revision: verdict.Want}
+	given := promotion.Approvers(d.in.Intents, &run, env.Name, env.Approval)
+	return &ApprovalView{Revision: string(verdict.Want), Run: verdict.Run, Count: env.Approval.Count,
+		Given: append([]string{}, given...), By: append([]string{}, env.Approval.By...)}
 }
 
 func (d describer) proposal(env promotion.EnvName) *ProposalView {

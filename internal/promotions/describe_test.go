@@ -1,6 +1,7 @@
 package promotions_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -60,7 +61,8 @@ func TestDescribeShowsWhatAnEnvironmentWaitsFor(t *testing.T) {
 	if !dev.Finished.Equal(now) {
 		t.Errorf("dev finished at %v, want the time of the plan's fact", dev.Finished)
 	}
-	if diff := cmp.Diff([]promotions.TargetState{{Namespace: "podinfo-dev", Revision: "6.6.0", Health: promotion.Ready}}, dev.Targets); diff != "" {
+	if diff := cmp.Diff([]promotions.TargetState{{Namespace: "podinfo-dev", Revision: "6.6.0", Health: promotion.Ready}},
+		dev.Targets); diff != "" {
 		t.Errorf("a target that is checked again keeps its health (-want +got):\n%s", diff)
 	}
 	want := promotions.EnvironmentView{Name: "prod", DependsOn: []string{"dev"}, Want: "6.6.0", Run: 12, Phase: promotion.PhaseBlocked,
@@ -74,6 +76,22 @@ func TestDescribeShowsWhatAnEnvironmentWaitsFor(t *testing.T) {
 		Holds:    []promotions.HoldView{{By: "bob", Reason: "holidays", Pipeline: true}}, Previous: "6.5.4"}
 	if diff := cmp.Diff(want, prod); diff != "" {
 		t.Errorf("prod (-want +got):\n%s", diff)
+	}
+}
+
+// A view counts the approvals that the decision counts: those by a key that the definition names are among them.
+func TestDescribeCountsApprovalsByKeys(t *testing.T) {
+	t.Parallel()
+	in, plan := podinfo()
+	in.Spec.Environments[1].Approval.By = []string{"ana", "key:apps/fleet"}
+	by := func(name, proof string) promotion.Intent {
+		return promotion.Intent{Kind: promotion.Approve, Env: "prod", Run: 12, Revision: "6.6.0", Proof: proof, By: admission.Person{Name: name}}
+	}
+	in.Intents = []promotion.Intent{by("key:apps/fleet#hmac-key", promotion.ProofKey), by("key:apps/fleet#hmac-key-2", promotion.ProofKey),
+		by("key:apps/other#hmac-key", promotion.ProofKey), by("eve", promotion.ProofToken)}
+	want := []string{"key:apps/fleet"}
+	if got := promotions.Describe(in, plan).Environments[1].Approval.Given; !slices.Equal(got, want) {
+		t.Errorf("given: %q, want %q", got, want)
 	}
 }
 

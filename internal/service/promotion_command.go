@@ -75,8 +75,9 @@ func (s *Service) ApproveEnvironment(ctx context.Context, a EnvironmentApproval)
 		return view, err
 	}
 	pending := pendingOf(env)
-	if !a.Reject && !slices.Contains(pending.Given, intent.By.Name) { // the promoter has not counted it yet
-		pending.Given = append(pending.Given, intent.By.Name)
+	who := promotions.Identity(intent.By.Name)
+	if !a.Reject && !slices.Contains(pending.Given, who) { // the promoter has not counted it yet
+		pending.Given = append(pending.Given, who)
 	}
 	if len(pending.Given) >= pending.Count || a.Reject {
 		pending = nil
