@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/promotion"
 )
 
@@ -86,7 +87,7 @@ func (z *azure) do(ctx context.Context, r request, answer any) error {
 	}
 	got, err := z.account.send(ctx, r)
 	if err == nil && got.status == http.StatusNonAuthoritativeInfo {
-		return &Error{Kind: actionFatal, Code: "http_401", Doing: r.doing, Status: http.StatusUnauthorized,
+		return &Error{Kind: action.Fatal, Code: "http_401", Doing: r.doing, Status: http.StatusUnauthorized,
 			Message: "the host wants to sign in: the token is wrong or has ended"}
 	}
 	if err != nil {
@@ -377,7 +378,7 @@ func (z *azure) merge(ctx context.Context, p pull, m mergeOptions) error {
 		"completionOptions": map[string]any{"mergeStrategy": azureMethods[m.method], "deleteSourceBranch": false, "bypassPolicy": false}})
 	message := strings.ToLower(messageOf(err))
 	switch {
-	case err == nil || Outcome(err).Kind != actionFatal:
+	case err == nil || Outcome(err).Kind != action.Fatal:
 		return err
 	case (phrases{"stale", "source branch has been updated", "out of date", "tf401192"}).has(message):
 		return fatal(string(promotion.ErrHeadMoved), doing, "%s", messageOf(err))

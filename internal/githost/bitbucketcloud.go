@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
 )
 
 // bitbucketCloud is the driver of Bitbucket Cloud. It has neither labels nor assignees, reports no mergeability, and
@@ -298,7 +300,7 @@ func (b *bitbucketCloud) follow(ctx context.Context, key mergeKey, task string) 
 		b.account.merges.set(key, "")
 		return later(CodeRunning, pauseComputing, "the host has forgotten the merge")
 	case err != nil:
-		if Outcome(err).Kind == actionFatal {
+		if Outcome(err).Kind == action.Fatal {
 			b.account.merges.set(key, "")
 		}
 		return cloudRefusal(err)
@@ -312,7 +314,7 @@ func (b *bitbucketCloud) follow(ctx context.Context, key mergeKey, task string) 
 // cloudRefusal classifies the refusal of a merge by its message.
 func cloudRefusal(err error) error {
 	message := strings.ToLower(messageOf(err))
-	if Outcome(err).Kind == actionFatal && !strings.Contains(message, "conflict") &&
+	if Outcome(err).Kind == action.Fatal && !strings.Contains(message, "conflict") &&
 		(phrases{"check", "approv", "build", "task", "in progress", "locked"}).has(message) {
 		return later(CodeNotMergeable, pauseRunning, messageOf(err))
 	}

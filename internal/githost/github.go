@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/promotion"
 )
 
@@ -411,7 +412,7 @@ func (g *github) judge(key mergeKey, asked githubMerge) error {
 		return nil
 	case "failed":
 		g.account.merges.set(key, "")
-		return githubRefusal(&Error{Kind: actionFatal, Code: CodeNotMergeable, Doing: doing, Message: bounded(asked.Details.Message)})
+		return githubRefusal(&Error{Kind: action.Fatal, Code: CodeNotMergeable, Doing: doing, Message: bounded(asked.Details.Message)})
 	case "enqueued":
 		g.account.merges.set(key, inQueue)
 		return later(CodeRunning, pauseRunning, "it is in the merge queue")
@@ -515,7 +516,7 @@ var headMoved = phrases{"head branch was modified", "head sha", "expected head",
 func githubRefusal(err error) error {
 	message := strings.ToLower(messageOf(err))
 	status := statusOf(err)
-	if err == nil || status >= http.StatusInternalServerError || Outcome(err).Kind != actionFatal {
+	if err == nil || status >= http.StatusInternalServerError || Outcome(err).Kind != action.Fatal {
 		return err
 	}
 	switch {

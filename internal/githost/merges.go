@@ -1,12 +1,6 @@
 package githost
 
-import (
-	"sync"
-
-	"github.com/waybill-dev/waybill/internal/action"
-)
-
-const actionFatal = action.Fatal
+import "sync"
 
 // mergeKey names a requested merge of a proposal at a head.
 type mergeKey struct {

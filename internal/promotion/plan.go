@@ -7,7 +7,7 @@ type Plan struct {
 	Latest      Revision    `json:"latest,omitzero"`      // the revision seen in the first environment; "": none
 	LatestSince time.Time   `json:"latestSince,omitzero"` // value of the next Input
 	Current     Revision    `json:"current,omitzero"`     // the revision that is carried; "": none
-	Sighting    *Sighting   `json:"sighting,omitzero"`    // to record; without Seq
+	Sighting    *Sighting   `json:"sighting,omitzero"`    // to record; the log gives it another Seq
 	Runs        []RunChange `json:"runs,omitzero"`
 	Verdicts    []Verdict   `json:"verdicts,omitzero"` // one for each environment, in the order of the spec
 	Recheck     time.Time   `json:"recheck,omitzero"`  // earliest time at which the clock alone changes the plan; zero: never

@@ -49,12 +49,6 @@ type Work struct {
 	Gate *GateWork `json:"gate,omitempty"` // set for gates
 }
 
-// Secret names a Secret in the namespace of the pipeline.
-type Secret struct {
-	Name    string `json:"name"`
-	Version string `json:"version,omitempty"` // resource version at the time of the decision
-}
-
 // Host configures proposals on a Git host.
 type Host struct {
 	Type      string   `json:"type"` // github, gitlab, gitea, forgejo, bitbucket-server, bitbucket-cloud, azure-devops

@@ -1,5 +1,6 @@
 // Package promotions keeps in the database the log of Kubernetes pipelines: revisions seen, runs with their entries, attempts,
-// proposals, and the requests of people. It decides nothing: package promotion does.
+// proposals, the requests of people, and a view of each pipeline for processes that do not see the clusters. It decides
+// nothing: package promotion does.
 //
 // # Who owns the truth
 //

@@ -1,5 +1,3 @@
-// Package promotions stores the promotions of Kubernetes pipelines: their runs with entries, sightings of revisions, requests
-// of people, and a view of each pipeline for processes that do not see the clusters.
 package promotions
 
 import (

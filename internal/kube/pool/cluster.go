@@ -1,10 +1,10 @@
 package pool
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -158,7 +158,7 @@ func (c *cluster) see(key kindKey, at types.NamespacedName) sight {
 	}
 	switch l.phase {
 	case Connecting:
-		return sight{why: promotion.NotSynced, message: orText(l.message, "connecting"), last: lastValue}
+		return sight{why: promotion.NotSynced, message: cmp.Or(l.message, "connecting"), last: lastValue}
 	case Disconnected:
 		return sight{why: promotion.ClusterUnreachable, message: l.message, last: lastValue}
 	}
@@ -300,12 +300,3 @@ func (c *cluster) poke() {
 
 // compareVersions compares versions of the API as Kubernetes does: v2 is newer than v2beta1.
 func compareVersions(a, b string) int { return version.CompareKubeAwareVersionStrings(a, b) }
-
-func cutPrefix(text, prefix string) (string, bool) { return strings.CutPrefix(text, prefix) }
-
-func orText(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
-}

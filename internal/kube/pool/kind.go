@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -90,9 +91,9 @@ func (k *kind) requested(o *unstructured.Unstructured) map[string]string {
 	found := make(map[string]string, len(keys))
 	for _, key := range keys {
 		var value string
-		if name, ok := cutPrefix(key, labelKey); ok {
+		if name, ok := strings.CutPrefix(key, labelKey); ok {
 			value = o.GetLabels()[name]
-		} else if name, ok := cutPrefix(key, annotationKey); ok {
+		} else if name, ok := strings.CutPrefix(key, annotationKey); ok {
 			value = o.GetAnnotations()[name]
 		}
 		found[key] = cut(value, maxText+1) // one more shows that it is too long

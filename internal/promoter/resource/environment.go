@@ -204,9 +204,9 @@ func (r *reader) rollback(at string, b *v1alpha1.Rollback) *promotion.Rollback {
 		return nil
 	}
 	mode := oneOf(r, at+".mode", b.Mode, "Off", "Automatic")
-	out := &promotion.Rollback{After: r.duration(at+".after", b.After, 5*time.Minute, 0), Manual: b.Manual}
+	after := r.duration(at+".after", b.After, 5*time.Minute, 0)
 	if mode != "Automatic" {
 		return nil
 	}
-	return out
+	return &promotion.Rollback{After: after, Manual: b.Manual}
 }
