@@ -48,7 +48,6 @@ type world struct {
 	servers map[string]*kubetest.Server // by host
 	all     []*kubetest.Server
 	woken   map[string]int // by user
-	stop    func()
 }
 
 func newWorld(t *testing.T, kinds ...kubetest.Kind) *world {
@@ -84,7 +83,7 @@ func newWorld(t *testing.T, kinds ...kubetest.Kind) *world {
 		defer close(ended)
 		_ = w.pool.Run(ctx)
 	}()
-	w.stop = sync.OnceFunc(func() {
+	t.Cleanup(func() {
 		cancel()
 		<-ended
 		for _, one := range w.all {
@@ -92,6 +91,21 @@ func newWorld(t *testing.T, kinds ...kubetest.Kind) *world {
 		}
 	})
 	return w
+}
+
+// euApp is the application of most tests.
+var euApp = want("apps/eu", "prod", "podinfo")
+
+// connected returns a world with the leaf cluster eu, in which euApp is seen at 1.0.0.
+func connected(t *testing.T) (*world, *kubetest.Server) {
+	w := newWorld(t)
+	leaf := w.leaf("eu")
+	add(leaf, app("prod", "podinfo", "1.0.0"))
+	w.pool.Use("podinfo", []pool.Want{euApp})
+	pass(time.Second)
+	w.see(euApp, "1.0.0")
+	w.wakes()
+	return w, leaf
 }
 
 // serve starts a server under a host name.
@@ -198,7 +212,6 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 func TestApplicationsOfTwoClustersAreSeen(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t)
-		defer w.stop()
 		add(w.management, app("dev", "podinfo", "1.0.0"))
 		leaf := w.leaf("eu")
 		add(leaf, app("prod", "podinfo", "0.9.0"))
