@@ -3,10 +3,8 @@
 package promotion_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,7 +54,8 @@ func TestAStageOfAWaybillYAMLPromotesToACluster(t *testing.T) {
 		func() { host = testbed.Gitea(t) })
 	host.Organisation(t, "shop")
 	repository := host.Repository(t, "shop", "fleet")
-	repository.Clone(t).Push(t, "main", "The first version", map[string]string{"clusters/prod/podinfo.yaml": fmt.Sprintf(shopRelease, "6.5.4")})
+	repository.Clone(t).Push(t, "main", "The first version",
+		map[string]string{"clusters/prod/podinfo.yaml": fmt.Sprintf(shopRelease, "6.5.4")})
 	bot, alice := host.As(t, promotion.Bot), host.As(t, "alice")
 	repository.Allow(t, bot.User, "write")
 	repository.Allow(t, "alice", "write")
@@ -87,7 +86,8 @@ func TestAStageOfAWaybillYAMLPromotesToACluster(t *testing.T) {
 	if pulls := repository.Pulls(t, "all"); len(pulls) != 1 || !pulls[0].Merged || pulls[0].Head.Name != "promotion-shop-prod" {
 		t.Errorf("the pull requests are %+v, want one, merged", pulls)
 	}
-	if got := s.run(t, "log", "shop#1"); strings.Count(got, "environment-promoted") == 0 || !strings.Contains(got, "stage-finished-successfully") {
+	if got := s.run(t, "log", "shop#1"); strings.Count(got, "environment-promoted") == 0 ||
+		!strings.Contains(got, "stage-finished-successfully") {
 		t.Errorf("the log is\n%s", got)
 	}
 	if got := s.run(t, "pipeline", "show", "shop"); !strings.Contains(got, "leaf/shop-prod") || !strings.Contains(got, "6.6.0") {
@@ -118,22 +118,8 @@ func startShop(t *testing.T, cluster *testbed.Cluster, bot *testbed.GitHost) *sh
 	}
 	address := testbed.FreeAddress(t)
 	s.process = testbed.RunProgram(t, testbed.Program{Name: "waybill",
-		Argv: []string{s.program, "serve", "api", "conductor", "deployer", "promoter", "--home", s.home, "--listen", address},
-		Ready: func(ctx context.Context) error {
-			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", nil)
-			if err != nil {
-				return err
-			}
-			response, err := http.DefaultClient.Do(request)
-			if err != nil {
-				return err
-			}
-			defer response.Body.Close()
-			if response.StatusCode != http.StatusOK {
-				return fmt.Errorf("readyz: %s", response.Status)
-			}
-			return nil
-		}})
+		Argv:  []string{s.program, "serve", "api", "conductor", "deployer", "promoter", "--home", s.home, "--listen", address},
+		Ready: promotion.Ready("http://" + address)})
 	return s
 }
 

@@ -53,25 +53,28 @@ func (l launch) start(t testing.TB) *Waybill {
 		Name:  "waybill",
 		Argv:  append(append([]string{l.program}, l.arguments...), "--home", c.Home, "--listen", address),
 		Out:   l.out,
-		Ready: c.ready,
+		Ready: Ready(c.URL),
 	})
 	return c
 }
 
-func (c *Waybill) ready(ctx context.Context) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL+"/readyz", nil)
-	if err != nil {
-		return err
+// Ready returns a function that reports whether the program at a URL is ready.
+func Ready(url string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", nil)
+		if err != nil {
+			return err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("readyz: %s", response.Status)
+		}
+		return nil
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("readyz: %s", response.Status)
-	}
-	return nil
 }
 
 // Command returns a command of the program on its home, such as pipeline show.
