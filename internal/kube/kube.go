@@ -136,7 +136,8 @@ func (c *Cluster) Secret(ctx context.Context, name string) (data map[string][]by
 	for key, text := range texts {
 		value, err := base64.StdEncoding.DecodeString(text)
 		if size += len(value); err != nil || size > maxSecret {
-			return nil, "", fault.New(fault.Invalid, "Secret %s/%s: key %s is not base64, or the Secret is larger than 1 MiB", c.Namespace, name, key)
+			return nil, "", fault.New(fault.Invalid, "Secret %s/%s: key %s is not base64, or the Secret is larger than 1 MiB",
+				c.Namespace, name, key)
 		}
 		data[key] = value
 	}

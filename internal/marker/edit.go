@@ -81,7 +81,8 @@ func Agreed(lines []Line) (string, error) {
 			case first == nil:
 				first = &lines[i]
 			case l.New != first.New:
-				return "", fmt.Errorf("the values at %s:%d and %s:%d differ: %.100q, %.100q", first.File, first.Number, l.File, l.Number, first.New, l.New)
+				return "", fmt.Errorf("the values at %s:%d and %s:%d differ: %.100q, %.100q", first.File, first.Number, l.File,
+					l.Number, first.New, l.New)
 			}
 		}
 		if first != nil {

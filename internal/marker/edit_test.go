@@ -42,8 +42,10 @@ func TestEditReplacesTheMarkedScalarOnly(t *testing.T) {
 		"BOM and CR LF":      {"\ufeffé: a " + m + "\r\nv: b " + m + "\r\n", "c", "\ufeffé: c " + m + "\r\nv: c " + m + "\r\n"},
 		"wide characters":    {"ключ: [1]\n\"日本 😀\": é " + m + "\n", "c", "ключ: [1]\n\"日本 😀\": c " + m + "\n"},
 		"no end of line":     {"v: a " + m, "c", "v: c " + m},
-		"documents":          {"v: a " + m + "\n---\n# x\nv: a " + m + "\n...\n---\nv: a " + n + "\n", "c", "v: c " + m + "\n---\n# x\nv: c " + m + "\n...\n---\nv: a " + n + "\n"},
-		"list":               {"- a " + m + "\n-   - b " + m + "\n- c: d " + m + "\n", "e", "- e " + m + "\n-   - e " + m + "\n- c: e " + m + "\n"},
+		"documents": {"v: a " + m + "\n---\n# x\nv: a " + m + "\n...\n---\nv: a " + n + "\n", "c",
+			"v: c " + m + "\n---\n# x\nv: c " + m + "\n...\n---\nv: a " + n + "\n"},
+		"list": {"- a " + m + "\n-   - b " + m + "\n- c: d " + m + "\n", "e",
+			"- e " + m + "\n-   - e " + m + "\n- c: e " + m + "\n"},
 		"anchor and tag":     {"v: &x !!str 1.0 " + m + "\nw: *x\n", "1.1", "v: &x !!str 1.1 " + m + "\nw: *x\n"},
 		"own tag":            {"v: !own a " + m + "\n", "1.1", "v: !own 1.1 " + m + "\n"},
 		"flow over lines":    {"v: {\n  a: b, " + m + "\n  c: d\n}\n", "e,f", "v: {\n  a: \"e,f\", " + m + "\n  c: d\n}\n"},
@@ -52,12 +54,16 @@ func TestEditReplacesTheMarkedScalarOnly(t *testing.T) {
 		"explicit key":       {"? a\n: b " + m + "\n", "c", "? a\n: c " + m + "\n"},
 		"alias as a key":     {"a: &x k\n*x : b " + m + "\n", "c", "a: &x k\n*x : c " + m + "\n"},
 		"on the separator":   {"--- a " + m + "\n--- b\n", "c", "--- c " + m + "\n--- b\n"},
-		"odd blanks":         {"v:\ta\t#{\"$promotion\":\"apps:podinfo:prod\"}  \n", "c", "v:\tc\t#{\"$promotion\":\"apps:podinfo:prod\"}  \n"},
-		"another field":      {`v: a # {"$x": "y", "$promotion": "apps:podinfo:prod"}` + "\n", "c", `v: c # {"$x": "y", "$promotion": "apps:podinfo:prod"}` + "\n"},
-		"commented out":      {"# v: a " + m + "\nv: a " + m + "\n", "c", "# v: a " + m + "\nv: c " + m + "\n"},
-		"longer name":        {`v: a # {"$promotion": "apps:podinfo:prod-eu"}` + "\n", "c", `v: a # {"$promotion": "apps:podinfo:prod-eu"}` + "\n"},
-		"same value":         {"v: 'c' " + m + "\nw: 1.10 " + m + "\n", "1.10", "v: '1.10' " + m + "\nw: 1.10 " + m + "\n"},
-		"other comments":     {"# a\nv: b " + m + "\n# c\n\n\n  # d\nw:   e   # f\n", "g", "# a\nv: g " + m + "\n# c\n\n\n  # d\nw:   e   # f\n"},
+		"odd blanks": {"v:\ta\t#{\"$promotion\":\"apps:podinfo:prod\"}  \n", "c",
+			"v:\tc\t#{\"$promotion\":\"apps:podinfo:prod\"}  \n"},
+		"another field": {`v: a # {"$x": "y", "$promotion": "apps:podinfo:prod"}` + "\n", "c",
+			`v: c # {"$x": "y", "$promotion": "apps:podinfo:prod"}` + "\n"},
+		"commented out": {"# v: a " + m + "\nv: a " + m + "\n", "c", "# v: a " + m + "\nv: c " + m + "\n"},
+		"longer name": {`v: a # {"$promotion": "apps:podinfo:prod-eu"}` + "\n", "c",
+			`v: a # {"$promotion": "apps:podinfo:prod-eu"}` + "\n"},
+		"same value": {"v: 'c' " + m + "\nw: 1.10 " + m + "\n", "1.10", "v: '1.10' " + m + "\nw: 1.10 " + m + "\n"},
+		"other comments": {"# a\nv: b " + m + "\n# c\n\n\n  # d\nw:   e   # f\n", "g",
+			"# a\nv: g " + m + "\n# c\n\n\n  # d\nw:   e   # f\n"},
 		"template elsewhere": {"v: a " + n + "\n{{ if }}\n", "c", "v: a " + n + "\n{{ if }}\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -192,7 +198,8 @@ func TestAgreedReturnsTheOneRevision(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := Agreed(lines)
-		if problem, bad := strings.CutPrefix(want, "!"); bad && (err == nil || !strings.Contains(err.Error(), problem)) || !bad && got != want {
+		if problem, bad := strings.CutPrefix(want, "!"); bad && (err == nil || !strings.Contains(err.Error(), problem)) ||
+			!bad && got != want {
 			t.Errorf("%q: %q %v", file, got, err)
 		}
 	}

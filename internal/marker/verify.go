@@ -65,5 +65,6 @@ func (v *value) keepsType(is *yaml.Node) bool {
 	}
 	const quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle
 	tagged := v.node.Style & yaml.TaggedStyle
-	return v.node.Style&quoted == 0 && is.Style == tagged|yaml.DoubleQuotedStyle && (tagged != 0 && is.Tag == v.node.Tag || is.ShortTag() == "!!str")
+	return v.node.Style&quoted == 0 && is.Style == tagged|yaml.DoubleQuotedStyle &&
+		(tagged != 0 && is.Tag == v.node.Tag || is.ShortTag() == "!!str")
 }

@@ -161,7 +161,8 @@ func scanPromotionEntry(row pgx.Row) (e promotions.Entry, err error) {
 	var env, target, event string
 	var class int16
 	err = row.Scan(&e.Seq, &e.Run, &env, &target, &event, &class, &e.By, &e.Detail, idOf{&e.ActionID}, timeOf{&e.At})
-	e.Env, e.Target, e.Event, e.Class = promotion.EnvName(env), promotions.ParseTarget(target), promotion.Event(event), promotions.Class(class)
+	e.Env, e.Target, e.Event, e.Class = promotion.EnvName(env), promotions.ParseTarget(target), promotion.Event(event),
+		promotions.Class(class)
 	return e, err
 }
 

@@ -33,10 +33,11 @@ func (l *look) start(ctx context.Context, step promotion.Step) (promotions.Start
 		return promotions.Start{}, fmt.Errorf("step %s %s of unknown run %d", step.Op, step.Env, step.Run)
 	}
 	again := step.Repeats || run.Cause != promotion.ByCandidate // an earlier closing or merge does not count
-	s := promotions.Start{Base: step.Base, Head: step.Head, Work: promotion.Work{Namespace: l.pipeline.Namespace, Pipeline: l.pipeline.Name, UID: l.pipeline.UID, Run: step.Run,
-		Started: run.StartedAt, Env: step.Env, Op: step.Op, Revision: step.Revision, Was: l.present(step.Env), Number: step.Number,
-		Head: step.Head, Repeats: again, Redo: step.Redo, Inputs: l.input.Inputs[step.Env]}, Action: action.Action{Policy: policy(),
-		Delivery: action.AtLeastOnce, CreatedBy: role, Name: fmt.Sprintf("%s %s/%s", step.Op, l.pipeline.ID(), step.Env)}}
+	s := promotions.Start{Base: step.Base, Head: step.Head,
+		Work: promotion.Work{Namespace: l.pipeline.Namespace, Pipeline: l.pipeline.Name, UID: l.pipeline.UID, Run: step.Run,
+			Started: run.StartedAt, Env: step.Env, Op: step.Op, Revision: step.Revision, Was: l.present(step.Env), Number: step.Number,
+			Head: step.Head, Repeats: again, Redo: step.Redo, Inputs: l.input.Inputs[step.Env]}, Action: action.Action{Policy: policy(),
+			Delivery: action.AtLeastOnce, CreatedBy: role, Name: fmt.Sprintf("%s %s/%s", step.Op, l.pipeline.ID(), step.Env)}}
 	switch step.Op {
 	case promotion.OpNotify:
 		s.Work.Sink = env.Webhook

@@ -59,7 +59,8 @@ func (w *world) proposing() (git *gittest.Host, model *githosttest.Host) {
 		Guard: webhook.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}})
 	w.t.Cleanup(hosts.Close)
 	w.more = func(c *promoter.Config) { c.Mirrors, c.Hosts, c.ProposalsEvery = mirrors, hosts, time.Hour }
-	w.handlers = map[string]conductor.Handler{promotion.HandlerPullRequest: pullrequest.New(pullrequest.Config{Hosts: hosts, Mirrors: mirrors,
+	w.handlers = map[string]conductor.Handler{promotion.HandlerPullRequest: pullrequest.New(pullrequest.Config{Hosts: hosts,
+		Mirrors: mirrors,
 		Archive: evidence.Archive{Blobs: blobs}, Secret: func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
 			data, _, err := w.management.Cluster(namespace).Secret(ctx, name)
 			return data, err

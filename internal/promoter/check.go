@@ -38,8 +38,8 @@ const (
 	mostObjects = 16 << 20 // bytes of all
 )
 
-// checks answers the gates that the promoter observes: Jobs, and expressions over live objects. A conductor claims the action of such a gate
-// and hands it over; its end, attempts and deadline are the queue's.
+// checks answers the gates that the promoter observes: Jobs, and expressions over live objects. A conductor claims the action of such a
+// gate and hands it over; its end, attempts and deadline are the queue's.
 type checks struct {
 	*term
 	queue *watch.Queue                                // ids of actions
@@ -194,7 +194,8 @@ func (c *checks) job(ctx context.Context, state queue.ActionState, work gatePara
 	seen := queue.Observation{ID: state.ID, Source: role, Ref: ref}
 	switch {
 	case apierrors.IsNotFound(err):
-		seen.Outcome = action.Outcome{Kind: action.Fatal, Code: "job_lost", Error: "the Job " + ref + " vanished before its end was seen; it may have run"}
+		seen.Outcome = action.Outcome{Kind: action.Fatal, Code: "job_lost",
+			Error: "the Job " + ref + " vanished before its end was seen; it may have run"}
 	case err != nil:
 		return fmt.Errorf("read the Job %s: %w", ref, err)
 	default:
@@ -223,7 +224,8 @@ func outcomeOfJob(job *unstructured.Unstructured) (o action.Outcome) {
 			output, _ := json.Marshal(map[string]string{"detail": text + " is complete"}) // texts always marshal
 			return action.Outcome{Kind: action.Done, Output: output}
 		case "Failed":
-			return action.Outcome{Kind: action.Fatal, Code: "job_failed", Error: fmt.Sprintf("%s failed: %v: %v", text, condition["reason"], condition["message"])}
+			return action.Outcome{Kind: action.Fatal, Code: "job_failed",
+				Error: fmt.Sprintf("%s failed: %v: %v", text, condition["reason"], condition["message"])}
 		}
 	}
 	return o

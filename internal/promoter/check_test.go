@@ -23,7 +23,8 @@ const template = `, gates: [{name: smoke, when: WHEN, timeout: 1h, job: {templat
 // jobs lists the Jobs of gates.
 func (w *world) jobs() []unstructured.Unstructured {
 	w.t.Helper()
-	list, err := w.management.Resource(kube.Jobs()).Namespace("apps").List(w.t.Context(), metav1.ListOptions{LabelSelector: promotion.LabelGate})
+	list, err := w.management.Resource(kube.Jobs()).Namespace("apps").List(w.t.Context(),
+		metav1.ListOptions{LabelSelector: promotion.LabelGate})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -33,7 +34,8 @@ func (w *world) jobs() []unstructured.Unstructured {
 // awaitJobs waits until there are n Jobs.
 func (w *world) awaitJobs(n int) []unstructured.Unstructured {
 	w.t.Helper()
-	events, err := w.management.Resource(kube.Jobs()).Namespace("apps").Watch(w.t.Context(), metav1.ListOptions{LabelSelector: promotion.LabelGate})
+	events, err := w.management.Resource(kube.Jobs()).Namespace("apps").Watch(w.t.Context(),
+		metav1.ListOptions{LabelSelector: promotion.LabelGate})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -56,7 +58,8 @@ func (w *world) end(job unstructured.Unstructured, condition string) {
 	w.t.Helper()
 	job.Object["status"] = map[string]any{"startTime": "2026-01-01T00:00:00Z", "conditions": []any{
 		map[string]any{"type": condition, "status": "True", "reason": "Test", "message": "ended by the test"}}}
-	if _, err := w.management.Resource(kube.Jobs()).Namespace("apps").UpdateStatus(w.t.Context(), &job, metav1.UpdateOptions{}); err != nil {
+	if _, err := w.management.Resource(kube.Jobs()).Namespace("apps").UpdateStatus(w.t.Context(), &job,
+		metav1.UpdateOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 }

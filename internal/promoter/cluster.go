@@ -57,7 +57,8 @@ func (t *term) setReady(ctx context.Context, s pool.Status) error {
 	})
 	if at < 0 {
 		conditions, at = append(conditions, map[string]any{}), len(conditions)
-	} else if known, _ := conditions[at].(map[string]any); known["status"] == condition["status"] && known["message"] == condition["message"] {
+	} else if known, _ := conditions[at].(map[string]any); known["status"] == condition["status"] &&
+		known["message"] == condition["message"] {
 		return nil
 	}
 	conditions[at] = condition

@@ -168,11 +168,13 @@ func (w *fleetWorld) process(l *line) (stop func()) {
 		Guard: webhook.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}})
 	management := l.cluster(w.management.Cluster("apps"))
 	changes, instance := own.NewWaiter(), queue.Instance{Heartbeat: 300 * time.Millisecond}
-	p := promoter.New(changes, changes.Promotions, promoter.Config{Management: management, Changes: waiters(w.t, changes), Dial: w.dial, Hosts: hosts,
-		Mirrors: mirrors, ProposalsEvery: time.Second, Clusters: map[string]*rest.Config{"": config}, Pages: "https://waybill.example.org",
-		Instance: instance})
+	p := promoter.New(changes, changes.Promotions,
+		promoter.Config{Management: management, Changes: waiters(w.t, changes), Dial: w.dial, Hosts: hosts,
+			Mirrors: mirrors, ProposalsEvery: time.Second, Clusters: map[string]*rest.Config{"": config}, Pages: "https://waybill.example.org",
+			Instance: instance})
 	c := conductor.New(own.NewWaiter(), conductor.Config{Workers: 4, Instance: instance, Handlers: map[string]conductor.Handler{
-		promotion.HandlerPullRequest: pullrequest.New(pullrequest.Config{Hosts: hosts, Mirrors: mirrors, Archive: evidence.Archive{Blobs: blobs},
+		promotion.HandlerPullRequest: pullrequest.New(pullrequest.Config{Hosts: hosts, Mirrors: mirrors,
+			Archive: evidence.Archive{Blobs: blobs},
 			Secret: func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
 				data, _, err := management.In(namespace).Secret(ctx, name)
 				return data, err

@@ -21,8 +21,8 @@ import (
 )
 
 // line carries the effects of one process on the world: commits to the log, writes to clusters, pushes and calls that change the Git host.
-// It kills the process after one such effect: from then on no effect leaves it, as if it had been ended by SIGKILL, and the answer is lost. A
-// process that dies before a call, or at a read, leaves the same world as one that dies after the call before.
+// It kills the process after one such effect: from then on no effect leaves it, as if it had been ended by SIGKILL, and the answer is
+// lost. A process that dies before a call, or at a read, leaves the same world as one that dies after the call before.
 type line struct {
 	mu     sync.Mutex
 	calls  []string

@@ -69,7 +69,8 @@ func commitOf(revision string) (commit string, ok bool) {
 // is unknown. used collects the names of the marks that are needed.
 func (l *look) fill(env promotion.EnvName, app *promotion.AppState, used map[string]bool) (promotion.Unseen, string) {
 	return l.marks.fill(mark{pipeline: l.pipeline.ID(), namespace: l.pipeline.Namespace,
-		of: marker.Environment{Namespace: l.pipeline.Namespace, Pipeline: l.pipeline.Name, Name: string(env)}}, l.environment(env).Host, app, used)
+		of: marker.Environment{Namespace: l.pipeline.Namespace, Pipeline: l.pipeline.Name, Name: string(env)}},
+		l.environment(env).Host, app, used)
 }
 
 // fill sets revisions as look.fill does, by a mark without its host and commit.
@@ -121,7 +122,8 @@ func (m *marks) read(wanted mark) (revision, why string, done bool) {
 // isReadAs reports whether a read of the same commit by another configuration has the same result.
 func (m *mark) isReadAs(host promotion.Host) bool {
 	was := m.host
-	return was.Type == host.Type && was.URL == host.URL && was.APIURL == host.APIURL && was.Secret == host.Secret && slices.Equal(was.Paths, host.Paths)
+	return was.Type == host.Type && was.URL == host.URL && was.APIURL == host.APIURL && was.Secret == host.Secret &&
+		slices.Equal(was.Paths, host.Paths)
 }
 
 // keep forgets the marks of a pipeline that are not used.

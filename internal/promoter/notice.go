@@ -163,8 +163,10 @@ func (a *announcer) action(n promotion.Notice, sink int) (action.Action, error) 
 	if err != nil {
 		return action.Action{}, fmt.Errorf("notice of %s#%d: %w", a.pipeline.ID(), n.Run, err)
 	}
-	key, _ := json.Marshal([]any{n.UID, n.Run, n.Env, promotion.AnnouncedEvent(n.Occasion, n.Reason), sink}) // texts and numbers always marshal
-	return action.Action{Kind: promotion.NoticeKind, Handler: promotion.HandlerNotice, Lane: lane(promotion.HandlerNotice, n.Sink.URL, false),
+	event := promotion.AnnouncedEvent(n.Occasion, n.Reason)
+	key, _ := json.Marshal([]any{n.UID, n.Run, n.Env, event, sink}) // texts and numbers always marshal
+	return action.Action{Kind: promotion.NoticeKind, Handler: promotion.HandlerNotice,
+		Lane:       lane(promotion.HandlerNotice, n.Sink.URL, false),
 		Parameters: parameters, UniqueKey: string(key), Policy: policy(), Delivery: action.AtLeastOnce, CreatedBy: role,
 		Name: fmt.Sprintf("notify %s of %s#%d", n.Occasion, a.pipeline.ID(), n.Run)}, nil
 }

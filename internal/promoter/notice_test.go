@@ -99,15 +99,17 @@ func TestSinksAreNotifiedOnceOfEachOccasion(t *testing.T) {
 	stop()
 	stop = w.start()
 	view := w.await("the approval", func(v promotions.View) bool { return v.Environments[1].Approval != nil })
-	if _, _, err := w.ledger.Promotions.AddIntent(t.Context(), name, promotion.Intent{Kind: promotion.Approve, Env: "prod", Run: view.Environments[1].Run,
-		Revision: "6.6.0", By: admission.Person{Name: "alice"}}); err != nil {
+	if _, _, err := w.ledger.Promotions.AddIntent(t.Context(), name,
+		promotion.Intent{Kind: promotion.Approve, Env: "prod", Run: view.Environments[1].Run,
+			Revision: "6.6.0", By: admission.Person{Name: "alice"}}); err != nil {
 		t.Fatal(err)
 	}
 	w.awaitSent("6.6.0", map[string]string{"Started": "1 of 1", "WaitingApproval prod": "1 of 1", "Promoted prod": "1 of 1"})
 	stop()
 	w.at("prod", "6.6.0")
 	w.start()
-	w.awaitSent("6.6.0", map[string]string{"Started": "1 of 1", "WaitingApproval prod": "1 of 1", "Promoted prod": "1 of 1", "Finished": "1 of 2"})
+	w.awaitSent("6.6.0", map[string]string{"Started": "1 of 1", "WaitingApproval prod": "1 of 1", "Promoted prod": "1 of 1",
+		"Finished": "1 of 2"})
 	if got := w.sent("6.5.4"); len(got) != 2 {
 		t.Errorf("notices of the revision before: %v, want no more", got)
 	}

@@ -56,7 +56,8 @@ func newWorld(t *testing.T) *world {
 	apps := kubetest.Kind{GroupVersionResource: kustomizations, Kind: "Kustomization", Unconditional: true}
 	jobs := kubetest.Kind{GroupVersionResource: kube.Jobs(), Kind: "Job", Status: true, Unconditional: true}
 	w := &world{t: t, ledger: ledger.New(sqlitetest.Open(t, t.TempDir()+"/waybill.db"), ledger.Options{}),
-		management: kubetest.NewServer(t, kubetest.Open(apps, jobs, kubetest.Kind{GroupVersionResource: pipelines, Kind: "Pipeline", Status: true},
+		management: kubetest.NewServer(t, kubetest.Open(apps, jobs,
+			kubetest.Kind{GroupVersionResource: pipelines, Kind: "Pipeline", Status: true},
 			kubetest.Kind{GroupVersionResource: clusters, Kind: "GitopsCluster", Status: true, Unconditional: true})),
 		leaf: kubetest.NewServer(t, kubetest.Open(apps))}
 	t.Cleanup(func() {

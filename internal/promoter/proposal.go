@@ -149,8 +149,8 @@ func (p *proposals) read(ctx context.Context, one poll) (promotion.Proposal, err
 	if err != nil {
 		return found, nil //nolint:nilerr // the state of the proposal counts for more
 	}
-	branches, err := p.cfg.Mirrors.Look(ctx, mirror.Request{Remote: remote, Base: one.host.Base, Head: one.host.Branch, Paths: one.host.Paths,
-		Of: marker.Environment{Namespace: namespace, Pipeline: name, Name: string(one.env)}})
+	branches, err := p.cfg.Mirrors.Look(ctx, mirror.Request{Remote: remote, Base: one.host.Base, Head: one.host.Branch,
+		Paths: one.host.Paths, Of: marker.Environment{Namespace: namespace, Pipeline: name, Name: string(one.env)}})
 	if err == nil && branches.Head == found.Head {
 		found.LinesChanged = branches.LinesChanged
 	}
@@ -161,11 +161,12 @@ func (p *proposals) failed(name string, err error, again time.Duration) {
 	p.log.Warn("pull request not read", obs.KeyName, name, obs.Error(err), obs.KeyRetryIn, again.String())
 }
 
-// open returns the open proposals of a look.
+// openProposals returns the open proposals of a look.
 func (l *look) openProposals() (open []poll) {
 	for name, proposal := range l.state.Proposals {
 		if env := l.environment(name); proposal.State == promotion.Open && env.Host != nil {
-			open = append(open, poll{l.pipeline.ID(), l.pipeline.Namespace, l.pipeline.UID, name, *env.Host, proposal, refusedMerge(l.state, name, proposal)})
+			open = append(open, poll{l.pipeline.ID(), l.pipeline.Namespace, l.pipeline.UID, name, *env.Host, proposal,
+				refusedMerge(l.state, name, proposal)})
 		}
 	}
 	return open

@@ -58,7 +58,8 @@ func (l *stageLook) take(found []queue.ActionState) {
 	for _, a := range found {
 		one := &stagePromotion{action: a}
 		handedOff := a.Thread.Status == action.Queued || a.Thread.Status == action.Running
-		if a.Step == nil || !handedOff || !a.Thread.CancelAt.IsZero() || json.Unmarshal(a.Parameters, &one.work) != nil || one.work.Environment == nil {
+		if a.Step == nil || !handedOff || !a.Thread.CancelAt.IsZero() || json.Unmarshal(a.Parameters, &one.work) != nil ||
+			one.work.Environment == nil {
 			continue
 		}
 		one.read(l.pipeline)
@@ -118,7 +119,8 @@ func (l *stageLook) endRuns() {
 		used := slices.ContainsFunc(l.wanted, func(one *stagePromotion) bool { return one.env.Name == env }) // its verdict closes it
 		_, tried := l.state.Attempts[promotion.AttemptKey{Run: p.Run, Env: env, Op: promotion.OpClose}]
 		if p.State == promotion.Open && at >= 0 && !used && !tried {
-			l.closing = append(l.closing, promotion.Step{Op: promotion.OpClose, Run: p.Run, Env: env, Revision: p.Revision, Number: p.Number})
+			l.closing = append(l.closing, promotion.Step{Op: promotion.OpClose, Run: p.Run, Env: env, Revision: p.Revision,
+				Number: p.Number})
 		}
 	}
 }
@@ -183,7 +185,8 @@ func (l *stageLook) observe() {
 func stageWants(v *pipeline.Environment) []pool.Want {
 	wants := make([]pool.Want, len(v.Targets))
 	for i, t := range v.Targets {
-		wants[i] = pool.Want{Cluster: t.Cluster, GVK: schema.FromAPIVersionAndKind(v.App.APIVersion, v.App.Kind), Namespace: t.Namespace, Name: v.App.Name}
+		wants[i] = pool.Want{Cluster: t.Cluster, GVK: schema.FromAPIVersionAndKind(v.App.APIVersion, v.App.Kind),
+			Namespace: t.Namespace, Name: v.App.Name}
 		switch promotion.SourceType(v.Source.Type) {
 		case promotion.SourceLabel:
 			wants[i].Label = v.Source.Key
@@ -299,9 +302,10 @@ func (l *stageLook) start(step promotion.Step, one *stagePromotion) (promotions.
 	if host == nil {
 		return promotions.Start{}, false
 	}
-	return promotions.Start{Base: step.Base, Head: step.Head, Work: promotion.Work{Namespace: promotion.StageNamespace, Pipeline: l.pipeline,
-		UID: l.name, Run: step.Run, Started: started, Env: step.Env, Op: step.Op, Revision: step.Revision, Was: was, Number: step.Number,
-		Head: step.Head, Repeats: repeats, Redo: step.Redo, Host: host, Inputs: hashOf(resource.Environment{Host: host}, "")},
+	return promotions.Start{Base: step.Base, Head: step.Head,
+		Work: promotion.Work{Namespace: promotion.StageNamespace, Pipeline: l.pipeline,
+			UID: l.name, Run: step.Run, Started: started, Env: step.Env, Op: step.Op, Revision: step.Revision, Was: was, Number: step.Number,
+			Head: step.Head, Repeats: repeats, Redo: step.Redo, Host: host, Inputs: hashOf(resource.Environment{Host: host}, "")},
 		Action: action.Action{Policy: policy(), Delivery: action.AtLeastOnce, CreatedBy: role, ParentID: parent,
 			Handler: promotion.HandlerPullRequest, Lane: lane(promotion.HandlerPullRequest, host.URL, true),
 			Name: fmt.Sprintf("%s %s/%s", step.Op, l.pipeline, step.Env)}}, true
@@ -354,7 +358,7 @@ func (l *stageLook) openProposals() (open []poll) {
 	return open
 }
 
-// isEnd reports whether a reason is one with which a promotion has failed: nothing more happens until a person acts, who may retry the step.
+// isEnd reports whether a promotion with a reason has failed: nothing more happens until a person acts, who may retry the step.
 func isEnd(code promotion.ReasonCode) bool {
 	switch code {
 	case promotion.WhyTargetFailed, promotion.WhyRolloutTimedOut, promotion.WhyDeclined, promotion.WhyAttemptFailed, promotion.WhyNoMarkers:

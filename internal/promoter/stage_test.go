@@ -51,10 +51,12 @@ func newStageWorld(t *testing.T, change func(*pipeline.Stage), options ...sqlite
 		}
 	})
 	prod := pipeline.Stage{Name: "prod", Kind: pipeline.EnvironmentStage, Queue: pipeline.FIFO, OnFailure: pipeline.Release,
-		Environment: &pipeline.Environment{App: pipeline.App{APIVersion: "kustomize.toolkit.fluxcd.io/v1", Kind: "Kustomization", Name: "podinfo"},
+		Environment: &pipeline.Environment{
+			App:     pipeline.App{APIVersion: "kustomize.toolkit.fluxcd.io/v1", Kind: "Kustomization", Name: "podinfo"},
 			Targets: []pipeline.Target{{Cluster: "eu", Namespace: "prod"}}, MinReady: pipeline.Limit{N: 100, Percent: true},
-			Strategy: pipeline.Strategy{PullRequest: &pipeline.PullRequest{Type: "gitea", URL: "https://git.example.com/apps/fleet", Base: "main"}},
-			Source:   pipeline.Source{Type: "revision"}, Rollout: action.Duration(30 * time.Minute)}}
+			Strategy: pipeline.Strategy{PullRequest: &pipeline.PullRequest{Type: "gitea", URL: "https://git.example.com/apps/fleet",
+				Base: "main"}},
+			Source: pipeline.Source{Type: "revision"}, Rollout: action.Duration(30 * time.Minute)}}
 	if change != nil {
 		change(&prod)
 	}
@@ -81,7 +83,8 @@ func (w *stageWorld) Do(_ context.Context, a conductor.Attempt) action.Outcome {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.work = append(w.work, work)
-	p := promotion.Proposal{Number: int64(len(w.work)), URL: "https://git.example.com/apps/fleet/pulls/1", Revision: work.Revision, Run: work.Run,
+	p := promotion.Proposal{Number: int64(len(w.work)), URL: "https://git.example.com/apps/fleet/pulls/1", Revision: work.Revision,
+		Run:   work.Run,
 		State: promotion.Open, At: time.Now().UTC(), Base: "b", Head: "h"}
 	if work.Op == promotion.OpClose {
 		p = *w.open
@@ -110,9 +113,11 @@ func (w *stageWorld) start() (stop func()) {
 		w.t.Fatal(err)
 	}
 	log := w.ledger.NewWaiter()
-	p := promoter.New(log, log.Promotions, promoter.Config{Changes: waiters(w.t, log), Clusters: map[string]*rest.Config{"eu": config}, Dial: w.dial})
+	p := promoter.New(log, log.Promotions, promoter.Config{Changes: waiters(w.t, log),
+		Clusters: map[string]*rest.Config{"eu": config}, Dial: w.dial})
 	c := conductor.New(w.ledger.NewWaiter(), conductor.Config{Workers: 4, Handlers: map[string]conductor.Handler{
-		promotion.HandlerEnvironment: environment.Handler{}, promotion.HandlerPullRequest: w, promotion.HandlerExpression: gate.Expression{}}})
+		promotion.HandlerEnvironment: environment.Handler{}, promotion.HandlerPullRequest: w,
+		promotion.HandlerExpression: gate.Expression{}}})
 	d := deployer.New(w.ledger.NewWaiter(), deployer.Config{})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	var roles sync.WaitGroup
@@ -160,7 +165,8 @@ func (w *stageWorld) until(what string, wanted func() bool) {
 	for deadline := time.Now().Add(2 * time.Minute); !wanted(); {
 		if time.Now().After(deadline) {
 			view, err := log.Promotions.View(w.t.Context(), "waybill.yaml:shop")
-			w.t.Fatalf("%s: not within two minutes; attempts %q, the log is\n%s\nthe view %+v, %v", what, w.attempts(), strings.Join(w.entries(), "\n"),
+			w.t.Fatalf("%s: not within two minutes; attempts %q, the log is\n%s\nthe view %+v, %v", what, w.attempts(),
+				strings.Join(w.entries(), "\n"),
 				view, err)
 		}
 		_ = log.Wait(w.t.Context(), store.TopicAction, time.Now().Add(200*time.Millisecond))

@@ -84,11 +84,13 @@ func (s *stages) followActions(ctx context.Context) {
 
 // findActions reads the live actions, and wakes the pipelines of those that have changed.
 func (s *stages) findActions(ctx context.Context) error {
-	found, err := s.ledger.Actions(ctx, queue.ActionQuery{Handler: promotion.HandlerEnvironment, LiveOnly: true, Oldest: true, Limit: mostStages})
+	found, err := s.ledger.Actions(ctx, queue.ActionQuery{Handler: promotion.HandlerEnvironment, LiveOnly: true, Oldest: true,
+		Limit: mostStages})
 	if err != nil {
 		return err
 	}
-	gates, err := s.ledger.Actions(ctx, queue.ActionQuery{Handler: promotion.HandlerExpression, LiveOnly: true, Oldest: true, Limit: mostStages})
+	gates, err := s.ledger.Actions(ctx, queue.ActionQuery{Handler: promotion.HandlerExpression, LiveOnly: true, Oldest: true,
+		Limit: mostStages})
 	if err != nil {
 		return err
 	}
@@ -117,8 +119,8 @@ func (s *stages) findActions(ctx context.Context) error {
 
 // findGates returns the live gates of a pipeline that have an expression over the targets of their stages.
 func (s *stages) findGates(ctx context.Context, pipeline string) (map[string]check, error) {
-	found, err := s.ledger.Actions(ctx, queue.ActionQuery{Handler: promotion.HandlerExpression, Pipeline: pipeline, LiveOnly: true, Oldest: true,
-		Limit: mostStages})
+	found, err := s.ledger.Actions(ctx, queue.ActionQuery{Handler: promotion.HandlerExpression, Pipeline: pipeline, LiveOnly: true,
+		Oldest: true, Limit: mostStages})
 	gates := map[string]check{}
 	for _, a := range found {
 		var work promotion.StageWork
@@ -131,7 +133,8 @@ func (s *stages) findGates(ctx context.Context, pipeline string) (map[string]che
 
 // next looks at the promotions of one pipeline.
 func (s *stages) next(ctx context.Context, name string) (again time.Duration, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, lookLimit, fmt.Errorf("a look at the promotions of a pipeline took longer than %s", lookLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, lookLimit,
+		fmt.Errorf("a look at the promotions of a pipeline took longer than %s", lookLimit))
 	defer cancel()
 	_, end := s.begin(name)
 	defer end()

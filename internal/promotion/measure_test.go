@@ -23,8 +23,9 @@ func TestBrokenSinceIsTheFirstFailureAfterTheLastFinish(t *testing.T) {
 		"nothing failed":         {[]promotion.Run{{Facts: finished(1)}}, time.Time{}},
 		"two runs failed":        {[]promotion.Run{{Facts: finished(1)}, {Phases: failed(5)}, {Phases: failed(9)}}, at(5)},
 		"it finished afterwards": {[]promotion.Run{{Phases: failed(5)}, {Facts: finished(7)}}, time.Time{}},
-		"a person rolls back":    {[]promotion.Run{{Facts: finished(1)}, {Env: "prod", Cause: promotion.ByRollback, StartedAt: at(4)}}, at(4)},
-		"another environment":    {[]promotion.Run{{Env: "staging", Cause: promotion.ByRollback, StartedAt: at(4)}}, time.Time{}},
+		"a person rolls back": {[]promotion.Run{{Facts: finished(1)},
+			{Env: "prod", Cause: promotion.ByRollback, StartedAt: at(4)}}, at(4)},
+		"another environment": {[]promotion.Run{{Env: "staging", Cause: promotion.ByRollback, StartedAt: at(4)}}, time.Time{}},
 	} {
 		if got := promotion.BrokenSince(c.runs, "prod"); !got.Equal(c.want) {
 			t.Errorf("%s: since %v, want %v", name, got, c.want)

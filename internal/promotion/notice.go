@@ -8,8 +8,8 @@ const NoticeKind = "promotion-notice"
 // HandlerNotice is the handler of such actions.
 const HandlerNotice = "promotion-notice"
 
-// Announced is the first part of the events of announcements: announced/Started, announced/Failed/GateFailed. Such a fact records that the sinks
-// of the pipeline are notified. No decision depends on it.
+// Announced is the first part of the events of announcements: announced/Started, announced/Failed/GateFailed. Such a fact records that
+// the sinks of the pipeline are notified. No decision depends on it.
 const Announced Event = "announced"
 
 // AnnouncedEvent returns the event of an announcement; reason is "" unless an occasion has several.

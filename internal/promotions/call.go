@@ -24,7 +24,8 @@ const (
 
 // Call stores a call, and wakes the promoter. A call that is repeated is one row with a new time.
 func (p *Promotions) Call(ctx context.Context, c Call) error {
-	if !store.IsText(c.Host) || !store.IsText(c.Name) || c.Name == "" || len(c.Host) > maxCallName || len(c.Name) > maxCallName || c.Number < 0 {
+	if !store.IsText(c.Host) || !store.IsText(c.Name) || c.Name == "" || len(c.Host) > maxCallName || len(c.Name) > maxCallName ||
+		c.Number < 0 {
 		return fault.New(fault.Invalid, "a call names a repository or a pipeline in at most %d bytes", maxCallName)
 	}
 	return p.write(ctx, "store a call about "+c.Name, func(t *txn) error {

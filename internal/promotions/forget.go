@@ -32,7 +32,8 @@ func (t *txn) close(h *Head) error {
 		if err := t.EndRun(h.ID, r.Number, promotion.Superseded, t.Now()); err != nil {
 			return err
 		}
-		entries = append(entries, Entry{Fact: promotion.Fact{Run: r.Number, Event: promotion.PipelineSuperseded, Detail: "the pipeline was deleted"}})
+		entries = append(entries, Entry{Fact: promotion.Fact{Run: r.Number, Event: promotion.PipelineSuperseded,
+			Detail: "the pipeline was deleted"}})
 	}
 	if err := t.append(h, entries); err != nil {
 		return err

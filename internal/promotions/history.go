@@ -17,7 +17,8 @@ type Past struct {
 	Sightings []promotion.Sighting
 }
 
-// History reads the runs of a pipeline that began since a time, at most mostMeasured, the newest ones. The facts of archived runs are left out.
+// History reads the runs of a pipeline that began since a time, at most mostMeasured, the newest ones. The facts of archived runs are
+// left out.
 func (p *Promotions) History(ctx context.Context, pipeline string, since time.Time) (past Past, err error) {
 	err = p.list(ctx, "read the history of "+pipeline, func(t *txn) error {
 		past = Past{}

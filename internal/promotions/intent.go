@@ -24,7 +24,8 @@ var intentEvents = map[promotion.IntentKind]promotion.Event{
 const mostGroups = 100
 
 // AddIntent stores a request of a person about a pipeline that exists, with a note. An approval or a rejection that repeats the
-// newest opinion of the same person returns that one, and so does any request that is repeated within seconds. Seq is filled in, and At if it is zero.
+// newest opinion of the same person returns that one, and so does any request that is repeated within seconds. Seq is filled in, and At
+// if it is zero.
 //
 // Errors: fault.NotFound for an unknown pipeline; fault.Invalid for a text or number out of bounds.
 func (p *Promotions) AddIntent(ctx context.Context, pipeline string, i promotion.Intent) (stored promotion.Intent, created bool, err error) {
@@ -87,7 +88,8 @@ func (t *txn) intend(h *Head, i promotion.Intent) (promotion.Intent, bool, error
 	if err := t.InsertIntent(h.ID, run, i); err != nil {
 		return i, false, err
 	}
-	note := Entry{Class: Note, Fact: promotion.Fact{Run: i.Run, Env: i.Env, Event: intentEvents[i.Kind], At: i.At, By: i.By.Name, Detail: i.Reason}}
+	note := Entry{Class: Note, Fact: promotion.Fact{Run: i.Run, Env: i.Env, Event: intentEvents[i.Kind], At: i.At, By: i.By.Name,
+		Detail: i.Reason}}
 	return i, true, t.append(h, []Entry{note})
 }
 

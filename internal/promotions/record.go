@@ -291,7 +291,8 @@ func (t *txn) addStarts(h *Head, c Change) error {
 func (t *txn) addNotices(_ *Head, c Change) error {
 	for _, a := range c.Notices {
 		if len(a.Parameters) > mostWork || a.Kind == promotion.ActionKind {
-			return fault.New(fault.Invalid, "a notice of %s has the kind %q and %d bytes of parameters: want at most %d", c.Pipeline, a.Kind,
+			return fault.New(fault.Invalid, "a notice of %s has the kind %q and %d bytes of parameters: want at most %d",
+				c.Pipeline, a.Kind,
 				len(a.Parameters), mostWork)
 		}
 		if a.ID.IsZero() {

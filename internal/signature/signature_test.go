@@ -21,7 +21,8 @@ func request() signature.Request {
 
 func signed(t *testing.T) signature.Signature {
 	t.Helper()
-	s, err := signature.Parse(signature.Signature{At: time.Unix(1_700_000_000, 0), Nonce: "n-1234567", Key: "hmac-key"}.Sign([]byte("secret"), request()))
+	s, err := signature.Parse(signature.Signature{At: time.Unix(1_700_000_000, 0), Nonce: "n-1234567",
+		Key: "hmac-key"}.Sign([]byte("secret"), request()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,11 +75,13 @@ func TestParseRefusesOtherHeaders(t *testing.T) {
 	t.Parallel()
 	digits := strings.Repeat("0a", sha256.Size)
 	for _, header := range []string{
-		"", "t=1", "t=1,n=12345678,k=a", "t=1,n=12345678,k=a,v1=0a", "t=1,n=12345678,k=a,v1=" + digits + "00", "t=1,n=12345678,k=a,v2=" + digits,
+		"", "t=1", "t=1,n=12345678,k=a", "t=1,n=12345678,k=a,v1=0a", "t=1,n=12345678,k=a,v1=" + digits + "00",
+		"t=1,n=12345678,k=a,v2=" + digits,
 		"t=01,n=12345678,k=a,v1=" + digits, "t=-1,n=12345678,k=a,v1=" + digits, "t=1e3,n=12345678,k=a,v1=" + digits,
 		"t=1234567890123,n=12345678,k=a,v1=" + digits, "t=1,n=1234567,k=a,v1=" + digits, "t=1,n=1234 678,k=a,v1=" + digits,
 		"t=1,n=" + strings.Repeat("n", 129) + ",k=a,v1=" + digits, "t=1,n=12345678,k=,v1=" + digits, "t=1,n=12345678,k=a/b,v1=" + digits,
-		"t=1,n=12345678,k=a,v1=" + digits + ",x=1", "t=1,t=1,n=12345678,k=a,v1=" + digits, "t=1,n=12345678,k=" + strings.Repeat("k", 2000) + ",v1=" + digits,
+		"t=1,n=12345678,k=a,v1=" + digits + ",x=1", "t=1,t=1,n=12345678,k=a,v1=" + digits, "t=1,n=12345678,k=" +
+			strings.Repeat("k", 2000) + ",v1=" + digits,
 		"t=1,n=1234\n678,k=a,v1=" + digits, "t=1,n=12345678,k=a,v1=" + strings.Repeat("zz", sha256.Size),
 	} {
 		if s, err := signature.Parse(header); err == nil {

@@ -26,5 +26,6 @@ func (t *tx) Views(q promotions.ViewQuery) ([]string, error) {
 	return rows(t, func(s scanner) (text string, err error) {
 		err = s.Scan(&text)
 		return text, err
-	}, `SELECT document FROM promotion_view WHERE `+strings.Join(where, ` AND `)+` ORDER BY pipeline LIMIT ?`, append(args, limit(q.Limit))...)
+	}, `SELECT document FROM promotion_view WHERE `+strings.Join(where, ` AND `)+` ORDER BY pipeline LIMIT ?`,
+		append(args, limit(q.Limit))...)
 }

@@ -333,7 +333,8 @@ func (t *tx) UseNonce(key, nonce string, forget time.Time) (bool, error) {
 	if _, err := t.exec(`DELETE FROM promotion_nonce WHERE used_at < ?`, micros(forget)); err != nil {
 		return false, err
 	}
-	stored, err := t.exec(`INSERT INTO promotion_nonce (key, nonce, used_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, key, nonce, micros(t.now))
+	stored, err := t.exec(`INSERT INTO promotion_nonce (key, nonce, used_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, key, nonce,
+		micros(t.now))
 	return stored == 1, err
 }
 

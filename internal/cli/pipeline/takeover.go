@@ -27,7 +27,8 @@ func takeOverHosts(a *cmdline.App, c *cobra.Command, name string, names []string
 		}
 		v, err := operation.GetVersion.Call(ctx, s, operation.VersionPath{PipelinePath: operation.PipelinePath{Pipeline: name}})
 		if fault.Is(err, fault.NotFound) {
-			return fault.New(fault.NotFound, "no host is taken over: %w", err).WithHint("waybill pipeline apply stores the pipeline in the log")
+			return fault.New(fault.NotFound, "no host is taken over: %w",
+				err).WithHint("waybill pipeline apply stores the pipeline in the log")
 		}
 		if err != nil {
 			return err

@@ -63,7 +63,8 @@ func TestATakeOverIsAnEntryOfTheLog(t *testing.T) {
 			Hosts: fencedHosts{"oak": "theirs", "elm": "ours"}, Log: log,
 			Ledger: "ours", By: "ana", Ask: func(context.Context, string) bool { return true }, Out: out.Printer})
 		if broken != nil {
-			if !fault.Is(err, fault.Failed) || !strings.Contains(out.Printed.String(), "taken over, but the log does not say so: disk full") {
+			if !fault.Is(err, fault.Failed) || !strings.Contains(out.Printed.String(),
+				"taken over, but the log does not say so: disk full") {
 				t.Errorf("%v, printed %q", err, out.Printed.String())
 			}
 			continue
@@ -105,7 +106,8 @@ func TestOnlyForeignHostsAreTakenOver(t *testing.T) {
 				t.Fatal(err)
 			}
 			out := clitest.NewOutput(false)
-			err = runTakeOver(t.Context(), takeOverOptions{Definition: &d, Places: places, Hosts: hosts, Log: &takenLog{}, Ledger: "ours", By: "ana",
+			err = runTakeOver(t.Context(), takeOverOptions{Definition: &d, Places: places, Hosts: hosts, Log: &takenLog{},
+				Ledger: "ours", By: "ana",
 				Ask: func(context.Context, string) bool { return c.yes }, Out: out.Printer})
 			if c.code == "" && err != nil || c.code != "" && !fault.Is(err, c.code) {
 				t.Errorf("%v, want %q", err, c.code)

@@ -75,7 +75,8 @@ func addEnvironment(t *table, pipeline string, env promotions.EnvironmentView, s
 		}
 		if i < len(env.Targets) {
 			target := env.Targets[i]
-			row[1], row[2], row[3] = service.TargetName(pipeline, target), dash(service.TargetRevision(target)), service.TargetHealth(target)
+			row[1], row[2], row[3] = service.TargetName(pipeline, target), dash(service.TargetRevision(target)),
+				service.TargetHealth(target)
 		}
 		if i < len(state) {
 			row[4] = state[i]

@@ -45,12 +45,14 @@ func TestPromotionShowsEveryReasonWithItsEnd(t *testing.T) {
 	view, now := exampleView(func(in *promotion.Input, plan *promotion.Plan) {
 		servertest.AwaitApproval(in, plan)
 		prod := &plan.Verdicts[2]
-		prod.Why = append(prod.Why, promotion.Reason{Code: promotion.WhyHeld, Message: "held by ana: holidays", Until: in.Now.Add(2 * time.Hour)})
+		prod.Why = append(prod.Why, promotion.Reason{Code: promotion.WhyHeld, Message: "held by ana: holidays",
+			Until: in.Now.Add(2 * time.Hour)})
 		us := promotion.TargetID{Cluster: "apps/leaf-us", Namespace: "podinfo-prod"}
 		in.Seen[us] = promotion.Seen{Class: promotion.Unknown, Why: promotion.ClusterUnreachable, Applied: "6.5.4", Attempted: "6.6.0"}
 		in.Spec.Suspend, plan.Starving = true, true
 	})
-	view.Conditions = []promotions.ConditionView{{Type: "Ready", Status: "False", Reason: "TargetNotReadable", Message: "apps/leaf-us: no route"}}
+	view.Conditions = []promotions.ConditionView{{Type: "Ready", Status: "False", Reason: "TargetNotReadable",
+		Message: "apps/leaf-us: no route"}}
 	got := strings.Join(show.Promotion(view, show.Style{}, now), "\n")
 	for _, want := range []string{
 		"blocked: approval 0 of 1", "held by ana: holidays, until 16:20", "6.5.4 (tried 6.6.0)", "unknown: ClusterUnreachable",

@@ -22,7 +22,8 @@ var fixed = []setting{
 	{"core.quotePath", "false"}, {"core.hooksPath", os.DevNull}, {"core.fsmonitor", "false"}, {"core.autocrlf", "false"},
 	{"core.attributesFile", os.DevNull}, {"core.packedGitWindowSize", "32m"}, {"core.packedGitLimit", "512m"},
 	{"gc.auto", "0"}, {"maintenance.auto", "false"}, {"fetch.unpackLimit", "1"}, {"submodule.recurse", "false"},
-	{"fetch.recurseSubmodules", "false"}, {"push.recurseSubmodules", "no"}, {"init.defaultBranch", "main"}, {"advice.detachedHead", "false"},
+	{"fetch.recurseSubmodules", "false"}, {"push.recurseSubmodules", "no"}, {"init.defaultBranch", "main"},
+	{"advice.detachedHead", "false"},
 	{"commit.gpgSign", "false"}, {"push.gpgSign", "false"}, {"transfer.credentialsInUrl", "die"}, {"safe.bareRepository", "all"},
 }
 
@@ -83,7 +84,8 @@ func (o *session) run(ctx context.Context, c call) (string, error) {
 // environment returns the variables of git.
 func (o *session) environment(settings []setting) []string {
 	env := []string{
-		"HOME=" + o.private, "LC_ALL=C", "GIT_DIR=" + o.dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_ATTR_NOSYSTEM=1",
+		"HOME=" + o.private, "LC_ALL=C", "GIT_DIR=" + o.dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull,
+		"GIT_ATTR_NOSYSTEM=1",
 		"GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS=", "GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1", "GIT_OPTIONAL_LOCKS=0",
 		"GIT_LITERAL_PATHSPECS=0", "GIT_CEILING_DIRECTORIES=/",
 	}

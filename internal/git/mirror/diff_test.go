@@ -10,7 +10,8 @@ import (
 
 func TestADiffHasTheLinesAroundEachChange(t *testing.T) {
 	t.Parallel()
-	files := []edited{{file: file{path: "a.yaml"}, data: []byte("1\n2\n3\n4\nfive: 6.6.0\n6\n7\n8\n9\n10\n11\n12\n13\nfourteen: 6.6.0\r\n15")},
+	files := []edited{{file: file{path: "a.yaml"},
+		data: []byte("1\n2\n3\n4\nfive: 6.6.0\n6\n7\n8\n9\n10\n11\n12\n13\nfourteen: 6.6.0\r\n15")},
 		{file: file{path: "b.yaml"}, data: []byte("v: 6.6.0")}}
 	changed := []marker.Line{{File: "a.yaml", Number: 5, Was: "five: 6.5.4"}, {File: "a.yaml", Number: 14, Was: "fourteen: 6.5.4"},
 		{File: "b.yaml", Number: 1, Was: "v: 6.5.4"}}

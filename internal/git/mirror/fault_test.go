@@ -106,7 +106,8 @@ func TestTheHostRefusesThePush(t *testing.T) {
 	h := newHost(t, fleet())
 	h.Hook("pre-receive", "echo 'GitHost: the branch is protected' >&2; exit 1\n")
 	_, err := open(t).Propose(t.Context(), h.request("6.6.0"))
-	if e, ok := errors.AsType[*Error](err); !ok || e.Class != Fatal || e.Reason != "Refused" || !strings.Contains(e.Text, "the branch is protected") {
+	if e, ok := errors.AsType[*Error](err); !ok || e.Class != Fatal || e.Reason != "Refused" ||
+		!strings.Contains(e.Text, "the branch is protected") {
 		t.Errorf("%v", err)
 	}
 }

@@ -16,7 +16,8 @@ func TestARepositoryCannotRunPrograms(t *testing.T) {
 	files[".gitconfig"] = "[filter \"x\"]\n\tclean = touch " + trap + "\n\tsmudge = touch " + trap + "\n"
 	files["hooks/post-checkout"] = "#!/bin/sh\ntouch " + trap + "\n"
 	files[".gitmodules"] = "[submodule \"s\"]\n\tpath = s\n\turl = ext::touch " + trap + "\n\tupdate = !touch " + trap + "\n"
-	files["HEAD"], files["config"], files["objects/x"], files["refs/x"] = "ref: refs/heads/main\n", "[core]\n\tbare = true\n\tfsmonitor = touch "+trap+"\n", "", ""
+	files["HEAD"], files["config"], files["objects/x"], files["refs/x"] = "ref: refs/heads/main\n",
+		"[core]\n\tbare = true\n\tfsmonitor = touch "+trap+"\n", "", ""
 	h := newHost(t, files)
 	h.Git(h.Work, "update-index", "--add", "--cacheinfo", "160000,"+h.Tip("main")+",s")
 	h.Git(h.Work, "commit", "--quiet", "-m", "a submodule")
@@ -39,7 +40,8 @@ func TestARepositoryCannotRunPrograms(t *testing.T) {
 
 func TestOddNamesAndModesAreKept(t *testing.T) {
 	t.Parallel()
-	names := []string{"a b.yaml", "ü\t\"q\"\\.yaml", "-x.yaml", ":(top)y.yaml", "new\nline.yaml", "*.yaml", "deep/" + strings.Repeat("d/", 100) + "z.yml",
+	names := []string{"a b.yaml", "ü\t\"q\"\\.yaml", "-x.yaml", ":(top)y.yaml", "new\nline.yaml", "*.yaml",
+		"deep/" + strings.Repeat("d/", 100) + "z.yml",
 		"\xff\xfe.yaml", "Kustomization"}
 	files := map[string]string{}
 	for _, name := range names {

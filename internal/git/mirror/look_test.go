@@ -21,10 +21,12 @@ func TestLookReportsTheBranches(t *testing.T) {
 		t.Errorf("without a head: %+v", found)
 	}
 	r := propose(t, s, h.request("6.6.0"))
-	if found := look(); found.Head != r.Head || found.Foreign || found.LinesChanged || found.Trailers != (Trailers{"apps/podinfo", "prod", "6.6.0", "run-12"}) {
+	if found := look(); found.Head != r.Head || found.Foreign || found.LinesChanged ||
+		found.Trailers != (Trailers{"apps/podinfo", "prod", "6.6.0", "run-12"}) {
 		t.Errorf("after a proposal: %+v", found)
 	}
-	h.Write(map[string]string{"README.md": "changed\n", "clusters/prod/podinfo.yaml": "# a new line\nspec:\r\n  version: \"6.5.4\"" + m + "\r\n"})
+	h.Write(map[string]string{"README.md": "changed\n",
+		"clusters/prod/podinfo.yaml": "# a new line\nspec:\r\n  version: \"6.5.4\"" + m + "\r\n"})
 	h.Commit("main")
 	if found := look(); found.LinesChanged {
 		t.Errorf("other lines changed: %+v", found)

@@ -155,7 +155,8 @@ func TestANewerRevisionReplacesOurBranch(t *testing.T) {
 	request := h.request("6.7.0")
 	request.Run = "run-13"
 	r := propose(t, s, request)
-	if !r.Pushed || h.Git(h.Dir, "rev-parse", head+"^") != r.Base || !strings.Contains(h.Read(head, "clusters/prod/Kustomization"), "6.7.0") {
+	if !r.Pushed || h.Git(h.Dir, "rev-parse", head+"^") != r.Base ||
+		!strings.Contains(h.Read(head, "clusters/prod/Kustomization"), "6.7.0") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -236,7 +237,8 @@ func TestADamagedMirrorIsMadeAgain(t *testing.T) {
 			if err := damage(dirs[0]); err != nil {
 				t.Fatal(err)
 			}
-			if r := propose(t, s, h.request("6.7.0")); !r.Pushed || !strings.Contains(h.Read(head, "clusters/prod/Kustomization"), "6.7.0") {
+			if r := propose(t, s, h.request("6.7.0")); !r.Pushed ||
+				!strings.Contains(h.Read(head, "clusters/prod/Kustomization"), "6.7.0") {
 				t.Errorf("%+v", r)
 			}
 		})

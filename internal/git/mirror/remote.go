@@ -230,8 +230,10 @@ func (o *session) useSSH(a location, addresses []netip.Addr) error {
 	if a.port != "22" {
 		alias = "[" + alias + "]:" + a.port
 	}
-	command := []string{"ssh", "-F", os.DevNull, "-oBatchMode=yes", "-oIdentitiesOnly=yes", "-oIdentityAgent=none", "-oStrictHostKeyChecking=yes",
-		"-oUpdateHostKeys=no", "-oGlobalKnownHostsFile=" + os.DevNull, "-oConnectTimeout=20", "-oServerAliveInterval=15", "-oClearAllForwardings=yes",
+	command := []string{"ssh", "-F", os.DevNull, "-oBatchMode=yes", "-oIdentitiesOnly=yes", "-oIdentityAgent=none",
+		"-oStrictHostKeyChecking=yes",
+		"-oUpdateHostKeys=no", "-oGlobalKnownHostsFile=" + os.DevNull, "-oConnectTimeout=20",
+		"-oServerAliveInterval=15", "-oClearAllForwardings=yes",
 		"-oIdentityFile=" + quoteSSH(o.keyFile("identity")), "-oUserKnownHostsFile=" + quoteSSH(o.keyFile("known_hosts")),
 		"-oHostKeyAlias=" + alias}
 	if len(addresses) > 0 {

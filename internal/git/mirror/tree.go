@@ -28,7 +28,8 @@ type edited struct {
 
 // find returns the files of a commit in which a line has a marker of the environment.
 func (o *session) find(ctx context.Context, commit string, r Request) ([]file, error) {
-	out, err := o.git(ctx, "grep", "--files-with-matches", "--null", "--text", "--fixed-strings", "--no-color", "--full-name", "--no-textconv",
+	out, err := o.git(ctx, "grep", "--files-with-matches", "--null", "--text", "--fixed-strings", "--no-color", "--full-name",
+		"--no-textconv",
 		"-e", marker.Keyword, "--and", "(", "-e", `"`+r.Of.String()+`"`, "--or", "-e", `"`+r.Of.String()+`:`, ")",
 		commit, "--", "*.yaml", "*.yml", ":(glob)**/Kustomization")
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 1 {
@@ -105,7 +106,8 @@ func (o *session) visit(ctx context.Context, files []file, do func(file, []byte)
 func visitEach(from *bufio.Reader, files []file, do func(file, []byte) error) error {
 	for _, f := range files {
 		if f.size > marker.MaxFile {
-			return &Error{Class: Fatal, Reason: MarkerUnusable, Text: fmt.Sprintf("%s: the file has more than %d MiB", f.path, marker.MaxFile>>20)}
+			return &Error{Class: Fatal, Reason: MarkerUnusable,
+				Text: fmt.Sprintf("%s: the file has more than %d MiB", f.path, marker.MaxFile>>20)}
 		}
 		line, err := from.ReadString('\n')
 		if err != nil {

@@ -462,8 +462,9 @@ func listsAreSelected(t *testing.T, o objects) {
 		want    int
 	}{
 		"all": {metav1.ListOptions{}, 2}, "label": {metav1.ListOptions{LabelSelector: "test=1"}, 1},
-		"no label":      {metav1.ListOptions{LabelSelector: "!test"}, 0},
-		"another label": {metav1.ListOptions{LabelSelector: "test!=1"}, 1}, "name": {metav1.ListOptions{FieldSelector: "metadata.name=b"}, 1},
+		"no label":       {metav1.ListOptions{LabelSelector: "!test"}, 0},
+		"another label":  {metav1.ListOptions{LabelSelector: "test!=1"}, 1},
+		"name":           {metav1.ListOptions{FieldSelector: "metadata.name=b"}, 1},
 		"name and label": {metav1.ListOptions{FieldSelector: "metadata.name=b", LabelSelector: "test=1"}, 0},
 	} {
 		list, err := o.List(t.Context(), c.options)

@@ -350,7 +350,8 @@ func (s *Server) document(path string) any {
 		switch path {
 		case "/api/" + kind.GroupVersion().String(), "/apis/" + kind.GroupVersion().String():
 			list.GroupVersion = kind.GroupVersion().String()
-			list.APIResources = append(list.APIResources, metav1.APIResource{Name: kind.Resource, Kind: kind.Kind, Namespaced: true, Verbs: verbs})
+			list.APIResources = append(list.APIResources,
+				metav1.APIResource{Name: kind.Resource, Kind: kind.Kind, Namespaced: true, Verbs: verbs})
 		case "/apis/" + kind.Group:
 			group.Name, group.PreferredVersion = kind.Group, version
 			group.Versions = append(group.Versions, version)

@@ -26,7 +26,8 @@ type summary struct {
 
 func decode(whole *unstructured.Unstructured) *summary {
 	kept := &summary{state: whole.GetLabels()["state"]}
-	kept.Name, kept.Namespace, kept.UID, kept.ResourceVersion = whole.GetName(), whole.GetNamespace(), whole.GetUID(), whole.GetResourceVersion()
+	kept.Name, kept.Namespace, kept.UID, kept.ResourceVersion = whole.GetName(), whole.GetNamespace(), whole.GetUID(),
+		whole.GetResourceVersion()
 	return kept
 }
 

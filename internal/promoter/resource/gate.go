@@ -129,8 +129,8 @@ func (r *reader) gateRequest(at string, h v1alpha1.HTTPGate) *pipeline.GateReque
 	return out
 }
 
-// gateCEL checks an expression. The placeholders are replaced by a text that is valid in quotes only: outside of quotes, a revision would be
-// code.
+// gateCEL checks an expression. The placeholders are replaced by a text that is valid in quotes only: outside of quotes, a revision
+// would be code.
 func (r *reader) gateCEL(field, text string) {
 	before := len(r.faults)
 	if r.gateText(field, text); len(r.faults) > before {

@@ -56,20 +56,23 @@ func parse(t testing.TB, obj *unstructured.Unstructured) resource.Pipeline {
 func TestParseReadsTheWorkedExample(t *testing.T) {
 	t.Parallel()
 	p := parse(t, example(t))
-	windows, _, err := admission.ParseWindows([]admission.Window{{Kind: "Allow", Schedule: "0 9 * * 1-5", Duration: 8 * 3600e9, Timezone: "Europe/Paris"}})
+	windows, _, err := admission.ParseWindows([]admission.Window{{Kind: "Allow", Schedule: "0 9 * * 1-5", Duration: 8 * 3600e9,
+		Timezone: "Europe/Paris"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	eu, us := "apps/leaf-eu", "apps/leaf-us"
 	want := promotion.Spec{
-		Source: promotion.Source{Type: promotion.SourceRevision}, OnNewRevision: promotion.Interrupt, OnDrift: promotion.Hold, OnBackward: promotion.Hold,
-		Settle: 2 * time.Minute, RunTimeout: 24 * time.Hour, RolloutTimeout: 30 * time.Minute,
+		Source: promotion.Source{Type: promotion.SourceRevision}, OnNewRevision: promotion.Interrupt, OnDrift: promotion.Hold,
+		OnBackward: promotion.Hold,
+		Settle:     2 * time.Minute, RunTimeout: 24 * time.Hour, RolloutTimeout: 30 * time.Minute,
 		Environments: []promotion.Environment{
 			{Name: "dev", Targets: []promotion.TargetID{{Namespace: "podinfo-dev"}}, Need: 1, Strategy: promotion.PullRequest},
 			{Name: "staging", Targets: []promotion.TargetID{{Cluster: eu, Namespace: "podinfo-staging"}}, Need: 1,
 				DependsOn: []promotion.EnvName{"dev"}, Strategy: promotion.PullRequest, Soak: 5 * time.Minute,
 				Gates: []promotion.Gate{{Name: "smoke", When: promotion.After}}, AutoMerge: &promotion.AutoMerge{}},
-			{Name: "prod", Targets: []promotion.TargetID{{Cluster: eu, Namespace: "podinfo-prod"}, {Cluster: us, Namespace: "podinfo-prod"}}, Need: 2,
+			{Name: "prod", Targets: []promotion.TargetID{{Cluster: eu, Namespace: "podinfo-prod"},
+				{Cluster: us, Namespace: "podinfo-prod"}}, Need: 2,
 				DependsOn: []promotion.EnvName{"staging"}, Strategy: promotion.PullRequest, Windows: windows},
 		},
 	}
@@ -77,7 +80,8 @@ func TestParseReadsTheWorkedExample(t *testing.T) {
 	if diff := cmp.Diff(want, p.Spec, compareTimeZones, cmp.AllowUnexported(windows[0].Start)); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
-	host := &promotion.Host{Type: "gitea", URL: "https://git.example.com/apps/fleet", Base: "main", Branch: "promotion-apps-podinfo-staging",
+	host := &promotion.Host{Type: "gitea", URL: "https://git.example.com/apps/fleet", Base: "main",
+		Branch: "promotion-apps-podinfo-staging",
 		Secret: "fleet-git", Method: "squash"}
 	if diff := cmp.Diff(host, p.Environments[1].Host); diff != "" {
 		t.Errorf("host (-want +got):\n%s", diff)
@@ -140,10 +144,13 @@ func TestParseNamesTheFieldOfEachFault(t *testing.T) {
 		{"spec.environments.2.minReady", `1`, `spec.environments[2].minReady: want more than half of the 2 targets`},
 		{"spec.environments.2.minReady", `3`, `spec.environments[2].minReady: want more than half of the 2 targets`},
 		{"spec.environments.2.minReady", `"2"`, `spec.environments[2].minReady: want a count, or a percentage`},
-		{"spec.environments.2.targets.1.clusterRef.name", `leaf-eu`, `spec.environments[2].targets[1]: the same object as spec.environments[2].targets[0]`},
-		{"spec.environments.1.targets.0.namespace", `podinfo-prod`, `spec.environments[2].targets[0]: the same object as spec.environments[1].targets[0]`},
+		{"spec.environments.2.targets.1.clusterRef.name", `leaf-eu`,
+			`spec.environments[2].targets[1]: the same object as spec.environments[2].targets[0]`},
+		{"spec.environments.1.targets.0.namespace", `podinfo-prod`,
+			`spec.environments[2].targets[0]: the same object as spec.environments[1].targets[0]`},
 		{"spec.environments.1.targets.0.clusterRef.kind", `Cluster`, `spec.environments[1].targets[0].clusterRef.kind: want GitopsCluster`},
-		{"spec.environments.1.targets.0.clusterRef.name", `""`, `spec.environments[1].targets[0].clusterRef.name: "" is not the name of an object`},
+		{"spec.environments.1.targets.0.clusterRef.name", `""`,
+			`spec.environments[1].targets[0].clusterRef.name: "" is not the name of an object`},
 		{"spec.environments.1.soak", `5`, `spec.environments.soak: `},
 		{"spec.environments.1.soak", `soon`, `spec.environments[1].soak: want a duration such as 30m, found "soon"`},
 		{"spec.environments.1.soak", `-5m`, `spec.environments[1].soak: want 0s to 366d, found "-5m"`},
@@ -174,10 +181,12 @@ func TestParseNamesTheFieldOfEachFault(t *testing.T) {
 		{"spec.environments.1.autoMerge.method", `force`, `spec.environments[1].autoMerge.method: want one of merge, squash, rebase`},
 		{"spec.environments.1.autoMerge.queue", `true`, `spec.environments[1].autoMerge.queue: only github and gitlab`},
 		{pull + ".type", `bitbucket-cloud`, `spec.environments[1].autoMerge.allowUnguarded: merges of bitbucket-cloud`},
-		{"spec.environments.1.promotion", `{strategy: {notification: {}}}`, `spec.environments[1].autoMerge: needs the strategy pull-request`},
+		{"spec.environments.1.promotion", `{strategy: {notification: {}}}`,
+			`spec.environments[1].autoMerge: needs the strategy pull-request`},
 		{"spec.environments.2.windows.0.schedule", `0 9 * *`, `spec.environments[2].windows[0].schedule: want five fields`},
 		{"spec.environments.2.windows.0.schedule", `0 9 30 2 *`, `spec.environments[2].windows[0].schedule: no date has day 30`},
-		{"spec.environments.2.windows.0.timezone", `Mars/Olympus`, `spec.environments[2].windows[0].timezone: time zone "Mars/Olympus" not found`},
+		{"spec.environments.2.windows.0.timezone", `Mars/Olympus`,
+			`spec.environments[2].windows[0].timezone: time zone "Mars/Olympus" not found`},
 		{"spec.environments.2.windows.0.duration", `30s`, `spec.environments[2].windows[0].duration: want 1m0s to 366d`},
 		{"spec.environments.2.windows.0.kind", `Maybe`, `spec.environments[2].windows[0].kind: want one of Allow, Deny`},
 		{"spec.environments.1.gates.0.name", `a/b`, `spec.environments[1].gates[0].name: "a/b": want 1 to 63 letters`},
@@ -185,9 +194,11 @@ func TestParseNamesTheFieldOfEachFault(t *testing.T) {
 		{"spec.environments.1.gates.0.cel", `"true"`, `spec.environments[1].gates[0]: want exactly one of http, job and cel`},
 		{"spec.environments.1.gates.0.http", `null`, `spec.environments[1].gates[0]: want exactly one of http, job and cel`},
 		{"spec.environments.1.gates.0.http.url", `readyz`, `spec.environments[1].gates[0].http.url: want a URL`},
-		{"spec.environments.1.gates.0.http.url", `https://a/{{version}}`, `spec.environments[1].gates[0].http.url: {{version}} is not known`},
+		{"spec.environments.1.gates.0.http.url", `https://a/{{version}}`,
+			`spec.environments[1].gates[0].http.url: {{version}} is not known`},
 		{"spec.environments.1.gates.0.http.status", `[20]`, `spec.environments[1].gates[0].http.status[0]: want 100 to 599`},
-		{"spec.environments.1.gates.0.job", `{template: {}}`, `spec.environments[1].gates[0].job.template.spec.template.spec.containers: want the template`},
+		{"spec.environments.1.gates.0.job", `{template: {}}`,
+			`spec.environments[1].gates[0].job.template.spec.template.spec.containers: want the template`},
 		{"spec.environments.1.gates.0.failures", `-1`, `spec.environments[1].gates[0].failures: want 1 to 1000`},
 		{"spec.environments.1.approval", `{count: 101}`, `spec.environments[1].approval.count: want 1 to 100`},
 		{"spec.environments.1.approval", `{by: [ana, ana]}`, `spec.environments[1].approval.by[1]: "ana" is named twice`},
@@ -256,9 +267,11 @@ func TestGatesAskAboutTheirRevision(t *testing.T) {
 				"url": "https://a/staging/v1%22%2F..%2Fx%3F", "status": []int{200, 204}, "body": `v1"/../x? is up`}}},
 		"job": {`{name: a, job: ` + job + `, timeout: 1h}`,
 			promotion.GateWork{Timeout: time.Hour, Every: 30 * time.Second, Job: map[string]any{"spec": map[string]any{
-				"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "test", "args": []any{`v1"/../x?`}}}}}}}}},
+				"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "test",
+					"args": []any{`v1"/../x?`}}}}}}}}},
 		"cel": {`{name: a, cel: "targets.all(t, t.status.v == \"{{revision}}\")"}`,
-			promotion.GateWork{Timeout: 10 * time.Minute, Every: 30 * time.Second, CEL: `targets.all(t, t.status.v == "v1\U00000022\U0000002f..\U0000002fx\U0000003f")`}},
+			promotion.GateWork{Timeout: 10 * time.Minute, Every: 30 * time.Second,
+				CEL: `targets.all(t, t.status.v == "v1\U00000022\U0000002f..\U0000002fx\U0000003f")`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -306,7 +319,8 @@ func TestOriginalPipelinesAreValidUnchanged(t *testing.T) {
 	if test.Approval != nil || test.Strategy != promotion.Notification || many.Environments[1].Secret != "" {
 		t.Errorf("an environment's promotion replaces the default as a whole: %+v", test)
 	}
-	if prod.Approval == nil || prod.Approval.Count != 1 || prod.Strategy != promotion.PullRequest || many.Environments[2].Secret != "approvals" {
+	if prod.Approval == nil || prod.Approval.Count != 1 || prod.Strategy != promotion.PullRequest ||
+		many.Environments[2].Secret != "approvals" {
 		t.Errorf("got %+v", prod)
 	}
 	targets := []promotion.TargetID{many.Spec.Environments[0].Targets[0], test.Targets[0], prod.Targets[0]}
@@ -342,7 +356,8 @@ func TestHeadBranchesAreValidAndApart(t *testing.T) {
 			t.Errorf("%q and %q have the branch %s", first, env, branch)
 		}
 		seen[branch] = env
-		if strings.ContainsAny(branch, " ~^:?*[\\") || strings.Contains(branch, "..") || strings.HasSuffix(branch, "/") || len(branch) > 244 {
+		if strings.ContainsAny(branch, " ~^:?*[\\") || strings.Contains(branch, "..") || strings.HasSuffix(branch, "/") ||
+			len(branch) > 244 {
 			t.Errorf("%q: %s is not the name of a branch", env, branch)
 		}
 	}
@@ -384,10 +399,12 @@ func TestOptionsAreRead(t *testing.T) {
 			&admission.Approval{Count: 1, By: []string{"ana", "group:ops", "key:apps/keys"}}},
 		{"spec.environments.2.rollback", `{mode: Automatic}`, func(p resource.Pipeline) any { return p.Spec.Environments[2].Rollback },
 			&promotion.Rollback{After: 5 * time.Minute}},
-		{"spec.environments.2.rollback", `{mode: "Off", after: 1m}`, func(p resource.Pipeline) any { return p.Spec.Environments[2].Rollback },
+		{"spec.environments.2.rollback", `{mode: "Off", after: 1m}`,
+			func(p resource.Pipeline) any { return p.Spec.Environments[2].Rollback },
 			(*promotion.Rollback)(nil)},
 		{"spec.environments.2.hold", `{reason: audit, until: "2026-04-01T00:00:00+02:00", revision: "1"}`,
-			func(p resource.Pipeline) any { return p.Spec.Environments[2].Hold.Until.UTC() }, time.Date(2026, 3, 31, 22, 0, 0, 0, time.UTC)},
+			func(p resource.Pipeline) any { return p.Spec.Environments[2].Hold.Until.UTC() },
+			time.Date(2026, 3, 31, 22, 0, 0, 0, time.UTC)},
 		{"spec.environments.1.autoMerge.requireChecks", `false`,
 			func(p resource.Pipeline) any { return p.Spec.Environments[1].AutoMerge.IgnoreChecks }, true},
 		{"spec.versionSource", `{type: label, key: app.kubernetes.io/version}`, func(p resource.Pipeline) any { return p.Spec.Source },

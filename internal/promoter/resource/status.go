@@ -164,7 +164,8 @@ func (o Observed) environment(e Environment, v promotion.Verdict) v1alpha1.Envir
 
 // IsApprovable reports whether the wanted revision of an environment waits for approval, and may get it.
 func IsApprovable(v promotion.Verdict) bool {
-	return !waitsForPredecessor(v) && slices.ContainsFunc(v.Why, func(why promotion.Reason) bool { return why.Code == promotion.WhyWaitingApproval })
+	return !waitsForPredecessor(v) && slices.ContainsFunc(v.Why,
+		func(why promotion.Reason) bool { return why.Code == promotion.WhyWaitingApproval })
 }
 
 // waitsForPredecessor reports whether the predecessors of an environment have not passed its revision: until then

@@ -57,7 +57,8 @@ func TestConditionsReportTheFirstReason(t *testing.T) {
 		"Settling": {promotion.WhySettling}, "WaitingApproval": {promotion.WhyWaitingApproval}, "WindowClosed": {promotion.WhyWindowClosed},
 		"Frozen": {promotion.WhyFrozen}, "WaitingGate": {promotion.WhyWaitingGate}, "WaitingMerge": {promotion.WhyWaitingMerge},
 		"TargetUnknown": {promotion.WhyTargetUnknown}, "Suspended": {promotion.WhySuspended},
-		"Held": {promotion.WhyHeld, promotion.WhyDeclined, promotion.WhyBackward, promotion.WhyIntroducedAfter, promotion.WhyPromotedByHand},
+		"Held": {promotion.WhyHeld, promotion.WhyDeclined, promotion.WhyBackward, promotion.WhyIntroducedAfter,
+			promotion.WhyPromotedByHand},
 	} {
 		for _, code := range codes {
 			o := observed(t)
@@ -123,7 +124,8 @@ func TestReadyReportsTargetsThatCannotBeRead(t *testing.T) {
 	}
 	o := observed(t)
 	o.Input.Seen = nil
-	if got := summary(resource.Status(o))[0]; !strings.HasSuffix(got, "spec.environments[0].targets[0]: NotSynced: not observed yet (and 3 more)") {
+	if got := summary(resource.Status(o))[0]; !strings.HasSuffix(got,
+		"spec.environments[0].targets[0]: NotSynced: not observed yet (and 3 more)") {
 		t.Errorf("got %q", got)
 	}
 }
@@ -158,10 +160,11 @@ func workedExample(t testing.TB) resource.Observed {
 		o.Input.Seen[e.Targets[0].TargetID] = promotion.Seen{Class: promotion.Ready, Applied: "6.6.0", Attempted: "6.6.0"}
 		o.Plan.Verdicts[i] = promotion.Verdict{Env: e.Name, Want: "6.6.0", Run: 12, Phase: promotion.PhaseComplete, Since: at(2 + 7*i)}
 	}
-	o.Plan.Verdicts[2] = promotion.Verdict{Env: "prod", Want: "6.6.0", Run: 12, Phase: promotion.PhaseProposed, Since: at(9), Why: []promotion.Reason{
-		{Code: promotion.WhyWaitingMerge, Message: "pull request 41 waits for a person to merge it"},
-		{Code: promotion.WhyWaitingApproval, Message: "approval 0 of 1"},
-		{Code: promotion.WhyWindowClosed, Message: "no promotion at night", Until: at(1000)}}}
+	o.Plan.Verdicts[2] = promotion.Verdict{Env: "prod", Want: "6.6.0", Run: 12, Phase: promotion.PhaseProposed, Since: at(9),
+		Why: []promotion.Reason{
+			{Code: promotion.WhyWaitingMerge, Message: "pull request 41 waits for a person to merge it"},
+			{Code: promotion.WhyWaitingApproval, Message: "approval 0 of 1"},
+			{Code: promotion.WhyWindowClosed, Message: "no promotion at night", Until: at(1000)}}}
 	o.Input.Runs = []promotion.Run{{Number: 11, Revision: "6.5.4", End: promotion.Finished},
 		{Number: 12, Revision: "6.6.0", StartedAt: at(2)}}
 	o.RunIDs = map[int64]string{12: "r-12"}
@@ -248,7 +251,8 @@ func TestTargetsKeepTheirReadinessWhileRechecked(t *testing.T) {
 	t.Parallel()
 	o := observed(t)
 	id := o.Pipeline.Environments[0].Targets[0].TargetID
-	o.Input.Seen[id] = promotion.Seen{Class: promotion.Progressing, Rechecking: true, Last: promotion.Ready, RecheckSince: now, Applied: "6.5.4"}
+	o.Input.Seen[id] = promotion.Seen{Class: promotion.Progressing, Rechecking: true, Last: promotion.Ready, RecheckSince: now,
+		Applied: "6.5.4"}
 	before := resource.Status(o)
 	o.Input.Now = now.Add(4 * time.Minute)
 	if diff := cmp.Diff(before, resource.Status(o)); diff != "" || !before.Environments["dev"].Targets[0].Ready {

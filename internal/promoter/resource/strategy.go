@@ -120,7 +120,8 @@ func (r *reader) repository(field, address string) {
 	}
 	switch {
 	case err != nil, !slices.Contains([]string{"https", "http", "ssh"}, u.Scheme),
-		u.Hostname() == "", strings.HasPrefix(u.Hostname(), "-"), strings.Trim(u.Path, "/") == "", hasControl(address), len(address) > maxURL:
+		u.Hostname() == "", strings.HasPrefix(u.Hostname(), "-"), strings.Trim(u.Path, "/") == "", hasControl(address),
+		len(address) > maxURL:
 		r.add(field, "want the address of a repository such as https://git.example.com/apps/fleet or "+
 			"ssh://git@git.example.com/apps/fleet")
 	case u.Scheme != "ssh" && u.User != nil:

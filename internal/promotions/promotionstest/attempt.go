@@ -43,15 +43,17 @@ func attemptsAreRecordedBeforeTheyAreMade(t *testing.T, s setup) {
 	if a.UniqueKey != string(wantKey) || a.Kind != promotion.ActionKind || a.Name != "propose apps:podinfo 6.6.0 in staging" {
 		t.Errorf("action %q of kind %s has the key %s", a.Name, a.Kind, a.UniqueKey)
 	}
-	_, err := s.Record(s.ctx, promotions.Change{Pipeline: name, UID: uid, Head: state.Head, Start: []promotions.Start{attempt(9, promotion.OpMerge)}})
+	_, err := s.Record(s.ctx, promotions.Change{Pipeline: name, UID: uid, Head: state.Head,
+		Start: []promotions.Start{attempt(9, promotion.OpMerge)}})
 	storetest.WantCode(t, err, fault.Internal)
 }
 
 func successIsAFact(t *testing.T, s setup) {
 	key, a := s.begin(t, promotion.OpPropose, "")
 	before := s.load(t)
-	proposal := promotion.Proposal{Number: 41, URL: "https://git.example.com/apps/fleet/pulls/41", Revision: "6.6.0", Run: 1, State: promotion.Open,
-		At: start, Base: "b1", Head: "h1"}
+	proposal := promotion.Proposal{Number: 41, URL: "https://git.example.com/apps/fleet/pulls/41", Revision: "6.6.0", Run: 1,
+		State: promotion.Open,
+		At:    start, Base: "b1", Head: "h1"}
 	output, err := json.Marshal(promotions.Output{Proposal: &proposal, Detail: "pull request 41"})
 	storetest.Check(t, err)
 	s.end(t, a, action.Successful, action.Outcome{Code: string(promotion.ErrAlreadyAsked), Output: output})
@@ -86,12 +88,14 @@ func failureIsANote(t *testing.T, s setup) {
 	key, a := s.begin(t, promotion.OpMerge, "")
 	s.end(t, a, action.Failed, action.Outcome{Code: string(promotion.ErrHeadMoved), Error: "the head is h2"})
 	got := s.load(t)
-	if one := got.Attempts[key]; one.Status != promotion.AttemptFailed || one.Class != promotion.ErrHeadMoved || one.Error != "the head is h2" {
+	if one := got.Attempts[key]; one.Status != promotion.AttemptFailed || one.Class != promotion.ErrHeadMoved ||
+		one.Error != "the head is h2" {
 		t.Errorf("attempt: %+v", one)
 	}
 	entries, err := s.Entries(s.ctx, promotions.Page{Pipeline: name, Run: 1})
 	storetest.Check(t, err)
-	if e := entries[len(entries)-1]; e.Class != promotions.Note || e.Event != promotions.AttemptFailed || e.Detail != "merge: HeadMoved: the head is h2" {
+	if e := entries[len(entries)-1]; e.Class != promotions.Note || e.Event != promotions.AttemptFailed ||
+		e.Detail != "merge: HeadMoved: the head is h2" {
 		t.Errorf("the last entry: %+v", e)
 	}
 	s.record(t, promotions.Change{Start: []promotions.Start{attempt(1, promotion.OpMerge)}})

@@ -155,7 +155,8 @@ func textsThatNoDatabaseStoresAreRefused(t *testing.T, s setup) {
 		_, err = s.Record(s.ctx, promotions.Change{Pipeline: bad, UID: uid})
 		storetest.WantCode(t, err, fault.Invalid)
 	}
-	got := s.record(t, promotions.Change{Facts: []promotion.Fact{{Run: 1, Event: promotion.StageFailed, Env: "prod", At: start, Detail: "a\x00b\xff"}}})
+	got := s.record(t, promotions.Change{Facts: []promotion.Fact{{Run: 1, Event: promotion.StageFailed, Env: "prod", At: start,
+		Detail: "a\x00b\xff"}}})
 	if last := got.Runs[0].Facts[2]; last.Detail != "a\uFFFDb\uFFFD" {
 		t.Errorf("detail %q", last.Detail)
 	}

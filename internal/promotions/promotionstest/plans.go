@@ -54,7 +54,8 @@ func statementsReadTheirPipelineOnly(t *testing.T, s setup) {
 			t.Errorf("%s: no plan", what)
 		}
 		for line := range strings.Lines(strings.Join(plans, "\n")) {
-			if strings.Contains(line, "Seq Scan on promotion_") || strings.Contains(line, "SCAN promotion_") && !strings.Contains(line, "USING") {
+			if strings.Contains(line, "Seq Scan on promotion_") || strings.Contains(line, "SCAN promotion_") &&
+				!strings.Contains(line, "USING") {
 				t.Errorf("%s reads a whole table:\n%s", what, strings.Join(plans, "\n"))
 			}
 		}

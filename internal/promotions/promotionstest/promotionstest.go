@@ -142,14 +142,16 @@ func run(number int64, revision promotion.Revision) promotions.Change {
 			{Run: number, Event: promotion.PipelineStarted, At: start},
 			{Run: number, Env: "staging", Target: &staging, Event: promotion.TargetHealthy, At: start, Detail: "Ready"},
 		},
-		Phases: []promotions.Phase{{Run: number, Env: "dev", PhaseSince: promotion.PhaseSince{Phase: promotion.PhaseComplete, Since: start}}},
+		Phases: []promotions.Phase{{Run: number, Env: "dev",
+			PhaseSince: promotion.PhaseSince{Phase: promotion.PhaseComplete, Since: start}}},
 	}
 }
 
 // attempt returns the attempt of an operation in staging, in a run.
 func attempt(run int64, op promotion.Op) promotions.Start {
-	return promotions.Start{Work: promotion.Work{Namespace: "apps", Pipeline: "podinfo", Run: run, Env: "staging", Op: op, Revision: "6.6.0",
-		Inputs: "hash"}, Base: "b1", Action: action.Action{Handler: promotion.HandlerPullRequest, CreatedBy: "promoter"}}
+	return promotions.Start{Work: promotion.Work{Namespace: "apps", Pipeline: "podinfo", Run: run, Env: "staging", Op: op,
+		Revision: "6.6.0",
+		Inputs:   "hash"}, Base: "b1", Action: action.Action{Handler: promotion.HandlerPullRequest, CreatedBy: "promoter"}}
 }
 
 // started returns the newest action that was given to the queue.

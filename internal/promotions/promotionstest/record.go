@@ -98,7 +98,8 @@ func nothingNewWritesNothing(t *testing.T, s setup) {
 	if got := s.record(t, again); got.Head != first.Head {
 		t.Errorf("head %d after a change without news, want %d", got.Head, first.Head)
 	}
-	if got := s.record(t, promotions.Change{Cancel: []promotion.AttemptKey{{Run: 1, Env: "prod", Op: promotion.OpMerge}}}); got.Head != first.Head {
+	if got := s.record(t, promotions.Change{Cancel: []promotion.AttemptKey{{Run: 1, Env: "prod",
+		Op: promotion.OpMerge}}}); got.Head != first.Head {
 		t.Errorf("head %d after the cancel of nothing, want %d", got.Head, first.Head)
 	}
 }
@@ -113,7 +114,8 @@ func factsAreStoredOnce(t *testing.T, s setup) {
 	if n := len(got.Runs[0].Facts); n != 3 || got.Runs[0].Facts[2].By != "ana" {
 		t.Errorf("facts: %+v", got.Runs[0].Facts)
 	}
-	elsewhere := promotion.Fact{Run: 1, Env: "staging", Target: &promotion.TargetID{Namespace: "other"}, Event: promotion.TargetHealthy, At: start}
+	elsewhere := promotion.Fact{Run: 1, Env: "staging", Target: &promotion.TargetID{Namespace: "other"},
+		Event: promotion.TargetHealthy, At: start}
 	got = s.record(t, promotions.Change{Facts: []promotion.Fact{elsewhere}})
 	if diff := cmp.Diff(elsewhere, got.Runs[0].Facts[3]); diff != "" {
 		t.Errorf("a fact of another target (-want +got):\n%s", diff)

@@ -19,7 +19,8 @@ func viewsAreKeptByName(t *testing.T, s setup) {
 	if err != nil || len(all) != 2 || all[0].Pipeline != "a:two" || all[0].Latest != "2" || all[0].At.IsZero() {
 		t.Errorf("views: %+v, %v; want a:two with 2, then b:one", all, err)
 	}
-	if after, err := p.Views(ctx, promotions.ViewQuery{After: "a:two", Limit: 5}); err != nil || len(after) != 1 || after[0].Pipeline != "b:one" {
+	if after, err := p.Views(ctx, promotions.ViewQuery{After: "a:two", Limit: 5}); err != nil || len(after) != 1 ||
+		after[0].Pipeline != "b:one" {
 		t.Errorf("views after a:two: %+v, %v; want b:one", after, err)
 	}
 	if err := p.DeleteView(ctx, "a:two"); err != nil {

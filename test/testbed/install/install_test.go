@@ -176,9 +176,11 @@ func (w *world) takesOverService(t *testing.T) {
 
 // conflicts shows that an operator's own setting is kept, unless --force is set.
 func (w *world) conflicts(t *testing.T) {
-	deployments := w.Dynamic.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}).Namespace("waybill")
+	deployments := w.Dynamic.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1",
+		Resource: "deployments"}).Namespace("waybill")
 	patch := []byte(`{"spec": {"replicas": 0}}`)
-	if _, err := deployments.Patch(t.Context(), "waybill", types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "ana"}); err != nil {
+	if _, err := deployments.Patch(t.Context(), "waybill", types.MergePatchType, patch,
+		metav1.PatchOptions{FieldManager: "ana"}); err != nil {
 		t.Fatal(err)
 	}
 	list := objects(t, install.Options{Namespace: "waybill", Image: "waybill:3"})
@@ -253,7 +255,8 @@ func (w *world) rights(t *testing.T) {
 			"kind": "SubjectAccessReview", "spec": {"user": "ana", "resourceAttributes": {"verb": "approve", "resource": "pipelines"}}}`},
 		{"create", "batch", "v1", "jobs", "", `{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "shop"},
 			"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}}}}`},
-		in("get", "batch", "v1", "jobs"), in("list", "batch", "v1", "jobs"), in("watch", "batch", "v1", "jobs"), in("delete", "batch", "v1", "jobs"),
+		in("get", "batch", "v1", "jobs"), in("list", "batch", "v1", "jobs"), in("watch", "batch", "v1", "jobs"),
+		in("delete", "batch", "v1", "jobs"),
 		in("list", "kustomize.toolkit.fluxcd.io", "v1", "kustomizations"), in("watch", "helm.toolkit.fluxcd.io", "v2", "helmreleases"),
 	}
 	denied := []request{
@@ -334,8 +337,9 @@ func (w *world) status(t *testing.T) {
 	}
 	o := resource.Observed{Pipeline: p, Input: promotion.Input{Now: time.Now()}, Plan: promotion.Plan{Latest: "6.6.0"}}
 	for _, e := range p.Environments {
-		o.Plan.Verdicts = append(o.Plan.Verdicts, promotion.Verdict{Env: e.Name, Want: "6.6.0", Phase: promotion.PhaseBlocked, Since: time.Now(),
-			Why: []promotion.Reason{{Code: promotion.WhyWindowClosed, Message: "closed", Until: time.Now().Add(time.Hour)}}})
+		o.Plan.Verdicts = append(o.Plan.Verdicts, promotion.Verdict{Env: e.Name, Want: "6.6.0", Phase: promotion.PhaseBlocked,
+			Since: time.Now(),
+			Why:   []promotion.Reason{{Code: promotion.WhyWindowClosed, Message: "closed", Until: time.Now().Add(time.Hour)}}})
 	}
 	o.Input.Proposals = map[promotion.EnvName]promotion.Proposal{"prod": {Number: 4, State: promotion.Open}}
 	o.Plan.Runs = []promotion.RunChange{{Run: promotion.Run{Number: 7, Revision: "6.6.0", StartedAt: time.Now()}}}
@@ -403,7 +407,8 @@ func (w *world) refused(t *testing.T) {
 		`{"spec": {"promotion": {"strategy": {"pull-request": {"type": "svn"}}}}}`, `{"spec": {"notify": [{"on": ["Never"]}]}}`,
 		`{"spec": {"appRef": null}}`,
 	} {
-		if _, err := list.Patch(t.Context(), "by-github", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); !apierrors.IsInvalid(err) {
+		if _, err := list.Patch(t.Context(), "by-github", types.MergePatchType, []byte(patch),
+			metav1.PatchOptions{}); !apierrors.IsInvalid(err) {
 			t.Errorf("%s: got %v", patch, err)
 		}
 	}
@@ -459,8 +464,9 @@ func (w *world) run(t *testing.T) {
 		},
 	})
 	shop := w.Dynamic.Resource(pipelines.Resource()).Namespace("shop")
-	want := map[string]string{"by-notification": "TargetNotReadable", "by-gitlab": "TargetNotReadable", "many-clusters": "TargetNotReadable",
-		"shown": "TargetNotReadable", "invalid": "InvalidSpec"}
+	want := map[string]string{"by-notification": "TargetNotReadable", "by-gitlab": "TargetNotReadable",
+		"many-clusters": "TargetNotReadable",
+		"shown":         "TargetNotReadable", "invalid": "InvalidSpec"}
 	for name, reason := range want {
 		w.Await(t, shop, name, func(obj *unstructured.Unstructured) bool {
 			s := resource.StatusOf(obj)
@@ -502,7 +508,8 @@ subjects: [{kind: ServiceAccount, name: release-bot, namespace: shop}]
 	w.Apply(t, secretOf(t, "approvals", map[string]string{"hmac-key": "secret"}))
 	bot, stranger := w.token(t, "release-bot"), w.token(t, "stranger")
 	signed := func(path, key, nonce string) string {
-		return signature.Signature{At: time.Now(), Nonce: nonce, Key: "hmac-key"}.Sign([]byte(key), signature.Request{Method: http.MethodPost, Target: path})
+		return signature.Signature{At: time.Now(), Nonce: nonce, Key: "hmac-key"}.Sign([]byte(key),
+			signature.Request{Method: http.MethodPost, Target: path})
 	}
 	awaitView(t, "http://"+address+"/api/v1/pipelines/shop:many-clusters")
 	const prod, test = "/approval/shop/many-clusters/prod/1.0.0", "/approval/shop/many-clusters/test/1.0.0"
@@ -614,7 +621,8 @@ func (w *world) configuration(t *testing.T, kubeconfig string) []byte {
 // secretOf returns a Secret in the namespace shop.
 func secretOf(t *testing.T, name string, texts map[string]string) string {
 	t.Helper()
-	text, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name, "namespace": "shop"},
+	text, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Secret",
+		"metadata":   map[string]any{"name": name, "namespace": "shop"},
 		"stringData": texts})
 	if err != nil {
 		t.Fatal(err)

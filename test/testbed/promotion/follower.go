@@ -79,7 +79,8 @@ func (f *Follower) follow(ctx context.Context, t testing.TB) {
 				ID string `json:"id"`
 			} `json:"commit"`
 		}
-		err := f.host.API(ctx, http.MethodGet, fmt.Sprintf("/repos/%s/%s/branches/main", f.repository.Owner, f.repository.Name), nil, &branch)
+		err := f.host.API(ctx, http.MethodGet, fmt.Sprintf("/repos/%s/%s/branches/main", f.repository.Owner, f.repository.Name),
+			nil, &branch)
 		if err == nil && branch.Commit.ID != last {
 			last = branch.Commit.ID
 			f.apply(ctx, t, last)

@@ -37,7 +37,8 @@ func gatedByJob(t *testing.T, s *promotion.Scene) {
 	job := s.EndJob(t, "6.6.0", true)
 	containers, _, _ := unstructured.NestedSlice(job.Object, "spec", "template", "spec", "containers")
 	if len(containers) != 1 || job.GetNamespace() != s.Namespace {
-		t.Fatalf("Job %s/%s has the containers %v, want one, in the namespace of the pipeline", job.GetNamespace(), job.GetName(), containers)
+		t.Fatalf("Job %s/%s has the containers %v, want one, in the namespace of the pipeline", job.GetNamespace(), job.GetName(),
+			containers)
 	}
 	s.AwaitProposal(t, promotion.Prod, "6.6.0")
 	s.Push(t, promotion.Dev, "6.6.1")

@@ -69,7 +69,8 @@ func (m *mover) awaits(t *testing.T, environment, revision string) {
 
 // overlay returns a file whose version is marked for an environment.
 func (m *mover) overlay(environment, version string) string {
-	return "images:\n- name: registry.example.com/app\n  newTag: " + version + ` # {"$promotion": "` + m.ID() + ":" + environment + `"}` + "\n"
+	return "images:\n- name: registry.example.com/app\n  newTag: " + version + ` # {"$promotion": "` + m.ID() + ":" + environment +
+		`"}` + "\n"
 }
 
 // TestTeamsMoveByTheDocs: the pipelines of the pages about moving work as they are written there.
@@ -107,7 +108,8 @@ func TestTeamsMoveByTheDocs(t *testing.T) {
 		}
 		m.Management.Apply(t, m.pipeline)
 		m.awaits(t, "production", "2.8.0")
-		m.clone.Push(t, "environment/development", "A new image", map[string]string{"kustomization.yaml": m.overlay("development", "2.8.1")})
+		m.clone.Push(t, "environment/development", "A new image",
+			map[string]string{"kustomization.yaml": m.overlay("development", "2.8.1")})
 		m.awaits(t, "staging", "2.8.1")
 		m.Repository.Merge(t, m.AwaitProposal(t, "production", "2.8.1").Number, "merge")
 		m.awaits(t, "production", "2.8.1")

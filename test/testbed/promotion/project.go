@@ -63,7 +63,8 @@ func (p *Project) admit(t testing.TB, user *testbed.GitHost) {
 // Push brings a version to an environment by a commit on main, as a person does, and returns the commit.
 func (p *Project) Push(t testing.TB, environment, version string) (commit string) {
 	t.Helper()
-	return p.work.Push(t, "main", "Podinfo "+version+" in "+environment, map[string]string{path(environment): p.manifest(environment, version)})
+	return p.work.Push(t, "main", "Podinfo "+version+" in "+environment,
+		map[string]string{path(environment): p.manifest(environment, version)})
 }
 
 // File returns the file of the fleet repository with an environment's version, as it is on main.

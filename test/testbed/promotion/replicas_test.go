@@ -9,8 +9,8 @@ import (
 	"github.com/waybill-dev/waybill/test/testbed/promotion"
 )
 
-// TestReplicasTakeOverAtEveryStep carries one revision after the other. At each step of one the leader is killed, at each step of the next one it
-// is stopped until the other process has taken the step after, and then continues as if it still led.
+// TestReplicasTakeOverAtEveryStep carries one revision after the other. At each step of one the leader is killed, at each step of the
+// next one it is stopped until the other process has taken the step after, and then continues as if it still led.
 func TestReplicasTakeOverAtEveryStep(t *testing.T) {
 	t.Parallel()
 	sandbox := promotion.NewSandbox(t)

@@ -43,7 +43,8 @@ func TestStories(t *testing.T) {
 		{"by-expression", promotion.Extra{Staging: merging, Prod: agreed}, gatedByExpression},
 		{"announced", promotion.Extra{Staging: merging}, announced},
 		{"suspended", promotion.Extra{Spec: "suspend: true"}, suspended},
-		{"outside", promotion.Extra{Staging: merging + "\nwindows: [{kind: Deny, schedule: '* * * * *', duration: 2m, reason: audit}]"}, outsideOfWindows},
+		{"outside", promotion.Extra{Staging: merging +
+			"\nwindows: [{kind: Deny, schedule: '* * * * *', duration: 2m, reason: audit}]"}, outsideOfWindows},
 		{"finishing", promotion.Extra{Spec: "onNewRevision: Finish", Staging: merging}, finishing},
 		{"notified", promotion.Extra{Prod: "promotion: {strategy: {notification: {}}}", Staging: merging}, notified},
 		{"not-begun", promotion.Extra{Spec: "rolloutTimeout: 2s", Staging: merging}, notBegun},
@@ -255,7 +256,8 @@ func notified(t *testing.T, s *promotion.Scene) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(list.Items) != 1 || list.Items[0].GetAnnotations()["environment"] != promotion.Prod || list.Items[0].GetAnnotations()["version"] != "6.6.0" {
+	if len(list.Items) != 1 || list.Items[0].GetAnnotations()["environment"] != promotion.Prod ||
+		list.Items[0].GetAnnotations()["version"] != "6.6.0" {
 		t.Errorf("Events of the promotion: got %v, want one for prod and 6.6.0", list.Items)
 	}
 	s.Push(t, promotion.Prod, "6.6.0") // by the receiver

@@ -66,7 +66,8 @@ func (w *World) Runs(t testing.TB, environment, version string) bool {
 // Release returns the HelmRelease of a target.
 func (target Target) Release(t testing.TB) *unstructured.Unstructured {
 	t.Helper()
-	release, err := target.Site.Dynamic.Resource(testbed.HelmReleases()).Namespace(target.Namespace).Get(t.Context(), App, metav1.GetOptions{})
+	release, err := target.Site.Dynamic.Resource(testbed.HelmReleases()).Namespace(target.Namespace).Get(t.Context(), App,
+		metav1.GetOptions{})
 	if err != nil {
 		t.Fatalf("read the release in %s: %v", target.Namespace, err)
 	}

@@ -93,7 +93,8 @@ func carriedByFlux(t *testing.T, w *promotion.World) {
 		w.AwaitCommit(t, promotion.Prod, commit)
 		w.AwaitVersion(t, promotion.Prod, version)
 		w.AwaitVersion(t, promotion.Staging, "6.5.4")
-		if got, want := w.File(t, promotion.Prod), fmt.Sprintf(`version: %q # {"$promotion": "apps:podinfo:prod"}`, version); !strings.Contains(got, want) {
+		if got, want := w.File(t, promotion.Prod),
+			fmt.Sprintf(`version: %q # {"$promotion": "apps:podinfo:prod"}`, version); !strings.Contains(got, want) {
 			t.Errorf("file of prod: got %s, want it to contain %s", got, want)
 		}
 	}

@@ -87,7 +87,8 @@ func environmentRenamed(t *testing.T, s *promotion.Scene) {
 	file := work.Read(t, "main", "clusters/staging/podinfo.yaml")
 	work.Push(t, "main", "Rename", map[string]string{"clusters/staging/podinfo.yaml": strings.ReplaceAll(file, ":staging", ":qa") + "\n"})
 	apply(t, s, "main", devOnly+strings.ReplaceAll(stagingOnly, "name: staging", "name: qa")+prodOnly)
-	s.Await(t, promotion.Step{Name: "the old pull request is closed", Holds: func() bool { return s.Repository.Pull(t, old.Number).State == "closed" }})
+	s.Await(t, promotion.Step{Name: "the old pull request is closed",
+		Holds: func() bool { return s.Repository.Pull(t, old.Number).State == "closed" }})
 	s.Repository.Merge(t, s.AwaitProposal(t, "qa", "6.6.0").Number, "merge")
 	s.AwaitPhase(t, "qa", "Complete")
 	s.AwaitProposal(t, promotion.Prod, "6.6.0")

@@ -41,6 +41,7 @@ var Definition []byte
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
 // +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=".status.conditions[?(@.type==\"Ready\")].status"
 // +kubebuilder:printcolumn:name="Status",type="string",JSONPath=".status.conditions[?(@.type==\"Ready\")].message"
+//
 // +kubebuilder:printcolumn:name="ClusterConnectivity",type="string",JSONPath=".status.conditions[?(@.type==\"ClusterConnectivity\")].status"
 // +kubebuilder:validation:XValidation:rule="has(self.spec)",message="spec is missing"
 type GitopsCluster struct {
@@ -55,8 +56,9 @@ type GitopsCluster struct {
 
 // GitopsClusterSpec names the Secret with the kubeconfig of a cluster.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.secretRef) || has(self.capiClusterRef)",message="secretRef or capiClusterRef is missing"
-// +kubebuilder:validation:XValidation:rule="!(has(self.secretRef) && has(self.capiClusterRef))",message="secretRef and capiClusterRef exclude each other"
+// +kubebuilder:validation:XValidation:rule="has(self.secretRef) || has(self.capiClusterRef)",message="secretRef or capiClusterRef is
+// missing" +kubebuilder:validation:XValidation:rule="!(has(self.secretRef) && has(self.capiClusterRef))",message="secretRef and
+// capiClusterRef exclude each other"
 type GitopsClusterSpec struct {
 	// SecretRef names a Secret with a kubeconfig under the key kubeconfig, else value.
 	// +optional

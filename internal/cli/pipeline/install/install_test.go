@@ -47,7 +47,8 @@ func TestTheRightsOfPromoting(t *testing.T) {
 		"waybill-promoter": {
 			"pipelines.weave.works/pipelines": read, "pipelines.weave.works/pipelines/status": {"patch"},
 			"gitops.weave.works/gitopsclusters": read, "gitops.weave.works/gitopsclusters/status": {"update"},
-			"/secrets": read, "/events": {"create"}, "authentication.k8s.io/tokenreviews": {"create"}, "authorization.k8s.io/subjectaccessreviews": {"create"},
+			"/secrets": read, "/events": {"create"}, "authentication.k8s.io/tokenreviews": {"create"},
+			"authorization.k8s.io/subjectaccessreviews": {"create"},
 			"batch/jobs": {"get", "list", "watch", "create", "delete"},
 		},
 		"waybill-applications": {"kustomize.toolkit.fluxcd.io/kustomizations": read, "helm.toolkit.fluxcd.io/helmreleases": read},
@@ -78,7 +79,8 @@ func TestManifestsHaveEverythingToRun(t *testing.T) {
 	for name := range objects(t, options()) {
 		names = append(names, name)
 	}
-	want := []string{"CustomResourceDefinition pipelines.pipelines.weave.works", "CustomResourceDefinition gitopsclusters.gitops.weave.works",
+	want := []string{"CustomResourceDefinition pipelines.pipelines.weave.works",
+		"CustomResourceDefinition gitopsclusters.gitops.weave.works",
 		"Namespace waybill", "ServiceAccount waybill", "ClusterRole waybill-promoter", "ClusterRole waybill-applications",
 		"ClusterRoleBinding waybill-promoter", "ClusterRoleBinding waybill-applications", "Secret waybill", "PersistentVolumeClaim waybill",
 		"Deployment waybill", "Service waybill", "Service pipeline-promotion"}

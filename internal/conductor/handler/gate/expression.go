@@ -20,7 +20,8 @@ var _ conductor.HandOff = Expression{}
 func (Expression) Do(_ context.Context, a conductor.Attempt) action.Outcome {
 	var w struct{ Gate *promotion.GateWork } // common part: promotion.Work, promotion.StageWork
 	if err := json.Unmarshal(a.Action.Parameters, &w); err != nil || w.Gate == nil || w.Gate.CEL == "" {
-		return action.Outcome{Kind: action.Fatal, Code: string(fault.Invalid), Error: fmt.Sprintf("action %s has no gate with an expression", a.Action.ID)}
+		return action.Outcome{Kind: action.Fatal, Code: string(fault.Invalid),
+			Error: fmt.Sprintf("action %s has no gate with an expression", a.Action.ID)}
 	}
 	return action.Outcome{Kind: action.Done}
 }

@@ -73,8 +73,8 @@ func (h Job) jobs(w promotion.Work) dynamic.ResourceInterface {
 	return h.Management.Resource(kube.Jobs()).Namespace(w.Namespace)
 }
 
-// jobOf returns the Job to create. The template decides its spec, labels and annotations, and nothing else of its metadata. It belongs to the
-// pipeline's object, so it is deleted with that.
+// jobOf returns the Job to create. The template decides its spec, labels and annotations, and nothing else of its metadata. It belongs
+// to the pipeline's object, so it is deleted with that.
 func jobOf(a action.Action, w promotion.Work) *unstructured.Unstructured {
 	template := unstructured.Unstructured{Object: w.Gate.Job}
 	job := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "batch/v1", "kind": "Job"}}
@@ -97,7 +97,8 @@ func jobOf(a action.Action, w promotion.Work) *unstructured.Unstructured {
 	job.SetNamespace(w.Namespace)
 	job.SetLabels(labels)
 	job.SetAnnotations(annotations)
-	job.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "pipelines.weave.works/v1alpha1", Kind: "Pipeline", Name: w.Pipeline, UID: types.UID(w.UID)}})
+	job.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "pipelines.weave.works/v1alpha1", Kind: "Pipeline",
+		Name: w.Pipeline, UID: types.UID(w.UID)}})
 	return job
 }
 

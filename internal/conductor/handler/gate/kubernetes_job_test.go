@@ -39,7 +39,8 @@ func TestAJobIsCreatedAndDeletedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if labels := job.GetLabels(); labels["a"] != "b" || labels["waybill.dev/gate-action"] != a.Action.ID.String() || len(job.GetFinalizers()) > 0 {
+	if labels := job.GetLabels(); labels["a"] != "b" || labels["waybill.dev/gate-action"] != a.Action.ID.String() ||
+		len(job.GetFinalizers()) > 0 {
 		t.Errorf("labels and finalizers: %v, %v", labels, job.GetFinalizers())
 	}
 	if ttl := job.Object["spec"].(map[string]any)["ttlSecondsAfterFinished"]; ttl != int64(77) && ttl != 77.0 {

@@ -44,11 +44,13 @@ func receiver(t *testing.T, status int) (notification.Notices, string, <-chan re
 	}))
 	t.Cleanup(server.Close)
 	api := kubetest.Open()
-	api.Add(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1",
-		"kind": "Secret", "metadata": map[string]any{"name": "sink", "namespace": "apps"}, "data": map[string]any{"secret": secret}}})
+	api.Add(schema.GroupVersionResource{Version: "v1", Resource: "secrets"},
+		&unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1",
+			"kind": "Secret", "metadata": map[string]any{"name": "sink", "namespace": "apps"}, "data": map[string]any{"secret": secret}}})
 	client := webhook.NewClient(webhook.ClientConfig{Guard: webhook.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}})
 	t.Cleanup(client.Close)
-	return notification.Notices{Handler: notification.Handler{Management: api.Cluster("waybill"), Client: client, PlainHTTP: true}}, server.URL, received
+	return notification.Notices{Handler: notification.Handler{Management: api.Cluster("waybill"), Client: client, PlainHTTP: true}},
+		server.URL, received
 }
 
 // attempt returns the attempt at a notice.
@@ -77,7 +79,8 @@ func TestNoticesAreSignedCloudEvents(t *testing.T) {
 	}
 	want := map[string]any{"specversion": "1.0", "id": a.Action.ID.String(), "type": "waybill.promotion.waiting-approval.v1",
 		"source": "waybill:apps:podinfo", "subject": "prod", "time": "2026-03-04T05:06:07Z", "datacontenttype": "application/json",
-		"data": map[string]any{"namespace": "apps", "pipeline": "podinfo", "run": 12.0, "cause": "candidate", "revision": "6.6.0", "was": "6.5.4",
+		"data": map[string]any{"namespace": "apps", "pipeline": "podinfo", "run": 12.0, "cause": "candidate", "revision": "6.6.0",
+			"was":         "6.5.4",
 			"environment": "prod", "occasion": "WaitingApproval", "message": "1 of 2 approvals <b>",
 			"text": "apps/podinfo#12: 6.6.0 waits for approval in prod: 1 of 2 approvals <b>"}}
 	if diff := cmp.Diff(want, event); diff != "" {
@@ -94,13 +97,15 @@ func TestNoticesOfEachOccasion(t *testing.T) {
 	h, url, received := receiver(t, http.StatusOK)
 	for want, n := range map[string]promotion.Notice{
 		"6.6.0 has started": {Occasion: "Started"},
-		"6.6.0 is proposed in prod: pull request 7: https://git/7":          {Occasion: "Proposed", Env: "prod", Message: "pull request 7", URL: "https://git/7"},
-		"6.6.0 waits for approval in prod":                                  {Occasion: "WaitingApproval", Env: "prod"},
-		"6.6.0 was promoted in prod":                                        {Occasion: "Promoted", Env: "prod"},
-		"6.6.0 has finished":                                                {Occasion: "Finished"},
-		"6.6.0 has failed in prod: GateFailed: gate &lt;!here&gt; &amp; co": {Occasion: "Failed", Env: "prod", Reason: "GateFailed", Message: "gate <!here> & co"},
-		"prod was rolled back to 6.6.0":                                     {Occasion: "RolledBack", Env: "prod"},
-		"6.6.0 was superseded":                                              {Occasion: "Superseded"},
+		"6.6.0 is proposed in prod: pull request 7: https://git/7": {Occasion: "Proposed", Env: "prod",
+			Message: "pull request 7", URL: "https://git/7"},
+		"6.6.0 waits for approval in prod": {Occasion: "WaitingApproval", Env: "prod"},
+		"6.6.0 was promoted in prod":       {Occasion: "Promoted", Env: "prod"},
+		"6.6.0 has finished":               {Occasion: "Finished"},
+		"6.6.0 has failed in prod: GateFailed: gate &lt;!here&gt; &amp; co": {Occasion: "Failed", Env: "prod", Reason: "GateFailed",
+			Message: "gate <!here> & co"},
+		"prod was rolled back to 6.6.0": {Occasion: "RolledBack", Env: "prod"},
+		"6.6.0 was superseded":          {Occasion: "Superseded"},
 	} {
 		n.Sink = promotion.Sink{URL: url, Format: "slack"}
 		if o := h.Do(t.Context(), attempt(t, n)); o.Kind != action.Done {
@@ -108,7 +113,8 @@ func TestNoticesOfEachOccasion(t *testing.T) {
 			continue
 		}
 		var body map[string]string
-		if err := json.Unmarshal([]byte((<-received).body), &body); err != nil || len(body) != 1 || body["text"] != "apps/podinfo#12: "+want {
+		if err := json.Unmarshal([]byte((<-received).body), &body); err != nil || len(body) != 1 ||
+			body["text"] != "apps/podinfo#12: "+want {
 			t.Errorf("%s: got %v, %v; want %q", n.Occasion, body, err, want)
 		}
 	}
@@ -123,13 +129,15 @@ func TestNoticesThatAreNotAccepted(t *testing.T) {
 		want   action.OutcomeKind
 		text   string
 	}{
-		"an error":    {500, nil, action.Retry, "answered 500"},
-		"busy":        {429, nil, action.Throttle, "refuses work"},
-		"gone":        {410, nil, action.Fatal, "gone for good"},
-		"no Secret":   {200, func(_ *notification.Notices, n *promotion.Notice) { n.Sink.Secret = "other" }, action.Fatal, "Secret apps/other not found"},
-		"no TLS":      {200, func(h *notification.Notices, _ *promotion.Notice) { h.PlainHTTP = false }, action.Fatal, "has no TLS"},
-		"not allowed": {200, func(_ *notification.Notices, n *promotion.Notice) { n.Sink.URL = "http://169.254.0.1/" }, action.Fatal, "169.254.0.1"},
-		"no address":  {200, func(_ *notification.Notices, n *promotion.Notice) { n.Sink.URL = ":" }, action.Fatal, ""},
+		"an error": {500, nil, action.Retry, "answered 500"},
+		"busy":     {429, nil, action.Throttle, "refuses work"},
+		"gone":     {410, nil, action.Fatal, "gone for good"},
+		"no Secret": {200, func(_ *notification.Notices, n *promotion.Notice) { n.Sink.Secret = "other" }, action.Fatal,
+			"Secret apps/other not found"},
+		"no TLS": {200, func(h *notification.Notices, _ *promotion.Notice) { h.PlainHTTP = false }, action.Fatal, "has no TLS"},
+		"not allowed": {200, func(_ *notification.Notices, n *promotion.Notice) { n.Sink.URL = "http://169.254.0.1/" },
+			action.Fatal, "169.254.0.1"},
+		"no address": {200, func(_ *notification.Notices, n *promotion.Notice) { n.Sink.URL = ":" }, action.Fatal, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -117,7 +117,8 @@ func (h Handler) post(ctx context.Context, m message) action.Outcome {
 
 // outcomeOf returns the outcome for a verdict of package webhook.
 func outcomeOf(v webhook.Verdict, code, text string) action.Outcome {
-	kinds := map[webhook.Verdict]action.OutcomeKind{webhook.Success: action.Done, webhook.Throttle: action.Throttle, webhook.Fatal: action.Fatal}
+	kinds := map[webhook.Verdict]action.OutcomeKind{webhook.Success: action.Done, webhook.Throttle: action.Throttle,
+		webhook.Fatal: action.Fatal}
 	kind, known := kinds[v]
 	if !known {
 		kind = action.Retry

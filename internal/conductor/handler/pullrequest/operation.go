@@ -56,7 +56,8 @@ func (t *try) propose(ctx context.Context) (action.Outcome, error) {
 	if p.State == promotion.Open {
 		p.Base, p.Head = branch.Base, branch.Head
 	}
-	return t.done(&p, strings.Join(append([]string{fmt.Sprintf("pull request %d %s: %s", p.Number, made.Change, p.URL)}, made.Warnings...), "; "), ""), nil
+	return t.done(&p, strings.Join(append([]string{fmt.Sprintf("pull request %d %s: %s", p.Number, made.Change, p.URL)},
+		made.Warnings...), "; "), ""), nil
 }
 
 // merge merges the proposal at the decided head, and deletes the branch if it is still there. The branch is made again for each
