@@ -86,7 +86,7 @@ func (w watchedBuilds) observe(ctx context.Context, b *builds.Build, now time.Ti
 	}
 	if b.WorkerID == "" && !b.ActionID.IsZero() {
 		a, err := w.ledger.Action(ctx, b.ActionID)
-		if err != nil && !fault.Is(err, fault.NotFound) {
+		if err != nil && !fault.Is(err, fault.NoSuchAction) {
 			return observed, err
 		}
 		observed.Creating = err == nil && !a.Thread.Status.Ended()

@@ -46,7 +46,8 @@ func TestAWatchdogSeesOpenBuildsAndThoseOfWorkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	var ids []builds.ID
-	for _, of := range []action.ID{queued.ID, {}, {}, {}} {
+	gone := action.DerivedID(time.Now(), "no longer kept")
+	for _, of := range []action.ID{queued.ID, gone, {}, {}} {
 		b, err := w.ledger.Builds.Create(t.Context(), builds.Build{Project: "shop", ActionID: of})
 		if err != nil {
 			t.Fatal(err)
