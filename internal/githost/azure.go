@@ -137,23 +137,25 @@ func (z *azure) pull(p azurePull) pull {
 
 func (z *azure) find(ctx context.Context, head, base string) (found []pull, err error) {
 	const size = 100
-	query := url.Values{"searchCriteria.sourceRefName": {heads + head}, "searchCriteria.targetRefName": {heads + base}, "searchCriteria.status": {"all"},
-		"$top": {strconv.Itoa(size)}}
+	query := url.Values{"searchCriteria.sourceRefName": {heads + head}, "searchCriteria.targetRefName": {heads + base},
+		"searchCriteria.status": {"all"},
+		"$top":                  {strconv.Itoa(size)}}
 	skip := 0
-	err = pages(request{doing: "find the proposal", op: "find", path: z.path("/pullrequests"), query: query}, func(r request) (next request, err error) {
-		var page azureList[azurePull]
-		r.query.Set("$skip", strconv.Itoa(skip))
-		if err = z.do(ctx, r, &page); err != nil || len(page.Value) == 0 {
-			return request{}, err
-		}
-		for _, p := range page.Value {
-			if p.Fork == nil && p.Source == heads+head && p.Target == heads+base {
-				found = append(found, z.pull(p))
+	err = pages(request{doing: "find the proposal", op: "find", path: z.path("/pullrequests"), query: query},
+		func(r request) (next request, err error) {
+			var page azureList[azurePull]
+			r.query.Set("$skip", strconv.Itoa(skip))
+			if err = z.do(ctx, r, &page); err != nil || len(page.Value) == 0 {
+				return request{}, err
 			}
-		}
-		skip += len(page.Value) // a server may return fewer than requested
-		return r, nil
-	})
+			for _, p := range page.Value {
+				if p.Fork == nil && p.Source == heads+head && p.Target == heads+base {
+					found = append(found, z.pull(p))
+				}
+			}
+			skip += len(page.Value) // a server may return fewer than requested
+			return r, nil
+		})
 	return found, err
 }
 
@@ -186,7 +188,8 @@ func (z *azure) commits(ctx context.Context, p pull) (found []commit, err error)
 	}
 	for _, c := range list.Value {
 		if c.Cut {
-			if err := z.do(ctx, request{doing: "read a commit of the proposal", op: "commits", path: z.path("/commits/%s", url.PathEscape(c.ID))}, &c); err != nil {
+			if err := z.do(ctx, request{doing: "read a commit of the proposal", op: "commits",
+				path: z.path("/commits/%s", url.PathEscape(c.ID))}, &c); err != nil {
 				return nil, err
 			}
 		}
@@ -208,7 +211,8 @@ func (z *azure) checks(ctx context.Context, p pull) (found []check, err error) {
 		} `json:"context"`
 	}
 	var statuses azureList[status]
-	err = z.do(ctx, request{doing: "read the statuses of the proposal", op: "checks", path: z.path("/pullrequests/%d/statuses", p.number)}, &statuses)
+	err = z.do(ctx, request{doing: "read the statuses of the proposal", op: "checks",
+		path: z.path("/pullrequests/%d/statuses", p.number)}, &statuses)
 	if err != nil {
 		return nil, err
 	}
@@ -259,8 +263,10 @@ func (z *azure) policies(ctx context.Context, p pull) (found []check, err error)
 		return nil, nil
 	}
 	var list azureList[evaluation]
-	err = z.do(ctx, request{doing: "read the policies of the proposal", op: "checks", path: "/" + url.PathEscape(z.at.owner) + "/_apis/policy/evaluations",
-		query: url.Values{"artifactId": {fmt.Sprintf("vstfs:///CodeReview/CodeReviewId/%s/%d", p.key, p.number)}, "api-version": {"7.1-preview.1"}}}, &list)
+	err = z.do(ctx, request{doing: "read the policies of the proposal", op: "checks", path: "/" + url.PathEscape(z.at.owner) +
+		"/_apis/policy/evaluations",
+		query: url.Values{"artifactId": {fmt.Sprintf("vstfs:///CodeReview/CodeReviewId/%s/%d", p.key, p.number)},
+			"api-version": {"7.1-preview.1"}}}, &list)
 	for _, e := range list.Value {
 		c := e.Configuration
 		if c.Enabled && c.Blocking && slices.Contains(azureChecks, c.Type.ID) {
@@ -285,7 +291,8 @@ func (z *azure) comments(ctx context.Context, p pull) (found []string, err error
 		} `json:"comments"`
 	}
 	var threads azureList[thread]
-	err = z.do(ctx, request{doing: "read the comments of the proposal", op: "comments", path: z.path("/pullrequests/%d/threads", p.number)}, &threads)
+	err = z.do(ctx, request{doing: "read the comments of the proposal", op: "comments",
+		path: z.path("/pullrequests/%d/threads", p.number)}, &threads)
 	for _, t := range threads.Value {
 		for _, one := range t.Comments {
 			if !one.Deleted {
@@ -299,7 +306,8 @@ func (z *azure) comments(ctx context.Context, p pull) (found []string, err error
 func (z *azure) create(ctx context.Context, n newPull) (pull, error) {
 	var made azurePull
 	err := z.do(ctx, request{doing: "create the proposal", op: "create", method: http.MethodPost, path: z.path("/pullrequests"),
-		body: map[string]any{"sourceRefName": heads + n.head, "targetRefName": heads + n.base, "title": n.title, "description": n.body, "isDraft": n.draft}}, &made)
+		body: map[string]any{"sourceRefName": heads + n.head, "targetRefName": heads + n.base, "title": n.title,
+			"description": n.body, "isDraft": n.draft}}, &made)
 	if statusOf(err) == http.StatusConflict && (phrases{"tf401179", "already exists"}).has(strings.ToLower(messageOf(err))) {
 		return pull{}, exists(err)
 	}
@@ -320,7 +328,8 @@ func (z *azure) update(ctx context.Context, p pull, c change) error {
 		}
 	}
 	for _, name := range absent(p.labels, c.setLabels) {
-		err := z.do(ctx, request{doing: "add labels", op: "labels", method: http.MethodPost, path: z.path("/pullrequests/%d/labels", p.number),
+		err := z.do(ctx, request{doing: "add labels", op: "labels", method: http.MethodPost,
+			path: z.path("/pullrequests/%d/labels", p.number),
 			body: map[string]any{"name": name}}, nil)
 		if err != nil {
 			return err
@@ -345,13 +354,16 @@ func guid(text string) bool {
 }
 
 func (z *azure) patch(ctx context.Context, doing string, p pull, body map[string]any) error {
-	err := z.do(ctx, request{doing: doing, op: "update", method: http.MethodPatch, path: z.path("/pullrequests/%d", p.number), body: body}, nil)
+	err := z.do(ctx, request{doing: doing, op: "update", method: http.MethodPatch, path: z.path("/pullrequests/%d", p.number),
+		body: body}, nil)
 	return err
 }
 
 func (z *azure) comment(ctx context.Context, p pull, text string) error {
-	err := z.do(ctx, request{doing: "comment on the proposal", op: "comment", method: http.MethodPost, path: z.path("/pullrequests/%d/threads", p.number),
-		body: map[string]any{"status": "closed", "comments": []map[string]any{{"parentCommentId": 0, "content": text, "commentType": "text"}}}}, nil)
+	err := z.do(ctx, request{doing: "comment on the proposal", op: "comment", method: http.MethodPost,
+		path: z.path("/pullrequests/%d/threads", p.number),
+		body: map[string]any{"status": "closed", "comments": []map[string]any{{"parentCommentId": 0, "content": text,
+			"commentType": "text"}}}}, nil)
 	return err
 }
 

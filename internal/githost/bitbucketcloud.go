@@ -87,7 +87,8 @@ func cloudPages[T any](ctx context.Context, a *account, first request, each func
 }
 
 func (b *bitbucketCloud) pull(p cloudPull) pull {
-	out := pull{number: p.ID, url: p.Links.HTML.Href, title: p.Title, body: p.Description, head: p.Source.Commit.Hash, base: p.Destination.Commit.Hash,
+	out := pull{number: p.ID, url: p.Links.HTML.Href, title: p.Title, body: p.Description, head: p.Source.Commit.Hash,
+		base:       p.Destination.Commit.Hash,
 		headBranch: p.Source.Branch.Name, baseBranch: p.Destination.Branch.Name, openedAt: p.CreatedOn, draft: p.Draft}
 	for _, r := range p.Reviewers {
 		out.reviewers = append(out.reviewers, r.Nickname)
@@ -117,13 +118,14 @@ func (b *bitbucketCloud) find(ctx context.Context, head, base string) (found []p
 	query := url.Values{"q": {"source.branch.name=" + quoted(head) + " AND destination.branch.name=" + quoted(base)},
 		"state": {"OPEN", "MERGED", "DECLINED", "SUPERSEDED"}, "sort": {"-created_on"}}
 	full := b.at.owner + "/" + b.at.name
-	err = cloudPages(ctx, b.account, request{doing: "find the proposal", op: "find", path: b.path("/pullrequests"), query: query}, func(page []cloudPull) {
-		for _, p := range page {
-			if p.Source.Branch.Name == head && p.Destination.Branch.Name == base && strings.EqualFold(p.Source.Repository.FullName, full) {
-				found = append(found, b.pull(p))
+	err = cloudPages(ctx, b.account, request{doing: "find the proposal", op: "find", path: b.path("/pullrequests"), query: query},
+		func(page []cloudPull) {
+			for _, p := range page {
+				if p.Source.Branch.Name == head && p.Destination.Branch.Name == base && strings.EqualFold(p.Source.Repository.FullName, full) {
+					found = append(found, b.pull(p))
+				}
 			}
-		}
-	})
+		})
 	return found, err
 }
 
@@ -134,7 +136,8 @@ func (b *bitbucketCloud) get(ctx context.Context, number int64) (pull, error) {
 }
 
 func (b *bitbucketCloud) commits(ctx context.Context, p pull) (found []commit, err error) {
-	err = cloudPages(ctx, b.account, request{doing: "read the commits of the proposal", op: "commits", path: b.path("/pullrequests/%d/commits", p.number)},
+	err = cloudPages(ctx, b.account, request{doing: "read the commits of the proposal", op: "commits",
+		path: b.path("/pullrequests/%d/commits", p.number)},
 		func(page []struct {
 			Hash    string `json:"hash"`
 			Message string `json:"message"`
@@ -147,7 +150,8 @@ func (b *bitbucketCloud) commits(ctx context.Context, p pull) (found []commit, e
 }
 
 func (b *bitbucketCloud) checks(ctx context.Context, p pull) (found []check, err error) {
-	err = cloudPages(ctx, b.account, request{doing: "read the checks of the proposal", op: "checks", path: b.path("/commit/%s/statuses", url.PathEscape(p.head))},
+	err = cloudPages(ctx, b.account, request{doing: "read the checks of the proposal", op: "checks",
+		path: b.path("/commit/%s/statuses", url.PathEscape(p.head))},
 		func(page []struct {
 			State string `json:"state"`
 			Key   string `json:"key"`
@@ -168,7 +172,8 @@ func (b *bitbucketCloud) checks(ctx context.Context, p pull) (found []check, err
 }
 
 func (b *bitbucketCloud) comments(ctx context.Context, p pull) (found []string, err error) {
-	err = cloudPages(ctx, b.account, request{doing: "read the comments of the proposal", op: "comments", path: b.path("/pullrequests/%d/comments", p.number)},
+	err = cloudPages(ctx, b.account, request{doing: "read the comments of the proposal", op: "comments",
+		path: b.path("/pullrequests/%d/comments", p.number)},
 		func(page []struct {
 			Deleted bool `json:"deleted"`
 			Content struct {
@@ -188,7 +193,8 @@ func (b *bitbucketCloud) create(ctx context.Context, n newPull) (pull, error) {
 	branch := func(name string) map[string]any { return map[string]any{"branch": map[string]string{"name": name}} }
 	var made cloudPull
 	_, err := b.account.do(ctx, request{doing: "create the proposal", op: "create", method: http.MethodPost, path: b.path("/pullrequests"),
-		body: map[string]any{"title": n.title, "description": n.body, "source": branch(n.head), "destination": branch(n.base), "draft": n.draft,
+		body: map[string]any{"title": n.title, "description": n.body, "source": branch(n.head), "destination": branch(n.base),
+			"draft":               n.draft,
 			"close_source_branch": false}}, &made)
 	if status := statusOf(err); (status == http.StatusConflict || status == http.StatusBadRequest) &&
 		(phrases{"already exists", "already an open", "already open"}).has(strings.ToLower(messageOf(err))) {
@@ -224,7 +230,8 @@ func (b *bitbucketCloud) update(ctx context.Context, p pull, c change) error {
 		reviewers[i] = map[string]string{"uuid": id}
 	}
 	body["reviewers"] = reviewers
-	_, err = b.account.do(ctx, request{doing: "update the proposal", op: "update", method: http.MethodPut, path: b.path("/pullrequests/%d", p.number), body: body}, nil)
+	_, err = b.account.do(ctx, request{doing: "update the proposal", op: "update", method: http.MethodPut,
+		path: b.path("/pullrequests/%d", p.number), body: body}, nil)
 	return err
 }
 
@@ -233,7 +240,8 @@ func (b *bitbucketCloud) member(ctx context.Context, name string) (id string, er
 	if strings.HasPrefix(name, "{") {
 		return name, nil
 	}
-	err = cloudPages(ctx, b.account, request{doing: "read a user", op: "users", path: "/workspaces/" + url.PathEscape(b.at.owner) + "/members",
+	err = cloudPages(ctx, b.account, request{doing: "read a user", op: "users", path: "/workspaces/" + url.PathEscape(b.at.owner) +
+		"/members",
 		query: url.Values{"q": {"user.nickname=" + quoted(name)}}}, func(page []struct {
 		User cloudUser `json:"user"`
 	}) {
@@ -277,7 +285,8 @@ func (b *bitbucketCloud) merge(ctx context.Context, p pull, m mergeOptions) erro
 	if task := b.account.merges.get(key); task != "" {
 		return b.follow(ctx, key, task)
 	}
-	got, err := b.account.do(ctx, request{doing: doing, op: "merge", method: http.MethodPost, path: b.path("/pullrequests/%d/merge", p.number),
+	got, err := b.account.do(ctx, request{doing: doing, op: "merge", method: http.MethodPost,
+		path: b.path("/pullrequests/%d/merge", p.number),
 		body: map[string]any{"type": "pullrequest", "merge_strategy": cloudMethods[m.method], "close_source_branch": false}}, nil)
 	if err != nil {
 		return cloudRefusal(err)

@@ -74,8 +74,10 @@ func (b *bitbucketServer) path(format string, args ...any) string {
 }
 
 func (b *bitbucketServer) pull(p serverPull) pull {
-	out := pull{number: p.ID, title: p.Title, body: p.Description, head: p.From.Commit, base: p.To.Commit, version: p.Version, draft: p.Draft,
-		headBranch: strings.TrimPrefix(p.From.ID, heads), baseBranch: strings.TrimPrefix(p.To.ID, heads), openedAt: time.UnixMilli(p.CreatedDate)}
+	out := pull{number: p.ID, title: p.Title, body: p.Description, head: p.From.Commit, base: p.To.Commit, version: p.Version,
+		draft:      p.Draft,
+		headBranch: strings.TrimPrefix(p.From.ID, heads), baseBranch: strings.TrimPrefix(p.To.ID, heads),
+		openedAt: time.UnixMilli(p.CreatedDate)}
 	if len(p.Links.Self) > 0 {
 		out.url = p.Links.Self[0].Href
 	}
@@ -172,7 +174,8 @@ func (b *bitbucketServer) get(ctx context.Context, number int64) (pull, error) {
 		Conflicted bool   `json:"conflicted"`
 		Outcome    string `json:"outcome"`
 	}
-	_, err = b.account.do(ctx, request{doing: "read whether the proposal can be merged", op: "get", path: b.path("/pull-requests/%d/merge", number)}, &merge)
+	_, err = b.account.do(ctx, request{doing: "read whether the proposal can be merged", op: "get",
+		path: b.path("/pull-requests/%d/merge", number)}, &merge)
 	switch {
 	case merge.Conflicted || merge.Outcome == "CONFLICTED":
 		out.mergeable = mergeConflict
@@ -185,7 +188,8 @@ func (b *bitbucketServer) get(ctx context.Context, number int64) (pull, error) {
 }
 
 func (b *bitbucketServer) commits(ctx context.Context, p pull) (found []commit, err error) {
-	err = serverPages(ctx, b.account, request{doing: "read the commits of the proposal", op: "commits", path: b.path("/pull-requests/%d/commits", p.number)},
+	err = serverPages(ctx, b.account, request{doing: "read the commits of the proposal", op: "commits",
+		path: b.path("/pull-requests/%d/commits", p.number)},
 		func(page []struct {
 			ID      string `json:"id"`
 			Message string `json:"message"`
@@ -238,8 +242,9 @@ func (b *bitbucketServer) create(ctx context.Context, n newPull) (pull, error) {
 	here.Project.Key = b.at.owner
 	var made serverPull
 	_, err := b.account.do(ctx, request{doing: "create the proposal", op: "create", method: http.MethodPost, path: b.path("/pull-requests"),
-		body: map[string]any{"title": n.title, "description": n.body, "draft": n.draft, "fromRef": serverRef{ID: heads + n.head, Repository: here},
-			"toRef": serverRef{ID: heads + n.base, Repository: here}}}, &made)
+		body: map[string]any{"title": n.title, "description": n.body, "draft": n.draft,
+			"fromRef": serverRef{ID: heads + n.head, Repository: here},
+			"toRef":   serverRef{ID: heads + n.base, Repository: here}}}, &made)
 	if statusOf(err) == http.StatusConflict && strings.Contains(strings.ToLower(messageOf(err)), "only one pull request may be open") {
 		return pull{}, exists(err)
 	}
@@ -287,7 +292,8 @@ func (b *bitbucketServer) edit(ctx context.Context, p pull, c change) error {
 	for i, name := range p.reviewers {
 		reviewers[i].User.Name = name
 	}
-	_, err := b.account.do(ctx, request{doing: "update the proposal", op: "update", method: http.MethodPut, path: b.path("/pull-requests/%d", p.number),
+	_, err := b.account.do(ctx, request{doing: "update the proposal", op: "update", method: http.MethodPut,
+		path: b.path("/pull-requests/%d", p.number),
 		body: map[string]any{"version": p.version, "title": title, "description": body, "reviewers": reviewers}}, nil)
 	return retryStale(err)
 }
@@ -324,7 +330,8 @@ var serverMethods = map[string]string{"merge": "no-ff", "squash": "squash", "reb
 // merge sends the version, which each push raises and which was read together with the head.
 func (b *bitbucketServer) merge(ctx context.Context, p pull, m mergeOptions) error {
 	const doing = "merge the proposal"
-	_, err := b.account.do(ctx, request{doing: doing, op: "merge", method: http.MethodPost, path: b.path("/pull-requests/%d/merge", p.number),
+	_, err := b.account.do(ctx, request{doing: doing, op: "merge", method: http.MethodPost,
+		path:  b.path("/pull-requests/%d/merge", p.number),
 		query: b.version(p), body: map[string]any{"strategyId": serverMethods[m.method]}}, nil)
 	if statusOf(err) != http.StatusConflict {
 		return err

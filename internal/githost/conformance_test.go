@@ -8,7 +8,8 @@ import (
 )
 
 // vendors are the types of hosts with a model.
-var vendors = []string{githost.GitHub, githost.GitLab, githost.BitbucketServer, githost.BitbucketCloud, githost.AzureDevOps, githost.Gitea, githost.Forgejo}
+var vendors = []string{githost.GitHub, githost.GitLab, githost.BitbucketServer, githost.BitbucketCloud, githost.AzureDevOps,
+	githost.Gitea, githost.Forgejo}
 
 func forEachVendor(t *testing.T, test func(t *testing.T, vendor string)) {
 	t.Helper()

@@ -220,7 +220,8 @@ func TestErrorsAreClassified(t *testing.T) {
 		{"429", githosttest.Fault{Status: 429, Header: soon}, action.Throttle, 2 * time.Minute},
 		{"429 without a time", githosttest.Fault{Status: 429}, action.Throttle, 0},
 		{"403 with Retry-After", githosttest.Fault{Status: 403, Header: soon}, action.Throttle, 2 * time.Minute},
-		{"403 secondary limit", githosttest.Fault{Status: 403, Body: `{"message":"You have exceeded a secondary rate limit."}`}, action.Throttle, time.Minute},
+		{"403 secondary limit", githosttest.Fault{Status: 403, Body: `{"message":"You have exceeded a secondary rate limit."}`},
+			action.Throttle, time.Minute},
 		{"403", githosttest.Fault{Status: 403, Body: `{"message":"Resource not accessible by integration"}`}, action.Fatal, 0},
 		{"401", githosttest.Fault{Status: 401}, action.Fatal, 0},
 		{"404", githosttest.Fault{Status: 404}, action.Fatal, 0},
@@ -230,7 +231,8 @@ func TestErrorsAreClassified(t *testing.T) {
 		{"503", githosttest.Fault{Status: 503, Header: soon}, action.Throttle, 2 * time.Minute},
 		{"504", githosttest.Fault{Status: 504}, action.Throttle, 0},
 		{"409 of Git", githosttest.Fault{Status: 409, Body: `{"message":"cannot lock ref 'refs/heads/main'"}`}, action.Retry, 0},
-		{"redirect", githosttest.Fault{Status: 301, Header: map[string]string{"Location": "https://elsewhere.example.com/"}}, action.Fatal, 0},
+		{"redirect", githosttest.Fault{Status: 301, Header: map[string]string{"Location": "https://elsewhere.example.com/"}},
+			action.Fatal, 0},
 		{"connection lost", githosttest.Fault{}, action.Retry, 0},
 		{"not JSON", githosttest.Fault{Status: 200, Body: `[{"number":`}, action.Retry, 0},
 	}
@@ -246,7 +248,8 @@ func TestErrorsAreClassified(t *testing.T) {
 			if err == nil || got.Kind != row.kind {
 				t.Errorf("%s: %v is %s, want %s", row.name, err, got.Kind, row.kind)
 			}
-			if row.atomic > 0 && (got.At.Before(start.Add(row.atomic-2*time.Second)) || got.At.After(time.Now().Add(row.atomic+2*time.Second))) {
+			if row.atomic > 0 && (got.At.Before(start.Add(row.atomic-2*time.Second)) ||
+				got.At.After(time.Now().Add(row.atomic+2*time.Second))) {
 				t.Errorf("%s: not before %s, want in %s", row.name, got.At, row.atomic)
 			}
 			if strings.Contains(got.Error, githosttest.Token) || len(got.Error) > 1000 {

@@ -223,7 +223,8 @@ func (g *gitea) comments(ctx context.Context, p pull) (found []string, err error
 	var comments []struct {
 		Body string `json:"body"`
 	}
-	_, err = g.account.do(ctx, request{doing: "read the comments of the proposal", op: "comments", path: g.path("/issues/%d/comments", p.number)},
+	_, err = g.account.do(ctx, request{doing: "read the comments of the proposal", op: "comments",
+		path: g.path("/issues/%d/comments", p.number)},
 		&comments)
 	for _, one := range comments {
 		found = append(found, one.Body)
@@ -294,7 +295,8 @@ func (g *gitea) update(ctx context.Context, p pull, c change) error {
 }
 
 func (g *gitea) patch(ctx context.Context, doing string, p pull, body map[string]any) error {
-	_, err := g.account.do(ctx, request{doing: doing, op: "update", method: http.MethodPatch, path: g.path("/pulls/%d", p.number), body: body}, nil)
+	_, err := g.account.do(ctx, request{doing: doing, op: "update", method: http.MethodPatch, path: g.path("/pulls/%d", p.number),
+		body: body}, nil)
 	return err
 }
 

@@ -295,7 +295,8 @@ func (g *github) update(ctx context.Context, p pull, c change) error {
 		needed bool
 		request
 	}{
-		{len(body) > 0, request{doing: "update the proposal", op: "update", method: http.MethodPatch, path: g.path("/pulls/%d", p.number), body: body}},
+		{len(body) > 0, request{doing: "update the proposal", op: "update", method: http.MethodPatch,
+			path: g.path("/pulls/%d", p.number), body: body}},
 		{len(c.setLabels) > 0, request{doing: "add labels", op: "labels", method: http.MethodPost,
 			path: g.path("/issues/%d/labels", p.number), body: map[string]any{"labels": c.setLabels}}},
 		{len(c.addAssignees) > 0, request{doing: "add assignees", op: "assignees", method: http.MethodPost,
@@ -345,9 +346,10 @@ func (g *github) access(ctx context.Context) (Access, error) {
 		a.Push = granted["contents"] == "write"
 		a.Propose, a.Merge = granted["pull_requests"] == "write", granted["pull_requests"] == "write" && a.Push
 		a.Checks = granted["checks"] != "" && granted["statuses"] != ""
-	} else if scopes := got.header.Get("X-Oauth-Scopes"); scopes != "" && !slices.ContainsFunc(strings.Split(scopes, ","), func(s string) bool {
-		return strings.TrimSpace(s) == "repo" || strings.TrimSpace(s) == "public_repo"
-	}) {
+	} else if scopes := got.header.Get("X-Oauth-Scopes"); scopes != "" &&
+		!slices.ContainsFunc(strings.Split(scopes, ","), func(s string) bool {
+			return strings.TrimSpace(s) == "repo" || strings.TrimSpace(s) == "public_repo"
+		}) {
 		a.Push, a.Propose, a.Merge = false, false, false
 		a.Warnings = append(a.Warnings, "the token has none of the scopes repo and public_repo")
 	}
@@ -391,7 +393,8 @@ func (g *github) merge(ctx context.Context, p pull, m mergeOptions) error {
 		body["merge_method"] = m.method
 	}
 	var asked githubMerge
-	_, err := g.do(ctx, request{doing: doing, op: "merge", method: http.MethodPut, path: g.path("/pulls/%d/merge-async", p.number), body: body}, &asked)
+	_, err := g.do(ctx, request{doing: doing, op: "merge", method: http.MethodPut, path: g.path("/pulls/%d/merge-async", p.number),
+		body: body}, &asked)
 	switch status := statusOf(err); {
 	case status == http.StatusNotFound:
 		return g.mergeNow(ctx, p, m)
@@ -441,7 +444,8 @@ func (g *github) follow(ctx context.Context, key mergeKey, p pull, uuid string) 
 		return fatal(CodeChecksFailed, doing, "it was removed from the merge queue")
 	}
 	var asked githubMerge
-	_, err := g.do(ctx, request{doing: doing, op: "merge", path: g.path("/pulls/%d/merge-async/%s", p.number, url.PathEscape(uuid))}, &asked)
+	_, err := g.do(ctx, request{doing: doing, op: "merge",
+		path: g.path("/pulls/%d/merge-async/%s", p.number, url.PathEscape(uuid))}, &asked)
 	if statusOf(err) == http.StatusNotFound {
 		g.account.merges.set(key, "")
 		return later(CodeRunning, pauseComputing, "the host has forgotten the merge")
@@ -474,9 +478,10 @@ func (g *github) queued(ctx context.Context, p pull) (bool, error) {
 			Message string `json:"message"`
 		} `json:"errors"`
 	}
-	_, err := g.do(ctx, request{doing: "read the merge queue", op: "queue", method: http.MethodPost, path: g.graphql(), body: map[string]any{
-		"query":     "query($id:ID!){node(id:$id){... on PullRequest{merged mergeQueueEntry{state}}}}",
-		"variables": map[string]any{"id": p.key}}}, &got)
+	_, err := g.do(ctx, request{doing: "read the merge queue", op: "queue", method: http.MethodPost, path: g.graphql(),
+		body: map[string]any{
+			"query":     "query($id:ID!){node(id:$id){... on PullRequest{merged mergeQueueEntry{state}}}}",
+			"variables": map[string]any{"id": p.key}}}, &got)
 	if err == nil && len(got.Errors) > 0 {
 		err = fatal("graphql", "read the merge queue", "%s", bounded(got.Errors[0].Message))
 	}
@@ -524,7 +529,8 @@ func githubRefusal(err error) error {
 		return fatal(string(promotion.ErrHeadMoved), "merge the proposal", "%s", messageOf(err))
 	case (phrases{"conflict", "not allowed on this repository", "draft", "merge queue"}).has(message):
 		return err
-	case (phrases{"status check", "review", "expected", "is not mergeable", "required", "pending", "unknown", "being checked"}).has(message):
+	case (phrases{"status check", "review", "expected", "is not mergeable", "required", "pending", "unknown",
+		"being checked"}).has(message):
 		return later(CodeNotMergeable, pauseRunning, messageOf(err))
 	}
 	return err

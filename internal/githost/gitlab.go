@@ -115,16 +115,17 @@ func gitlabMergeability(p gitlabPull) mergeability {
 func (g *gitlab) find(ctx context.Context, head, base string) (found []pull, err error) {
 	query := url.Values{"source_branch": {head}, "target_branch": {base}, "state": {"all"}, "order_by": {"created_at"}, "sort": {"desc"},
 		"per_page": {"100"}}
-	err = g.pages(request{doing: "find the proposal", op: "find", path: g.path("/merge_requests"), query: query}, func(r request) (response, error) {
-		var page []gitlabPull
-		got, err := g.account.do(ctx, r, &page)
-		for _, p := range page {
-			if p.SourceProject == p.TargetProject && p.SourceBranch == head && p.TargetBranch == base {
-				found = append(found, g.pull(p))
+	err = g.pages(request{doing: "find the proposal", op: "find", path: g.path("/merge_requests"), query: query},
+		func(r request) (response, error) {
+			var page []gitlabPull
+			got, err := g.account.do(ctx, r, &page)
+			for _, p := range page {
+				if p.SourceProject == p.TargetProject && p.SourceBranch == head && p.TargetBranch == base {
+					found = append(found, g.pull(p))
+				}
 			}
-		}
-		return got, err
-	})
+			return got, err
+		})
 	return found, err
 }
 
@@ -220,7 +221,8 @@ func (g *gitlab) create(ctx context.Context, n newPull) (pull, error) {
 		body["labels"] = strings.Join(n.labels, ",")
 	}
 	var made gitlabPull
-	_, err := g.account.do(ctx, request{doing: "create the proposal", op: "create", method: http.MethodPost, path: g.path("/merge_requests"),
+	_, err := g.account.do(ctx, request{doing: "create the proposal", op: "create", method: http.MethodPost,
+		path: g.path("/merge_requests"),
 		body: body}, &made)
 	if statusOf(err) == http.StatusConflict {
 		return pull{}, exists(err)
@@ -272,7 +274,8 @@ func (g *gitlab) users(ctx context.Context, names []string) (ids []int64, err er
 			return nil, fatal("no_user", "add people", "GitLab has no teams as reviewers: %s", bounded(name))
 		}
 		var users []gitlabUser
-		_, err := g.account.do(ctx, request{doing: "read a user", op: "users", path: "/users", query: url.Values{"username": {name}}}, &users)
+		_, err := g.account.do(ctx, request{doing: "read a user", op: "users", path: "/users",
+			query: url.Values{"username": {name}}}, &users)
 		if err != nil {
 			return nil, err
 		}
@@ -302,7 +305,8 @@ func (g *gitlab) merge(ctx context.Context, p pull, m mergeOptions) error {
 	if m.queue {
 		return g.board(ctx, p, m)
 	}
-	_, err := g.account.do(ctx, request{doing: doing, op: "merge", method: http.MethodPut, path: g.path("/merge_requests/%d/merge", p.number),
+	_, err := g.account.do(ctx, request{doing: doing, op: "merge", method: http.MethodPut,
+		path: g.path("/merge_requests/%d/merge", p.number),
 		body: map[string]any{"sha": p.head, "squash": m.method == "squash", "should_remove_source_branch": false}}, nil)
 	return g.refusal(ctx, p, err)
 }

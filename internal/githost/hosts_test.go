@@ -28,14 +28,16 @@ func TestAddressesOfRepositories(t *testing.T) {
 		{Forgejo, "ssh://git@codeberg.org:22/apps/fleet.git", "https://codeberg.org/api/v1", "apps", "fleet"},
 		{BitbucketServer, "https://bb.example.com/scm/apps/fleet.git", "https://bb.example.com/rest/api/1.0", "apps", "fleet"},
 		{BitbucketServer, "https://bb.example.com/ctx/scm/apps/fleet.git", "https://bb.example.com/ctx/rest/api/1.0", "apps", "fleet"},
-		{BitbucketServer, "https://bb.example.com/projects/APPS/repos/fleet/browse", "https://bb.example.com/rest/api/1.0", "APPS", "fleet"},
+		{BitbucketServer, "https://bb.example.com/projects/APPS/repos/fleet/browse", "https://bb.example.com/rest/api/1.0", "APPS",
+			"fleet"},
 		{BitbucketServer, "https://bb.example.com/users/ann/repos/fleet", "https://bb.example.com/rest/api/1.0", "~ann", "fleet"},
 		{BitbucketServer, "ssh://git@bb.example.com:7999/apps/fleet.git", "https://bb.example.com/rest/api/1.0", "apps", "fleet"},
 		{BitbucketCloud, "https://bitbucket.org/apps/fleet.git", "https://api.bitbucket.org/2.0", "apps", "fleet"},
 		{AzureDevOps, "https://dev.azure.com/org/project/_git/fleet", "https://dev.azure.com/org", "project", "fleet"},
 		{AzureDevOps, "https://dev.azure.com/org/_git/fleet", "https://dev.azure.com/org", "fleet", "fleet"},
 		{AzureDevOps, "https://org.visualstudio.com/project/_git/fleet", "https://org.visualstudio.com", "project", "fleet"},
-		{AzureDevOps, "https://tfs.example.com/tfs/collection/project/_git/fleet", "https://tfs.example.com/tfs/collection", "project", "fleet"},
+		{AzureDevOps, "https://tfs.example.com/tfs/collection/project/_git/fleet", "https://tfs.example.com/tfs/collection",
+			"project", "fleet"},
 		{AzureDevOps, "git@ssh.dev.azure.com:v3/org/project/fleet", "https://dev.azure.com/org", "project", "fleet"},
 	} {
 		at, err := parseRepository(promotion.Host{Type: row.kind, URL: row.url})
@@ -48,7 +50,8 @@ func TestAddressesOfRepositories(t *testing.T) {
 func TestAddressesThatNameNoRepository(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"", "fleet", "https://github.com", "https://github.com/fleet", "https://github.com/apps/..", "ftp://github.com/apps/fleet",
-		"https://github.com/apps/fl eet", "https://github.com/apps/fleet?x", "file:///etc/passwd", "https://" + strings.Repeat("x", 3000) + "/a/b",
+		"https://github.com/apps/fl eet", "https://github.com/apps/fleet?x", "file:///etc/passwd", "https://" +
+			strings.Repeat("x", 3000) + "/a/b",
 		"https://github.com/apps/%2e%2e", "https://github.com/apps/fleet%2Fx%3Fy"} {
 		if at, err := parseRepository(promotion.Host{Type: GitHub, URL: url}); err == nil && url != "https://github.com/apps/fleet?x" {
 			t.Errorf("%.80q: %+v", url, at)
@@ -146,7 +149,8 @@ func TestPagesStayOnTheHost(t *testing.T) {
 	defer server.Close()
 	hosts := NewHosts(Options{PlainHTTP: true, Guard: loopback()})
 	defer hosts.Close()
-	c, err := hosts.Open(promotion.Host{Type: GitHub, URL: server.URL + "/apps/fleet", Base: "main", Branch: "x"}, map[string]string{KeyToken: "t0ken-of-a-test"})
+	c, err := hosts.Open(promotion.Host{Type: GitHub, URL: server.URL + "/apps/fleet", Base: "main", Branch: "x"},
+		map[string]string{KeyToken: "t0ken-of-a-test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +171,8 @@ func TestCredentialsForGit(t *testing.T) {
 		{GitHub, map[string]string{KeyUsername: "ann", KeyPassword: "p"}, GitAuth{Username: "ann", Password: "p"}},
 		{GitLab, map[string]string{KeyToken: "t"}, GitAuth{Username: "waybill", Password: "t"}},
 		{Gitea, map[string]string{KeyToken: "t", KeyUsername: "ann"}, GitAuth{Username: "ann", Password: "t"}},
-		{BitbucketCloud, map[string]string{KeyToken: "t", KeyUsername: "ann@example.com"}, GitAuth{Username: "x-bitbucket-api-token-auth", Password: "t"}},
+		{BitbucketCloud, map[string]string{KeyToken: "t", KeyUsername: "ann@example.com"},
+			GitAuth{Username: "x-bitbucket-api-token-auth", Password: "t"}},
 		{BitbucketCloud, map[string]string{KeyToken: "t"}, GitAuth{Username: "x-token-auth", Password: "t"}},
 		{BitbucketServer, map[string]string{KeyToken: "t"}, GitAuth{Bearer: "t"}},
 		{AzureDevOps, map[string]string{KeyToken: "t"}, GitAuth{Username: "waybill", Password: "t"}},

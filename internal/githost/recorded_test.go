@@ -75,15 +75,18 @@ func TestRecordedResponsesAreRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			open, err := c.Watch(t.Context(), 1)
-			if err != nil || open.State != promotion.Open || open.Revision != "6.6.0" || open.Run != 12 || len(open.Head) != 40 || open.Base == "" ||
-				open.Foreign || open.Conflict != row.conflict || open.Behind != row.behind || open.At.IsZero() || !strings.Contains(open.URL, "/1") {
+			if err != nil || open.State != promotion.Open || open.Revision != "6.6.0" || open.Run != 12 || len(open.Head) != 40 ||
+				open.Base == "" ||
+				open.Foreign || open.Conflict != row.conflict || open.Behind != row.behind || open.At.IsZero() ||
+				!strings.Contains(open.URL, "/1") {
 				t.Errorf("open: %+v, %v", open, err)
 			}
 			if open.Checks != promotion.ChecksFailed || !slices.Equal(open.FailedChecks, []string{row.failed}) {
 				t.Errorf("checks %q %q", open.Checks, open.FailedChecks)
 			}
 			merged, err := c.Watch(t.Context(), 42)
-			if err != nil || merged.State != promotion.Merged || merged.By == "" || merged.At.IsZero() || merged.Head != open.Head || merged.Revision != "6.6.0" {
+			if err != nil || merged.State != promotion.Merged || merged.By == "" || merged.At.IsZero() ||
+				merged.Head != open.Head || merged.Revision != "6.6.0" {
 				t.Errorf("merged: %+v, %v", merged, err)
 			}
 			closed, err := c.Watch(t.Context(), 2)

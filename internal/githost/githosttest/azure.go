@@ -9,7 +9,8 @@ import (
 )
 
 func azureError(status int, key, message string) (int, object) {
-	return status, object{"$id": "1", "innerException": nil, "message": message, "typeName": "Microsoft.TeamFoundation." + key, "typeKey": key,
+	return status, object{"$id": "1", "innerException": nil, "message": message, "typeName": "Microsoft.TeamFoundation." + key,
+		"typeKey":   key,
 		"errorCode": 0, "eventId": 3000}
 }
 
@@ -54,30 +55,33 @@ func (h *Host) routeAzure(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+repo+"/commits/{sha}", h.locked(func(w http.ResponseWriter, r *http.Request) {
 		answer(w, 200, object{"commitId": r.PathValue("sha"), "comment": h.commits[r.PathValue("sha")].message})
 	}))
-	mux.HandleFunc("GET "+repo+"/pullrequests/{number}/statuses", h.withPull(missing, func(w http.ResponseWriter, _ *http.Request, p *Pull) {
-		list := []object{}
-		for _, c := range h.checks[p.SHA] {
-			if c.Name == "build" {
-				list = append(list, object{"state": "pending", "context": object{"name": c.Name, "genre": ""}}) // an older one
-				list = append(list, object{"state": azureState(c.State), "context": object{"name": c.Name, "genre": ""}})
+	mux.HandleFunc("GET "+repo+"/pullrequests/{number}/statuses",
+		h.withPull(missing, func(w http.ResponseWriter, _ *http.Request, p *Pull) {
+			list := []object{}
+			for _, c := range h.checks[p.SHA] {
+				if c.Name == "build" {
+					list = append(list, object{"state": "pending", "context": object{"name": c.Name, "genre": ""}}) // an older one
+					list = append(list, object{"state": azureState(c.State), "context": object{"name": c.Name, "genre": ""}})
+				}
 			}
-		}
-		answer(w, 200, object{"count": len(list), "value": list})
-	}))
+			answer(w, 200, object{"count": len(list), "value": list})
+		}))
 	mux.HandleFunc("GET /collection/apps/_apis/policy/evaluations", h.locked(h.azurePolicies))
 	mux.HandleFunc("GET "+repo+"/pullrequests/{number}/threads", h.withPull(missing, func(w http.ResponseWriter, _ *http.Request, p *Pull) {
 		list := []object{}
 		for i, c := range p.Comments {
-			list = append(list, object{"id": i + 1, "status": "closed", "comments": []object{{"id": 1, "content": c, "commentType": "text"}}})
+			list = append(list, object{"id": i + 1, "status": "closed",
+				"comments": []object{{"id": 1, "content": c, "commentType": "text"}}})
 		}
 		answer(w, 200, object{"count": len(list), "value": list})
 	}))
-	mux.HandleFunc("POST "+repo+"/pullrequests/{number}/threads", h.withPull(missing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
-		var in struct{ Comments []struct{ Content string } }
-		read(r, &in)
-		p.Comments = append(p.Comments, in.Comments[0].Content)
-		answer(w, 200, object{"id": len(p.Comments)})
-	}))
+	mux.HandleFunc("POST "+repo+"/pullrequests/{number}/threads",
+		h.withPull(missing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
+			var in struct{ Comments []struct{ Content string } }
+			read(r, &in)
+			p.Comments = append(p.Comments, in.Comments[0].Content)
+			answer(w, 200, object{"id": len(p.Comments)})
+		}))
 	mux.HandleFunc("POST "+repo+"/pullrequests/{number}/labels", h.withPull(missing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
 		var in object
 		read(r, &in)
@@ -86,18 +90,19 @@ func (h *Host) routeAzure(mux *http.ServeMux) {
 		}
 		answer(w, 200, object{"name": text(in, "name"), "active": true})
 	}))
-	mux.HandleFunc("PUT "+repo+"/pullrequests/{number}/reviewers/{id}", h.withPull(missing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
-		name := azureName(r.PathValue("id"))
-		if name == "" {
-			status, body := azureError(400, "InvalidIdentityException", "TF400898: the identity is unknown.")
-			answer(w, status, body)
-			return
-		}
-		if !slices.Contains(p.Reviewers, r.PathValue("id")) {
-			p.Reviewers = append(p.Reviewers, r.PathValue("id"))
-		}
-		answer(w, 200, object{"id": r.PathValue("id"), "vote": 0})
-	}))
+	mux.HandleFunc("PUT "+repo+"/pullrequests/{number}/reviewers/{id}",
+		h.withPull(missing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
+			name := azureName(r.PathValue("id"))
+			if name == "" {
+				status, body := azureError(400, "InvalidIdentityException", "TF400898: the identity is unknown.")
+				answer(w, status, body)
+				return
+			}
+			if !slices.Contains(p.Reviewers, r.PathValue("id")) {
+				p.Reviewers = append(p.Reviewers, r.PathValue("id"))
+			}
+			answer(w, 200, object{"id": r.PathValue("id"), "vote": 0})
+		}))
 }
 
 func azureState(state string) string {
@@ -120,7 +125,8 @@ func (h *Host) azurePolicies(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		list = append(list, object{"status": "queued", "configuration": object{"isEnabled": true, "isBlocking": true,
-			"type": object{"id": "fa4e907d-c16b-4a4c-9dfa-4906e5d171dd", "displayName": "Minimum number of reviewers"}, "settings": object{}}})
+			"type":     object{"id": "fa4e907d-c16b-4a4c-9dfa-4906e5d171dd", "displayName": "Minimum number of reviewers"},
+			"settings": object{}}})
 	}
 	answer(w, 200, object{"count": len(list), "value": list})
 }
@@ -129,7 +135,8 @@ func (h *Host) azureList(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	list := []object{}
 	for _, p := range h.listed() {
-		if "refs/heads/"+p.Head == query.Get("searchCriteria.sourceRefName") && "refs/heads/"+p.Base == query.Get("searchCriteria.targetRefName") &&
+		if "refs/heads/"+p.Head == query.Get("searchCriteria.sourceRefName") &&
+			"refs/heads/"+p.Base == query.Get("searchCriteria.targetRefName") &&
 			(query.Get("searchCriteria.status") == "all" || p.State == Open) {
 			list = append(list, h.azurePull(p, true))
 		}
@@ -160,10 +167,13 @@ func (h *Host) azurePull(p *Pull, cut bool) object {
 	for _, id := range p.Reviewers {
 		reviewers = append(reviewers, object{"id": id, "displayName": azureName(id), "vote": 0})
 	}
-	out := object{"pullRequestId": p.Number, "title": p.Title, "description": description, "status": status, "creationDate": p.Created.Format(time.RFC3339Nano),
+	out := object{"pullRequestId": p.Number, "title": p.Title, "description": description, "status": status,
+		"creationDate":  p.Created.Format(time.RFC3339Nano),
 		"sourceRefName": "refs/heads/" + p.Head, "targetRefName": "refs/heads/" + p.Base, "mergeStatus": merge, "isDraft": p.Draft,
-		"lastMergeSourceCommit": object{"commitId": p.SHA}, "lastMergeTargetCommit": object{"commitId": h.branches[p.Base]}, "reviewers": reviewers,
-		"labels": giteaNames(p.Labels, "name"), "repository": object{"id": "repo-id", "name": "fleet", "project": object{"id": "project-id", "name": "apps"}}}
+		"lastMergeSourceCommit": object{"commitId": p.SHA}, "lastMergeTargetCommit": object{"commitId": h.branches[p.Base]},
+		"reviewers": reviewers,
+		"labels":    giteaNames(p.Labels, "name"), "repository": object{"id": "repo-id", "name": "fleet",
+			"project": object{"id": "project-id", "name": "apps"}}}
 	if p.fork {
 		out["forkSource"] = object{"name": "refs/heads/" + p.Head}
 	}
@@ -178,7 +188,8 @@ func (h *Host) azureCreate(w http.ResponseWriter, r *http.Request) {
 	read(r, &in)
 	head, base := strings.TrimPrefix(text(in, "sourceRefName"), "refs/heads/"), strings.TrimPrefix(text(in, "targetRefName"), "refs/heads/")
 	if h.exists(head, base) != nil {
-		status, body := azureError(409, "GitPullRequestExistsException", "TF401179: An active pull request for the source and target branch already exists.")
+		status, body := azureError(409, "GitPullRequestExistsException",
+			"TF401179: An active pull request for the source and target branch already exists.")
 		answer(w, status, body)
 		return
 	}
@@ -218,10 +229,12 @@ func (h *Host) azureComplete(w http.ResponseWriter, p *Pull, sha string) {
 	failing := slices.ContainsFunc(h.checks[p.SHA], func(c Check) bool { return c.State != "success" })
 	switch {
 	case sha != p.SHA:
-		status, body := azureError(409, "GitPullRequestStaleException", "TF401192: The source branch has been updated since the pull request was read.")
+		status, body := azureError(409, "GitPullRequestStaleException",
+			"TF401192: The source branch has been updated since the pull request was read.")
 		answer(w, status, body)
 	case h.required && (failing || len(h.checks[p.SHA]) == 0):
-		status, body := azureError(403, "GitPullRequestUpdateRejectedByPolicyException", "TF402455: Pushes to this branch are not permitted by policy.")
+		status, body := azureError(403, "GitPullRequestUpdateRejectedByPolicyException",
+			"TF402455: Pushes to this branch are not permitted by policy.")
 		answer(w, status, body)
 	default:
 		p.merging, p.wanted = 2, sha

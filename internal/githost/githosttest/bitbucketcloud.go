@@ -49,38 +49,42 @@ func (h *Host) routeCloud(mux *http.ServeMux) {
 		answer(w, 200, h.cloudPull(p))
 	}))
 	mux.HandleFunc("PUT "+repo+"/pullrequests/{number}", h.withPull(missing, h.cloudEdit))
-	mux.HandleFunc("POST "+repo+"/pullrequests/{number}/decline", h.withPull(missing, func(w http.ResponseWriter, _ *http.Request, p *Pull) {
-		if p.State != Open {
-			answer(w, 400, cloudError("This pull request is already closed."))
-			return
-		}
-		h.finish(p, Closed, "waybill")
-		answer(w, 200, h.cloudPull(p))
-	}))
+	mux.HandleFunc("POST "+repo+"/pullrequests/{number}/decline",
+		h.withPull(missing, func(w http.ResponseWriter, _ *http.Request, p *Pull) {
+			if p.State != Open {
+				answer(w, 400, cloudError("This pull request is already closed."))
+				return
+			}
+			h.finish(p, Closed, "waybill")
+			answer(w, 200, h.cloudPull(p))
+		}))
 	mux.HandleFunc("POST "+repo+"/pullrequests/{number}/merge", h.withPull(missing, h.cloudMerge))
-	mux.HandleFunc("GET "+repo+"/pullrequests/{number}/merge/task-status/{task}", h.withPull(missing, func(w http.ResponseWriter, _ *http.Request, p *Pull) {
-		switch reason := h.advance(p); {
-		case reason != "":
-			answer(w, 400, cloudError("There are failing checks: "+string(reason)))
-		case p.State == Merged:
-			answer(w, 200, object{"task_status": "SUCCESS", "merge_result": h.cloudPull(p)})
-		default:
-			answer(w, 200, object{"task_status": "PENDING"})
-		}
-	}))
-	mux.HandleFunc("GET "+repo+"/pullrequests/{number}/comments", h.withPull(missing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
-		list := []object{}
-		for i, c := range p.Comments {
-			list = append(list, object{"id": i + 1, "deleted": false, "content": object{"raw": c}})
-		}
-		cloudList(h, w, r, list)
-	}))
-	mux.HandleFunc("POST "+repo+"/pullrequests/{number}/comments", h.withPull(missing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
-		var in struct{ Content struct{ Raw string } }
-		read(r, &in)
-		p.Comments = append(p.Comments, in.Content.Raw)
-		answer(w, 201, object{"id": len(p.Comments)})
-	}))
+	mux.HandleFunc("GET "+repo+"/pullrequests/{number}/merge/task-status/{task}",
+		h.withPull(missing, func(w http.ResponseWriter, _ *http.Request, p *Pull) {
+			switch reason := h.advance(p); {
+			case reason != "":
+				answer(w, 400, cloudError("There are failing checks: "+string(reason)))
+			case p.State == Merged:
+				answer(w, 200, object{"task_status": "SUCCESS", "merge_result": h.cloudPull(p)})
+			default:
+				answer(w, 200, object{"task_status": "PENDING"})
+			}
+		}))
+	mux.HandleFunc("GET "+repo+"/pullrequests/{number}/comments",
+		h.withPull(missing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
+			list := []object{}
+			for i, c := range p.Comments {
+				list = append(list, object{"id": i + 1, "deleted": false, "content": object{"raw": c}})
+			}
+			cloudList(h, w, r, list)
+		}))
+	mux.HandleFunc("POST "+repo+"/pullrequests/{number}/comments",
+		h.withPull(missing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
+			var in struct{ Content struct{ Raw string } }
+			read(r, &in)
+			p.Comments = append(p.Comments, in.Content.Raw)
+			answer(w, 201, object{"id": len(p.Comments)})
+		}))
 	mux.HandleFunc("GET "+repo+"/pullrequests/{number}/commits", h.withPull(missing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
 		list := []object{}
 		for _, sha := range h.between(p) {
@@ -192,7 +196,8 @@ func (h *Host) cloudEdit(w http.ResponseWriter, r *http.Request, p *Pull) {
 func (h *Host) cloudMerge(w http.ResponseWriter, r *http.Request, p *Pull) {
 	if h.async && p.State == Open && p.merging == 0 {
 		p.merging, p.wanted = 3, ""
-		w.Header().Set("Location", fmt.Sprintf("http://%s/2.0/repositories/apps/fleet/pullrequests/%d/merge/task-status/task-1", r.Host, p.Number))
+		w.Header().Set("Location", fmt.Sprintf("http://%s/2.0/repositories/apps/fleet/pullrequests/%d/merge/task-status/task-1",
+			r.Host, p.Number))
 		answer(w, 202, nil)
 		return
 	}

@@ -26,7 +26,10 @@ func (h *Host) routeServer(mux *http.ServeMux) {
 		w.Header().Set("X-AUSERNAME", "waybill")
 		answer(w, 200, here)
 	})
-	mux.HandleFunc("GET /rest/api/1.0/repos", h.locked(func(w http.ResponseWriter, r *http.Request) { serverList(h, w, r, []object{here}) }))
+	mux.HandleFunc("GET /rest/api/1.0/repos", h.locked(func(w http.ResponseWriter,
+		r *http.Request) {
+		serverList(h, w, r, []object{here})
+	}))
 	mux.HandleFunc("GET "+repo+"/pull-requests", h.locked(func(w http.ResponseWriter, r *http.Request) {
 		list := []object{}
 		for _, p := range h.listed() {
@@ -49,50 +52,55 @@ func (h *Host) routeServer(mux *http.ServeMux) {
 		answer(w, 200, object{"canMerge": !p.Conflict, "conflicted": p.Conflict, "outcome": outcome, "vetoes": []object{}})
 	}))
 	mux.HandleFunc("POST "+repo+"/pull-requests/{number}/merge", h.withPull(missing, h.serverMerge))
-	mux.HandleFunc("POST "+repo+"/pull-requests/{number}/decline", h.withPull(missing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
-		if h.outdated(w, p, r.URL.Query().Get("version")) {
-			return
-		}
-		h.finish(p, Closed, "waybill")
-		answer(w, 200, h.serverPull(p))
-	}))
-	mux.HandleFunc("POST "+repo+"/pull-requests/{number}/comments", h.withPull(missing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
-		var in object
-		read(r, &in)
-		p.Comments = append(p.Comments, text(in, "text"))
-		answer(w, 201, object{"id": len(p.Comments), "text": text(in, "text")})
-	}))
-	mux.HandleFunc("POST "+repo+"/pull-requests/{number}/participants", h.withPull(missing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
-		var in struct {
-			User struct{ Name string } `json:"user"`
-		}
-		read(r, &in)
-		if !slices.Contains(h.users, in.User.Name) {
-			answer(w, 409, serverErrors("pull.InvalidPullRequestReviewersException", in.User.Name+" is not a user.", nil))
-			return
-		}
-		if !slices.Contains(p.Reviewers, in.User.Name) {
-			p.Reviewers = append(p.Reviewers, in.User.Name)
-		}
-		answer(w, 200, object{"user": object{"name": in.User.Name}, "role": "REVIEWER"})
-	}))
-	mux.HandleFunc("GET "+repo+"/pull-requests/{number}/activities", h.withPull(missing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
-		list := []object{}
-		if p.State != Open {
-			list = append(list, object{"action": serverState(p), "user": object{"name": p.EndedBy}})
-		}
-		for i := len(p.Comments) - 1; i >= 0; i-- {
-			list = append(list, object{"action": "COMMENTED", "user": object{"name": "waybill"}, "comment": object{"text": p.Comments[i]}})
-		}
-		serverList(h, w, r, append(list, object{"action": "OPENED", "user": object{"name": "waybill"}}))
-	}))
-	mux.HandleFunc("GET "+repo+"/pull-requests/{number}/commits", h.withPull(missing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
-		list := []object{}
-		for _, sha := range h.between(p) {
-			list = append(list, object{"id": sha, "message": h.commits[sha].message})
-		}
-		serverList(h, w, r, list)
-	}))
+	mux.HandleFunc("POST "+repo+"/pull-requests/{number}/decline",
+		h.withPull(missing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
+			if h.outdated(w, p, r.URL.Query().Get("version")) {
+				return
+			}
+			h.finish(p, Closed, "waybill")
+			answer(w, 200, h.serverPull(p))
+		}))
+	mux.HandleFunc("POST "+repo+"/pull-requests/{number}/comments",
+		h.withPull(missing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
+			var in object
+			read(r, &in)
+			p.Comments = append(p.Comments, text(in, "text"))
+			answer(w, 201, object{"id": len(p.Comments), "text": text(in, "text")})
+		}))
+	mux.HandleFunc("POST "+repo+"/pull-requests/{number}/participants",
+		h.withPull(missing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
+			var in struct {
+				User struct{ Name string } `json:"user"`
+			}
+			read(r, &in)
+			if !slices.Contains(h.users, in.User.Name) {
+				answer(w, 409, serverErrors("pull.InvalidPullRequestReviewersException", in.User.Name+" is not a user.", nil))
+				return
+			}
+			if !slices.Contains(p.Reviewers, in.User.Name) {
+				p.Reviewers = append(p.Reviewers, in.User.Name)
+			}
+			answer(w, 200, object{"user": object{"name": in.User.Name}, "role": "REVIEWER"})
+		}))
+	mux.HandleFunc("GET "+repo+"/pull-requests/{number}/activities",
+		h.withPull(missing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
+			list := []object{}
+			if p.State != Open {
+				list = append(list, object{"action": serverState(p), "user": object{"name": p.EndedBy}})
+			}
+			for i := len(p.Comments) - 1; i >= 0; i-- {
+				list = append(list, object{"action": "COMMENTED", "user": object{"name": "waybill"}, "comment": object{"text": p.Comments[i]}})
+			}
+			serverList(h, w, r, append(list, object{"action": "OPENED", "user": object{"name": "waybill"}}))
+		}))
+	mux.HandleFunc("GET "+repo+"/pull-requests/{number}/commits",
+		h.withPull(missing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
+			list := []object{}
+			for _, sha := range h.between(p) {
+				list = append(list, object{"id": sha, "message": h.commits[sha].message})
+			}
+			serverList(h, w, r, list)
+		}))
 	mux.HandleFunc("GET /rest/build-status/1.0/commits/{sha}", h.locked(func(w http.ResponseWriter, r *http.Request) {
 		list := []object{}
 		for _, c := range h.checks[r.PathValue("sha")] {
@@ -118,7 +126,8 @@ func serverList(h *Host, w http.ResponseWriter, r *http.Request, list []object) 
 	}
 	from := min(number(r, "start"), len(list))
 	to := min(from+size, len(list))
-	out := object{"values": list[from:to], "size": to - from, "isLastPage": to == len(list), "start": from, "limit": size, "nextPageStart": nil}
+	out := object{"values": list[from:to], "size": to - from, "isLastPage": to == len(list), "start": from, "limit": size,
+		"nextPageStart": nil}
 	if to < len(list) {
 		out["nextPageStart"] = to
 	}
@@ -135,7 +144,8 @@ func (h *Host) serverPull(p *Pull) object {
 	for _, name := range p.Reviewers {
 		reviewers = append(reviewers, object{"user": object{"name": name}, "role": "REVIEWER", "approved": false})
 	}
-	out := object{"id": p.Number, "version": p.Version, "title": p.Title, "description": p.Body, "state": serverState(p), "open": p.State == Open,
+	out := object{"id": p.Number, "version": p.Version, "title": p.Title, "description": p.Body, "state": serverState(p),
+		"open":   p.State == Open,
 		"closed": p.State != Open, "createdDate": p.Created.UnixMilli(), "updatedDate": p.Created.UnixMilli(), "draft": p.Draft,
 		"fromRef":   object{"id": "refs/heads/" + p.Head, "displayId": p.Head, "latestCommit": p.SHA, "repository": here},
 		"toRef":     object{"id": "refs/heads/" + p.Base, "displayId": p.Base, "latestCommit": h.branches[p.Base], "repository": here},
@@ -167,7 +177,8 @@ func (h *Host) outdated(w http.ResponseWriter, p *Pull, version string) bool {
 	if version == strconv.Itoa(p.Version) && p.State == Open {
 		return false
 	}
-	answer(w, 409, serverErrors("pull.PullRequestOutOfDateException", "You are attempting to modify a pull request based on out-of-date information.",
+	answer(w, 409, serverErrors("pull.PullRequestOutOfDateException",
+		"You are attempting to modify a pull request based on out-of-date information.",
 		object{"currentVersion": p.Version, "expectedVersion": version, "pullRequest": h.serverPull(p)}))
 	return true
 }
@@ -200,7 +211,9 @@ func (h *Host) serverMerge(w http.ResponseWriter, r *http.Request, p *Pull) {
 		answer(w, 409, serverErrors("pull.PullRequestMergeVetoedException", "The pull request has conflicts and cannot be merged.",
 			object{"conflicted": true, "vetoes": []object{}}))
 	default:
-		answer(w, 409, serverErrors("pull.PullRequestMergeVetoedException", "A merge check has vetoed the merge.", object{"conflicted": false,
-			"vetoes": []object{{"summaryMessage": "Not all required builds are successful yet", "detailedMessage": "You need 1 successful build."}}}))
+		answer(w, 409, serverErrors("pull.PullRequestMergeVetoedException", "A merge check has vetoed the merge.",
+			object{"conflicted": false,
+				"vetoes": []object{{"summaryMessage": "Not all required builds are successful yet",
+					"detailedMessage": "You need 1 successful build."}}}))
 	}
 }

@@ -108,12 +108,13 @@ func (h *Host) routeGitea(mux *http.ServeMux) {
 		}
 		answer(w, 200, list)
 	}))
-	mux.HandleFunc("POST "+repo+"/issues/{number}/comments", h.withPull(giteaMissing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
-		var in object
-		read(r, &in)
-		p.Comments = append(p.Comments, text(in, "body"))
-		answer(w, 201, object{"id": len(p.Comments), "body": text(in, "body")})
-	}))
+	mux.HandleFunc("POST "+repo+"/issues/{number}/comments",
+		h.withPull(giteaMissing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
+			var in object
+			read(r, &in)
+			p.Comments = append(p.Comments, text(in, "body"))
+			answer(w, 201, object{"id": len(p.Comments), "body": text(in, "body")})
+		}))
 	mux.HandleFunc("POST "+repo+"/issues/{number}/labels", h.withPull(giteaMissing, h.giteaLabel))
 	mux.HandleFunc("GET "+repo+"/labels", h.locked(func(w http.ResponseWriter, r *http.Request) {
 		list := []object{}
@@ -177,8 +178,9 @@ func (h *Host) giteaPull(p *Pull) object {
 	if p.State != Open {
 		state = "closed"
 	}
-	out := object{"number": p.Number, "title": p.Title, "body": p.Body, "html_url": fmt.Sprintf("%s/apps/fleet/pulls/%d", h.server.URL, p.Number),
-		"state": state, "draft": strings.HasPrefix(p.Title, "WIP: "), "merged": p.State == Merged,
+	out := object{"number": p.Number, "title": p.Title, "body": p.Body,
+		"html_url": fmt.Sprintf("%s/apps/fleet/pulls/%d", h.server.URL, p.Number),
+		"state":    state, "draft": strings.HasPrefix(p.Title, "WIP: "), "merged": p.State == Merged,
 		"mergeable":  p.State == Open && !p.Conflict && !p.Computing,
 		"created_at": p.Created.Format(time.RFC3339), "updated_at": p.updated.Format(time.RFC3339), "merged_at": nil, "closed_at": nil,
 		"merged_by": nil, "head": object{"label": p.Head, "ref": p.Head, "sha": head, "repo": object{"full_name": full}},

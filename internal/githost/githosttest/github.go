@@ -14,7 +14,8 @@ var githubMissing = object{"message": "Not Found", "documentation_url": "https:/
 func (h *Host) routeGitHub(mux *http.ServeMux) {
 	const repo = "/api/v3/repos/apps/fleet"
 	mux.HandleFunc("GET "+repo, func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, 200, object{"full_name": "apps/fleet", "archived": false, "permissions": object{"admin": false, "push": true, "pull": true}})
+		answer(w, 200, object{"full_name": "apps/fleet", "archived": false,
+			"permissions": object{"admin": false, "push": true, "pull": true}})
 	})
 	mux.HandleFunc("GET /api/v3/user", func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, object{"login": "waybill"}) })
 	mux.HandleFunc("GET "+repo+"/pulls", h.locked(h.githubList))
@@ -35,30 +36,35 @@ func (h *Host) routeGitHub(mux *http.ServeMux) {
 		slices.Reverse(list)
 		githubPage(h, w, r, list)
 	}))
-	mux.HandleFunc("GET "+repo+"/issues/{number}/comments", h.withPull(githubMissing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
-		list := []object{}
-		for i, c := range p.Comments {
-			list = append(list, object{"id": i + 1, "body": c})
-		}
-		githubPage(h, w, r, list)
-	}))
-	mux.HandleFunc("POST "+repo+"/issues/{number}/comments", h.withPull(githubMissing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
-		var in object
-		read(r, &in)
-		p.Comments = append(p.Comments, text(in, "body"))
-		answer(w, 201, object{"id": len(p.Comments)})
-	}))
+	mux.HandleFunc("GET "+repo+"/issues/{number}/comments",
+		h.withPull(githubMissing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
+			list := []object{}
+			for i, c := range p.Comments {
+				list = append(list, object{"id": i + 1, "body": c})
+			}
+			githubPage(h, w, r, list)
+		}))
+	mux.HandleFunc("POST "+repo+"/issues/{number}/comments",
+		h.withPull(githubMissing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
+			var in object
+			read(r, &in)
+			p.Comments = append(p.Comments, text(in, "body"))
+			answer(w, 201, object{"id": len(p.Comments)})
+		}))
 	mux.HandleFunc("POST "+repo+"/issues/{number}/labels", h.withPull(githubMissing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
 		p.Labels = h.union(r, p.Labels, "labels")
 		answer(w, 200, giteaNames(p.Labels, "name"))
 	}))
-	mux.HandleFunc("POST "+repo+"/issues/{number}/assignees", h.withPull(githubMissing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
-		p.Assignees = h.union(r, p.Assignees, "assignees")
-		answer(w, 201, h.githubPull(p, true))
-	}))
+	mux.HandleFunc("POST "+repo+"/issues/{number}/assignees",
+		h.withPull(githubMissing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
+			p.Assignees = h.union(r, p.Assignees, "assignees")
+			answer(w, 201, h.githubPull(p, true))
+		}))
 	mux.HandleFunc("POST "+repo+"/pulls/{number}/requested_reviewers", h.withPull(githubMissing, h.githubReview))
-	mux.HandleFunc("GET "+repo+"/commits/{sha}/status", h.locked(func(w http.ResponseWriter, r *http.Request) { h.githubChecks(w, r, true) }))
-	mux.HandleFunc("GET "+repo+"/commits/{sha}/check-runs", h.locked(func(w http.ResponseWriter, r *http.Request) { h.githubChecks(w, r, false) }))
+	mux.HandleFunc("GET "+repo+"/commits/{sha}/status",
+		h.locked(func(w http.ResponseWriter, r *http.Request) { h.githubChecks(w, r, true) }))
+	mux.HandleFunc("GET "+repo+"/commits/{sha}/check-runs",
+		h.locked(func(w http.ResponseWriter, r *http.Request) { h.githubChecks(w, r, false) }))
 	mux.HandleFunc("PUT "+repo+"/pulls/{number}/merge", h.withPull(githubMissing, h.githubMerge))
 	mux.HandleFunc("PUT "+repo+"/pulls/{number}/merge-async", h.withPull(githubMissing, h.githubMergeLater))
 	mux.HandleFunc("GET "+repo+"/pulls/{number}/merge-async/{uuid}", h.withPull(githubMissing, h.githubMergeEnd))
@@ -125,9 +131,11 @@ func (h *Host) githubPull(p *Pull, whole bool) object {
 	out := object{"number": p.Number, "node_id": fmt.Sprintf("PR_%d", p.Number), "title": p.Title, "body": p.Body,
 		"html_url": fmt.Sprintf("%s/apps/fleet/pull/%d", h.server.URL, p.Number), "state": state, "draft": p.Draft,
 		"created_at": p.Created.Format(time.RFC3339), "closed_at": timeOrNil(p.Ended), "merged_at": nil,
-		"head": object{"ref": p.Head, "sha": p.SHA, "repo": object{"full_name": full}},
-		"base": object{"ref": p.Base, "sha": h.branches[p.Base], "repo": object{"full_name": "apps/fleet"}}, "labels": giteaNames(p.Labels, "name"),
-		"assignees": giteaNames(p.Assignees, "login"), "requested_reviewers": giteaNames(p.Reviewers, "login"), "requested_teams": []object{}}
+		"head":      object{"ref": p.Head, "sha": p.SHA, "repo": object{"full_name": full}},
+		"base":      object{"ref": p.Base, "sha": h.branches[p.Base], "repo": object{"full_name": "apps/fleet"}},
+		"labels":    giteaNames(p.Labels, "name"),
+		"assignees": giteaNames(p.Assignees, "login"), "requested_reviewers": giteaNames(p.Reviewers, "login"),
+		"requested_teams": []object{}}
 	if p.State == Merged {
 		out["merged_at"] = timeOrNil(p.Ended)
 	}
@@ -155,7 +163,8 @@ func (h *Host) githubCreate(w http.ResponseWriter, r *http.Request) {
 	case h.exists(head, base) != nil:
 		githubInvalid(w, "A pull request already exists for apps:"+head+".")
 	case h.branches[head] == "":
-		answer(w, 422, object{"message": "Validation Failed", "errors": []object{{"resource": "PullRequest", "field": "head", "code": "invalid"}}})
+		answer(w, 422, object{"message": "Validation Failed",
+			"errors": []object{{"resource": "PullRequest", "field": "head", "code": "invalid"}}})
 	default:
 		answer(w, 201, h.githubPull(h.add(head, base, text(in, "title"), text(in, "body"), draft), true))
 	}

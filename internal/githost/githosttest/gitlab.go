@@ -21,7 +21,10 @@ func (h *Host) routeGitLab(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/v4/personal_access_tokens/self", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, 200, object{"id": 1, "active": true, "scopes": []string{"api"}})
 	})
-	mux.HandleFunc("GET /api/v4/user", func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, object{"id": 9, "username": "waybill"}) })
+	mux.HandleFunc("GET /api/v4/user", func(w http.ResponseWriter,
+		_ *http.Request) {
+		answer(w, 200, object{"id": 9, "username": "waybill"})
+	})
 	mux.HandleFunc("GET /api/v4/users", h.locked(func(w http.ResponseWriter, r *http.Request) {
 		list := []object{}
 		if i := slices.Index(h.users, r.URL.Query().Get("username")); i >= 0 {
@@ -31,32 +34,36 @@ func (h *Host) routeGitLab(mux *http.ServeMux) {
 	}))
 	mux.HandleFunc("GET "+project+"/merge_requests", h.locked(h.gitlabList))
 	mux.HandleFunc("POST "+project+"/merge_requests", h.locked(h.gitlabCreate))
-	mux.HandleFunc("GET "+project+"/merge_requests/{number}", h.withPull(gitlabMissing, func(w http.ResponseWriter, _ *http.Request, p *Pull) {
-		answer(w, 200, h.gitlabPull(p))
-	}))
+	mux.HandleFunc("GET "+project+"/merge_requests/{number}",
+		h.withPull(gitlabMissing, func(w http.ResponseWriter, _ *http.Request, p *Pull) {
+			answer(w, 200, h.gitlabPull(p))
+		}))
 	mux.HandleFunc("PUT "+project+"/merge_requests/{number}", h.withPull(gitlabMissing, h.gitlabEdit))
 	mux.HandleFunc("PUT "+project+"/merge_requests/{number}/merge", h.withPull(gitlabMissing, h.gitlabMerge))
-	mux.HandleFunc("GET "+project+"/merge_requests/{number}/commits", h.withPull(gitlabMissing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
-		list := []object{}
-		for _, sha := range h.between(p) {
-			list = append(list, object{"id": sha, "message": h.commits[sha].message})
-		}
-		gitlabPage(h, w, r, list)
-	}))
-	mux.HandleFunc("GET "+project+"/merge_requests/{number}/notes", h.withPull(gitlabMissing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
-		list := []object{}
-		for i, c := range p.Comments {
-			list = append(list, object{"id": i + 1, "body": c, "system": false})
-		}
-		slices.Reverse(list)
-		gitlabPage(h, w, r, list)
-	}))
-	mux.HandleFunc("POST "+project+"/merge_requests/{number}/notes", h.withPull(gitlabMissing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
-		var in object
-		read(r, &in)
-		p.Comments = append(p.Comments, text(in, "body"))
-		answer(w, 201, object{"id": len(p.Comments), "body": text(in, "body")})
-	}))
+	mux.HandleFunc("GET "+project+"/merge_requests/{number}/commits",
+		h.withPull(gitlabMissing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
+			list := []object{}
+			for _, sha := range h.between(p) {
+				list = append(list, object{"id": sha, "message": h.commits[sha].message})
+			}
+			gitlabPage(h, w, r, list)
+		}))
+	mux.HandleFunc("GET "+project+"/merge_requests/{number}/notes",
+		h.withPull(gitlabMissing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
+			list := []object{}
+			for i, c := range p.Comments {
+				list = append(list, object{"id": i + 1, "body": c, "system": false})
+			}
+			slices.Reverse(list)
+			gitlabPage(h, w, r, list)
+		}))
+	mux.HandleFunc("POST "+project+"/merge_requests/{number}/notes",
+		h.withPull(gitlabMissing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
+			var in object
+			read(r, &in)
+			p.Comments = append(p.Comments, text(in, "body"))
+			answer(w, 201, object{"id": len(p.Comments), "body": text(in, "body")})
+		}))
 	mux.HandleFunc("GET "+project+"/repository/commits/{sha}/statuses", h.locked(func(w http.ResponseWriter, r *http.Request) {
 		list := []object{}
 		for _, c := range h.checks[r.PathValue("sha")] {
@@ -68,23 +75,25 @@ func (h *Host) routeGitLab(mux *http.ServeMux) {
 		}
 		gitlabPage(h, w, r, list)
 	}))
-	mux.HandleFunc("GET "+project+"/merge_trains/merge_requests/{number}", h.withPull(gitlabMissing, func(w http.ResponseWriter, _ *http.Request, p *Pull) {
-		if !p.queued {
-			answer(w, 404, gitlabMissing)
-			return
-		}
-		answer(w, 200, object{"id": 1, "status": "fresh", "target_branch": p.Base})
-	}))
-	mux.HandleFunc("POST "+project+"/merge_trains/merge_requests/{number}", h.withPull(gitlabMissing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
-		var in object
-		read(r, &in)
-		if text(in, "sha") != p.SHA {
-			answer(w, 409, object{"message": "SHA does not match HEAD of source branch: " + p.SHA})
-			return
-		}
-		p.queued = true
-		answer(w, 201, []object{})
-	}))
+	mux.HandleFunc("GET "+project+"/merge_trains/merge_requests/{number}",
+		h.withPull(gitlabMissing, func(w http.ResponseWriter, _ *http.Request, p *Pull) {
+			if !p.queued {
+				answer(w, 404, gitlabMissing)
+				return
+			}
+			answer(w, 200, object{"id": 1, "status": "fresh", "target_branch": p.Base})
+		}))
+	mux.HandleFunc("POST "+project+"/merge_trains/merge_requests/{number}",
+		h.withPull(gitlabMissing, func(w http.ResponseWriter, r *http.Request, p *Pull) {
+			var in object
+			read(r, &in)
+			if text(in, "sha") != p.SHA {
+				answer(w, 409, object{"message": "SHA does not match HEAD of source branch: " + p.SHA})
+				return
+			}
+			p.queued = true
+			answer(w, 201, []object{})
+		}))
 }
 
 // gitlabPage answers with a page of a list.
@@ -142,11 +151,13 @@ func (h *Host) gitlabPull(p *Pull) object {
 		labels = []string{}
 	}
 	out := object{"id": p.Number + 1000, "iid": p.Number, "title": p.Title, "description": p.Body, "state": "opened", "sha": p.SHA,
-		"web_url": fmt.Sprintf("%s/apps/fleet/-/merge_requests/%d", h.server.URL, p.Number), "source_branch": p.Head, "target_branch": p.Base,
+		"web_url": fmt.Sprintf("%s/apps/fleet/-/merge_requests/%d", h.server.URL, p.Number), "source_branch": p.Head,
+		"target_branch":     p.Base,
 		"source_project_id": source, "target_project_id": 7, "project_id": 7, "labels": labels, "assignees": h.gitlabUsers(p.Assignees),
 		"reviewers": h.gitlabUsers(p.Reviewers), "created_at": p.Created.Format(time.RFC3339Nano), "closed_at": nil, "closed_by": nil,
-		"merged_at": nil, "merge_user": nil, "has_conflicts": p.Conflict, "detailed_merge_status": status, "merge_when_pipeline_succeeds": false,
-		"draft": strings.HasPrefix(p.Title, "Draft: "), "diff_refs": object{"base_sha": h.branches[p.Base], "head_sha": p.SHA}}
+		"merged_at": nil, "merge_user": nil, "has_conflicts": p.Conflict, "detailed_merge_status": status,
+		"merge_when_pipeline_succeeds": false,
+		"draft":                        strings.HasPrefix(p.Title, "Draft: "), "diff_refs": object{"base_sha": h.branches[p.Base], "head_sha": p.SHA}}
 	switch p.State {
 	case Merged:
 		out["state"], out["merged_at"], out["merge_user"] = "merged", timeOrNil(p.Ended), object{"username": p.EndedBy}

@@ -107,7 +107,8 @@ const Token = "model-token-of-a-test"
 func New(t testing.TB, vendor string) *Host {
 	t.Helper()
 	h := &Host{Vendor: vendor, clock: time.Now().UTC().Add(-time.Hour).Truncate(time.Second), branches: map[string]string{},
-		commits: map[string]modelCommit{}, checks: map[string][]Check{}, users: []string{"ann", "bob"}, labels: []string{"promotion", "team-a"}}
+		commits: map[string]modelCommit{}, checks: map[string][]Check{}, users: []string{"ann", "bob"},
+		labels: []string{"promotion", "team-a"}}
 	h.branches["main"] = h.commit("Begin", "", true)
 	h.server = httptest.NewServer(h.intercept(h.routes()))
 	t.Cleanup(h.server.Close)

@@ -139,7 +139,8 @@ func createdOnce(t *testing.T, s *session) {
 		t.Errorf("title %q, body %q", p.Title, p.Body)
 	}
 	seen := r.Proposal
-	if seen.State != promotion.Open || seen.Revision != "6.6.0" || seen.Run != 12 || !strings.EqualFold(seen.Head, s.head) || seen.Foreign ||
+	if seen.State != promotion.Open || seen.Revision != "6.6.0" || seen.Run != 12 || !strings.EqualFold(seen.Head, s.head) ||
+		seen.Foreign ||
 		seen.Conflict || seen.At.IsZero() {
 		t.Errorf("proposal %+v, want an open one of run 12 at %s", seen, s.head)
 	}
@@ -211,7 +212,8 @@ func foreignCommits(t *testing.T, s *session) {
 	}
 	s.Append(t, Branch, Message(s.work))
 	r, err := s.ensure(t.Context())
-	if err != nil || r.Change != githost.Updated || r.Proposal.Number != first.Proposal.Number || !r.Proposal.Foreign || r.Proposal.Revision != "6.7.0" {
+	if err != nil || r.Change != githost.Updated || r.Proposal.Number != first.Proposal.Number || !r.Proposal.Foreign ||
+		r.Proposal.Revision != "6.7.0" {
 		t.Errorf("got %+v, %v; want the same proposal, updated", r, err)
 	}
 	s.only(t)
@@ -336,7 +338,8 @@ func labelsAndPeople(t *testing.T, s *session) {
 	for _, want := range []struct {
 		kind      string
 		got, want []string
-	}{{"labels", p.Labels, []string{"promotion", "team-a"}}, {"reviewers", p.Reviewers, []string{ann, bob}}, {"assignees", p.Assignees, []string{bob}}} {
+	}{{"labels", p.Labels, []string{"promotion", "team-a"}}, {"reviewers", p.Reviewers, []string{ann, bob}},
+		{"assignees", p.Assignees, []string{bob}}} {
 		got := slices.Sorted(slices.Values(want.got))
 		if want.got != nil && !slices.Equal(got, want.want) { // nil: the host has none of this kind
 			t.Errorf("%s %q, want %q", want.kind, got, want.want)
