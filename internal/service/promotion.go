@@ -393,28 +393,33 @@ func TargetPath(name, env string, target promotions.TargetState) string {
 	return pipeline.Path(name, env) + "/" + TargetName(name, target)
 }
 
-// entriesMost bounds the entries of one run that are read at a time.
+// entriesMost bounds the entries that are read at a time.
 const entriesMost = 10_000
 
 // runEntries returns entries of a run, or of the pipeline and all its runs for deployment 0, in the form of the deployment log.
 func (s *Service) runEntries(ctx context.Context, q journal.EntryQuery) ([]pipeline.Entry, error) {
-	found, err := s.promotionPage(ctx, promotions.Page{Pipeline: q.Pipeline, Run: q.Deployment, All: q.Deployment == 0, After: q.After,
-		Limit: entriesMost})
-	if err != nil {
-		return nil, err
-	}
-	entries := make([]pipeline.Entry, 0, len(found))
-	for _, e := range found {
-		entry := entryOf(q.Pipeline, e)
-		if (q.Class == 0 || entry.Class == q.Class) && (q.Target == "" || isWithin(entry.Target, q.Target)) {
-			entries = append(entries, entry)
+	entries := []pipeline.Entry{}
+	for more := true; more; {
+		found, err := s.promotionPage(ctx, promotions.Page{Pipeline: q.Pipeline, Run: q.Deployment, All: q.Deployment == 0, After: q.After,
+			Limit: entriesMost})
+		if err != nil {
+			return nil, err
 		}
-	}
-	if n := len(entries); q.Limit > 0 && n > q.Limit {
-		if q.Newest {
-			return entries[n-q.Limit:], nil
+		for _, e := range found {
+			entry := entryOf(q.Pipeline, e)
+			if (q.Class == 0 || entry.Class == q.Class) && (q.Target == "" || isWithin(entry.Target, q.Target)) {
+				entries = append(entries, entry)
+			}
+			q.After = e.Seq
 		}
-		return entries[:q.Limit], nil
+		more = len(found) == entriesMost
+		switch n := len(entries); {
+		case q.Limit <= 0 || n <= q.Limit:
+		case q.Newest:
+			entries = slices.Delete(entries, 0, n-q.Limit)
+		default:
+			return entries[:q.Limit], nil
+		}
 	}
 	return entries, nil
 }

@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/promotion"
+	"github.com/waybill-dev/waybill/internal/promotions"
 	"github.com/waybill-dev/waybill/internal/servertest"
 	"github.com/waybill-dev/waybill/internal/service"
 )
@@ -85,6 +87,38 @@ func TestARunIsADeployment(t *testing.T) {
 	}
 	if _, err := w.Service.Deployment(t.Context(), service.Ref{Pipeline: podinfo, Number: 13}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a run that does not exist: %v", err)
+	}
+}
+
+// The log of a pipeline has more entries than are read at a time.
+func TestTheNewestEntriesOfALongLogAreItsLast(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	w.Promote(t, nil)
+	facts := make([]promotion.Fact, 10_000)
+	for i := range facts {
+		facts[i] = promotion.Fact{Run: 12, Env: "prod", Event: promotion.TargetHealthy,
+			Target: &promotion.TargetID{Namespace: fmt.Sprint("target-", i)}}
+	}
+	for _, some := range [][]promotion.Fact{facts, {{Run: 12, Env: "prod", Event: promotion.StageFinished}}} {
+		state, err := w.Ledger.Promotions.Load(t.Context(), podinfo, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		change := promotions.Change{Pipeline: podinfo, UID: state.UID, Head: state.Head, Facts: some}
+		if _, err := w.Ledger.Promotions.Record(t.Context(), change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, run := range []int64{0, 12} {
+		last, err := w.Service.Entries(t.Context(), journal.EntryQuery{Pipeline: podinfo, Deployment: run, Limit: 1, Newest: true})
+		if err != nil || len(last) != 1 || last[0].Event != string(promotion.StageFinished) {
+			t.Errorf("the last entry of %s#%d: %+v, %v", podinfo, run, last, err)
+		}
+	}
+	all, err := w.Service.Entries(t.Context(), journal.EntryQuery{Pipeline: podinfo})
+	if err != nil || len(all) <= len(facts) {
+		t.Errorf("all entries: got %d, %v; want more than %d", len(all), err, len(facts))
 	}
 }
 
