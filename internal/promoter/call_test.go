@@ -95,7 +95,7 @@ func TestACallOfAHostHasItsPullRequestRead(t *testing.T) {
 		environments: [{name: dev, targets: [{namespace: dev}]},
 			{name: prod, targets: [{namespace: prod, clusterRef: {kind: GitopsCluster, name: leaf}}]}]}}`))
 	w.start()
-	w.await("the baseline", func(v promotions.View) bool { return phase(v, "prod") == promotion.PhaseComplete })
+	w.awaitBaseline()
 	w.at("dev", "6.6.0")
 	var number int64
 	w.await("the pull request", func(v promotions.View) bool {

@@ -93,7 +93,7 @@ func TestAJobPassesAGateAfterTheRollout(t *testing.T) {
 	stop()
 	stop = w.start()
 	w.end(first, "Complete")
-	w.await("the baseline", func(v promotions.View) bool { return phase(v, "prod") == promotion.PhaseComplete })
+	w.awaitBaseline()
 	stop()
 	w.start()
 	if got := first.GetLabels()["team"]; got != "a" || first.GetName() == "mine" {
@@ -122,7 +122,7 @@ func TestAJobFailsAGateBeforeThePromotion(t *testing.T) {
 	w := newWorld(t)
 	w.carry(template, "Before")
 	w.start()
-	w.await("the baseline", func(v promotions.View) bool { return phase(v, "prod") == promotion.PhaseComplete })
+	w.awaitBaseline()
 	w.at("dev", "6.6.0")
 	job := w.awaitJobs(1)[0]
 	w.await("the gate", why("prod", promotion.WhyWaitingGate, "gate smoke"))
@@ -139,7 +139,7 @@ func TestAJobThatNothingWaitsForIsDeleted(t *testing.T) {
 	w := newWorld(t)
 	w.carry(template, "Before")
 	w.start()
-	w.await("the baseline", func(v promotions.View) bool { return phase(v, "prod") == promotion.PhaseComplete })
+	w.awaitBaseline()
 	w.at("dev", "6.6.0")
 	first := w.awaitJobs(1)[0]
 	gone := w.watchJobs()
@@ -180,7 +180,7 @@ func TestALostJobFailsItsGate(t *testing.T) {
 	w := newWorld(t)
 	w.carry(template, "Before")
 	w.start()
-	w.await("the baseline", func(v promotions.View) bool { return phase(v, "prod") == promotion.PhaseComplete })
+	w.awaitBaseline()
 	w.at("dev", "6.6.0")
 	job := w.awaitJobs(1)[0]
 	w.await("the gate", why("prod", promotion.WhyWaitingGate, "gate smoke"))
@@ -203,9 +203,7 @@ func TestAnExpressionIsEvaluatedOverTheLiveObjects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			w.at("dev", "6.5.4")
-			w.at("prod", "6.5.4")
+			w := newSettledWorld(t)
 			w.pipeline(`, gates: [{name: live, interval: 1s, failures: 2, cel: "` + c.expression + `"}]`)
 			w.start()
 			if c.code != "" {

@@ -54,7 +54,7 @@ func TestMetricsAndLogsFollowARun(t *testing.T) {
 	w.at("prod", "6.5.4")
 	w.pipeline("")
 	stop := w.start()
-	w.await("the baseline", func(v promotions.View) bool { return phase(v, "prod") == promotion.PhaseComplete })
+	w.awaitBaseline()
 	w.at("dev", "6.6.0")
 	w.await("prod is promoted", func(v promotions.View) bool { return phase(v, "prod") == promotion.PhaseRollingOut })
 	checkMetrics(t, registry, `

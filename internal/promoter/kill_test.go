@@ -302,7 +302,7 @@ func TestAProcessThatIsKilledAtAnyCallLosesAndRepeatsNothing(t *testing.T) {
 	t.Parallel()
 	w := newFleetWorld(t)
 	w.live()
-	w.await("the baseline", func(v promotions.View) bool { return phase(v, "prod") == promotion.PhaseComplete })
+	w.awaitBaseline()
 	want := effectsOfOne()
 	for at := 1; ; at++ {
 		w.mu.Lock()

@@ -86,9 +86,7 @@ func (w *world) setNotify() {
 // Each occasion of a run is announced once to each sink that wants it, although processes end at any point.
 func TestSinksAreNotifiedOnceOfEachOccasion(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.at("dev", "6.5.4")
-	w.at("prod", "6.5.4")
+	w := newSettledWorld(t)
 	w.notified(", approval: {count: 1}")
 	stop := w.start()
 	w.awaitSent("6.5.4", map[string]string{"Started": "1 of 1", "Finished": "1 of 2"})
@@ -117,9 +115,7 @@ func TestSinksAreNotifiedOnceOfEachOccasion(t *testing.T) {
 
 func TestSinksAreNotifiedOfFailuresAndSuperseding(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.at("dev", "6.5.4")
-	w.at("prod", "6.5.4")
+	w := newSettledWorld(t)
 	w.notified(`, gates: [{name: never, when: Before, interval: 1s, failures: 1, cel: "targets.size() > 7"}]`)
 	w.start()
 	w.awaitSent("6.5.4", map[string]string{"Started": "1 of 1", "Finished": "1 of 2"})
@@ -133,12 +129,10 @@ func TestSinksAreNotifiedOfFailuresAndSuperseding(t *testing.T) {
 // A pipeline that gets sinks announces neither the past nor the rest of a run.
 func TestSinksThatAreAddedLearnOfNewRunsOnly(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.at("dev", "6.5.4")
-	w.at("prod", "6.5.4")
+	w := newSettledWorld(t)
 	w.pipeline("")
 	stop := w.start()
-	w.await("the baseline", func(v promotions.View) bool { return phase(v, "prod") == promotion.PhaseComplete })
+	w.awaitBaseline()
 	w.at("dev", "6.6.0")
 	w.await("prod is promoted", func(v promotions.View) bool { return phase(v, "prod") == promotion.PhaseRollingOut })
 	stop()

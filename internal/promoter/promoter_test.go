@@ -73,6 +73,14 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
+// newSettledWorld returns a world in which both environments are ready at 6.5.4.
+func newSettledWorld(t *testing.T) *world {
+	w := newWorld(t)
+	w.at("dev", "6.5.4")
+	w.at("prod", "6.5.4")
+	return w
+}
+
 // object reads an object of YAML.
 func (w *world) object(text string) *unstructured.Unstructured {
 	w.t.Helper()
@@ -195,6 +203,12 @@ func (w *world) await(what string, wanted func(promotions.View) bool) promotions
 	}
 }
 
+// awaitBaseline waits until prod is complete with what it had from the beginning.
+func (w *world) awaitBaseline() {
+	w.t.Helper()
+	w.await("the baseline", func(v promotions.View) bool { return phase(v, "prod") == promotion.PhaseComplete })
+}
+
 // phase returns the phase of an environment in a view.
 func phase(v promotions.View, env string) promotion.Phase {
 	for _, e := range v.Environments {
@@ -223,9 +237,7 @@ func (w *world) promoted() (versions []string) {
 
 func TestARevisionIsCarriedToTheNextCluster(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.at("dev", "6.5.4")
-	w.at("prod", "6.5.4")
+	w := newSettledWorld(t)
 	w.pipeline("")
 	w.start()
 	w.await("the baseline", func(v promotions.View) bool {
@@ -254,16 +266,14 @@ func TestARevisionIsCarriedToTheNextCluster(t *testing.T) {
 // A process that ends at any time leaves nothing that the next one does twice or not at all.
 func TestAPromotionOutlivesItsProcess(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.at("dev", "6.5.4")
-	w.at("prod", "6.5.4")
+	w := newSettledWorld(t)
 	w.pipeline("")
 	stop := w.start()
 	restart := func() {
 		stop()
 		stop = w.start()
 	}
-	w.await("the baseline", func(v promotions.View) bool { return phase(v, "prod") == promotion.PhaseComplete })
+	w.awaitBaseline()
 	restart()
 	w.at("dev", "6.6.0")
 	w.await("the run", func(v promotions.View) bool { return v.Current == "6.6.0" })
@@ -289,9 +299,7 @@ func TestAClusterWithoutAnswersStopsPromotionUntilItReturns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			w.at("dev", "6.5.4")
-			w.at("prod", "6.5.4")
+			w := newSettledWorld(t)
 			w.pipeline("")
 			fault.begin(w.leaf)
 			w.start()
