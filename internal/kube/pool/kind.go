@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -35,6 +37,11 @@ type seen struct {
 	version string
 	value   any               // *packed, *gitopsCluster or *credentials; nil: only the key is kept
 	values  map[string]string // the requested labels and annotations, by their keys
+}
+
+// isEqual reports whether users see no difference between two versions of an object.
+func (s seen) isEqual(other seen) bool {
+	return reflect.DeepEqual(s.value, other.value) && maps.Equal(s.values, other.values)
 }
 
 // object is one object of a kind.
@@ -153,8 +160,14 @@ func (k *kind) set(w *watcher, one *decoded) {
 		return
 	}
 	at := types.NamespacedName{Namespace: one.Namespace, Name: one.Name}
-	if now := k.objects[at]; now != nil && isOlder(one.kept.version, now.version) || k.covering(at) != w {
+	now := k.objects[at]
+	if now != nil && isOlder(one.kept.version, now.version) || k.covering(at) != w {
 		return // it was read since, or another watch has replaced this one
+	}
+	if now != nil && now.isEqual(one.kept) { // as most events do
+		k.hears(w)
+		k.store(at, one.kept)
+		return
 	}
 	k.link.cluster.changeObject(k.key, at, func() {
 		k.hears(w)
@@ -249,7 +262,7 @@ func (k *kind) unserved(w *watcher) {
 // forgetResource has the kind searched again. The caller holds the mutex.
 func (k *kind) forgetResource(why string) {
 	k.resolved, k.message, k.retry = false, why, time.Time{}
-	for _, w := range k.all() {
+	for w := range k.all() {
 		w.stop()
 	}
 	clear(k.watchers)
@@ -258,8 +271,19 @@ func (k *kind) forgetResource(why string) {
 }
 
 // all returns the watches and those that they replace. The caller holds the mutex.
-func (k *kind) all() []*watcher {
-	return slices.AppendSeq(slices.Clone(k.old), maps.Values(k.watchers))
+func (k *kind) all() iter.Seq[*watcher] {
+	return func(yield func(*watcher) bool) {
+		for _, w := range k.old {
+			if !yield(w) {
+				return
+			}
+		}
+		for _, w := range k.watchers {
+			if !yield(w) {
+				return
+			}
+		}
+	}
 }
 
 // stop ends a watch. The caller holds the mutex.
@@ -368,7 +392,7 @@ func (k *kind) look(at types.NamespacedName) sight {
 
 // covering returns the best watch of an object; nil: there is none. The caller holds the mutex.
 func (k *kind) covering(at types.NamespacedName) (best *watcher) {
-	for _, w := range k.all() {
+	for w := range k.all() {
 		if w.scope.covers(at) && (best == nil || w.rank() > best.rank()) {
 			best = w
 		}

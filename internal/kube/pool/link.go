@@ -189,7 +189,7 @@ func (l *link) begin(c *connection) {
 func (l *link) drop() {
 	l.connection, l.loads = nil, nil
 	for _, k := range l.kinds {
-		for _, w := range k.all() {
+		for w := range k.all() {
 			w.stop()
 		}
 		clear(k.watchers)

@@ -101,9 +101,8 @@ type events struct {
 	body    io.ReadCloser
 	whole   bool // whole objects are needed, not only the fields of AppState
 	decoder *jsontext.Decoder
-	text    []byte // the object
-	read    int64  // bytes since the last event
-	count   int    // objects
+	read    int64 // bytes since the last event
+	count   int   // objects
 }
 
 // decoders are those that no event needs, with their buffers.
@@ -121,26 +120,14 @@ func (e *events) Read(p []byte) (int, error) {
 
 // Decode returns the next event.
 func (e *events) Decode() (watch.EventType, runtime.Object, error) {
-	if e.decoder == nil {
-		e.decoder, _ = decoders.Get().(*jsontext.Decoder)
-		// A repeated name counts as the API machinery has it: the last one does.
-		e.decoder.Reset(e, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	}
-	e.read = 0
-	kind, err := e.next()
+	kind, fields, err := e.next()
 	if err != nil {
 		return "", nil, err
 	}
-	if rest := e.decoder.UnreadBuffer(); len(bytes.TrimSpace(rest)) == 0 { // at most the end of a line
-		decoders.Put(e.decoder)
-		e.decoder = nil
-	}
-	text := e.text
-	e.text = nil
 	switch kind {
 	case watch.Error:
 		status := &metav1.Status{}
-		if err := json.Unmarshal(text, status); err != nil {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, status); err != nil {
 			return "", nil, fmt.Errorf("decode an error: %w", err)
 		}
 		return kind, status, nil
@@ -152,32 +139,37 @@ func (e *events) Decode() (watch.EventType, runtime.Object, error) {
 	default:
 		return "", nil, fmt.Errorf("unknown event %q", cut(string(kind), maxText))
 	}
-	object := &unstructured.Unstructured{}
-	if err := object.UnmarshalJSON(text); err != nil {
-		return "", nil, fmt.Errorf("decode an object: %w", err)
+	object := &unstructured.Unstructured{Object: fields}
+	if object.GetKind() == "" {
+		return "", nil, errors.New("decode an object: it has no kind")
 	}
 	return kind, object, nil
 }
 
-// next reads an event, and the text of its object.
-func (e *events) next() (kind watch.EventType, err error) {
-	var object needs // nil: all
-	if !e.whole {
-		object = appFields
+// next reads an event, and the needed fields of its object.
+func (e *events) next() (kind watch.EventType, fields map[string]any, err error) {
+	if e.decoder == nil {
+		e.decoder, _ = decoders.Get().(*jsontext.Decoder)
+		// A repeated name counts as the API machinery has it: the last one does.
+		e.decoder.Reset(e, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	}
-	event := picking{decoder: e.decoder}
-	if err := event.value(needs{"type": nil, "object": object}); err != nil {
-		return "", err
+	e.read = 0
+	needed := needs{"type": nil, "object": appFields}
+	if e.whole {
+		needed["object"] = nil
 	}
-	var read struct {
-		Type   watch.EventType `json:"type"`
-		Object json.RawMessage `json:"object"`
+	value, err := pick(e.decoder, needed)
+	if err != nil {
+		return "", nil, err
 	}
-	if err := json.Unmarshal(event.text, &read); err != nil {
-		return "", err
+	if rest := e.decoder.UnreadBuffer(); len(bytes.TrimSpace(rest)) == 0 { // at most the end of a line
+		decoders.Put(e.decoder)
+		e.decoder = nil
 	}
-	e.text = read.Object
-	return read.Type, nil
+	event, _ := value.(map[string]any)
+	text, _ := event["type"].(string)
+	fields, _ = event["object"].(map[string]any)
+	return watch.EventType(text), fields, nil
 }
 
 // needs are names of an object's fields, each with the needed ones of its value; nil: all.
@@ -196,48 +188,80 @@ var appFields = needs{
 	"message": nil, "reason": nil, "code": nil, "details": nil,
 }
 
-// picking reads JSON and keeps the needed fields.
-type picking struct {
-	decoder *jsontext.Decoder
-	text    []byte
+// pick reads a value, as the API machinery does: a whole number is an int64. Of an object it keeps the needed fields.
+func pick(from *jsontext.Decoder, needed needs) (any, error) {
+	switch from.PeekKind() {
+	case '{':
+		return pickObject(from, needed)
+	case '[':
+		return pickList(from)
+	case '0':
+		return readNumber(from)
+	}
+	token, err := from.ReadToken()
+	if err != nil {
+		return nil, err
+	}
+	switch token.Kind() {
+	case '"':
+		return token.String(), nil
+	case 'n':
+		return nil, nil
+	}
+	return token.Bool(), nil
 }
 
-// value reads a value, of an object the needed fields.
-func (p *picking) value(needed needs) error {
-	if needed == nil || p.decoder.PeekKind() != '{' {
-		value, err := p.decoder.ReadValue()
-		p.text = append(p.text, value...)
-		return err
+func pickObject(from *jsontext.Decoder, needed needs) (any, error) {
+	if _, err := from.ReadToken(); err != nil {
+		return nil, err
 	}
-	if _, err := p.decoder.ReadToken(); err != nil {
-		return err
-	}
-	p.text = append(p.text, '{')
-	first := true
-	for p.decoder.PeekKind() == '"' {
-		name, err := p.decoder.ReadValue()
+	fields := map[string]any{}
+	for from.PeekKind() == '"' {
+		name, err := from.ReadToken()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		of, wanted := needed[string(name[1:len(name)-1])]
-		if !wanted {
-			if err := p.decoder.SkipValue(); err != nil {
-				return err
+		key := name.String()
+		of, wanted := needed[key]
+		if needed != nil && !wanted {
+			if err := from.SkipValue(); err != nil {
+				return nil, err
 			}
 			continue
 		}
-		if !first {
-			p.text = append(p.text, ',')
-		}
-		first = false
-		p.text = append(append(p.text, name...), ':')
-		if err := p.value(of); err != nil {
-			return err
+		if fields[key], err = pick(from, of); err != nil {
+			return nil, err
 		}
 	}
-	p.text = append(p.text, '}')
-	_, err := p.decoder.ReadToken()
-	return err
+	_, err := from.ReadToken()
+	return fields, err
+}
+
+func pickList(from *jsontext.Decoder) (any, error) {
+	if _, err := from.ReadToken(); err != nil {
+		return nil, err
+	}
+	list := []any{}
+	for from.PeekKind() != ']' {
+		value, err := pick(from, nil)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, value)
+	}
+	_, err := from.ReadToken()
+	return list, err
+}
+
+func readNumber(from *jsontext.Decoder) (any, error) {
+	text, err := from.ReadValue()
+	if err != nil {
+		return nil, err
+	}
+	if whole, err := strconv.ParseInt(string(text), 10, 64); err == nil {
+		return whole, nil
+	}
+	return strconv.ParseFloat(string(text), 64)
 }
 
 // Close ends the watch.

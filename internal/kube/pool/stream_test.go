@@ -78,6 +78,9 @@ func TestEventsHaveTheFieldsThatDecisionsNeed(t *testing.T) {
 				if diff := cmp.Diff(want.GetAnnotations(), one.GetAnnotations()); diff != "" || one.GetLabels()["team"] != "apps" {
 					t.Errorf("%s: annotations of %s: %s", name, want.GetKind(), diff)
 				}
+				if diff := cmp.Diff(want.Object, one.Object); whole && diff != "" {
+					t.Errorf("%s: the whole %s (-want +got):\n%s", name, want.GetKind(), diff)
+				}
 				if _, kept := one.Object["status"].(map[string]any)["inventory"]; kept != whole {
 					t.Errorf("%s, whole %t: the inventory is kept: %t", name, whole, kept)
 				}
@@ -85,6 +88,40 @@ func TestEventsHaveTheFieldsThatDecisionsNeed(t *testing.T) {
 			if _, _, err := e.Decode(); err == nil {
 				t.Errorf("%s: an event after the last one", name)
 			}
+		}
+	}
+}
+
+func TestValuesOfAnEventAreThoseOfTheAPIMachinery(t *testing.T) {
+	t.Parallel()
+	const text = `{"kind":"A", "apiVersion":"v1", "n":[0, -2, 1.5, 1e3, 9223372036854775807, 9223372036854775808, -0.0],
+		"l":[true, false, null, [], {}, "\u00e9\n\"\ud83d\ude00"], "twice":{"a":1}, "twice":{"b":2}, "":null, "\u0061":"escaped"}`
+	want := &unstructured.Unstructured{}
+	if err := want.UnmarshalJSON([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	e := &events{body: io.NopCloser(strings.NewReader(`{"type":"MODIFIED","object":` + text + `}`)), whole: true}
+	_, got, err := e.Decode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestEventsOfAnotherFormEndAWatch(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		`7`, `{}`, `{"type":"MODIFIED"}`, `{"type":"MODIFIED","object":null}`, `{"type":"MODIFIED","object":[]}`,
+		`{"type":"MODIFIED","object":{"metadata":{"name":"a"}}}`, `{"type":"MODIFIED","object":{"kind":"A","status":{"conditions":[1,]}}}`,
+		`{"type":"MODIFIED","object":{"kind":"A","spec":{"suspend":+1}}}`, `{"type":"OTHER","object":{"kind":"A"}}`,
+		`{"type":"MODIFIED","object":{"kind":"A","status":{"observedGeneration":1e999}}}`,
+		`{"type":"ERROR","object":{"kind":"Status","code":"many"}}`, `{"type":"MODIFIED","object":{"kind":"A"`,
+	} {
+		e := &events{body: io.NopCloser(strings.NewReader(text + "\n"))}
+		if kind, object, err := e.Decode(); err == nil {
+			t.Errorf("%s: got %s %v", text, kind, object)
 		}
 	}
 }
