@@ -166,7 +166,7 @@ func (w *world) start() (stop func()) {
 	return stop
 }
 
-// waiters returns a maker of waiters, none of which serves two loops: each would miss what the other is told.
+// waiters returns a maker of waiters, none of which serves two loops: each would miss signals that the other has taken.
 func waiters(t *testing.T, log *ledger.Ledger) func() loop.Waiter {
 	return func() loop.Waiter { return &soleWaiter{Waiter: log.NewWaiter(), t: t} }
 }
@@ -203,7 +203,7 @@ func (w *world) await(what string, wanted func(promotions.View) bool) promotions
 	}
 }
 
-// awaitBaseline waits until prod is complete with what it had from the beginning.
+// awaitBaseline waits until prod is complete with its first revision.
 func (w *world) awaitBaseline() {
 	w.t.Helper()
 	w.await("the baseline", func(v promotions.View) bool { return phase(v, "prod") == promotion.PhaseComplete })
