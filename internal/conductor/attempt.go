@@ -141,7 +141,8 @@ func (c *Conductor) protected(ctx context.Context, handler Handler, a *attempt) 
 			outcome = action.Outcome{Kind: action.Retry, Code: action.CodePanic, Error: fmt.Sprintf("handler %s panicked: %v", a.Handler, p)}
 		}
 	}()
-	return handler.Do(ctx, Attempt{Action: a.whole(), Number: a.Thread.Attempt, Spent: a.Thread.Spent})
+	held := func() bool { return c.alive(time.Now()) && ctx.Err() == nil } // in this order: a process that joins again cancels first
+	return handler.Do(ctx, Attempt{Action: a.whole(), Number: a.Thread.Attempt, Spent: a.Thread.Spent, Held: held})
 }
 
 // judge corrects an outcome by the cause with which the attempt's context ended. An end that is

@@ -383,6 +383,47 @@ func TestDeclaredDead(t *testing.T) {
 	})
 }
 
+// TestAClaimIsHeldAsLongAsTheLease: an attempt finds out that its claim may have ended before its context does.
+func TestAClaimIsHeldAsLongAsTheLease(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		f := newFake()
+		hears := func(yes bool) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.deaf = !yes
+		}
+		var held []bool
+		var tries atomic.Int64
+		stop := run(t, f, func(ctx context.Context, a conductor.Attempt) action.Outcome {
+			if tries.Add(1) > 1 {
+				return done()
+			}
+			elapse(time.Hour)
+			held = append(held, a.Held())
+			hears(false)
+			elapse(queue.InstanceLease)
+			held = append(held, a.Held())
+			if ctx.Err() != nil {
+				t.Errorf("the context ends with %v, want it to last", context.Cause(ctx))
+			}
+			hears(true)
+			elapse(time.Minute)
+			held = append(held, a.Held())
+			f.kill(f.joinedIDs()[0])
+			<-ctx.Done()
+			elapse(time.Minute) // joined again
+			held = append(held, a.Held())
+			return done()
+		})
+		f.add(action.Action{Handler: "work"})
+		settle(2 * time.Hour)
+		if want := []bool{true, false, true, false}; !slices.Equal(held, want) {
+			t.Errorf("held while the lease lasts, past it, renewed, and dead: %v, want %v", held, want)
+		}
+		stop()
+	})
+}
+
 func TestCompletionsOutliveALedgerThatIsAway(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()

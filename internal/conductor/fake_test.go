@@ -43,6 +43,7 @@ type fake struct {
 	samples  int // calls of Sample
 
 	unguarded  atomic.Bool
+	deaf       bool          // heartbeats return an error
 	ahead      time.Duration // its clock's lead over this machine's
 	away       bool          // Now returns an error
 	refuseTick func(schedule string, at time.Time) error
@@ -311,6 +312,9 @@ func (f *fake) Join(_ context.Context, i queue.Instance) error {
 func (f *fake) Pulse(_ context.Context, i queue.Instance, _ bool) (queue.Pulse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.deaf {
+		return queue.Pulse{}, fault.New(fault.LedgerUnavailable, "no route to the database")
+	}
 	if !f.alive[i.ID] {
 		return queue.Pulse{}, fault.New(fault.StaleClaim, "instance %s was declared dead", i.ID)
 	}

@@ -12,6 +12,9 @@ type Attempt struct {
 	Action action.Action
 	Number int // counts claims from 1; the fence
 	Spent  int // attempts that count against the policy's retries
+	// Held reports whether the claim certainly lasts; nil: it does. The context of a process that was stopped may end later than its claim, so
+	// a handler checks right before an effect that its repetition could not find.
+	Held func() bool
 }
 
 // Handler does the work of actions that name it. It may expect valid parameters: input is checked

@@ -63,6 +63,17 @@ type watchKey struct{}
 // watching marks requests as those of watching, which may use a part of the host's budget only.
 func watching(ctx context.Context) context.Context { return context.WithValue(ctx, watchKey{}, true) }
 
+type heldKey struct{}
+
+// WhileHeld returns a context in which requests that change something are sent only while held reports true; nil: always. Hosts know no
+// fence, so this is the last look at the claim of an attempt, after the wait for the turn of a request.
+func WhileHeld(ctx context.Context, held func() bool) context.Context {
+	if held == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, heldKey{}, held)
+}
+
 // do sends a request and decodes a successful answer into answer, unless that is nil.
 func (a *account) do(ctx context.Context, r request, answer any) (response, error) {
 	got, err := a.send(ctx, r)
@@ -113,6 +124,9 @@ func (a *account) send(ctx context.Context, r request) (response, error) {
 	defer a.pace.leave(write)
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, fmt.Errorf("the host did not answer in %s", requestTimeout))
 	defer cancel()
+	if held, ok := ctx.Value(heldKey{}).(func() bool); ok && write && !held() {
+		return response{}, &Error{Kind: action.GivenBack, Code: CodeClaimLost, Doing: r.doing, Message: "another instance may have the claim by now"}
+	}
 	known, remembered := a.memory.get(call)
 	if remembered {
 		call.Header.Set("If-None-Match", known.etag)

@@ -20,7 +20,7 @@ const maxMessage = 512
 
 // Error is a call or an operation that did not succeed, and its meaning for the attempt.
 type Error struct {
-	Kind    action.OutcomeKind // Throttle, RetryAfter, Retry or Fatal
+	Kind    action.OutcomeKind // Throttle, RetryAfter, Retry, GivenBack or Fatal
 	Code    string             // a promotion.ErrorClass, http_STATUS, or a code of package webhook
 	Doing   string             // the operation, such as "create a proposal"
 	Message string             // the host's message, bounded and without secrets
@@ -47,6 +47,9 @@ func Is(err error, code promotion.ErrorClass) bool {
 
 // CodeExists is the code of a proposal that was not created because there is one for these branches.
 const CodeExists = "Exists"
+
+// CodeClaimLost is the code of a request that was not sent, because the claim of its attempt may have ended.
+const CodeClaimLost = "ClaimLost"
 
 // Codes of proposals that cannot be merged now.
 const (

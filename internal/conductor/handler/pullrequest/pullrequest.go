@@ -2,6 +2,10 @@
 // proposal, or closes it. Each attempt first looks at the present state of branch and proposal, so that a repetition after a crash
 // or a lost response finds its own work and adopts it.
 //
+// Hosts know no fence. A process that was stopped and wakes up may have lost its claim, and the attempt after it may have had the proposal
+// merged, so that nothing keeps the host from making a second one. Each request that changes something is therefore sent only if the claim
+// certainly lasts at that moment; a stop between that look and the request remains.
+//
 // The branch is the work of package mirror, the proposal that of package githost. Credentials are read from their Secret in each
 // attempt, and are in no outcome.
 package pullrequest
@@ -54,6 +58,7 @@ func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	if err := json.Unmarshal(a.Action.Parameters, &w); err != nil || w.Host == nil {
 		return action.Outcome{Kind: action.BadInput, Code: codeWork, Error: fmt.Sprintf("parameters of a proposal: %v", err)}
 	}
+	ctx = githost.WhileHeld(ctx, a.Held)
 	t, err := h.open(ctx, w)
 	if err != nil {
 		return outcomeOf(ctx, err)

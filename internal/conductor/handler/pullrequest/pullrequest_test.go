@@ -9,6 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/githost"
 	"github.com/waybill-dev/waybill/internal/githost/githosttest"
 	"github.com/waybill-dev/waybill/internal/promotion"
 )
@@ -65,6 +66,30 @@ func TestCrashesBetweenTheStepsAreAdopted(t *testing.T) {
 				t.Errorf("%+v", w.model.Pulls(t))
 			}
 		})
+	}
+}
+
+// A process is stopped right before it creates the pull request. A second process has the claim by then, and a person merges its pull
+// request, whose branch stays. The first process wakes up.
+func TestAStoppedProcessMakesNoSecondPullRequest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	stopped := w.Handler
+	w.restart()
+	work := w.work(12, "6.6.0")
+	looks := 0
+	o := w.doBy(t.Context(), stopped, work, func() bool {
+		looks++
+		w.done(work)
+		w.model.MergeByPerson(t, 1)
+		return false
+	})
+	w.want(o, action.GivenBack, githost.CodeClaimLost)
+	if pulls := w.model.Pulls(t); len(pulls) != 1 || pulls[0].State != githosttest.Merged || looks != 1 {
+		t.Errorf("after %d looks at the claim the pull requests are %+v", looks, pulls)
+	}
+	if out := w.done(work); out.Proposal.State != promotion.Merged || len(w.model.Pulls(t)) != 1 {
+		t.Errorf("a repetition: %+v", out.Proposal)
 	}
 }
 

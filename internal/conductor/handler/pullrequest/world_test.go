@@ -117,12 +117,18 @@ func (w *world) do(work promotion.Work) action.Outcome {
 
 func (w *world) doIn(ctx context.Context, work promotion.Work) action.Outcome {
 	w.t.Helper()
+	return w.doBy(ctx, w.Handler, work, nil)
+}
+
+// doBy makes one attempt in a process, whose claim lasts while held reports true.
+func (w *world) doBy(ctx context.Context, process *Handler, work promotion.Work, held func() bool) action.Outcome {
+	w.t.Helper()
 	parameters, err := json.Marshal(work)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	id := action.NewID(time.Now(), [10]byte{1})
-	o := w.Do(ctx, conductor.Attempt{Action: action.Action{ID: id, Kind: promotion.ActionKind, Parameters: parameters}, Number: 1})
+	o := process.Do(ctx, conductor.Attempt{Action: action.Action{ID: id, Kind: promotion.ActionKind, Parameters: parameters}, Number: 1, Held: held})
 	if text := o.Error + string(o.Output); strings.Contains(text, githosttest.Token) {
 		w.t.Errorf("the outcome has the token: %s", text)
 	}
