@@ -65,7 +65,7 @@ var Parts = []Part{
 	{"stores", 12500, []string{
 		"internal/blob", "internal/ledger", "internal/postgres", "internal/sqlite", "internal/store", "internal/token",
 	}},
-	{"faces", 27000, []string{"internal/client", "internal/operation", "internal/server", "internal/service", "internal/web"}},
+	{"faces", 27500, []string{"internal/client", "internal/operation", "internal/server", "internal/service", "internal/web"}},
 	{"cli", 16000, []string{"cmd", "internal/cli"}},
 	{"kube", 3500, []string{"internal/kube"}},
 	{"the rest", 14500, nil},

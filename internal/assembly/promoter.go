@@ -104,7 +104,7 @@ func (s *Session) proofs() service.Proofs {
 	if err != nil || cluster == nil {
 		return nil
 	}
-	return proof.Checker{Management: cluster}
+	return proof.Checker{Management: cluster, Log: obs.Component(s.log, "api")}
 }
 
 // addPromotionHandlers adds the handlers of the actions that the role promoter makes.

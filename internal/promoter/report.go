@@ -3,7 +3,6 @@ package promoter
 import (
 	"context"
 	"fmt"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -60,19 +59,8 @@ func (l *look) apply(ctx context.Context, status v1alpha1.PipelineStatus) error 
 
 // event writes an Event on the pipeline. One that cannot be written is logged: it is for people only.
 func (l *look) event(ctx context.Context, e resource.Event) {
-	kind := "Normal"
-	if e.Warning {
-		kind = "Warning"
-	}
-	now := l.now.Format(time.RFC3339)
-	object := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Event",
-		"metadata": map[string]any{"generateName": l.pipeline.Name + ".", "namespace": l.pipeline.Namespace},
-		"type":     kind, "reason": e.Reason, "message": e.Message, "count": int64(1), "firstTimestamp": now, "lastTimestamp": now,
-		"involvedObject": map[string]any{"apiVersion": "pipelines.weave.works/v1alpha1", "kind": "Pipeline",
-			"namespace": l.pipeline.Namespace, "name": l.pipeline.Name, "uid": l.pipeline.UID},
-		"source": map[string]any{"component": "waybill"}, "reportingComponent": "waybill", "reportingInstance": "waybill",
-	}}
+	object := e.Object(l.pipeline, l.now)
+	object.SetGenerateName(l.pipeline.Name + ".")
 	if _, err := l.cfg.Management.In(l.pipeline.Namespace).Events().Create(ctx, object, metav1.CreateOptions{}); err != nil {
 		l.log.Warn("event not written", obs.KeyPipeline, l.pipeline.ID(), obs.KeyReason, e.Reason, obs.Error(err))
 	}

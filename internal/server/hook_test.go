@@ -12,7 +12,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,6 +34,18 @@ import (
 type cluster struct {
 	keys  map[string][]byte
 	users map[string]admission.Person // by token; a user may approve in prod
+
+	mu     sync.Mutex
+	warned []string
+}
+
+func (c *cluster) Warn(_ context.Context, pipeline, reason, message string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if environment, _, named := strings.Cut(message, ": an approval was refused"); named {
+		reason += " in " + environment
+	}
+	c.warned = append(c.warned, pipeline+" "+reason)
 }
 
 func (c *cluster) Keys(context.Context, string, string) (secret string, keys map[string][]byte, err error) {
@@ -285,6 +299,37 @@ func TestAnEmptyBodyIsAcceptedOnRequestOnly(t *testing.T) {
 	s := newSigning(t, service.Offers{BodylessHMAC: func() bool { return true }})
 	s.want(t, http.StatusUnauthorized, "POST", approvalAddress, "", signature.BodyHeader, bodySigned("a"))
 	s.want(t, http.StatusNoContent, "POST", approvalAddress, "", signature.BodyHeader, bodySigned(""))
+}
+
+// TestExceptionsToTheOriginalControllerAreWarnings: each is reported when it is met, and nothing else is.
+func TestExceptionsToTheOriginalControllerAreWarnings(t *testing.T) {
+	t.Parallel()
+	s := newSigning(t, service.Offers{})
+	const hook, body = "/promotion/apps/podinfo/prod", `{"involvedObject":{"kind":"HelmRelease"}}`
+	wants := func(warnings ...string) {
+		t.Helper()
+		s.cluster.mu.Lock()
+		defer s.cluster.mu.Unlock()
+		if !slices.Equal(s.cluster.warned, warnings) {
+			t.Errorf("warnings: %q, want %q", s.cluster.warned, warnings)
+		}
+		s.cluster.warned = nil
+	}
+	s.want(t, http.StatusUnauthorized, "POST", approvalAddress, "")
+	s.want(t, http.StatusUnauthorized, "POST", approvalAddress, body, signature.BodyHeader, bodySigned(body+" "))
+	s.want(t, http.StatusUnauthorized, "POST", hook, body)
+	s.want(t, http.StatusNotFound, "POST", "/approval/apps/podinfo/prd/6.6.0", "")
+	s.want(t, http.StatusNoContent, "POST", approvalAddress, "", signature.Header, sign("POST", approvalAddress, "", "nonce-001", time.Now()))
+	wants()
+	s.want(t, http.StatusUnauthorized, "POST", approvalAddress, "", signature.BodyHeader, bodySigned(""))
+	wants("apps:podinfo ApprovalBodyless in prod")
+	s.want(t, http.StatusNoContent, "POST", hook, body, signature.BodyHeader, bodySigned(body))
+	wants("apps:podinfo HookOnlyWakes")
+	s.cluster.keys = nil // the original controller accepts everything then
+	s.want(t, http.StatusUnauthorized, "POST", approvalAddress, "")
+	wants("apps:podinfo ApprovalUnsigned in prod")
+	s.want(t, http.StatusUnauthorized, "POST", hook, body)
+	wants("apps:podinfo HookOnlyWakes")
 }
 
 func TestAFloodOfRequestsIsRefused(t *testing.T) {

@@ -38,7 +38,9 @@ const (
 	FindingWrong FindingLevel = "wrong" // promotions will not work
 )
 
-// The codes of findings, besides the reasons of package promotion.
+const hookOnlyWakes = "a call of the old hook /promotion only has the pipeline looked at: Providers and Alerts for it are not needed"
+
+// The codes of findings, besides the reasons of package promotion. Some are reasons of Events too.
 const (
 	codeInvalid       = "InvalidSpec"
 	codeHost          = "GitHost"
@@ -81,7 +83,7 @@ func (s *Service) InspectPipeline(ctx context.Context, name string) (PipelineChe
 		}
 		c.approvals(name, spec, v.Observed.Keys[spec.Name])
 	}
-	c.add(FindingNote, name, codeHookOnlyWakes, "a call of the old hook /promotion only has the pipeline looked at: Providers and Alerts for it are not needed")
+	c.add(FindingNote, name, codeHookOnlyWakes, hookOnlyWakes)
 	return c.PipelineCheck, nil
 }
 

@@ -23,6 +23,8 @@ type Proofs interface {
 	// Approver returns the user of a token of Kubernetes who may approve in an environment. Errors: fault.Unauthorized,
 	// fault.Forbidden, and fault.NotFound for a user who may not read the pipeline.
 	Approver(ctx context.Context, token, pipeline, environment string) (admission.Person, error)
+	// Warn reports an exception to the way of the original controller in the pipeline's cluster.
+	Warn(ctx context.Context, pipeline, reason, message string)
 }
 
 // SignedRequest is a request about an environment of a pipeline of Kubernetes that has a signature instead of a token.
@@ -42,26 +44,29 @@ func (s *Service) VerifySignature(ctx context.Context, r SignedRequest) (id Iden
 	if r.Environment, err = s.provable(ctx, r.Pipeline, r.Environment); err != nil {
 		return id, err
 	}
-	if r.Signature == "" && r.BodySignature == "" {
-		return id, fault.New(fault.Unauthorized, "the request has no signature and no token").
-			WithHint("sign it: %s: t=UNIXTIME,n=NONCE,k=KEY,v1=HEX", signature.Header)
-	}
 	secret, keys, err := s.proofs.Keys(ctx, r.Pipeline, r.Environment)
-	if err != nil {
-		return id, err
-	}
-	if len(keys) == 0 {
+	switch {
+	case err == nil && len(keys) == 0:
+		s.warn(ctx, r, codeUnsigned, "an approval was refused: use a token, or have promotion.strategy.secretRef name a key")
 		return id, fault.New(fault.Unauthorized, "environment %s of %s has no key that signs approvals", r.Environment, r.Pipeline).
 			WithHint("promotion.strategy.secretRef names a Secret with the key hmac-key")
+	case r.Signature == "" && r.BodySignature == "":
+		return id, fault.New(fault.Unauthorized, "the request has no signature and no token").
+			WithHint("sign it: %s: t=UNIXTIME,n=NONCE,k=KEY,v1=HEX", signature.Header)
+	case err != nil:
+		return id, err
 	}
 	var key string
 	if r.Signature != "" {
 		key, err = s.useSignature(ctx, r, secret, keys)
 	} else {
-		key, err = s.checkBodySignature(r, keys)
+		key, err = s.checkBodySignature(ctx, r, keys)
 	}
 	if err != nil {
 		return id, err
+	}
+	if r.Revision == "" {
+		s.warn(ctx, r, "", "")
 	}
 	return Identity{Name: keyPrefix + secret + "#" + key, Scopes: []Scope{ScopeApprove}, Proof: ProofKey}, nil
 }
@@ -111,7 +116,7 @@ func firstName(keys map[string][]byte, of string) string {
 
 // checkBodySignature returns the name of the key that has signed a body. The signature covers neither address nor time, so by default
 // an approval counts only if the body has the pipeline, the environment and the revision, as a JSON object.
-func (s *Service) checkBodySignature(r SignedRequest, keys map[string][]byte) (string, error) {
+func (s *Service) checkBodySignature(ctx context.Context, r SignedRequest, keys map[string][]byte) (string, error) {
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
 		if !signature.VerifyBody(r.BodySignature, keys[name], r.Body) {
 			continue
@@ -119,6 +124,7 @@ func (s *Service) checkBodySignature(r SignedRequest, keys map[string][]byte) (s
 		if s.BodylessHMAC() || covers(r) {
 			return name, nil
 		}
+		s.warn(ctx, r, codeBodyless, "an approval was refused: sign it with "+signature.Header+", or a body that names it")
 		return "", fault.New(fault.Unauthorized, "the signature does not cover what it approves, so that it could be used for anything").
 			WithHint("sign with %s; or send a body with pipeline, environment and revision; or accept it: promoter.bodylessHMAC", signature.Header)
 	}
@@ -168,6 +174,15 @@ func (s *Service) OpenProposal(ctx context.Context, pipeline, environment, revis
 		}
 	}
 	return "", nil
+}
+
+// warn has the exception that a request met shown on its pipeline. One without a revision is a call of the old hook.
+func (s *Service) warn(ctx context.Context, r SignedRequest, code, text string) {
+	text = r.Environment + ": " + text
+	if r.Revision == "" {
+		code, text = codeHookOnlyWakes, hookOnlyWakes
+	}
+	s.proofs.Warn(ctx, r.Pipeline, code, text)
 }
 
 // Call has the promoter look once more at the subject of a call.

@@ -4,6 +4,7 @@ package proof
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -30,7 +31,10 @@ const (
 const patience = 10 * time.Second
 
 // Checker checks proofs with a management cluster.
-type Checker struct{ Management *kube.Cluster }
+type Checker struct {
+	Management *kube.Cluster
+	Log        *slog.Logger
+}
 
 // Keys returns the Secret whose keys sign approvals of an environment, as NAMESPACE/NAME, and its keys by name. An environment without
 // one has none. The error is fault.NotFound for an unknown pipeline or environment.

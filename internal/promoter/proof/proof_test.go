@@ -4,10 +4,12 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
@@ -89,6 +91,32 @@ func TestKeysAreThoseOfTheEffectiveStrategy(t *testing.T) {
 	api.Before(func(kubetest.Request) error { return errors.New("down") })
 	if _, _, err := c.Keys(t.Context(), "apps:podinfo", "prod"); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a cluster that does not answer: %v", err)
+	}
+}
+
+// TestAWarningIsWrittenOnce: by any process, for as long as clusters keep Events by default.
+func TestAWarningIsWrittenOnce(t *testing.T) {
+	t.Parallel()
+	c, api := newChecker(t)
+	c.Log = slog.New(slog.DiscardHandler)
+	for range 10 {
+		c.Warn(t.Context(), "apps:podinfo", "ApprovalUnsigned", "prod: refused")
+	}
+	c.Warn(t.Context(), "apps:podinfo", "ApprovalUnsigned", "staging: refused")
+	c.Warn(t.Context(), "apps:absent", "ApprovalUnsigned", "prod: refused")
+	list, err := api.Resource(schema.GroupVersionResource{Version: "v1", Resource: "events"}).Namespace("apps").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, e := range list.Items {
+		about, _, _ := unstructured.NestedString(e.Object, "involvedObject", "name")
+		found = append(found, fmt.Sprint(e.Object["type"], e.Object["reason"], " ", about, " ", e.Object["message"]))
+	}
+	slices.Sort(found)
+	want := []string{"WarningApprovalUnsigned podinfo prod: refused", "WarningApprovalUnsigned podinfo staging: refused"}
+	if !slices.Equal(slices.Compact(found), want) || len(list.Items) > 3 { // an hour may begin meanwhile
+		t.Errorf("%d Events %q, want %q", len(list.Items), found, want)
 	}
 }
 

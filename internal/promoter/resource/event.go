@@ -2,6 +2,9 @@ package resource
 
 import (
 	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/waybill-dev/waybill/api/kube/v1alpha1"
 	"github.com/waybill-dev/waybill/internal/promotion"
@@ -12,6 +15,21 @@ type Event struct {
 	Warning bool
 	Reason  string
 	Message string
+}
+
+// Object returns the Event about a pipeline at a time, without a name.
+func (e Event) Object(p Pipeline, at time.Time) *unstructured.Unstructured {
+	kind, now := "Normal", at.UTC().Format(time.RFC3339)
+	if e.Warning {
+		kind = "Warning"
+	}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Event", "metadata": map[string]any{"namespace": p.Namespace},
+		"type": kind, "reason": e.Reason, "message": e.Message, "count": int64(1), "firstTimestamp": now, "lastTimestamp": now,
+		"involvedObject": map[string]any{"apiVersion": "pipelines.weave.works/v1alpha1", "kind": "Pipeline",
+			"namespace": p.Namespace, "name": p.Name, "uid": p.UID},
+		"source": map[string]any{"component": "waybill"}, "reportingComponent": "waybill", "reportingInstance": "waybill",
+	}}
 }
 
 // The reasons of Events about targets, as the original controller has them.
