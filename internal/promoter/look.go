@@ -46,7 +46,8 @@ func (t *term) next(ctx context.Context, name string) (again time.Duration, err 
 	if err := l.read(ctx); err != nil {
 		return 0, err
 	}
-	l.pipeline, l.faults = resource.Parse(one, resource.Options{NoCrossNamespaceRefs: t.cfg.OneNamespace, AllowPlainHTTP: t.cfg.PlainHTTP, Now: l.now})
+	l.pipeline, l.faults = resource.Parse(one, t.options(l.now))
+	l.faults = append(l.faults, t.branches.collisions(l.pipeline)...)
 	l.observe()
 	if l.isEarly() {
 		return 0, nil

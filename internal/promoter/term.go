@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/kube/watch"
 	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/promoter/resource"
 	"github.com/waybill-dev/waybill/internal/promotion"
 	"github.com/waybill-dev/waybill/internal/promotions"
 	"github.com/waybill-dev/waybill/internal/store"
@@ -41,6 +42,7 @@ type term struct {
 	pool     *pool.Pool
 	polls    *proposals
 	marks    *marks
+	branches *branches
 	checks   *checks
 	clusters *watch.Queue // names of clusters whose state has changed
 
@@ -73,7 +75,7 @@ type memory struct {
 
 func newTerm(p *Promoter) (*term, error) {
 	t := &term{Promoter: p, objects: p.cfg.Management.Resource(pipelines), memory: map[string]*memory{}, heads: map[string]int64{},
-		changes: map[string]time.Time{}, looking: map[string]time.Time{}}
+		changes: map[string]time.Time{}, looking: map[string]time.Time{}, branches: newBranches()}
 	t.queue = watch.NewQueue(watch.QueueConfig{Workers: p.cfg.Workers,
 		Retry:  loop.Backoff{First: firstRetry, Most: time.Minute},
 		Handle: t.next, Failed: t.failed})
@@ -102,7 +104,10 @@ func newTerm(p *Promoter) (*term, error) {
 			return one
 		},
 		Changed: t.objectChanged,
-		Gone:    func(one *unstructured.Unstructured) { t.queue.Add(nameOf(one)) },
+		Gone: func(one *unstructured.Unstructured) {
+			t.keepBranches(resource.Pipeline{Namespace: one.GetNamespace(), Name: one.GetName()})
+			t.queue.Add(nameOf(one))
+		},
 		Interrupted: func(err error) {
 			t.log.Warn("watching pipelines was interrupted; it resumes by itself", obs.Error(err))
 		}})
@@ -144,9 +149,24 @@ func (t *term) objectChanged(one *unstructured.Unstructured) {
 		m.written = "" // once: a resync counts
 	}
 	t.mu.Unlock()
-	if !own {
-		t.queue.Add(name)
+	if own {
+		return
 	}
+	p, _ := resource.Parse(one, t.options(time.Now()))
+	t.keepBranches(p)
+	t.queue.Add(name)
+}
+
+// keepBranches replaces the branches of a pipeline, and has those looked at again that collide with it, or did.
+func (t *term) keepBranches(p resource.Pipeline) {
+	for _, other := range t.branches.keep(p) {
+		t.wake(other)
+	}
+}
+
+// options returns the settings with which a definition is read.
+func (t *term) options(now time.Time) resource.Options {
+	return resource.Options{NoCrossNamespaceRefs: t.cfg.OneNamespace, AllowPlainHTTP: t.cfg.PlainHTTP, Now: now}
 }
 
 // followShare bounds the share of the time that follow reads for. It reads all heads, so in a busy log it waits between.
