@@ -103,7 +103,32 @@ func TestFaultsOfTheGitHostLoseAndRepeatNothing(t *testing.T) {
 	}
 }
 
-// TestAForbiddenAttemptIsMadeAgainWithNewCredentials: 403 ends the attempt for good, until the Secret changes.
+// TestTheStatusHasTheHostsAnswerToAMerge: one that waits for a review has that reason.
+func TestTheStatusHasTheHostsAnswerToAMerge(t *testing.T) {
+	t.Parallel()
+	w := newFleetWorld(t)
+	w.live()
+	w.await("the baseline", func(v promotions.View) bool { return phase(v, "prod") == promotion.PhaseComplete })
+	w.mu.Lock()
+	w.fault = func(_ http.Handler, out http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/merge") {
+			return false
+		}
+		out.Header().Set("Content-Type", "application/json")
+		out.WriteHeader(http.StatusMethodNotAllowed)
+		_, _ = out.Write([]byte(`{"message": "Does not have enough approvals"}`))
+		return true
+	}
+	w.mu.Unlock()
+	w.at("dev", "6.6.0")
+	w.await("the answer", func(v promotions.View) bool {
+		return len(v.Environments) == 2 && slices.ContainsFunc(v.Environments[1].Reasons, func(r promotions.ReasonView) bool {
+			return r.Code == promotion.WhyAttemptLive && strings.Contains(r.Message, "Does not have enough approvals")
+		})
+	})
+}
+
+// TestAForbiddenAttemptIsMadeAgainWithNewCredentials: 403 ends the attempt for good, until the Secret changes. Nothing reports that.
 func TestAForbiddenAttemptIsMadeAgainWithNewCredentials(t *testing.T) {
 	t.Parallel()
 	w := newFleetWorld(t)
@@ -123,7 +148,6 @@ func TestAForbiddenAttemptIsMadeAgainWithNewCredentials(t *testing.T) {
 	if _, err := secrets.Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.touch(0)
 	w.carry("6.6.0")
 }
 

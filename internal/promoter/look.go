@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube/pool"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/promoter/resource"
@@ -193,6 +196,9 @@ func (l *look) decide(ctx context.Context) error {
 		l.input = l.state.Input()
 		l.input.Spec, l.input.Now, l.input.Seen = l.pipeline.Spec, l.now, l.seen
 		l.input.Latest, l.input.LatestSince, l.input.Inputs = l.latest, l.latestSince, l.inputs(ctx)
+		if err := l.addAnswers(ctx); err != nil {
+			return err
+		}
 		l.plan = promotion.Decide(l.input)
 		l.latest, l.latestSince = l.plan.Latest, l.plan.LatestSince
 		change, err := l.change(ctx)
@@ -229,14 +235,52 @@ func (l *look) lookAtRecheck() {
 	if !l.plan.Recheck.IsZero() {
 		l.queue.AddAfter(l.pipeline.ID(), max(l.plan.Recheck.Sub(l.now), mergeWakes))
 	}
-	if l.isStalled() {
-		l.queue.AddAfter(l.pipeline.ID(), stalledEvery)
+	if l.isStalled() || len(l.merges()) > 0 {
+		l.queue.AddAfter(l.pipeline.ID(), l.cfg.ProposalsEvery/unseenShare)
 	}
 }
 
-// stalledEvery is the time until a pipeline with an attempt that failed permanently is looked at again: the Secret with its
-// credentials may have been corrected, and Secrets of Git hosts are not watched.
-const stalledEvery = 30 * time.Second
+// unseenShare is the part of ProposalsEvery, one in so many, after which a pipeline is looked at again for a change that nothing reports: of
+// the Secret of an attempt that failed permanently, since Secrets of Git hosts are not watched, and of a host's answer to a merge.
+const unseenShare = 4
+
+// merges returns the live attempts at merges.
+func (l *look) merges() (keys []promotion.AttemptKey) {
+	for key, a := range l.state.Attempts {
+		if key.Op == promotion.OpMerge && a.Status == promotion.AttemptLive {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// addAnswers adds the host's last answer to live attempts at merges, so that the status shows the reason of a merge that waits, such as a review.
+func (l *look) addAnswers(ctx context.Context) error {
+	keys := l.merges()
+	if len(keys) == 0 {
+		return nil
+	}
+	l.input.Attempts = maps.Clone(l.input.Attempts)
+	for _, key := range keys {
+		a := l.input.Attempts[key]
+		id, err := action.ParseID(a.ActionID)
+		if err != nil {
+			return fmt.Errorf("merge of %s/%s: %w", l.pipeline.ID(), key.Env, err)
+		}
+		state, err := l.ledger.Action(ctx, id)
+		if fault.Is(err, fault.NoSuchAction) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if state.Thread.Status.Live() { // else its end is read soon
+			a.Error = state.Error
+			l.input.Attempts[key] = a
+		}
+	}
+	return nil
+}
 
 // isStalled reports whether an environment waits for other inputs of its promotion.
 func (l *look) isStalled() bool {

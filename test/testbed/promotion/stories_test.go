@@ -48,6 +48,9 @@ func TestStories(t *testing.T) {
 		{"finishing", promotion.Extra{Spec: "onNewRevision: Finish", Staging: merging}, finishing},
 		{"notified", promotion.Extra{Prod: "promotion: {strategy: {notification: {}}}", Staging: merging}, notified},
 		{"not-begun", promotion.Extra{Spec: "rolloutTimeout: 2s", Staging: merging}, notBegun},
+		{"prerelease", promotion.Extra{}, prerelease},
+		{"branch-kept", promotion.Extra{}, branchKept},
+		{"shared", promotion.Extra{}, shared},
 		{"held", promotion.Extra{Prod: `hold: {reason: "audit"}`, Staging: merging}, held},
 	} {
 		t.Run(story.name, func(t *testing.T) {
@@ -75,6 +78,7 @@ func declinedAndRetried(t *testing.T, s *promotion.Scene) {
 }
 
 func approved(t *testing.T, s *promotion.Scene) {
+	checks(t, s, nil, "marked lines in the branch main: 1", "suffice for", "ApprovalUnsigned", "HookOnlyWakes")
 	s.Push(t, promotion.Dev, "6.6.0")
 	s.AwaitReason(t, promotion.Prod, "WaitingApproval")
 	if waits := s.Pipeline(t).Status.Environments[promotion.Prod].WaitingApproval; waits == nil || waits.Revision != "6.6.0" {
@@ -185,6 +189,52 @@ func foreign(t *testing.T, s *promotion.Scene) {
 	}
 }
 
+// prerelease: the order of revisions is that of their sightings, not of their numbers.
+func prerelease(t *testing.T, s *promotion.Scene) {
+	for _, version := range []string{"6.6.0", "6.6.0-rc.1"} {
+		s.Push(t, promotion.Dev, version)
+		s.Repository.Merge(t, s.AwaitProposal(t, promotion.Staging, version).Number, "merge")
+		s.AwaitPhase(t, promotion.Staging, "Complete")
+		s.AwaitProposal(t, promotion.Prod, version)
+	}
+}
+
+// branchKept: people merge by squash, and the host keeps the branch. The next promotions begin at the base again.
+func branchKept(t *testing.T, s *promotion.Scene) {
+	for i, version := range []string{"6.6.0", "6.6.1", "6.7.0"} {
+		s.Push(t, promotion.Dev, version)
+		pull := s.AwaitProposal(t, promotion.Staging, version)
+		s.Repository.Merge(t, pull.Number, "squash")
+		s.AwaitPhase(t, promotion.Staging, "Complete")
+		if branch := s.Repository.Clone(t).Git(t, "rev-parse", "origin/"+pull.Head.Name); branch != pull.Head.SHA {
+			t.Errorf("the branch after the merge: got %s, want it kept at %s", branch, pull.Head.SHA)
+		}
+		if pulls := s.Proposals(t, promotion.Staging, version); len(pulls) != 1 {
+			t.Errorf("pull requests %d: got %+v, want one", i, pulls)
+		}
+	}
+}
+
+// shared: two pipelines have their versions in one file. The merge of one makes the other's pull request conflict.
+func shared(t *testing.T, s *promotion.Scene) {
+	marked := func(version string) string {
+		return fmt.Sprintf("staging: %s # {\"$promotion\": \"%s:podinfo:staging\"}\nother: %s # {\"$promotion\": \"%s:other:staging\"}\n",
+			version, s.Namespace, version, s.Namespace)
+	}
+	s.Repository.Clone(t).Push(t, "main", "Versions of both", map[string]string{"versions.yaml": marked("6.5.4")})
+	second := s.Project
+	second.Name = "other"
+	s.Cluster.Apply(t, strings.Replace(s.Manifest(promotion.Extra{}), "name: podinfo, namespace", "name: other, namespace", 1))
+	s.Push(t, promotion.Dev, "6.6.0")
+	first := s.AwaitProposal(t, promotion.Staging, "6.6.0")
+	next := second.AwaitProposal(t, promotion.Staging, "6.6.0")
+	s.Repository.Merge(t, first.Number, "merge")
+	s.Repository.Merge(t, next.Number, "merge") // once it is made again
+	if got, err := s.Repository.File(t.Context(), "versions.yaml", "main"); err != nil || got != marked("6.6.0") {
+		t.Errorf("the file of both: got %q, %v, want %q", got, err, marked("6.6.0"))
+	}
+}
+
 func held(t *testing.T, s *promotion.Scene) {
 	s.Push(t, promotion.Dev, "6.6.0")
 	s.AwaitReason(t, promotion.Prod, "Held")
@@ -270,6 +320,21 @@ func notBegun(t *testing.T, s *promotion.Scene) {
 	s.AwaitReason(t, promotion.Staging, "RolloutTimedOut")
 	s.Push(t, promotion.Dev, "6.6.1")
 	s.AwaitProposal(t, promotion.Prod, "6.6.1")
+}
+
+// checks runs waybill pipeline check, whose end and findings have to be these.
+func checks(t *testing.T, s *promotion.Scene, end error, findings ...string) {
+	t.Helper()
+	s.AwaitPhase(t, promotion.Prod, "Complete")
+	out, err := s.Waybill.Command(t, "pipeline", "check", s.ID()).CombinedOutput()
+	if fmt.Sprint(err) != fmt.Sprint(end) {
+		t.Errorf("waybill pipeline check: got %v, want %v\n%s", err, end, out)
+	}
+	for _, want := range findings {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("waybill pipeline check: want the finding %q\n%s", want, out)
+		}
+	}
 }
 
 // run runs a command of the program that must succeed, and returns its output.

@@ -3,6 +3,7 @@
 package promotion_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -155,6 +156,7 @@ func reviewed(t *testing.T, s *promotion.Scene) {
 // tokenReplaced: the credentials are wrong at first. Once the Secret is right, nothing else has to be done.
 func tokenReplaced(t *testing.T, s *promotion.Scene) {
 	s.Credentials(t, "wrong")
+	checks(t, s, errors.New("exit status 2"), "wrong", "GitHost")
 	s.Push(t, promotion.Dev, "6.6.0")
 	s.AwaitReason(t, promotion.Staging, "AttemptFailed")
 	s.Credentials(t, "")
