@@ -1,7 +1,9 @@
 package notification_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -150,5 +152,43 @@ func TestNoticesThatAreNotAccepted(t *testing.T) {
 				t.Errorf("got %+v, want %s: %s", o, c.want, c.text)
 			}
 		})
+	}
+}
+
+// The notification of a stage of a waybill.yaml needs no management cluster: it has no Event, and its key is the configuration's.
+func TestAStageIsAnnounced(t *testing.T) {
+	t.Parallel()
+	h, url, received := receiver(t, http.StatusAccepted)
+	stage := h.Handler
+	stage.Management, stage.Key = nil, func(_ context.Context, name string) (string, error) {
+		if name != "ci" {
+			return "", fmt.Errorf("secret %q not found", name)
+		}
+		return "whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0", nil
+	}
+	attempt := func(sink *promotion.Sink) conductor.Attempt {
+		parameters, err := json.Marshal(promotion.Work{Namespace: promotion.StageNamespace, Pipeline: "shop", Env: "prod", Revision: "6.6.0",
+			Was: "6.5.4", Run: 1, Op: promotion.OpNotify, Sink: sink})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conductor.Attempt{Action: action.Action{ID: action.RandomID(at), Parameters: parameters}}
+	}
+	if o := stage.Do(t.Context(), attempt(&promotion.Sink{URL: url, Secret: "ci"})); o.Kind != action.Done {
+		t.Fatalf("outcome: %+v", o)
+	}
+	got := <-received
+	for _, part := range []string{`"type":"waybill.promotion.requested.v1"`, `"subject":"prod"`, `"revision":"6.6.0"`, `"was":"6.5.4"`, `"source":"waybill:waybill.yaml:shop"`} {
+		if !strings.Contains(got.body, part) {
+			t.Errorf("%s is not in %s", part, got.body)
+		}
+	}
+	if !strings.HasPrefix(got.header.Get("webhook-signature"), "v1,") {
+		t.Errorf("headers: %v", got.header)
+	}
+	for name, sink := range map[string]*promotion.Sink{"no secret": {URL: url, Secret: "other"}, "no webhook": nil} {
+		if o := stage.Do(t.Context(), attempt(sink)); o.Kind != action.Fatal {
+			t.Errorf("%s: %+v", name, o)
+		}
 	}
 }

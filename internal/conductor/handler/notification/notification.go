@@ -37,6 +37,8 @@ type Handler struct {
 	Management *kube.Cluster   // the cluster of the pipelines
 	Client     *webhook.Client // reaches webhooks
 	PlainHTTP  bool            // webhooks may be reached without TLS
+	// Key reads a signing key of the configuration, for stages of a waybill.yaml. They have no Event.
+	Key func(ctx context.Context, name string) (string, error)
 }
 
 // Do makes one attempt.
@@ -44,6 +46,9 @@ func (h Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	var w promotion.Work
 	if err := json.Unmarshal(a.Action.Parameters, &w); err != nil {
 		return action.Outcome{Kind: action.Fatal, Error: fmt.Sprintf("parameters: %v", err)}
+	}
+	if w.Namespace == promotion.StageNamespace && w.Sink == nil {
+		return action.Outcome{Kind: action.Fatal, Error: "the notification of a stage has no webhook"}
 	}
 	if err := h.event(ctx, a.Action.ID, w); err != nil {
 		if fault.Is(err, fault.Invalid) {
@@ -73,6 +78,9 @@ type message struct {
 
 // event writes the Event on the Pipeline, under a name made from the action's id.
 func (h Handler) event(ctx context.Context, id action.ID, w promotion.Work) error {
+	if w.Namespace == promotion.StageNamespace {
+		return nil
+	}
 	now := id.Time().UTC().Format(time.RFC3339)
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Event",
@@ -141,19 +149,37 @@ func (h Handler) call(ctx context.Context, m message) (webhook.Call, error) {
 	}
 	call := webhook.Call{Method: http.MethodPost, URL: target, Body: body, Header: http.Header{}}
 	if m.sink.Secret != "" {
-		data, _, err := h.Management.In(m.namespace).Secret(ctx, m.sink.Secret)
+		key, err := h.key(ctx, m)
 		if err != nil {
 			return webhook.Call{}, err
-		}
-		key, err := webhook.ParseKey(strings.TrimSpace(string(data[secretKey])))
-		if err != nil {
-			return webhook.Call{}, fmt.Errorf("key %[3]s of Secret %[1]s/%[2]s: %[4]w", m.namespace, m.sink.Secret, secretKey, err)
 		}
 		call.Header = webhook.Sign([]webhook.Key{key}, m.id.String(), time.Now(), body)
 	}
 	call.Header.Set("Content-Type", contentType)
 	call.Header.Set("User-Agent", "waybill")
 	return call, nil
+}
+
+// key returns the key that signs a message.
+func (h Handler) key(ctx context.Context, m message) (webhook.Key, error) {
+	text, at := "", fmt.Sprintf("secret %s of server.yaml", m.sink.Secret)
+	if m.namespace == promotion.StageNamespace {
+		var err error
+		if text, err = h.Key(ctx, m.sink.Secret); err != nil {
+			return webhook.Key{}, err
+		}
+	} else {
+		data, _, err := h.Management.In(m.namespace).Secret(ctx, m.sink.Secret)
+		if err != nil {
+			return webhook.Key{}, err
+		}
+		text, at = string(data[secretKey]), fmt.Sprintf("key %s of Secret %s/%s", secretKey, m.namespace, m.sink.Secret)
+	}
+	key, err := webhook.ParseKey(strings.TrimSpace(text))
+	if err != nil {
+		return key, fmt.Errorf("%s: %w", at, err)
+	}
+	return key, nil
 }
 
 // body returns the body in the format of the sink.
