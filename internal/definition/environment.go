@@ -56,7 +56,7 @@ func (r *reader) environmentStage(s pipeline.Stage, n *document.Node, at string)
 	v.MinReady = r.minReady(node.Get("minReady"), here+".minReady", len(v.Targets))
 	v.Soak = r.duration(node.Get("soak"), here+".soak", 0)
 	v.Rollout = r.positive(node.Get("rolloutTimeout"), here+".rolloutTimeout", action.Duration(30*time.Minute))
-	v.Strategy.PullRequest = r.pullRequest(node.Get("strategy").Get("pull-request"), here+".strategy.pull-request")
+	v.Strategy = r.strategy(node.Get("strategy"), here+".strategy")
 	v.Merge = r.autoMerge(node.Get("autoMerge"), here+".autoMerge", v.Strategy.PullRequest)
 	if v.Source.Type == "marker" && v.Strategy.PullRequest == nil {
 		r.Add(node.Get("versionSource"), "bad-value", here+".versionSource", "the version source marker needs the strategy pull-request")
@@ -114,6 +114,25 @@ func (r *reader) minReady(n *document.Node, at string, targets int) pipeline.Lim
 		return all
 	}
 	return l
+}
+
+// strategy reads the way of promoting: one of two, or none.
+func (r *reader) strategy(n *document.Node, at string) (s pipeline.Strategy) {
+	if n == nil || n.Kind != document.Map {
+		return s
+	}
+	pull, notify := n.Get("pull-request"), n.Get("notification")
+	if (pull == nil) == (notify == nil) {
+		r.Add(n, "bad-value", at, "%s: want one of pull-request and notification; without a strategy the stage waits for others", at)
+	}
+	s.PullRequest = r.pullRequest(pull, at+".pull-request")
+	if hook := notify.Get("webhook"); hook != nil && hook.Kind == document.Map {
+		s.Notification = &pipeline.Notification{URL: hook.Str("url"), Secret: hook.Get("secretRef").Str("name")}
+		if address := hook.Get("url"); address != nil && !isHTTP(s.Notification.URL) {
+			r.Add(address, "bad-url", at+".notification.webhook.url", "url: want a URL such as https://ci.example.com/promote")
+		}
+	}
+	return s
 }
 
 // pullRequest reads a strategy by pull request; nil without one.
@@ -232,8 +251,17 @@ var (
 		{Name: "namespace", Shape: document.Text, Required: true, Help: "Namespace of the object."},
 	}
 	environmentStrategy = []document.Key{
-		{Name: "pull-request", Shape: document.Object, Keys: environmentPull, Required: true,
+		{Name: "pull-request", Shape: document.Object, Keys: environmentPull,
 			Help: `A pull request that changes the values marked # {"$promotion": "waybill.yaml:PIPELINE:STAGE"}.`},
+		{Name: "notification", Shape: document.Object, Keys: environmentNotification,
+			Help: "A request that announces the revision; its receiver makes the change."},
+	}
+	environmentNotification = []document.Key{
+		{Name: "webhook", Shape: document.Object, Keys: environmentWebhook, Required: true, Help: "The receiver."},
+	}
+	environmentWebhook = []document.Key{
+		{Name: "url", Shape: document.Text, Required: true, Help: "The receiver's address."},
+		{Name: "secretRef", Shape: document.Object, Keys: environmentSecret, Help: "Signs the requests, as Standard Webhooks do."},
 	}
 	environmentPull = []document.Key{
 		{Name: "type", Shape: document.Text, Values: gitHosts, Required: true, Help: "Kind of the Git host."},

@@ -375,6 +375,14 @@ func TestFaults(t *testing.T) {
 			"4:110: autoMerge needs the strategy pull-request"},
 		{"address of a repository", environmentWith("strategy: {pull-request: {type: gitea, url: \"ftp://x/y\", baseBranch: main}}"),
 			"4:143: url: want the address of a repository such as https://git.example.com/apps/fleet"},
+		{"no strategy in a strategy", environmentWith("strategy: {}"),
+			"4:109: stages[0].environment.strategy: want one of pull-request and notification; without a strategy the stage waits for others"},
+		{"two strategies", environmentWith("strategy: {pull-request: {type: gitea, url: \"https://x/y\", baseBranch: main}, " +
+			"notification: {webhook: {url: \"https://x\"}}}"), "4:109: stages[0].environment.strategy: want one of pull-request and notification"},
+		{"notification without a receiver", environmentWith("strategy: {notification: {}}"),
+			"stages[0].environment.strategy.notification needs a webhook"},
+		{"address of a receiver", environmentWith("strategy: {notification: {webhook: {url: x}}}"),
+			"4:140: url: want a URL such as https://ci.example.com/promote"},
 		{"password of a repository", environmentWith("strategy: {pull-request: {type: gitea, url: \"https://a:b@x/y\", baseBranch: main}}"),
 			"4:143: url: a user or password does not belong in an address; the secret has them"},
 		{"branch of a repository", environmentWith("strategy: {pull-request: {type: gitea, url: \"https://x/y\", baseBranch: \"a b\"}}"),
@@ -470,6 +478,11 @@ func TestWarnings(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, problems.Warnings().Error()); diff != "" {
 		t.Error(diff)
+	}
+	_, problems = read(testPipeline("", "name: a\nhosts: [\"local://x\"]") + "- name: b\n  environment: {app: {apiVersion: a/v1, kind: K, name: n}, " +
+		"targets: [{cluster: x, namespace: y}]}\n")
+	if len(problems) > 0 {
+		t.Errorf("hosts before an environment, which is judged by its health: %v", problems)
 	}
 }
 

@@ -16,6 +16,9 @@ func (r *reader) warn(root *document.Node, d *pipeline.Definition) {
 	for i := range d.Stages {
 		s := &d.Stages[i]
 		r.warnOfWindows(root, document.Index("stages", i), s)
+		if s.Kind == pipeline.EnvironmentStage {
+			last = -1 // it is judged by the health of its targets
+		}
 		if s.Kind != pipeline.HostStage {
 			continue
 		}

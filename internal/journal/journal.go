@@ -2,6 +2,8 @@ package journal
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -160,6 +162,17 @@ type definitionInForce struct {
 	version    int
 	definition pipeline.Definition
 	resources  func() map[string]pipeline.Resource // by the host's full path; computed when a fact of a host needs it
+}
+
+// owned returns the resources that a definition takes: those of its hosts, and the applications that it promotes to.
+func (k *definitionInForce) owned() []pipeline.Resource {
+	all := slices.Collect(maps.Values(k.resources()))
+	for i := range k.definition.Stages {
+		if v := k.definition.Stages[i].Environment; v != nil {
+			all = append(all, v.Applications()...)
+		}
+	}
+	return all
 }
 
 func newDefinitionInForce(v Version) *definitionInForce {

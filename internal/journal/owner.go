@@ -44,7 +44,7 @@ func (t *txn) owners(except string) (map[pipeline.Resource]Owner, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range k.resources() {
+		for _, r := range k.owned() {
 			o.owners[r] = Owner{Pipeline: head.Pipeline}
 		}
 	}
@@ -103,7 +103,7 @@ func (o *owning) pinned(head *HeadRow) error {
 			if !k.definition.Pin || d.Archive != "" {
 				continue
 			}
-			for _, r := range k.resources() {
+			for _, r := range k.owned() {
 				o.add(r, d)
 			}
 		}

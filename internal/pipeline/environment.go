@@ -46,9 +46,16 @@ type Source struct {
 	KeepBuild bool   `json:"keepBuild,omitempty"`
 }
 
-// Strategy promotes by pull requests.
+// Strategy promotes by pull requests or by notifying others; at most one is set.
 type Strategy struct {
-	PullRequest *PullRequest `json:"pull-request,omitempty"`
+	PullRequest  *PullRequest  `json:"pull-request,omitempty"`
+	Notification *Notification `json:"notification,omitempty"`
+}
+
+// Notification announces the wanted revision to a receiver, which makes the change.
+type Notification struct {
+	URL    string `json:"url"`
+	Secret string `json:"secret,omitempty"` // signs the requests
 }
 
 // PullRequest configures the repository that has the desired state of the targets.
@@ -77,6 +84,20 @@ type Merge struct {
 
 // Need returns how many targets must be ready.
 func (v *Environment) Need() int { return v.MinReady.Of(len(v.Targets), true) }
+
+// Applications returns the applications in all targets as resources, if the stage promotes to them: one pipeline may do so. Those that
+// it only observes may be others'.
+func (v *Environment) Applications() []Resource {
+	if v.Strategy == (Strategy{}) {
+		return nil
+	}
+	group, _, _ := strings.Cut(v.App.APIVersion, "/")
+	all := make([]Resource, len(v.Targets))
+	for i, t := range v.Targets {
+		all[i] = Resource{Address: environmentAddress + " " + t.String(), Service: v.App.Kind + "." + group + " " + v.App.Name}
+	}
+	return all
+}
 
 // identity returns the application and the targets as one text. Both must stay the same while a deployment is inside, since its
 // promotion would otherwise be judged by other objects. The order of the targets and the version of the kind mean nothing.

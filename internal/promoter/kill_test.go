@@ -20,6 +20,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/environment"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/pullrequest"
 	"github.com/waybill-dev/waybill/internal/git/gittest"
@@ -44,6 +45,10 @@ type fleetWorld struct {
 	git    *gittest.Host
 	model  *githosttest.Host
 	folder string // the log, mirrors and evidence, which outlive a process
+	name   string // of the pipeline in the log of promotions
+	branch string // head branch of its pull requests
+	// roles returns what a process runs besides; nil: nothing.
+	roles func(own *ledger.Ledger, instance queue.Instance) (roles []func(context.Context) error)
 
 	mu     sync.Mutex
 	line   *line
@@ -53,8 +58,22 @@ type fleetWorld struct {
 
 func newFleetWorld(t *testing.T) *fleetWorld {
 	t.Helper()
+	w := newFleet(t, name)
+	w.management.Add(pipelines, w.object(`{apiVersion: pipelines.weave.works/v1alpha1, kind: Pipeline,
+		metadata: {name: podinfo, namespace: apps, generation: 1}, spec: {
+		appRef: {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, name: podinfo},
+		promotion: {strategy: {pull-request: {type: gitea, url: "`+w.git.URL()+`", baseBranch: main, secretRef: {name: fleet}}}},
+		environments: [{name: dev, targets: [{namespace: dev}]},
+			{name: prod, targets: [{namespace: prod, clusterRef: {kind: GitopsCluster, name: leaf}}],
+				autoMerge: {method: merge, requireChecks: false}}]}}`))
+	return w
+}
+
+// newFleet returns a world without a pipeline. The repository has a marker of the environment prod of the named one.
+func newFleet(t *testing.T, name string) *fleetWorld {
+	t.Helper()
 	w := &fleetWorld{world: newWorld(t), model: githosttest.New(t, githost.Gitea), folder: t.TempDir(), merged: map[int64]bool{},
-		git: gittest.New(t, map[string]string{file: marked("6.0.0")})}
+		git: gittest.New(t, map[string]string{file: marked(name, "6.0.0")}), name: name, branch: branch}
 	if err := w.ledger.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +87,7 @@ func newFleetWorld(t *testing.T) *fleetWorld {
 		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = at.Scheme, at.Host, r.In.Host
 	}}
 	calls := http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
-		w.model.SetBranch(branch, w.commits()...)
+		w.model.SetBranch(w.branch, w.commits()...)
 		proxy.ServeHTTP(out, r)
 		if r.Method != http.MethodGet {
 			w.follow()
@@ -95,13 +114,6 @@ func newFleetWorld(t *testing.T) *fleetWorld {
 	for _, env := range []string{"dev", "prod"} {
 		w.at(env, "6.0.0")
 	}
-	w.management.Add(pipelines, w.object(`{apiVersion: pipelines.weave.works/v1alpha1, kind: Pipeline,
-		metadata: {name: podinfo, namespace: apps, generation: 1}, spec: {
-		appRef: {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, name: podinfo},
-		promotion: {strategy: {pull-request: {type: gitea, url: "`+w.git.URL()+`", baseBranch: main, secretRef: {name: fleet}}}},
-		environments: [{name: dev, targets: [{namespace: dev}]},
-			{name: prod, targets: [{namespace: prod, clusterRef: {kind: GitopsCluster, name: leaf}}],
-				autoMerge: {method: merge, requireChecks: false}}]}}`))
 	return w
 }
 
@@ -111,13 +123,13 @@ const (
 	file   = "prod.yaml"
 )
 
-func marked(revision string) string {
-	return fmt.Sprintf("version: %s # {\"$promotion\": \"apps:podinfo:prod\"}\n", revision)
+func marked(pipeline, revision string) string {
+	return fmt.Sprintf("version: %s # {\"$promotion\": \"%s:prod\"}\n", revision, pipeline)
 }
 
 // commits returns the commits of the head branch that main lacks, the oldest first.
 func (w *fleetWorld) commits() (commits []githosttest.Commit) {
-	tip := w.git.Tip(branch)
+	tip := w.git.Tip(w.branch)
 	if tip == "" {
 		return nil
 	}
@@ -168,20 +180,27 @@ func (w *fleetWorld) process(l *line) (stop func()) {
 		Guard: webhook.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}})
 	management := l.cluster(w.management.Cluster("apps"))
 	changes, instance := own.NewWaiter(), queue.Instance{Heartbeat: 300 * time.Millisecond}
-	p := promoter.New(changes, changes.Promotions,
-		promoter.Config{Management: management, Changes: waiters(w.t, changes), Dial: w.dial, Hosts: hosts,
-			Mirrors: mirrors, ProposalsEvery: time.Second, Clusters: map[string]*rest.Config{"": config}, Pages: "https://waybill.example.org",
-			Instance: instance})
+	secret := func(ctx context.Context, name string) (map[string][]byte, error) {
+		data, _, err := management.In("apps").Secret(ctx, name)
+		return data, err
+	}
+	leaf, err := pool.ParseKubeconfig(w.leaf.Kubeconfig("leaf", "root"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	c := conductor.New(own.NewWaiter(), conductor.Config{Workers: 4, Instance: instance, Handlers: map[string]conductor.Handler{
-		promotion.HandlerPullRequest: pullrequest.New(pullrequest.Config{Hosts: hosts, Mirrors: mirrors,
-			Archive: evidence.Archive{Blobs: blobs},
-			Secret: func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
-				data, _, err := management.In(namespace).Secret(ctx, name)
-				return data, err
-			}})}})
+		promotion.HandlerEnvironment: environment.Handler{}, promotion.HandlerPullRequest: pullrequest.New(pullrequest.Config{Hosts: hosts, Mirrors: mirrors, Archive: evidence.Archive{Blobs: blobs},
+			Secret: func(ctx context.Context, _, name string) (map[string][]byte, error) { return secret(ctx, name) }})}})
+	p := promoter.New(changes, changes.Promotions, promoter.Config{Management: management, Changes: waiters(w.t, changes), Dial: w.dial, Hosts: hosts,
+		Mirrors: mirrors, ProposalsEvery: time.Second, Clusters: map[string]*rest.Config{"": config, "eu": leaf}, Pages: "https://waybill.example.org",
+		Instance: instance, Secret: secret})
+	running := []func(context.Context) error{p.Run, c.Run}
+	if w.roles != nil {
+		running = append(running, w.roles(own, instance)...)
+	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	var roles sync.WaitGroup
-	for _, run := range []func(context.Context) error{p.Run, c.Run} {
+	for _, run := range running {
 		roles.Go(func() {
 			if err := run(ctx); err != nil && !l.isDead() {
 				w.t.Errorf("role: %v", err)
@@ -259,7 +278,7 @@ func (w *fleetWorld) effects(revision string) []string {
 		}
 	}
 	log := w.ledger.NewWaiter()
-	runs, err := log.Promotions.Runs(w.t.Context(), promotions.RunQuery{Pipeline: name})
+	runs, err := log.Promotions.Runs(w.t.Context(), promotions.RunQuery{Pipeline: w.name})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -268,7 +287,7 @@ func (w *fleetWorld) effects(revision string) []string {
 			continue
 		}
 		add("run of %s by %v: %v", run.Revision, run.Cause, run.End)
-		entries, err := log.Promotions.Entries(w.t.Context(), promotions.Page{Pipeline: name, Run: run.Number})
+		entries, err := log.Promotions.Entries(w.t.Context(), promotions.Page{Pipeline: w.name, Run: run.Number})
 		if err != nil {
 			w.t.Fatal(err)
 		}

@@ -15,9 +15,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/git/mirror"
 	"github.com/waybill-dev/waybill/internal/githost"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/promotions"
 	"github.com/waybill-dev/waybill/internal/queue"
 )
@@ -33,6 +35,8 @@ type Ledger interface {
 	Action(ctx context.Context, id action.ID) (queue.ActionState, error)
 	Actions(ctx context.Context, q queue.ActionQuery) ([]queue.ActionState, error)
 	Observe(ctx context.Context, observations ...queue.Observation) (queue.Observed, error)
+	Head(ctx context.Context, name string) (journal.Head, error)
+	Definition(ctx context.Context, name string, version int) (pipeline.Definition, error)
 }
 
 // Config configures a Promoter.

@@ -45,6 +45,7 @@ type stagePromotion struct {
 	work     promotion.StageWork
 	env      promotion.Environment
 	host     *promotion.Host
+	sink     *promotion.Sink
 	run      promotion.Run
 	seen     map[promotion.TargetID]promotion.Seen
 	verdict  promotion.Verdict
@@ -125,6 +126,39 @@ func (l *stageLook) endRuns() {
 	}
 }
 
+// takeEdits has the promotions judged by the definition in force, unless their deployments are pinned to their own: what makes an
+// environment ready may be edited while it is waited for. The strategy stays the one that the promotion has begun with.
+func (l *stageLook) takeEdits(ctx context.Context) error {
+	if len(l.wanted) == 0 {
+		return nil
+	}
+	head, err := l.ledger.Head(ctx, l.pipeline)
+	if err != nil {
+		return err
+	}
+	for _, one := range l.wanted {
+		if one.action.Step.Version == head.Version {
+			continue
+		}
+		own, err := l.ledger.Definition(ctx, l.pipeline, one.action.Step.Version)
+		if err != nil {
+			return err
+		}
+		now, err := l.ledger.Definition(ctx, l.pipeline, head.Version)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(now.Stages, func(s pipeline.Stage) bool { return s.Name == one.work.Stage && s.Environment != nil })
+		if own.Pin || i < 0 { // the engine cancels the promotion of a stage that is gone
+			continue
+		}
+		v, next := one.work.Environment, now.Stages[i].Environment
+		v.Soak, v.MinReady, v.Rollout = next.Soak, next.MinReady, next.Rollout
+		one.env.Need, one.env.Soak = v.Need(), time.Duration(v.Soak)
+	}
+	return nil
+}
+
 // read turns the parameters of the action into an environment to judge.
 func (one *stagePromotion) read(pipeline string) {
 	v := one.work.Environment
@@ -134,6 +168,9 @@ func (one *stagePromotion) read(pipeline string) {
 	}
 	if v.Merge != nil {
 		one.env.AutoMerge = &promotion.AutoMerge{IgnoreChecks: v.Merge.IgnoreChecks}
+	}
+	if n := v.Strategy.Notification; n != nil {
+		one.env.Strategy, one.sink = promotion.Notification, &promotion.Sink{URL: n.URL, Secret: n.Secret}
 	}
 	p := v.Strategy.PullRequest
 	if p == nil {
@@ -244,7 +281,9 @@ func (l *stageLook) judge() {
 }
 
 // inputs returns a hash of the settings that a promotion depends on.
-func (one *stagePromotion) inputs() string { return hashOf(resource.Environment{Host: one.host}, "") }
+func (one *stagePromotion) inputs() string {
+	return hashOf(resource.Environment{Host: one.host, Webhook: one.sink}, "")
+}
 
 // record stores the judgment.
 func (l *stageLook) record(ctx context.Context) error {
@@ -285,30 +324,34 @@ func (l *stageLook) record(ctx context.Context) error {
 
 // start returns the attempt of a step, a child of the stage's action; false if its repository is not known any more.
 func (l *stageLook) start(step promotion.Step, one *stagePromotion) (promotions.Start, bool) {
-	var host *promotion.Host
-	repeats, parent, started, was := step.Repeats, action.ID{}, l.now, promotion.Revision("")
-	if one != nil {
-		host, parent, started = one.host, one.action.ID, one.run.StartedAt
-		repeats = repeats || one.run.Cause != promotion.ByCandidate
+	repeats, was, started := step.Repeats, promotion.Revision(""), l.startOf(step.Run)
+	if one == nil {
+		one = &stagePromotion{}
+	} else {
+		repeats, started = repeats || one.run.Cause != promotion.ByCandidate, one.run.StartedAt
 		for _, id := range one.env.Targets {
 			if s := one.seen[id]; was == "" && s.Class != promotion.Unknown {
 				was = s.Applied
 			}
 		}
 	}
-	if host == nil {
-		host, started = l.hosts[step.Run], l.startOf(step.Run)
+	s := promotions.Start{Base: step.Base, Head: step.Head, Work: promotion.Work{Namespace: promotion.StageNamespace, Pipeline: l.pipeline,
+		UID: l.name, Run: step.Run, Started: started, Env: step.Env, Op: step.Op, Revision: step.Revision, Was: was, Number: step.Number,
+		Head: step.Head, Repeats: repeats, Redo: step.Redo, Inputs: one.inputs()},
+		Action: action.Action{Policy: policy(), Delivery: action.AtLeastOnce, CreatedBy: role, ParentID: one.action.ID,
+			Name: fmt.Sprintf("%s %s/%s", step.Op, l.pipeline, step.Env)}}
+	if step.Op == promotion.OpNotify {
+		s.Work.Sink = one.sink
+		s.Action.Handler, s.Action.Lane = promotion.HandlerNotification, lane(promotion.HandlerNotification, one.sink.URL, false)
+		return s, true
 	}
+	host := cmp.Or(one.host, l.hosts[step.Run])
 	if host == nil {
 		return promotions.Start{}, false
 	}
-	return promotions.Start{Base: step.Base, Head: step.Head,
-		Work: promotion.Work{Namespace: promotion.StageNamespace, Pipeline: l.pipeline,
-			UID: l.name, Run: step.Run, Started: started, Env: step.Env, Op: step.Op, Revision: step.Revision, Was: was, Number: step.Number,
-			Head: step.Head, Repeats: repeats, Redo: step.Redo, Host: host, Inputs: hashOf(resource.Environment{Host: host}, "")},
-		Action: action.Action{Policy: policy(), Delivery: action.AtLeastOnce, CreatedBy: role, ParentID: parent,
-			Handler: promotion.HandlerPullRequest, Lane: lane(promotion.HandlerPullRequest, host.URL, true),
-			Name: fmt.Sprintf("%s %s/%s", step.Op, l.pipeline, step.Env)}}, true
+	s.Work.Host, s.Work.Inputs = host, hashOf(resource.Environment{Host: host}, "")
+	s.Action.Handler, s.Action.Lane = promotion.HandlerPullRequest, lane(promotion.HandlerPullRequest, host.URL, true)
+	return s, true
 }
 
 // startOf returns the time of a run's start.

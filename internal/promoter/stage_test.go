@@ -19,6 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor/handler/environment"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/gate"
 	"github.com/waybill-dev/waybill/internal/deployer"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/kube/kubetest"
 	"github.com/waybill-dev/waybill/internal/kube/pool"
@@ -36,9 +37,10 @@ import (
 // stageWorld is a leaf, a model of a Git host, and a log with the pipeline shop of a waybill.yaml, whose stage prod is on the leaf.
 type stageWorld struct {
 	*world
-	mu   sync.Mutex
-	work []promotion.Work // attempts of the handler pull-request
-	open *promotion.Proposal
+	stage pipeline.Stage // as it was defined last
+	mu    sync.Mutex
+	work  []promotion.Work // attempts of the handler pull-request
+	open  *promotion.Proposal
 }
 
 func newStageWorld(t *testing.T, change func(*pipeline.Stage), options ...sqlite.Option) *stageWorld {
@@ -50,28 +52,58 @@ func newStageWorld(t *testing.T, change func(*pipeline.Stage), options ...sqlite
 			t.Error(err)
 		}
 	})
-	prod := pipeline.Stage{Name: "prod", Kind: pipeline.EnvironmentStage, Queue: pipeline.FIFO, OnFailure: pipeline.Release,
-		Environment: &pipeline.Environment{
-			App:     pipeline.App{APIVersion: "kustomize.toolkit.fluxcd.io/v1", Kind: "Kustomization", Name: "podinfo"},
-			Targets: []pipeline.Target{{Cluster: "eu", Namespace: "prod"}}, MinReady: pipeline.Limit{N: 100, Percent: true},
-			Strategy: pipeline.Strategy{PullRequest: &pipeline.PullRequest{Type: "gitea", URL: "https://git.example.com/apps/fleet",
-				Base: "main"}},
-			Source: pipeline.Source{Type: "revision"}, Rollout: action.Duration(30 * time.Minute)}}
+	prod := stageProd()
 	if change != nil {
 		change(&prod)
 	}
-	d := pipeline.Definition{Pipeline: "shop", Order: pipeline.Runnable, Stages: []pipeline.Stage{prod}}
-	plan, problems := pipeline.Compile(d)
-	if err := problems.Err(); err != nil {
-		t.Fatal(err)
-	}
-	_, err := w.ledger.Define(t.Context(), "shop", 0, func(locked journal.Locked) (journal.Change, error) {
-		return journal.Change{Definition: &d, Entries: pipeline.New("shop").Edit(1, plan, 0, locked.Now).Entries}, nil
-	})
-	if err != nil {
-		t.Fatal(err)
+	w.stage = prod
+	if refused := w.apply(pipeline.New("shop"), 1); len(refused) > 0 {
+		t.Fatal(refused)
 	}
 	return w
+}
+
+// stageProd returns the stage prod with one target.
+func stageProd() pipeline.Stage {
+	return pipeline.Stage{Name: "prod", Kind: pipeline.EnvironmentStage, Queue: pipeline.FIFO, OnFailure: pipeline.Release,
+		Environment: &pipeline.Environment{App: pipeline.App{APIVersion: "kustomize.toolkit.fluxcd.io/v1", Kind: "Kustomization", Name: "podinfo"},
+			Targets: []pipeline.Target{{Cluster: "eu", Namespace: "prod"}}, MinReady: pipeline.Limit{N: 100, Percent: true},
+			Strategy: pipeline.Strategy{PullRequest: &pipeline.PullRequest{Type: "gitea", URL: "https://git.example.com/apps/fleet", Base: "main"}},
+			Source:   pipeline.Source{Type: "revision"}, Rollout: action.Duration(30 * time.Minute)}}
+}
+
+// apply stores the stage as the next version of the pipeline, unless that is refused.
+func (w *stageWorld) apply(engine *pipeline.Engine, version int) (refused fault.Problems) {
+	w.t.Helper()
+	d := pipeline.Definition{Pipeline: "shop", Order: pipeline.Runnable, Stages: []pipeline.Stage{w.stage}}
+	plan, problems := pipeline.Compile(d)
+	if err := problems.Err(); err != nil {
+		w.t.Fatal(err)
+	}
+	_, err := w.ledger.Define(w.t.Context(), "shop", engine.Seq(), func(locked journal.Locked) (journal.Change, error) {
+		edit := engine.Edit(version, plan, 0, locked.Now)
+		if refused = edit.Refused; len(refused) > 0 {
+			return journal.Change{}, nil
+		}
+		return journal.Change{Definition: &d, Entries: edit.Entries}, nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return refused
+}
+
+// edit changes the stage by the next version of the pipeline.
+func (w *stageWorld) edit(version int, change func(*pipeline.Stage)) (refused fault.Problems) {
+	w.t.Helper()
+	v := *w.stage.Environment
+	w.stage.Environment = &v
+	change(&w.stage)
+	engine, err := deployer.Fold(w.t.Context(), w.ledger, "shop")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.apply(engine, version)
 }
 
 // Do serves the handler pull-request on a model of a Git host with one proposal at a time.
@@ -83,8 +115,10 @@ func (w *stageWorld) Do(_ context.Context, a conductor.Attempt) action.Outcome {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.work = append(w.work, work)
-	p := promotion.Proposal{Number: int64(len(w.work)), URL: "https://git.example.com/apps/fleet/pulls/1", Revision: work.Revision,
-		Run:   work.Run,
+	if work.Op == promotion.OpNotify {
+		return action.Outcome{Kind: action.Done}
+	}
+	p := promotion.Proposal{Number: int64(len(w.work)), URL: "https://git.example.com/apps/fleet/pulls/1", Revision: work.Revision, Run: work.Run,
 		State: promotion.Open, At: time.Now().UTC(), Base: "b", Head: "h"}
 	if work.Op == promotion.OpClose {
 		p = *w.open
@@ -113,11 +147,11 @@ func (w *stageWorld) start() (stop func()) {
 		w.t.Fatal(err)
 	}
 	log := w.ledger.NewWaiter()
-	p := promoter.New(log, log.Promotions, promoter.Config{Changes: waiters(w.t, log),
-		Clusters: map[string]*rest.Config{"eu": config}, Dial: w.dial})
+	p := promoter.New(log, log.Promotions, promoter.Config{Changes: waiters(w.t, log), Clusters: map[string]*rest.Config{"eu": config}, Dial: w.dial,
+		ProposalsEvery: 24 * time.Hour}) // the model has no API
 	c := conductor.New(w.ledger.NewWaiter(), conductor.Config{Workers: 4, Handlers: map[string]conductor.Handler{
-		promotion.HandlerEnvironment: environment.Handler{}, promotion.HandlerPullRequest: w,
-		promotion.HandlerExpression: gate.Expression{}}})
+		promotion.HandlerEnvironment: environment.Handler{}, promotion.HandlerPullRequest: w, promotion.HandlerExpression: gate.Expression{},
+		promotion.HandlerNotification: w}})
 	d := deployer.New(w.ledger.NewWaiter(), deployer.Config{})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	var roles sync.WaitGroup

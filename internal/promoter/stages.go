@@ -65,6 +65,7 @@ func (s *stages) run(ctx context.Context) {
 	loops.Go(func() { s.checks.run(ctx) })
 	loops.Go(func() { s.follow(ctx, promotions.OfStages) })
 	loops.Go(func() { s.followActions(ctx) })
+	loops.Go(func() { s.followEdits(ctx) })
 	loops.Wait()
 }
 
@@ -78,6 +79,29 @@ func (s *stages) followActions(ctx context.Context) {
 			continue
 		}
 		_ = changes.Wait(ctx, store.TopicAction, time.Now().Add(stageAgain)) // an early return is harmless
+		loop.Pause(ctx, stageChanges)
+	}
+}
+
+// followEdits puts pipelines in line that are edited while they promote.
+func (s *stages) followEdits(ctx context.Context) {
+	changes, versions := s.cfg.Changes(), map[string]int{}
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		live := map[string]bool{}
+		for _, state := range s.live {
+			name, _, _ := strings.Cut(state, " ")
+			live[name] = true
+		}
+		s.mu.Unlock()
+		for name := range live {
+			head, err := s.ledger.Head(ctx, strings.TrimPrefix(name, promotion.StageNamespace+":"))
+			if err == nil && head.Version != versions[name] { // it is looked at again in any case
+				versions[name] = head.Version
+				s.wake(name)
+			}
+		}
+		_ = changes.Wait(ctx, store.TopicEntry, time.Now().Add(stageAgain)) // an early return is harmless
 		loop.Pause(ctx, stageChanges)
 	}
 }
@@ -152,6 +176,9 @@ func (s *stages) next(ctx context.Context, name string) (again time.Duration, er
 	}
 	l.now = l.state.Now
 	l.take(found)
+	if err := l.takeEdits(ctx); err != nil {
+		return 0, err
+	}
 	if err := l.findHosts(ctx); err != nil {
 		return 0, err
 	}

@@ -125,6 +125,7 @@ func schemaNames() map[reflect.Type]string {
 		reflect.TypeFor[pipeline.Environment]():         "PipelineEnvironment",
 		reflect.TypeFor[pipeline.App]():                 "PipelineEnvironmentApp",
 		reflect.TypeFor[pipeline.Merge]():               "PipelineEnvironmentMerge",
+		reflect.TypeFor[pipeline.Notification]():        "PipelineEnvironmentNotification",
 		reflect.TypeFor[pipeline.PullRequest]():         "PipelineEnvironmentPullRequest",
 		reflect.TypeFor[pipeline.Source]():              "PipelineEnvironmentSource",
 		reflect.TypeFor[pipeline.Strategy]():            "PipelineEnvironmentStrategy",

@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -55,8 +56,52 @@ func TestAnEnvironmentStageShowsItsTargets(t *testing.T) {
 		!strings.HasSuffix(step.Output, "https://git.example.com/apps/fleet/pulls/41") {
 		t.Errorf("the step is %+v", step)
 	}
+	if p := v.Stages[0].Environment.Proposal; p == nil || p.URL != "https://git.example.com/apps/fleet/pulls/41" || p.State != promotion.Open {
+		t.Errorf("the pull request is %+v", p)
+	}
 	other := w.Ship(t, "fleet", "6.7.0") // it waits for the stage, and the environment is not on the way to its revision
 	if v, err := w.Service.Deployment(t.Context(), other); err != nil || v.Stages[0].Environment != nil {
 		t.Errorf("a waiting deployment shows %+v, %v", v.Stages[0].Environment, err)
+	}
+}
+
+// Two pipelines that promote to one application would fight. One that only waits for its revision may.
+func TestAnApplicationBelongsToOnePipeline(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	w.Apply(t, fleet)
+	edit := func(text string) (service.EditView, error) {
+		t.Helper()
+		proposal, err := service.ReadProposal("waybill.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w.Service.PlanEdit(t.Context(), proposal)
+	}
+	second := strings.Replace(fleet, "pipeline: fleet", "pipeline: second", 1)
+	_, err := edit(second)
+	if want := `waybill.yaml:6:15: pipeline "fleet" promotes to HelmRelease podinfo in leaf-eu/podinfo too`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("the second pipeline: %v, want %s", err, want)
+	}
+	for name, text := range map[string]string{
+		"an observer":      second[:strings.Index(second, "    strategy")],
+		"another target":   strings.Replace(second, "namespace: podinfo", "namespace: other", 1),
+		"the same version": fleet,
+	} {
+		if _, err := edit(text); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A plan of an edit names the promotion among the steps to come.
+func TestAPlanHasThePromotionOfAStage(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	w.Apply(t, fleet)
+	w.Ship(t, "fleet", "6.6.0")
+	plan, err := w.Service.Plan(t.Context(), service.PlanQuery{Pipeline: "fleet"})
+	if err != nil || !strings.Contains(fmt.Sprintf("%+v", plan), pipeline.EnvPromoted) {
+		t.Errorf("the plan is %+v, %v", plan, err)
 	}
 }

@@ -144,10 +144,19 @@ func (s *Service) planEdit(f *fold, plan *pipeline.Graph, p Proposal, head journ
 	return edit, locateProblems(p, refused).Err()
 }
 
-// ownedTwice returns a problem for each host of a definition whose resource another pipeline owns.
+// ownedTwice returns a problem for each host and application of a definition whose resource another pipeline owns.
 func ownedTwice(d *pipeline.Definition, owned map[pipeline.Resource]journal.Owner) (problems fault.Problems) {
 	for i := range d.Stages {
 		stage := &d.Stages[i]
+		if v := stage.Environment; v != nil {
+			for k, r := range v.Applications() {
+				if owner, found := owned[r]; found {
+					problems = append(problems, fault.Problem{Code: "resource-owned", Scope: fmt.Sprintf("stages[%d].environment.targets[%d]", i, k),
+						Text: fmt.Sprintf("pipeline %q promotes to %s %s in %s too: take the target from one of the two, or leave out the strategy here",
+							owner.Pipeline, v.App.Kind, v.App.Name, v.Targets[k])})
+				}
+			}
+		}
 		for g := range stage.Groups {
 			for h := range stage.Groups[g].Hosts {
 				r := d.ResourceOf(stage, &stage.Groups[g], &stage.Groups[g].Hosts[h])
@@ -224,7 +233,8 @@ func (s *Service) unknownClusters(d pipeline.Definition) (problems fault.Problem
 			continue
 		case !ok:
 			problems = append(problems, fault.Problem{Scope: scope, Code: "value-unknown",
-				Text: "server.yaml does not have the section promoter, without which nothing promotes to an environment"})
+				Text: "server.yaml does not have the section promoter, without which nothing promotes to an environment; " +
+					"its key clusters names clusters, such as clusters: {leaf: {kubeconfig: leaf.yaml}}"})
 			continue
 		}
 		for k, t := range v.Targets {
@@ -232,6 +242,9 @@ func (s *Service) unknownClusters(d pipeline.Definition) (problems fault.Problem
 		}
 		if p := v.Strategy.PullRequest; p != nil && p.Secret != "" {
 			check(scope+".strategy.pull-request.secretRef.name", "secret", p.Secret, secrets)
+		}
+		if n := v.Strategy.Notification; n != nil && n.Secret != "" {
+			check(scope+".strategy.notification.webhook.secretRef.name", "secret", n.Secret, secrets)
 		}
 	}
 	return problems

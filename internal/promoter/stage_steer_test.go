@@ -1,0 +1,166 @@
+package promoter_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/admission"
+	"github.com/waybill-dev/waybill/internal/cron"
+	"github.com/waybill-dev/waybill/internal/kube/kubetest"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/promotion"
+)
+
+// awaitPhase waits until the promoter sees the environment in a phase.
+func (w *stageWorld) awaitPhase(wanted promotion.Phase) {
+	w.t.Helper()
+	w.until(string(wanted), func() bool {
+		view, err := w.ledger.Promotions.View(w.t.Context(), "waybill.yaml:shop")
+		return err == nil && phase(view, "prod") == wanted
+	})
+}
+
+// wantNothing reports attempts at the Git host.
+func (w *stageWorld) wantNothing(when string) {
+	w.t.Helper()
+	if got := w.attempts(); len(got) > 0 {
+		w.t.Errorf("%s: attempts %q", when, got)
+	}
+}
+
+// What keeps the stage from starting keeps its revision out of the environment.
+func TestNothingIsProposedBeforeTheStageStarts(t *testing.T) {
+	t.Parallel()
+	closed := []admission.Window{{Kind: cron.Deny, Schedule: "* * * * *", Duration: action.Duration(24 * time.Hour), Timezone: "UTC"}}
+	for name, c := range map[string]struct {
+		change func(*pipeline.Stage)
+		begin  func(*stageWorld) // once the deployment is there
+		end    func(*stageWorld)
+	}{
+		"window": {
+			change: func(s *pipeline.Stage) { s.Windows = closed },
+			end:    func(w *stageWorld) { w.edit(2, func(s *pipeline.Stage) { s.Windows = nil }) },
+		},
+		"approval": {
+			change: func(s *pipeline.Stage) { s.Approval = &admission.Approval{Count: 1} },
+			end: func(w *stageWorld) {
+				w.command(pipeline.Command{Kind: pipeline.ApprovalGiven, Deployment: 1, Target: "shop/prod", By: "ana"})
+			},
+		},
+		"hold": {
+			change: func(s *pipeline.Stage) { s.Approval = &admission.Approval{Count: 1} },
+			begin: func(w *stageWorld) {
+				w.command(pipeline.Command{Kind: pipeline.HoldSet, Deployment: 1, Target: "shop", By: "ana", Reason: "wait"})
+				w.command(pipeline.Command{Kind: pipeline.ApprovalGiven, Deployment: 1, Target: "shop/prod", By: "ana"})
+			},
+			end: func(w *stageWorld) {
+				w.command(pipeline.Command{Kind: pipeline.HoldCleared, Deployment: 1, Target: "shop", By: "ana"})
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newStageWorld(t, c.change)
+			w.health("6.5.4", "True")
+			w.deploy("6.6.0")
+			stop := w.start()
+			w.awaitEntry("1 shop pipeline-started")
+			if c.begin != nil {
+				c.begin(w)
+			}
+			stop() // a whole pass has ended
+			w.start()()
+			w.wantNothing("before the stage may start")
+			if slices.Contains(w.entries(), "1 prod stage-started") {
+				t.Fatalf("the stage has started: %q", w.entries())
+			}
+			w.start()
+			c.end(w)
+			w.awaitAttempt("propose 6.6.0")
+			w.health("6.6.0", "True")
+			w.awaitEntry("1 shop pipeline-finished-successfully")
+		})
+	}
+}
+
+// While a deployment is inside, its application and targets stay, and what makes the environment ready may be edited.
+func TestEditsOfAStageWithADeploymentInside(t *testing.T) {
+	t.Parallel()
+	w := newStageWorld(t, func(s *pipeline.Stage) { s.Environment.Soak = action.Duration(24 * time.Hour) })
+	w.health("6.5.4", "True")
+	w.start()
+	w.deploy("6.6.0")
+	w.awaitAttempt("propose 6.6.0")
+	w.health("6.6.0", "True")
+	w.awaitPhase(promotion.PhaseSoaking)
+	was := w.stage
+	for name, change := range map[string]func(*pipeline.Environment){
+		"app": func(v *pipeline.Environment) { v.App.Name = "other" },
+		"targets": func(v *pipeline.Environment) {
+			v.Targets = append(slices.Clone(v.Targets), pipeline.Target{Cluster: "eu", Namespace: "more"})
+		},
+	} {
+		refused := w.edit(2, func(s *pipeline.Stage) { change(s.Environment) })
+		if err := refused.Err(); err == nil || !strings.Contains(err.Error(), "app and targets of prod cannot change while shop#1 is inside") {
+			t.Errorf("an edit of %s: %v", name, err)
+		}
+		w.stage = was
+	}
+	if refused := w.edit(2, func(s *pipeline.Stage) { s.Environment.Soak = 0 }); len(refused) > 0 {
+		t.Fatal(refused)
+	}
+	w.awaitEntry("1 shop pipeline-finished-successfully")
+}
+
+// A notification is an action of its own. The environment is promoted once it is announced, and the change is another's.
+func TestAStagePromotesByANotification(t *testing.T) {
+	t.Parallel()
+	w := newStageWorld(t, func(s *pipeline.Stage) {
+		s.Environment.Strategy = pipeline.Strategy{Notification: &pipeline.Notification{URL: "https://ci.example.com/promote", Secret: "ci"}}
+	})
+	w.health("6.5.4", "True")
+	stop := w.start()
+	w.deploy("6.6.0")
+	w.awaitPhase(promotion.PhaseRollingOut)
+	stop()
+	w.start()
+	w.health("6.6.0", "False")
+	w.awaitEntry("1 shop pipeline-failed")
+	w.command(pipeline.Command{Kind: pipeline.RetryRequested, Deployment: 1, Target: "shop", By: "ana"})
+	w.health("6.5.4", "True")
+	w.until("it is announced again", func() bool { return len(w.attempts()) == 2 })
+	w.health("6.6.0", "True")
+	w.awaitEntry("1 shop pipeline-finished-successfully")
+	if got := w.attempts(); !slices.Equal(got, []string{"notify 6.6.0", "notify 6.6.0"}) {
+		t.Errorf("attempts %q", got)
+	}
+	if got := w.work[0]; got.Sink == nil || got.Sink.URL != "https://ci.example.com/promote" || got.Sink.Secret != "ci" || got.Was != "6.5.4" {
+		t.Errorf("the work is %+v", got)
+	}
+}
+
+// A cluster that does not answer fails nothing, however long that lasts; a cluster that returns is promoted to.
+func TestAStageWaitsForAClusterThatIsAway(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]struct{ begin, end func(*kubetest.Server) }{
+		"stopped": {(*kubetest.Server).Stop, (*kubetest.Server).Start},
+		"frozen":  {(*kubetest.Server).Freeze, (*kubetest.Server).Thaw},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newStageWorld(t, func(s *pipeline.Stage) { s.Environment.Rollout = action.Duration(time.Second) })
+			w.health("6.5.4", "True")
+			fault.begin(w.leaf)
+			w.start()
+			w.deploy("6.6.0")
+			w.awaitPhase(promotion.PhaseUnknown)
+			w.wantNothing("to a cluster that is not known")
+			w.health("6.6.0", "True")
+			fault.end(w.leaf)
+			w.awaitEntry("1 shop pipeline-finished-successfully")
+		})
+	}
+}
