@@ -39,6 +39,7 @@ const noopWorkers = 20
 // duties are the roles of this instance that need handlers.
 type duties struct {
 	builtIn  map[string]conductor.Handler // the handlers that no file describes; nil: the instance does not have the role conductor
+	promotes bool                         // it has the handlers of promotions
 	observes bool                         // it has the role caboose, for the workflows of all handlers
 }
 
@@ -54,6 +55,15 @@ func (s *Session) buildHandlers(ctx context.Context, cfg *config.Config, d dutie
 		Limits: map[string]conductor.Limits{}, Schedules: ticking(cfg.Schedules)},
 		clusters: map[string]*kube.Cluster{}, buckets: map[string]caboose.Bucket{}, cirrus: map[string]caboose.Cirrus{}}
 	maps.Copy(e.table.Handlers, d.builtIn)
+	if d.promotes {
+		promotes := s.promotion()
+		if cfg.Promoter != nil {
+			promotes = *cfg.Promoter
+		}
+		if err := s.addPromotionHandlers(promotes, e.table.Handlers, log); err != nil {
+			return nil, err
+		}
+	}
 	// Every token that may add actions may add this one, however long it sleeps: it must not take all workers.
 	e.table.Limits[config.TypeNoop] = conductor.Limits{Workers: noopWorkers}
 	archive := evidence.Archive{Blobs: s.blobs, Log: log}
@@ -108,7 +118,7 @@ func (s *Session) offers() service.Offers {
 	return service.Offers{Handlers: s.orderable, Processes: func() map[string]config.Process { return s.Live.Now().Processes },
 		Schedules:    func() map[string]config.Schedule { return s.Live.Now().Schedules },
 		Groups:       func() map[string][]string { return s.Live.Now().Groups },
-		Environments: func() (clusters, secrets []string, ok bool) { return s.stageOffers(s.Live.Now()) },
+		Environments: func() (clusters, secrets []string, ok bool) { return s.stageOffers(s.Live.Now().Promoter) },
 		Hooks:        func() map[string]config.Hook { return s.promotion().Hooks },
 		BodylessHMAC: func() bool { return s.promotion().BodylessHMAC }}
 }

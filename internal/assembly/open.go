@@ -59,6 +59,8 @@ type Session struct {
 	// builds the set for a new configuration; nil: no role needs handlers
 	rebuildHandlers func(context.Context, *config.Config) (commit func(), err error)
 	serves          []func(conductor.Table) // take the new set
+	// checkPromoter checks that the role promoter can start with a new configuration; nil: this process does not have it
+	checkPromoter func(config.Promoter) error
 }
 
 // Kind describes the processes that can do the work of a log.
@@ -111,11 +113,16 @@ func (p Place) OpenScratch(ctx context.Context, dir string) (*Session, func(), e
 		}
 		return s, s.Close, nil
 	}
+	cfg, _, err := p.Config(h)
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg.Blob = config.Default().Blob
 	folder, err := os.MkdirTemp("", "waybill-plan-")
 	if err != nil {
 		return nil, nil, fault.New(fault.Unavailable, "make a temporary folder: %w", err)
 	}
-	s := &Session{place: p, Home: Home{Dir: folder}, Kind: Embedded, URL: Home{Dir: folder}.database(), Live: config.NewLive(config.Default())}
+	s := &Session{place: p, Home: Home{Dir: folder}, Kind: Embedded, URL: Home{Dir: folder}.database(), Live: config.NewLive(cfg)}
 	if err := s.connect(ctx, Create); err != nil {
 		_ = os.RemoveAll(folder)
 		return nil, nil, err

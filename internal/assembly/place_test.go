@@ -358,6 +358,22 @@ func TestOpenScratchLeavesNothing(t *testing.T) {
 	}
 }
 
+// A plan for a folder without a log knows the clusters and handlers of the home's server.yaml.
+func TestOpenScratchHasTheConfiguration(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := placeIn(dir, nil)
+	settings(t, p, "promoter: {clusters: {leaf: {context: admin}}}")
+	s, done, err := p.OpenScratch(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	if now := s.Live.Now().Promoter; now == nil || now.Clusters["leaf"].Context != "admin" {
+		t.Errorf("the section promoter is %+v", now)
+	}
+}
+
 func TestServeAs(t *testing.T) {
 	t.Parallel()
 	cfg := config.Default()

@@ -2,10 +2,16 @@ package assembly
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"maps"
+	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/environment"
@@ -72,8 +78,7 @@ func guard(cfg config.Promoter) webhook.Guard {
 }
 
 // mirrors opens the mirrors of repositories.
-func (s *Session) mirrors() (*mirror.Store, error) {
-	cfg := s.promotion()
+func (s *Session) mirrors(cfg config.Promoter) (*mirror.Store, error) {
 	mirrors, err := mirror.Open(mirror.Options{Dir: s.Home.mirrors(), Check: guard(cfg).Check, PlainHTTP: cfg.PlainHTTP,
 		Committer: mirror.Committer{Name: cfg.Committer.Name, Email: cfg.Committer.Email}})
 	if err != nil {
@@ -84,9 +89,8 @@ func (s *Session) mirrors() (*mirror.Store, error) {
 
 // management opens the management cluster of Kubernetes pipelines; nil without one, where only stages of a waybill.yaml have
 // environments.
-func (s *Session) management() (*kube.Cluster, error) {
-	cfg := s.promotion()
-	if leaves, _, _ := s.stageOffers(s.Live.Now()); cfg.Kubeconfig == "" && len(leaves) > 0 && !kube.Inside() {
+func (s *Session) management(cfg config.Promoter) (*kube.Cluster, error) {
+	if leaves, _, _ := s.stageOffers(&cfg); cfg.Kubeconfig == "" && len(leaves) > 0 && !kube.Inside() {
 		return nil, nil
 	}
 	cluster, err := kube.Open(kube.Config{Kubeconfig: cfg.Kubeconfig, Context: cfg.Context,
@@ -100,7 +104,7 @@ func (s *Session) management() (*kube.Cluster, error) {
 // proofs returns the checks of signatures and of tokens of Kubernetes; nil without a management cluster, since a process that
 // serves other pipelines needs none.
 func (s *Session) proofs() service.Proofs {
-	cluster, err := s.management()
+	cluster, err := s.management(s.promotion())
 	if err != nil || cluster == nil {
 		return nil
 	}
@@ -108,35 +112,35 @@ func (s *Session) proofs() service.Proofs {
 }
 
 // addPromotionHandlers adds the handlers of the actions that the role promoter makes.
-func (s *Session) addPromotionHandlers(handlers map[string]conductor.Handler, log *slog.Logger) error {
-	cluster, err := s.management()
+func (s *Session) addPromotionHandlers(cfg config.Promoter, handlers map[string]conductor.Handler, log *slog.Logger) error {
+	cluster, err := s.management(cfg)
 	if err != nil {
 		return err
 	}
-	cfg := s.promotion()
 	allowed := guard(cfg)
-	if handlers[promotion.HandlerPullRequest], err = s.pullRequests(cluster, log); err != nil {
+	if handlers[promotion.HandlerPullRequest], err = s.pullRequests(cfg, cluster, log); err != nil {
 		return err
 	}
-	handlers[promotion.HandlerEnvironment] = environment.Handler{}
+	handlers[promotion.HandlerEnvironment], handlers[promotion.HandlerExpression] = environment.Handler{}, gate.Expression{}
+	notify := notification.Handler{Management: cluster, Client: webhook.NewClient(webhook.ClientConfig{Guard: allowed}),
+		PlainHTTP: cfg.PlainHTTP, Key: s.stageKey}
+	handlers[promotion.HandlerNotification] = notify
 	if cluster == nil {
 		return nil
 	}
-	notify := notification.Handler{Management: cluster, Client: webhook.NewClient(webhook.ClientConfig{Guard: allowed}),
-		PlainHTTP: cfg.PlainHTTP}
-	handlers[promotion.HandlerNotification], handlers[promotion.HandlerNotice] = notify, notification.Notices{Handler: notify}
+	handlers[promotion.HandlerNotice] = notification.Notices{Handler: notify}
 	handlers[promotion.HandlerGate] = gate.Promotion{Guard: allowed, PlainHTTP: cfg.PlainHTTP}
-	handlers[promotion.HandlerJob], handlers[promotion.HandlerExpression] = gate.Job{Management: cluster}, gate.Expression{}
+	handlers[promotion.HandlerJob] = gate.Job{Management: cluster}
 	return nil
 }
 
 // pullRequests makes the handler of pull requests.
-func (s *Session) pullRequests(cluster *kube.Cluster, log *slog.Logger) (*pullrequest.Handler, error) {
-	mirrors, err := s.mirrors()
+func (s *Session) pullRequests(cfg config.Promoter, cluster *kube.Cluster, log *slog.Logger) (*pullrequest.Handler, error) {
+	mirrors, err := s.mirrors(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return pullrequest.New(pullrequest.Config{Hosts: s.git.with(s.promotion()), Mirrors: mirrors,
+	return pullrequest.New(pullrequest.Config{Hosts: s.git.with(cfg), Mirrors: mirrors,
 		Secret: func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
 			if namespace == promotion.StageNamespace || cluster == nil {
 				return s.stageSecret(ctx, name)
@@ -151,29 +155,113 @@ func (s *Session) pullRequests(cluster *kube.Cluster, log *slog.Logger) (*pullre
 // installation have it, and nothing has to be written for a plan.
 func (s *Session) proposals() func() (service.Proposals, error) {
 	return sync.OnceValues(func() (service.Proposals, error) {
-		cluster, err := s.management()
+		cfg := s.promotion()
+		cluster, err := s.management(cfg)
 		if err != nil || cluster == nil {
 			return nil, fault.New(fault.Unavailable, "this process does not reach the management cluster, which has the credentials of repositories").
 				WithHint("set promoter.kubeconfig in the server.yaml of the process that answers, or ask one in the cluster with --server")
 		}
-		return s.pullRequests(cluster, nil)
+		return s.pullRequests(cfg, cluster, nil)
 	})
 }
 
-// promoterRole makes the role that promotes revisions through Kubernetes pipelines.
+// promoterRole makes the role that promotes revisions through Kubernetes pipelines and stages of a waybill.yaml. When its
+// configuration differs after a reload, another promoter resumes the work of the first one.
 func (s *Session) promoterRole(o RoleOptions) (lifecycle.Role, error) {
-	cluster, err := s.management()
-	if err != nil {
-		return lifecycle.Role{}, err
+	metrics := obs.NewPromoter(o.registerer(), o.MetricsPerPipeline)
+	if s.Live.Now().Promoter == nil && !kube.Inside() {
+		return lifecycle.Role{}, fault.New(fault.Invalid, "role promoter: server.yaml does not have the section promoter").
+			WithHint("name the management cluster in server.yaml: promoter.kubeconfig; or clusters of stages: promoter.clusters")
 	}
-	mirrors, err := s.mirrors()
-	if err != nil {
-		return lifecycle.Role{}, err
-	}
+	var present atomic.Pointer[promoter.Promoter]
 	cfg := s.promotion()
-	clusters, err := s.stageClusters()
+	known := s.credentials(cfg)
+	first, err := s.promoter(cfg, o, metrics)
 	if err != nil {
 		return lifecycle.Role{}, err
+	}
+	present.Store(first)
+	s.checkPromoter = func(next config.Promoter) error {
+		_, err := s.promoter(next, RoleOptions{}, nil)
+		return err
+	}
+	s.service.AddReadiness(func() error { return present.Load().Ready() })
+	return lifecycle.Role{Name: RolePromoter, Run: func(ctx context.Context) error {
+		for {
+			if err := s.whilePromoter(ctx, cfg, known, present.Load().Run); err != nil || ctx.Err() != nil {
+				return err
+			}
+			next := s.promotion()
+			known = s.credentials(next)
+			p, err := s.promoter(next, o, metrics)
+			if err != nil { // a reload has made one with success, so this is rare
+				return err
+			}
+			cfg = next
+			present.Store(p)
+		}
+	}}, nil
+}
+
+// credentialsEvery is the time between two reads of kubeconfigs, which may be rotated.
+const credentialsEvery = 30 * time.Second
+
+// whilePromoter runs a promoter until its configuration differs from the one in force, the credentials of its clusters from those that
+// are known, or ctx ends.
+func (s *Session) whilePromoter(ctx context.Context, cfg config.Promoter, known string, run func(context.Context) error) error {
+	own, cancel := context.WithCancel(ctx)
+	var follower sync.WaitGroup
+	defer follower.Wait()
+	defer cancel()
+	differs := func(now *config.Config) bool { return now.Promoter != nil && !reflect.DeepEqual(*now.Promoter, cfg) }
+	follower.Go(func() {
+		defer cancel()
+		for own.Err() == nil && !differs(s.Live.Now()) {
+			if found := s.credentials(cfg); found != "" && found != known {
+				return
+			}
+			wait, done := context.WithTimeout(own, credentialsEvery)
+			s.until(wait, differs)
+			done()
+		}
+	})
+	return run(own)
+}
+
+// credentials returns a digest of the ways to all clusters; "" while one cannot be read, such as when its file is being replaced.
+func (s *Session) credentials(cfg config.Promoter) string {
+	clusters, err := s.stageClusters(cfg)
+	if err != nil {
+		return ""
+	}
+	management, err := s.management(cfg)
+	if err != nil {
+		return ""
+	}
+	if management != nil {
+		clusters[""] = management.Config()
+	}
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(clusters)) {
+		c := clusters[name]
+		_, _ = fmt.Fprintf(sum, "%q %q %q %q %q %q %q %q\n", name, c.Host, c.BearerToken, c.Username, c.Password, c.CertData, c.KeyData, c.CAData)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// promoter makes a promoter with a configuration.
+func (s *Session) promoter(cfg config.Promoter, o RoleOptions, metrics *obs.Promoter) (*promoter.Promoter, error) {
+	cluster, err := s.management(cfg)
+	if err != nil {
+		return nil, err
+	}
+	mirrors, err := s.mirrors(cfg)
+	if err != nil {
+		return nil, err
+	}
+	clusters, err := s.stageClusters(cfg)
+	if err != nil {
+		return nil, err
 	}
 	if cluster == nil && o.Log != nil {
 		o.Log.Info("no management cluster is configured: the role promoter serves stages with an environment alone",
@@ -184,10 +272,8 @@ func (s *Session) promoterRole(o RoleOptions) (lifecycle.Role, error) {
 	if at := s.Live.Now().Server.URL; at != nil {
 		pages = at.String()
 	}
-	p := promoter.New(log, log.Promotions, promoter.Config{Instance: s.instance(), Management: cluster,
+	return promoter.New(log, log.Promotions, promoter.Config{Instance: s.instance(), Management: cluster,
 		Changes: func() loop.Waiter { return log.NewWaiter() }, Pages: pages, Clusters: clusters, Secret: s.stageSecret,
 		Hosts: s.git.with(cfg), Mirrors: mirrors, ProposalsEvery: cfg.ProposalInterval, OneNamespace: cfg.OneNamespace, Frozen: cfg.Frozen,
-		PlainHTTP: cfg.PlainHTTP, Log: o.Log, Metrics: obs.NewPromoter(o.registerer(), o.MetricsPerPipeline)})
-	s.service.AddReadiness(p.Ready)
-	return lifecycle.Role{Name: RolePromoter, Run: p.Run}, nil
+		PlainHTTP: cfg.PlainHTTP, Log: o.Log, Metrics: metrics}), nil
 }

@@ -24,11 +24,7 @@ func (s *Session) prepare(ctx context.Context, o RoleOptions, names []string) er
 		if d.builtIn, err = s.builtIn(o.Log); err != nil {
 			return err
 		}
-		if s.Live.Now().Promoter != nil || slices.Contains(names, RolePromoter) {
-			if err := s.addPromotionHandlers(d.builtIn, o.Log); err != nil {
-				return err
-			}
-		}
+		d.promotes = s.Live.Now().Promoter != nil || slices.Contains(names, RolePromoter)
 	case !d.observes:
 		return nil // the other roles need no handlers
 	}
@@ -61,6 +57,11 @@ func (s *Session) reloading(o RoleOptions) lifecycle.Role {
 		Prepare: func(ctx context.Context, cfg *config.Config) (commit func(), err error) {
 			if err := s.place.override(cfg); err != nil {
 				return nil, err
+			}
+			if s.checkPromoter != nil && cfg.Promoter != nil {
+				if err := s.checkPromoter(*cfg.Promoter); err != nil {
+					return nil, err
+				}
 			}
 			if s.rebuildHandlers == nil {
 				return nil, nil

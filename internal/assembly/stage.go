@@ -1,6 +1,7 @@
 package assembly
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -17,7 +18,7 @@ import (
 
 // stageClusters returns the clusters that stages with an environment of a waybill.yaml may promote to: those of server.yaml and, on
 // one machine, the contexts of kubectl's kubeconfig.
-func (s *Session) stageClusters() (map[string]*rest.Config, error) {
+func (s *Session) stageClusters(cfg config.Promoter) (map[string]*rest.Config, error) {
 	all := map[string]*rest.Config{}
 	if s.Kind == Embedded {
 		for _, context := range kube.Contexts() {
@@ -26,7 +27,7 @@ func (s *Session) stageClusters() (map[string]*rest.Config, error) {
 			}
 		}
 	}
-	for name, c := range s.promotion().Clusters {
+	for name, c := range cfg.Clusters {
 		cluster, err := kube.Open(kube.Config{Kubeconfig: c.Kubeconfig, Context: c.Context, Search: c.Kubeconfig == ""})
 		if err != nil {
 			return nil, fault.New(fault.Invalid, "promoter.clusters.%s: %w", name, err)
@@ -59,19 +60,28 @@ func (s *Session) stageSecret(_ context.Context, name string) (map[string][]byte
 	return data, nil
 }
 
+// stageKey reads a key that signs notifications from the configuration: a text, or a JSON object that has it as secret.
+func (s *Session) stageKey(ctx context.Context, name string) (string, error) {
+	data, err := s.stageSecret(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	return cmp.Or(string(data["secret"]), string(data[githost.KeyToken])), nil
+}
+
 // stageOffers lists the names that environments of stages may use; ok is false where server.yaml does not have the section
 // promoter, without which nothing promotes.
-func (s *Session) stageOffers(cfg *config.Config) (clusters, secrets []string, ok bool) {
-	if cfg.Promoter == nil {
+func (s *Session) stageOffers(cfg *config.Promoter) (clusters, secrets []string, ok bool) {
+	if cfg == nil {
 		return nil, nil, false
 	}
 	if s.Kind == Embedded {
 		clusters = kube.Contexts()
 	}
-	for name := range cfg.Promoter.Clusters {
+	for name := range cfg.Clusters {
 		clusters = append(clusters, name)
 	}
-	for _, one := range cfg.Promoter.Secrets {
+	for _, one := range cfg.Secrets {
 		secrets = append(secrets, one.Name)
 	}
 	return clusters, secrets, true

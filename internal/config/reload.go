@@ -166,5 +166,8 @@ func (c *Config) keepStarted(old *Config) (restart []string) {
 	before := old.Builder // but for its tokens, which are in force at once
 	before.Provisioner.Tokens = c.Builder.Provisioner.Tokens
 	keep("builder", &c.Builder, &before)
+	if (c.Promoter == nil) != (old.Promoter == nil) { // it decides whether the process has the role
+		keep("promoter", &c.Promoter, &old.Promoter)
+	}
 	return restart
 }
