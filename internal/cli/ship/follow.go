@@ -3,6 +3,7 @@ package ship
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
@@ -25,8 +26,9 @@ const takeOverEvery = time.Second
 type logWorker interface {
 	// Lock takes the log. The error is a *lifecycle.Held while another process has it.
 	Lock() (unlock func() error, err error)
-	// Roles returns the roles that a deployment needs. The log must be locked.
-	Roles(context.Context) ([]lifecycle.Role, error)
+	// Roles returns the roles that a deployment needs; promotes reports that it has a stage with an environment. The log
+	// must be locked.
+	Roles(ctx context.Context, promotes bool) ([]lifecycle.Role, error)
 }
 
 // sessionWorker is the logWorker of an embedded log.
@@ -44,8 +46,12 @@ func (w *sessionWorker) Lock() (unlock func() error, err error) {
 	return lock.Unlock, nil
 }
 
-func (w *sessionWorker) Roles(ctx context.Context) ([]lifecycle.Role, error) {
-	roles, err := w.session.Roles(ctx, assembly.RoleOptions{}, assembly.RoleConductor, assembly.RoleDeployer)
+func (w *sessionWorker) Roles(ctx context.Context, promotes bool) ([]lifecycle.Role, error) {
+	names := []string{assembly.RoleConductor, assembly.RoleDeployer}
+	if promotes {
+		names = append([]string{assembly.RolePromoter}, names...)
+	}
+	roles, err := w.session.Roles(ctx, assembly.RoleOptions{}, names...)
 	return append([]lifecycle.Role{{Name: "lock", Run: w.lock.Keep}}, roles...), err
 }
 
@@ -61,6 +67,7 @@ func (s *shipment) drive(ctx context.Context, ref service.Ref) (service.Deployme
 	if err != nil || v.State.Status != pipeline.StatusActive {
 		return v, err
 	}
+	s.promotes = slices.ContainsFunc(v.Stages, func(stage service.StageRun) bool { return stage.Kind == pipeline.EnvironmentStage })
 	w, err := s.watcher(ctx, v)
 	if err != nil {
 		return v, err
@@ -131,7 +138,7 @@ func rollbackOf(undone service.DeploymentView) service.Ref {
 func (s *shipment) work(ctx context.Context, w *deployment.Watcher, unlock func() error) (v service.DeploymentView, err error) {
 	defer func() { err = errors.Join(err, unlock()) }()
 	s.works = true
-	roles, err := s.Worker.Roles(ctx)
+	roles, err := s.Worker.Roles(ctx, s.promotes)
 	if err != nil {
 		return v, err
 	}

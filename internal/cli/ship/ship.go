@@ -150,10 +150,11 @@ type shipOptions struct {
 // shipment is one run of `waybill ship`.
 type shipment struct {
 	shipOptions
-	resumed bool                    // the deployment is that of another revision, which waits for a process that works on it
-	works   bool                    // this process runs what the deployment needs
-	idle    bool                    // no process did when the watching began
-	undone  *service.DeploymentView // the deployment that a rollback undoes, once there is one
+	resumed  bool                    // the deployment is that of another revision, which waits for a process that works on it
+	works    bool                    // this process runs what the deployment needs
+	idle     bool                    // no process did when the watching began
+	promotes bool                    // the deployment has a stage with an environment
+	undone   *service.DeploymentView // the deployment that a rollback undoes, once there is one
 }
 
 // runShip finds or makes the deployment, then does its work or watches it.

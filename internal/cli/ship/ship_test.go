@@ -238,6 +238,7 @@ type fakeWorker struct {
 	err      error
 	locked   chan struct{}
 	unlocked int
+	promotes bool // the roles were made for a deployment that promotes
 }
 
 func (w *fakeWorker) Lock() (func() error, error) {
@@ -254,7 +255,8 @@ func (w *fakeWorker) Lock() (func() error, error) {
 	return func() error { w.unlocked++; return nil }, nil
 }
 
-func (w *fakeWorker) Roles(context.Context) ([]lifecycle.Role, error) {
+func (w *fakeWorker) Roles(_ context.Context, promotes bool) ([]lifecycle.Role, error) {
+	w.promotes = promotes
 	return []lifecycle.Role{{Name: "deployer", Run: func(ctx context.Context) error { <-ctx.Done(); return nil }}}, nil
 }
 
@@ -399,5 +401,29 @@ func TestReached(t *testing.T) {
 	v.State.Until = ""
 	if reached(v) {
 		t.Error("a deployment without a bound has reached it")
+	}
+}
+
+// A deployment with an environment needs the role promoter; others do not reach the clusters of server.yaml.
+func TestShipPromotesToEnvironments(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[pipeline.StageKind]bool{pipeline.EnvironmentStage: true, pipeline.HostStage: false} {
+		active, finished := clitest.Deployed(2, 1, pipeline.StatusActive), clitest.Deployed(2, 1, pipeline.StatusFinished)
+		views := clitest.Seen(active)
+		view := views["greeter#2"]
+		view.Stages = []service.StageRun{{Name: "prod", Kind: kind}}
+		views["greeter#2"] = view
+		f := &clitest.Log{Revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}},
+			Edit: service.EditView{Unchanged: true}, Snapshot: service.SnapshotView{Stored: true},
+			Recent: []journal.Deployment{active}, Views: views}
+		options, _ := shipping(f, clitest.AsText)
+		worker := &fakeWorker{}
+		options.Flags.detach, options.Log, options.Worker = false, clitest.NewEnding(f, 5, clitest.Seen(finished)["greeter#2"]), worker
+		if err := runShip(t.Context(), options); err != nil {
+			t.Fatal(err)
+		}
+		if worker.promotes != want {
+			t.Errorf("stage of kind %v: the roles promote: %v", kind, worker.promotes)
+		}
 	}
 }
