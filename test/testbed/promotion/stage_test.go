@@ -28,6 +28,7 @@ stages:
     strategy: {pull-request: {type: gitea, url: "%s", baseBranch: main, secretRef: {name: fleet-git}}}
     versionSource: {type: chartVersion}
     soak: 1s
+  gates: [{name: same, cel: "targets.all(t, t.spec.chart.spec.version == '${revision}')"}]
 `
 
 const shopRelease = `apiVersion: helm.toolkit.fluxcd.io/v2
@@ -89,6 +90,9 @@ func TestAStageOfAWaybillYAMLPromotesToACluster(t *testing.T) {
 	if got := s.run(t, "log", "shop#1"); strings.Count(got, "environment-promoted") == 0 ||
 		!strings.Contains(got, "stage-finished-successfully") {
 		t.Errorf("the log is\n%s", got)
+	}
+	if got := s.run(t, "log", "shop#1"); !strings.Contains(got, "gate-passed/same") {
+		t.Errorf("the gate is not in the log:\n%s", got)
 	}
 	if got := s.run(t, "pipeline", "show", "shop"); !strings.Contains(got, "leaf/shop-prod") || !strings.Contains(got, "6.6.0") {
 		t.Errorf("the pipeline is\n%s", got)
