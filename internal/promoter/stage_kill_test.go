@@ -30,11 +30,16 @@ func newStageFleet(t *testing.T) (*fleetWorld, *stageWorld) {
 	return f, w
 }
 
-// finish deploys a revision as the deployment with a number, and returns its rows in the log once it has finished.
-func (w *stageWorld) finish(revision string, number int) (rows []string) {
+// finish deploys a revision as the deployment with a number, and returns its rows in the log once it has finished. The leaf follows
+// the branch again and again, as a merge may end after the process that has asked for it.
+func (w *stageWorld) finish(f *fleetWorld, revision string, number int) (rows []string) {
 	w.t.Helper()
 	w.deploy(revision)
-	w.awaitEntry(fmt.Sprintf("%d shop pipeline-finished-successfully", number))
+	end := fmt.Sprintf("%d shop pipeline-finished-successfully", number)
+	w.until(end, func() bool {
+		f.follow()
+		return slices.Contains(w.entries(), end)
+	})
 	for _, row := range w.entries() {
 		if rest, is := strings.CutPrefix(row, fmt.Sprintf("%d ", number)); is {
 			rows = append(rows, rest)
@@ -73,14 +78,14 @@ func TestAStageWhoseProcessIsKilledAtAnyCallLosesAndRepeatsNothing(t *testing.T)
 	t.Parallel()
 	f, w := newStageFleet(t)
 	f.live()
-	rows := w.finish("6.1.0", 1)
+	rows := w.finish(f, "6.1.0", 1)
 	for at := 1; ; at++ {
 		f.mu.Lock()
 		l := f.line
 		f.mu.Unlock()
 		l.arm(at)
 		revision := fmt.Sprintf("6.1.%d", at)
-		got := w.finish(revision, at+1)
+		got := w.finish(f, revision, at+1)
 		calls := l.made()
 		situation := "without a fault"
 		if l.isDead() {
@@ -103,14 +108,14 @@ func TestFaultsOfTheGitHostInAStage(t *testing.T) {
 	t.Parallel()
 	f, w := newStageFleet(t)
 	f.live()
-	rows := w.finish("6.2.0", 1)
+	rows := w.finish(f, "6.2.0", 1)
 	const pulls = "/api/v1/repos/apps/fleet/pulls"
 	for i, fault := range [...]hostFault{
 		{"POST", "git-receive-pack", 503, ""}, {"GET", pulls, 500, ""}, {"POST", pulls, 0, "drop"}, {"POST", "/merge", 500, ""},
 	} {
 		failed := f.inject(fault)
 		revision := fmt.Sprintf("6.2.%d", i+1)
-		if got := w.finish(revision, i+2); !slices.Equal(got, rows) {
+		if got := w.finish(f, revision, i+2); !slices.Equal(got, rows) {
 			t.Errorf("%+v: the log has %q, want %q", fault, got, rows)
 		}
 		if !failed() {
@@ -127,5 +132,8 @@ func TestFaultsOfTheGitHostInAStage(t *testing.T) {
 	w.awaitEntry("6 shop pipeline-failed")
 	w.edit(3, func(s *pipeline.Stage) { s.Environment.Strategy.PullRequest.Secret = "fleet" })
 	w.command(pipeline.Command{Kind: pipeline.RetryRequested, Deployment: 6, Target: "shop", By: "ana"})
-	w.awaitEntry("6 shop pipeline-finished-successfully")
+	w.until("the retry", func() bool {
+		f.follow()
+		return slices.Contains(w.entries(), "6 shop pipeline-finished-successfully")
+	})
 }
