@@ -45,9 +45,9 @@ type fleetWorld struct {
 	git    *gittest.Host
 	model  *githosttest.Host
 	folder string // the log, mirrors and evidence, which outlive a process
-	name   string // of the pipeline in the log of promotions
+	name   string // the pipeline in the log of promotions
 	branch string // head branch of its pull requests
-	// roles returns what a process runs besides; nil: nothing.
+	// roles returns the roles of a process besides; nil: none.
 	roles func(own *ledger.Ledger, instance queue.Instance) (roles []func(context.Context) error)
 
 	mu     sync.Mutex

@@ -126,8 +126,8 @@ func (l *stageLook) endRuns() {
 	}
 }
 
-// takeEdits has the promotions judged by the definition in force, unless their deployments are pinned to their own: what makes an
-// environment ready may be edited while it is waited for. The strategy stays the one that the promotion has begun with.
+// takeEdits has the promotions judged by the definition in force, unless their deployments are pinned to their own: the conditions
+// of readiness may be edited during the wait. The strategy stays the one that the promotion has begun with.
 func (l *stageLook) takeEdits(ctx context.Context) error {
 	if len(l.wanted) == 0 {
 		return nil

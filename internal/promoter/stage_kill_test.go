@@ -31,7 +31,7 @@ func newStageFleet(t *testing.T) (*fleetWorld, *stageWorld) {
 }
 
 // finish deploys a revision as the deployment with a number, and returns its rows in the log once it has finished. The leaf follows
-// the branch again and again, as a merge may end after the process that has asked for it.
+// the branch again and again, as a merge may end after the process that requested it.
 func (w *stageWorld) finish(f *fleetWorld, revision string, number int) (rows []string) {
 	w.t.Helper()
 	w.deploy(revision)
@@ -102,7 +102,7 @@ func TestAStageWhoseProcessIsKilledAtAnyCallLosesAndRepeatsNothing(t *testing.T)
 	}
 }
 
-// Faults of the Git host and a missing secret lose and repeat nothing in a stage, as in a Pipeline. What is permanent fails the stage,
+// Faults of the Git host and a missing secret lose and repeat nothing in a stage, as in a Pipeline. A permanent one fails the stage,
 // and a retry makes it good.
 func TestFaultsOfTheGitHostInAStage(t *testing.T) {
 	t.Parallel()

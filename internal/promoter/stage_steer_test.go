@@ -31,13 +31,13 @@ func (w *stageWorld) wantNothing(when string) {
 	}
 }
 
-// What keeps the stage from starting keeps its revision out of the environment.
+// A window, an approval or a hold that delays the stage keeps its revision out of the environment.
 func TestNothingIsProposedBeforeTheStageStarts(t *testing.T) {
 	t.Parallel()
 	closed := []admission.Window{{Kind: cron.Deny, Schedule: "* * * * *", Duration: action.Duration(24 * time.Hour), Timezone: "UTC"}}
 	for name, c := range map[string]struct {
 		change func(*pipeline.Stage)
-		begin  func(*stageWorld) // once the deployment is there
+		begin  func(*stageWorld) // runs after the start of the deployment
 		end    func(*stageWorld)
 	}{
 		"window": {
@@ -86,7 +86,7 @@ func TestNothingIsProposedBeforeTheStageStarts(t *testing.T) {
 	}
 }
 
-// While a deployment is inside, its application and targets stay, and what makes the environment ready may be edited.
+// While a deployment is inside, its application and targets stay, and the conditions of readiness may be edited.
 func TestEditsOfAStageWithADeploymentInside(t *testing.T) {
 	t.Parallel()
 	w := newStageWorld(t, func(s *pipeline.Stage) { s.Environment.Soak = action.Duration(24 * time.Hour) })
