@@ -260,14 +260,23 @@ func (s *Service) withNearest(ctx context.Context, name string, err error) error
 	if !fault.Is(err, fault.NotFound) {
 		return err
 	}
+	if OfKubernetes(name) {
+		return refuseKubernetes(name)
+	}
 	missing := fault.New(fault.NotFound, "pipeline %q not found", name).WithHint("waybill pipeline list shows the pipelines")
 	heads, listErr := s.ledger.Heads(ctx)
 	if listErr != nil {
 		return missing
 	}
-	names := make([]string, len(heads))
-	for i, h := range heads {
-		names[i] = h.Pipeline
+	names, listErr := s.promotionNames(ctx)
+	if listErr != nil {
+		return missing
+	}
+	if full := withNamespace(name, names); full != name {
+		return missing.WithHint("did you mean %q?", full)
+	}
+	for _, h := range heads {
+		names = append(names, h.Pipeline)
 	}
 	return missing.WithNearest(name, names)
 }

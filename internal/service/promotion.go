@@ -23,7 +23,7 @@ func OfKubernetes(name string) bool { return strings.Contains(name, ":") }
 // refuseKubernetes returns fault.Refused for a pipeline of Kubernetes: the request needs a waybill.yaml.
 func refuseKubernetes(name string) error {
 	namespace, object, _ := strings.Cut(name, ":")
-	return fault.New(fault.Refused, "%s is a pipeline of Kubernetes, which has no such thing", name).
+	return fault.New(fault.Refused, "%s is a pipeline of Kubernetes: this is for pipelines of a waybill.yaml", name).
 		WithHint("waybill pipeline show %s; its definition: kubectl get pipeline %s --namespace %s", name, object, namespace)
 }
 
@@ -36,15 +36,35 @@ func (s *Service) promotionView(ctx context.Context, name string) (view promotio
 	}
 	missing := fault.New(fault.NotFound, "pipeline %q not found", name).
 		WithHint("a process with the role promoter shows the pipelines of its cluster; waybill pipeline list lists them")
-	all, err := s.promotionViews(ctx)
+	names, err := s.promotionNames(ctx)
 	if err != nil {
 		return view, err
 	}
+	return view, missing.WithNearest(name, names)
+}
+
+// promotionNames returns the names of the pipelines of Kubernetes.
+func (s *Service) promotionNames(ctx context.Context) ([]string, error) {
+	all, err := s.promotionViews(ctx)
 	names := make([]string, len(all))
 	for i, v := range all {
 		names[i] = v.Pipeline
 	}
-	return view, missing.WithNearest(name, names)
+	return names, err
+}
+
+// withNamespace returns the only name of a pipeline of Kubernetes that is name after its namespace; name without one.
+func withNamespace(name string, names []string) string {
+	found := ""
+	for _, n := range names {
+		if _, object, _ := strings.Cut(n, ":"); object == name {
+			if found != "" {
+				return name
+			}
+			found = n
+		}
+	}
+	return cmp.Or(found, name)
 }
 
 // promotionViews returns the views of the pipelines of Kubernetes, by name.
@@ -345,19 +365,20 @@ func stageRunOf(v promotions.View, d journal.Deployment, name string, entries []
 	}
 	env := v.Environments[i]
 	if env.Run == d.Number {
-		addPresent(&stage, env)
+		addPresent(&stage, v.Pipeline, env)
 	}
 	stage.Groups = groupsOf(v.Pipeline, env, d.Label, healthy)
 	return stage
 }
 
 // addPresent adds the present state of an environment to the stage of the run that it wants.
-func addPresent(stage *StageRun, env promotions.EnvironmentView) {
+func addPresent(stage *StageRun, name string, env promotions.EnvironmentView) {
 	if env.Phase == promotion.PhaseFailed && stage.State == RunRunning {
 		stage.State = RunFailed
 	}
 	if stage.State != RunFinished && len(env.Reasons) > 0 {
 		stage.Reason = env.Reasons[0].Message
+		stage.Who = EnvironmentRemedy(name, env.Name, env.Want, env.Reasons[0].Code)
 	}
 }
 
@@ -495,7 +516,7 @@ func (s *Service) promotionSteps(ctx context.Context, ref Ref, target string) ([
 			continue
 		}
 		if len(env.Reasons) == 0 {
-			steps = append(steps, pipeline.StepState{StepKey: key, State: state, Reason: phaseWords(env.Phase), At: env.Since})
+			steps = append(steps, pipeline.StepState{StepKey: key, State: state, Reason: phaseWords(env), At: env.Since})
 		}
 		for _, reason := range env.Reasons {
 			steps = append(steps, pipeline.StepState{StepKey: key, State: state, Who: string(reason.Code),

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -312,6 +313,19 @@ func CanRetry(code promotion.ReasonCode) bool {
 		return true
 	}
 	return false
+}
+
+// EnvironmentRemedy returns the command by which a person ends a reason of an environment; "" without one. revision may be "".
+func EnvironmentRemedy(name, env, revision string, code promotion.ReasonCode) string {
+	switch {
+	case code == promotion.WhyWaitingApproval && revision != "":
+		return fmt.Sprintf("waybill approve %s %s --revision %s", name, env, revision)
+	case code == promotion.WhyWaitingApproval:
+		return fmt.Sprintf("waybill approve %s %s", name, env)
+	case CanRetry(code):
+		return fmt.Sprintf("waybill deployment retry %s %s", name, env)
+	}
+	return ""
 }
 
 // rollBackEnvironment requests a run of one environment that brings back an earlier revision: that of the request, or the one that

@@ -2,6 +2,7 @@ package service
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,7 +68,7 @@ func phaseSentence(env promotions.EnvironmentView, now time.Time) (first Sentenc
 			}
 		}
 	}
-	words := phaseWords(env.Phase)
+	words := phaseWords(env)
 	if !env.Since.IsZero() && (env.Phase == promotion.PhaseRollingOut || env.Phase == promotion.PhaseFailed) {
 		first = Sentence{{words + " since ", env.Since}, {Text: ", " + Elapsed(now.Sub(env.Since))}}
 	} else {
@@ -79,12 +80,24 @@ func phaseSentence(env promotions.EnvironmentView, now time.Time) (first Sentenc
 	return first, rest
 }
 
-// phaseWords returns a phase for people.
-func phaseWords(phase promotion.Phase) string {
-	if phase == promotion.PhaseRollingOut {
+// phaseWords returns the phase of an environment for people. One that is blocked waits, unless its first reason needs a person's
+// repair; then the word is that of the pipeline's condition.
+func phaseWords(env promotions.EnvironmentView) string {
+	switch env.Phase {
+	case promotion.PhaseRollingOut:
 		return "rolling out"
+	case promotion.PhaseBlocked:
+		if len(env.Reasons) > 0 {
+			switch of, _ := env.Reasons[0].Code.Condition(); of {
+			case promotion.StandsFailed:
+				return "failed"
+			case promotion.StandsStalled:
+				return "stalled"
+			}
+		}
+		return "waiting"
 	}
-	return strings.ToLower(string(phase))
+	return strings.ToLower(string(env.Phase))
 }
 
 // completeSentence returns when the environment was finished and the proofs of that.
@@ -220,4 +233,17 @@ func TargetHealth(target promotions.TargetState) string {
 		word += ": " + string(target.Reason)
 	}
 	return word
+}
+
+// PromotionFaults returns the conditions of a pipeline that need a person: Ready is False, or Stalled is True. One that only
+// repeats another, as with an invalid definition, is left out.
+func PromotionFaults(v promotions.View) (faults []promotions.ConditionView) {
+	for _, c := range v.Conditions {
+		if c.Type == "Ready" && c.Status == "False" || c.Type == string(promotion.StandsStalled) && c.Status == "True" {
+			if !slices.ContainsFunc(faults, func(f promotions.ConditionView) bool { return f.Reason == c.Reason && f.Message == c.Message }) {
+				faults = append(faults, c)
+			}
+		}
+	}
+	return faults
 }

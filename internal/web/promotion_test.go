@@ -141,7 +141,7 @@ func TestThePageOfAPipelineOfKubernetesIsLive(t *testing.T) {
 		}
 		t.Fatalf("the stream ended without %q: %v", text, lines.Err())
 	}
-	awaitLine("blocked: approval 0 of 1")
+	awaitLine("waiting: approval 0 of 1")
 	s.Promote(t, nil)
 	awaitLine("proposed: pull request 41")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/operation"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 func deploymentCreateCommand(a *cmdline.App) *cobra.Command {
@@ -36,6 +37,7 @@ else, and runs no gate and no bake.`,
 		Args: cmdline.Arguments(1, 2, "PIPELINE", "TARGET"), ValidArgsFunction: cmdline.CompleteStages(a),
 		RunE: func(c *cobra.Command, given []string) error {
 			switch {
+			case service.OfKubernetes(given[0]): // the log answers
 			case catchUp && (revision != "" || until != ""):
 				return fault.New(fault.Invalid, "--catch-up brings the current revision").WithHint("leave --revision and --until out")
 			case !catchUp && revision == "" && len(given) > 1:

@@ -19,9 +19,13 @@ import (
 func deploymentListCommand(a *cmdline.App) *cobra.Command {
 	query := operation.DeploymentsInput{}
 	c := &cobra.Command{
-		Use:               "list [PIPELINE]",
-		Short:             "List deployments, newest first",
-		Example:           cmdline.Examples("waybill deployment list", "waybill deployment list greeter --status active -o json"),
+		Use:   "list [PIPELINE]",
+		Short: "List deployments, newest first",
+		Long: `Lists deployments, newest first: those of one pipeline, or without a name those of all pipelines of
+waybill.yaml files. The runs of a pipeline of Kubernetes, such as apps:podinfo, are listed under its
+name.`,
+		Example: cmdline.Examples("waybill deployment list", "waybill deployment list greeter --status active -o json",
+			"waybill deployment list apps:podinfo"),
 		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
@@ -72,7 +76,11 @@ func runListDeployments(ctx context.Context, o listDeploymentsOptions) error {
 	if err != nil {
 		return err
 	}
-	return show.List(o.Out, found, "no deployments", func(found []journal.Deployment) []string {
+	none := "no deployments"
+	if o.Query.Pipeline == "" {
+		none += "; those of a pipeline of Kubernetes are listed under its name"
+	}
+	return show.List(o.Out, found, none, func(found []journal.Deployment) []string {
 		return show.Deployments(found, o.Out.Style, o.Now())
 	})
 }

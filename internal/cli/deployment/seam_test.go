@@ -53,7 +53,7 @@ func TestDeploymentsReturnTheLogsErrors(t *testing.T) {
 func TestEmptyListsOfDeployments(t *testing.T) {
 	t.Parallel()
 	deploymentRuns().WantEmpty(t, func() *clitest.Log { return &clitest.Log{} }, map[string]string{
-		"deployment list": "no deployments",
+		"deployment list": "no deployments; those of a pipeline of Kubernetes are listed under its name",
 		"deployment why":  "greeter#7 has no open step",
 	})
 }

@@ -16,7 +16,9 @@ import (
 
 func Command(a *cmdline.App) *cobra.Command {
 	return cmdline.Group("pipeline", "Read, check and apply pipelines",
-		"A pipeline is what a waybill.yaml describes. Every version that was applied is kept.",
+		`A pipeline is what a waybill.yaml describes; every version that was applied is kept. One with a
+colon in its name, such as apps:podinfo, is an object Pipeline of Kubernetes: its namespace and its
+name. It is changed by kubectl or in Git, and has no versions here.`,
 		pipelineListCommand(a), pipelineShowCommand(a), pipelineApplyCommand(a),
 		pipelineValidateCommand(a), pipelineCheckCommand(a), pipelineVersionsCommand(a), pipelineHistoryCommand(a), pipelineTargetsCommand(a),
 		pipelineMetricsCommand(a), pipelineFreezeCommand(a), pipelineThawCommand(a), pipelineTrustCommand(a),

@@ -21,9 +21,13 @@ func pipelineShowCommand(a *cmdline.App) *cobra.Command {
 the hosts that run what was not tested, whose service was restarted or is down, and that run
 something else than their stage has. Without a name: this folder's pipeline. With --target: the
 current revision of a stage, a group or a host, the last that failed there, and what is on its way
-there.`,
+there.
+
+Of a pipeline of Kubernetes, such as apps:podinfo, it shows each environment: the revision and the
+health of its targets, and everything that it waits for.`,
 		Example: cmdline.Examples("waybill pipeline show greeter",
-			"waybill pipeline show greeter -o json | jq .drift", "waybill pipeline show greeter --target prod/east/elm"),
+			"waybill pipeline show greeter -o json | jq .drift", "waybill pipeline show greeter --target prod/east/elm",
+			"waybill pipeline show apps:podinfo"),
 		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: cmdline.CompletePipelines(a),
 		RunE: cmdline.WithPipeline(a, func(ctx context.Context, s *assembly.Session, name string) error {

@@ -51,11 +51,7 @@ func paintStatus(s Style, status pipeline.Status) string {
 
 // Deployment returns the board of a deployment, then its failures, or the reason of its wait.
 func Deployment(v service.DeploymentView, s Style, now time.Time) []string {
-	head := fmt.Sprintf("%s  revision %s", s.bold(RefOf(v.Deployment).String()), v.Label)
-	if !service.OfKubernetes(v.Pipeline) {
-		head += fmt.Sprintf("  definition %d", v.State.Version)
-	}
-	lines := []string{head + "  " + Standing(v, s, now)}
+	lines := []string{Header(v, s) + "  " + Standing(v, s, now)}
 	lines = append(lines, layout{Style: s, columns: s.Columns}.render(boardLines(v))...)
 	if v.Archive != "" {
 		lines = append(lines, s.warn("archived:")+" waybill log "+RefOf(v.Deployment).String()+" prints what each host did")

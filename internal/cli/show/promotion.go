@@ -26,7 +26,10 @@ func Promotion(v promotions.View, s Style, now time.Time) []string {
 		}
 		addEnvironment(&t, v.Pipeline, env, state)
 	}
-	lines := append([]string{head}, t.lines()...)
+	lines := []string{head}
+	if len(v.Environments) > 0 {
+		lines = append(lines, t.lines()...)
+	}
 	if v.Suspended {
 		lines = append(lines, s.warn("suspended:")+" nothing is promoted")
 	}
@@ -36,10 +39,8 @@ func Promotion(v promotions.View, s Style, now time.Time) []string {
 	if v.Starving {
 		lines = append(lines, s.warn("starving:")+" the last runs were superseded, and none was finished")
 	}
-	for _, c := range v.Conditions {
-		if c.Type == "Ready" && c.Status == "False" || c.Type == string(promotion.StandsStalled) && c.Status == "True" {
-			lines = append(lines, s.bad(c.Reason+":")+" "+OneLine(c.Message))
-		}
+	for _, c := range service.PromotionFaults(v) {
+		lines = append(lines, s.bad(c.Reason+":")+" "+OneLine(c.Message))
 	}
 	return lines
 }

@@ -8,9 +8,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/promotion"
 	"github.com/waybill-dev/waybill/internal/promotions"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/service"
 )
 
 // exampleView returns the view of the worked example at 14:20 of this machine, with prod's window open until 17:00 in Paris.
@@ -55,11 +57,46 @@ func TestPromotionShowsEveryReasonWithItsEnd(t *testing.T) {
 		Message: "apps/leaf-us: no route"}}
 	got := strings.Join(show.Promotion(view, show.Style{}, now), "\n")
 	for _, want := range []string{
-		"blocked: approval 0 of 1", "held by ana: holidays, until 16:20", "6.5.4 (tried 6.6.0)", "unknown: ClusterUnreachable",
+		"waiting: approval 0 of 1", "held by ana: holidays, until 16:20", "6.5.4 (tried 6.6.0)", "unknown: ClusterUnreachable",
 		"suspended: nothing is promoted", "starving:", "TargetNotReadable: apps/leaf-us: no route",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("lacks %q:\n%s", want, got)
 		}
+	}
+}
+
+func TestPromotionNamesABlockedEnvironmentByItsReason(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[promotion.ReasonCode]string{promotion.WhyHeld: "waiting: this text", promotion.WhyNoMarkers: "stalled: this text",
+		promotion.WhyGateFailed: "failed: this text"} {
+		view, now := exampleView(func(in *promotion.Input, plan *promotion.Plan) {
+			servertest.AwaitApproval(in, plan)
+			plan.Verdicts[2].Why = []promotion.Reason{{Code: code, Message: "this text"}}
+		})
+		if got := strings.Join(show.Promotion(view, show.Style{}, now), "\n"); !strings.Contains(got, want) {
+			t.Errorf("%s lacks %q:\n%s", code, want, got)
+		}
+	}
+}
+
+func TestPromotionReportsAnInvalidDefinitionOnce(t *testing.T) {
+	t.Parallel()
+	view := promotions.View{Pipeline: "apps:podinfo", App: promotions.App{Kind: "HelmRelease", Name: "podinfo"}}
+	for _, c := range []promotions.ConditionView{{Type: "Ready", Status: "False"}, {Type: "Stalled", Status: "True"}} {
+		c.Reason, c.Message = "InvalidSpec", "spec.environments: is empty"
+		view.Conditions = append(view.Conditions, c)
+	}
+	want := "apps:podinfo   HelmRelease podinfo\nInvalidSpec: spec.environments: is empty"
+	if diff := cmp.Diff(want, strings.Join(show.Promotion(view, show.Style{}, time.Now()), "\n")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestHeaderOfARunHasNoDefinition(t *testing.T) {
+	t.Parallel()
+	v := service.DeploymentView{Deployment: journal.Deployment{Pipeline: "apps:podinfo", Number: 12, Label: "6.6.0"}}
+	if got, want := show.Header(v, show.Style{}), "apps:podinfo#12  revision 6.6.0"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

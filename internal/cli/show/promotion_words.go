@@ -7,19 +7,21 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/promotion"
 	"github.com/waybill-dev/waybill/internal/promotions"
 	"github.com/waybill-dev/waybill/internal/service"
 )
 
-// OpenEnvironments returns the reasons of environments that are not complete, with their ends.
+// OpenEnvironments returns the reasons of environments that are not complete, with their ends and a person's remedies.
 func OpenEnvironments(open []pipeline.StepState, now time.Time) []string {
 	var t table
 	for _, step := range open {
-		_, below, _ := strings.Cut(step.Target, "/")
+		name, below, _ := strings.Cut(step.Target, "/")
 		text := OneLine(step.Reason)
 		if !step.Expected.IsZero() {
 			text += ", until " + minuteClock(now, step.Expected)
 		}
+		text = waitingText(text, service.EnvironmentRemedy(name, below, "", promotion.ReasonCode(step.Who)))
 		t.add(below, FirstOf(step.Who, string(step.State)), text)
 	}
 	return t.lines()

@@ -12,7 +12,11 @@ import (
 
 // Header returns the line that names the deployment shown below it.
 func Header(v service.DeploymentView, s Style) string {
-	return fmt.Sprintf("%s  revision %s  definition %d", s.bold(RefOf(v.Deployment).String()), v.Label, v.State.Version)
+	text := fmt.Sprintf("%s  revision %s", s.bold(RefOf(v.Deployment).String()), v.Label)
+	if service.OfKubernetes(v.Pipeline) {
+		return text
+	}
+	return fmt.Sprintf("%s  definition %d", text, v.State.Version)
 }
 
 // InProgress returns the line for a deployment that an earlier command left active.

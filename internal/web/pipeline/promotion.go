@@ -190,6 +190,9 @@ func (e environment) ApproveSays() string {
 	return fmt.Sprintf("%s is promoted into %s as soon as nothing else is in the way.", e.Approval.Revision, e.Name)
 }
 
+// Faults returns the conditions that need a person.
+func (p promotionPage) Faults() []promotions.ConditionView { return service.PromotionFaults(p.View) }
+
 // Held returns the hold of the whole pipeline that people may release; nil without one.
 func (p promotionPage) Held() *promotions.HoldView {
 	for _, env := range p.View.Environments {
