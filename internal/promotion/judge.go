@@ -87,11 +87,6 @@ func (j *judge) judge() Verdict {
 	if j.row >= isReady {
 		j.observe()
 	}
-	if j.Reverts && !j.promotedAt.IsZero() { // the promotion is undone; what the targets have counts again
-		j.Reverts = false
-		j.count()
-		j.row = j.findRow()
-	}
 	switch j.row {
 	case noWant:
 		j.wait(PhaseWaiting, j.firstOr(Reason{Code: WhyEnvironmentNotReady, Message: "no revision is wanted yet"})...)
@@ -152,18 +147,26 @@ func (j *judge) findRow() row {
 // isReturn reports whether the run brings back an older revision.
 func (j *judge) isReturn() bool { return j.Cause == ByRollback || j.Cause == ByFailure }
 
-// observe adds the facts that the present state shows: the start, healthy targets, the promotion.
+// observe adds the facts that the present state shows: the start, healthy targets, the promotion. Once a return was
+// promoted, what the targets have counts again.
 func (j *judge) observe() {
 	if j.rec.started == nil && (j.First != nil || j.Passed || j.isReturn()) {
 		j.add(Fact{Event: StageStarted})
 	}
+	f, isNew := Fact{}, false
+	if j.rec.promoted == nil && j.First == nil {
+		f, isNew = j.promotion()
+	}
+	if j.Reverts && (isNew || j.rec.promoted != nil) {
+		j.Reverts = false
+		j.count()
+		j.row = j.findRow()
+	}
 	if j.n.fresh > 0 {
 		j.observeHealthy()
 	}
-	if j.rec.promoted == nil && j.First == nil {
-		if f, ok := j.promotion(); ok {
-			j.add(f)
-		}
+	if isNew {
+		j.add(f)
 	}
 	if j.rec.promoted != nil {
 		j.promotedAt = j.rec.promoted.At

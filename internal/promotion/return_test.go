@@ -1,6 +1,11 @@
 package promotion_test
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"github.com/waybill-dev/waybill/internal/promotion"
+)
 
 // failing returns the script of b that fails in prod at noon, with a rollback after five minutes.
 func failing(more ...string) []string {
@@ -222,4 +227,21 @@ func TestDriftIsHeldOrPromotedOnce(t *testing.T) {
 		{"a predecessor has drifted", inStaging("fails prod", "see staging=a"),
 			[]string{"staging b: Blocked: DriftedBack", "prod b: Blocked: PredecessorWentBack AttemptFailed"}},
 	})
+}
+
+// TestAPromotedReturnShowsAllFactsAtOnce has prod return to a before it has followed the promotion of b.
+func TestAPromotedReturnShowsAllFactsAtOnce(t *testing.T) {
+	t.Parallel()
+	p := &player{t: t, w: newWorld()}
+	for _, line := range inStaging(prodPromoted, "at 12:01; rollback prod") {
+		p.run(strings.Split(line, "; "))
+	}
+	plan := p.w.proposes("prod").merges("prod").decide()
+	const want = "target-healthy prod, environment-promoted, stage-finished-successfully"
+	if got := facts(verdict(t, plan, "prod")); got != want {
+		t.Errorf("facts %q, want %q", got, want)
+	}
+	if again := promotion.Decide(p.w.Input); writes(again) {
+		t.Errorf("a second plan has facts of prod: %q", facts(verdict(t, again, "prod")))
+	}
 }
