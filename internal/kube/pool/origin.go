@@ -151,7 +151,10 @@ func (p *Pool) originOf(name string) (to origin, sources []Want) {
 	found := p.lead(first)
 	g, ok := found.value.(*gitopsCluster)
 	if !ok {
-		return origin{why: found.why, message: "GitopsCluster " + name + ": " + found.message}, sources
+		if found.why != promotion.ClusterNotFound { // whose message has the name
+			found.message = "GitopsCluster " + name + ": " + found.message
+		}
+		return origin{why: found.why, message: found.message}, sources
 	}
 	to.setReady = !g.foreign
 	if g.notReady != "" || g.wrong != "" {

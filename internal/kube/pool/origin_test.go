@@ -101,6 +101,9 @@ func TestGitopsClustersLeadToClusters(t *testing.T) {
 		w.pool.Use("podinfo", []pool.Want{usApp, want("nonsense", "a", "b")})
 		pass(time.Second)
 		w.see(usApp, "ClusterNotFound")
+		if got, want := w.pool.State(usApp).Message, "GitopsCluster apps/us not found"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 		w.see(want("nonsense", "a", "b"), "ClusterNotFound")
 
 		leaf := w.serve("us", kustomizations)
