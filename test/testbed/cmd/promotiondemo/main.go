@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 
+	"k8s.io/klog/v2"
+
 	"github.com/waybill-dev/waybill/test/testbed"
 	"github.com/waybill-dev/waybill/test/testbed/binary"
 )
@@ -45,6 +47,8 @@ func run(ctx context.Context, program string) error {
 			return err
 		}
 	}
+	klog.LogToStderr(false)    // a watch that ends is not news for a visitor
+	klog.SetOutput(io.Discard) // klog writes to files otherwise
 	d := &demo{program: program, out: os.Stdout, enter: lines(os.Stdin)}
 	return testbed.Run(ctx, os.Stderr, func(t testing.TB) { d.run(t) })
 }
