@@ -273,7 +273,8 @@ func (s *Session) promoter(cfg config.Promoter, o RoleOptions, metrics *obs.Prom
 		pages = at.String()
 	}
 	return promoter.New(log, log.Promotions, promoter.Config{Instance: s.instance(), Management: cluster,
-		Changes: func() loop.Waiter { return log.NewWaiter() }, Pages: pages, Clusters: clusters, Secret: s.stageSecret,
-		Hosts: s.git.with(cfg), Mirrors: mirrors, ProposalsEvery: cfg.ProposalInterval, OneNamespace: cfg.OneNamespace, Frozen: cfg.Frozen,
+		Changes: func() loop.Waiter { return log.NewWaiter() }, Pages: pages, Clusters: clusters, Check: guard(cfg).Check,
+		Secret: s.stageSecret,
+		Hosts:  s.git.with(cfg), Mirrors: mirrors, ProposalsEvery: cfg.ProposalInterval, OneNamespace: cfg.OneNamespace, Frozen: cfg.Frozen,
 		PlainHTTP: cfg.PlainHTTP, Log: o.Log, Metrics: metrics}), nil
 }

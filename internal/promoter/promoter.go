@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,6 +48,7 @@ type Config struct {
 	// Clusters has the clusters that the operator named; the management cluster is added under "".
 	Clusters map[string]*rest.Config
 	Dial     func(ctx context.Context, network, address string) (net.Conn, error) // connects to clusters; default: TCP
+	Check    func(netip.Addr) error                                               // refuses addresses of GitopsClusters; nil: none
 	Hosts    *githost.Hosts                                                       // reach proposals
 	Mirrors  *mirror.Store                                                        // read markers; nil: none are read
 	Pages    string                                                               // address of the pages, for links; "": not known

@@ -84,7 +84,7 @@ func newTerm(p *Promoter) (*term, error) {
 	t.marks = newMarks(t)
 	t.clusters = watch.NewQueue(watch.QueueConfig{Workers: 1, Retry: loop.Backoff{First: time.Second, Most: time.Minute},
 		Handle: t.reportCluster, Failed: t.clusterFailed})
-	t.pool = pool.New(pool.Config{Clusters: p.cfg.Clusters, Dial: p.cfg.Dial, Log: p.log, Changed: func(users []string) {
+	t.pool = pool.New(pool.Config{Clusters: p.cfg.Clusters, Dial: p.cfg.Dial, Check: p.cfg.Check, Log: p.log, Changed: func(users []string) {
 		for _, name := range users {
 			t.wake(name)
 		}

@@ -9,10 +9,12 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -50,9 +52,29 @@ type connection struct {
 // dialer makes network connections.
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// connect returns a connection, which is made with the first request. unauthorized is called with each answer 401.
-// The transports of client-go are not used: it keeps them for good.
-func connect(config *rest.Config, dial dialer, unauthorized func()) (*connection, error) {
+// guardOf returns the check of the addresses of a cluster; nil: the operator has named it.
+func (p *Pool) guardOf(cluster string) func(netip.Addr) error {
+	if _, fixed := p.clusters[cluster]; fixed {
+		return nil
+	}
+	return p.config.Check
+}
+
+// guarded returns a dialer that refuses addresses. It sees them after their names were looked up.
+func guarded(d net.Dialer, check func(netip.Addr) error) dialer {
+	d.Control = func(_, to string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(to)
+		if err != nil {
+			return fmt.Errorf("connect to %s: %w", to, err)
+		}
+		return check(at.Addr())
+	}
+	return d.DialContext
+}
+
+// connect returns a connection, which is made with the first request. check refuses addresses, but not that of this process's own proxy; nil:
+// none. unauthorized is called with each answer 401. The transports of client-go are not used: it keeps them for good.
+func connect(config *rest.Config, dial dialer, check func(netip.Addr) error, unauthorized func()) (*connection, error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent = "waybill"
 	config.WarningHandler = rest.NoWarnings{}
@@ -66,10 +88,19 @@ func connect(config *rest.Config, dial dialer, unauthorized func()) (*connection
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	tcp := net.Dialer{Timeout: requestLimit, KeepAlive: 30 * time.Second}
+	direct := tcp.DialContext
+	if via, err := http.ProxyFromEnvironment(&http.Request{URL: server}); check != nil && (given.Proxy != nil || via == nil && err == nil) {
+		direct = guarded(tcp, check)
+	}
 	// IdleConnTimeout stays zero, since probes keep the connection in use.
 	c := &connection{open: map[*tracked]struct{}{}, transport: &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: requestLimit, KeepAlive: 30 * time.Second}).DialContext,
+		DialContext:            direct,
 		TLSClientConfig:        tls,
 		TLSHandshakeTimeout:    requestLimit,
 		ResponseHeaderTimeout:  requestLimit,
@@ -96,10 +127,6 @@ func connect(config *rest.Config, dial dialer, unauthorized func()) (*connection
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	if c.objects, err = dynamic.NewForConfigAndClient(config, client); err != nil {
-		return nil, fmt.Errorf("make a client: %w", err)
-	}
-	server, _, err := rest.DefaultServerUrlFor(config)
-	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
 	c.server, c.client, c.limit = server, client, config.RateLimiter

@@ -142,7 +142,7 @@ func (l *link) enter(phase Phase, message string) {
 func (l *link) session(ctx context.Context) (good bool) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	c, err := connect(l.config, l.pool.dial, func() { end(errUnauthorized) })
+	c, err := connect(l.config, l.pool.dial, l.pool.guardOf(l.cluster.name), func() { end(errUnauthorized) })
 	if err != nil {
 		l.ended(err)
 		return false

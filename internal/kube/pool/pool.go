@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -40,8 +41,10 @@ type Config struct {
 	// ClustersChanged receives the clusters whose Status has changed, in the same way. nil: it is not called.
 	ClustersChanged func(names []string)
 
-	Dial dialer       // makes network connections; nil: TCP
-	Log  *slog.Logger // default: none
+	Dial dialer // makes network connections; nil: TCP
+	// Check refuses addresses of the GitopsClusters, whose kubeconfigs tenants write; nil: all may be reached.
+	Check func(netip.Addr) error
+	Log   *slog.Logger // default: none
 }
 
 // Want names one object that a user needs.
