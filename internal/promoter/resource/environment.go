@@ -2,6 +2,7 @@ package resource
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,11 +63,26 @@ func (r *reader) environment(
 	judged.Approval = r.approval(at+".approval", e.Approval, manual)
 	judged.AutoMerge = r.autoMerge(at+".autoMerge", e.AutoMerge, more.Host)
 	more.Gates = r.gates(at+".gates", e.Gates)
+	r.celReads(at+".gates", more)
 	for _, g := range more.Gates {
 		judged.Gates = append(judged.Gates, g.Gate)
 	}
 	judged.Hold, judged.Rollback = r.hold(at+".hold", e.Hold), r.rollback(at+".rollback", e.Rollback)
 	return more, judged
+}
+
+// celReads refuses expressions over objects that are read with this program's own rights in other namespaces, where the operator wants
+// one: an expression shows every field.
+func (r *reader) celReads(at string, e Environment) {
+	i := slices.IndexFunc(e.Targets, func(t Target) bool { return t.Cluster == "" && t.Namespace != r.namespace })
+	if !r.NoCrossNamespaceRefs || i < 0 {
+		return
+	}
+	for g := range e.Gates {
+		if e.Gates[g].CEL != "" {
+			r.add(fmt.Sprintf("%s[%d].cel", at, g), "reads objects of namespace %q, which promoter.oneNamespace refuses", e.Targets[i].Namespace)
+		}
+	}
 }
 
 // chosen returns the promotion that is in force in an environment, with its path and the reader of it; nil: none is.

@@ -132,6 +132,9 @@ func (r *reader) app(ref v1alpha1.LocalAppReference) App {
 			ref.APIVersion)
 	}
 	r.required("spec.appRef.kind", ref.Kind)
+	if version.Group == "" && ref.Kind == "Secret" {
+		r.add("spec.appRef.kind", "a Secret is not an application")
+	}
 	r.required("spec.appRef.name", ref.Name)
 	return App{version.WithKind(ref.Kind), ref.Name}
 }

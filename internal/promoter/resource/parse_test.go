@@ -130,6 +130,7 @@ func TestParseNamesTheFieldOfEachFault(t *testing.T) {
 	const pull = "spec.promotion.strategy.pull-request"
 	for _, c := range []struct{ path, value, want string }{
 		{"spec", "null", "spec.appRef.apiVersion: want a group and version"},
+		{"spec.appRef", "{apiVersion: v1, kind: Secret, name: a}", "spec.appRef.kind: a Secret is not an application"},
 		{"spec.environments", "[]", "spec.environments: want at least one environment"},
 		{"spec.environments", "7", "spec.environments: "},
 		{"spec.environments.1.name", `""`, "spec.environments[1].name: must not be empty"},
@@ -343,6 +344,24 @@ func TestReferencesToOtherNamespacesMayBeDenied(t *testing.T) {
 	}
 	if len(p.Environments[2].Targets) != 0 {
 		t.Error("a denied reference would be read")
+	}
+}
+
+// An expression shows every field of an object, which this program may read with rights that the pipeline's author does not have.
+func TestExpressionsStayInOneNamespace(t *testing.T) {
+	t.Parallel()
+	gates := from(t, `[{name: a, http: {url: "https://a"}}, {name: b, cel: "targets.size() == 1"}]`)
+	for field, namespace := range map[string]string{"spec.environments.0": "podinfo-dev", "spec.environments.1": ""} {
+		for _, one := range []bool{false, true} {
+			_, faults := resource.Parse(edited(t, field+".gates", gates), resource.Options{Now: now, NoCrossNamespaceRefs: one})
+			want := ""
+			if one && namespace != "" {
+				want = `spec.environments[0].gates[1].cel: reads objects of namespace "podinfo-dev", which promoter.oneNamespace refuses`
+			}
+			if got := faults.Message(); got != want {
+				t.Errorf("%s: got %q, want %q", field, got, want)
+			}
+		}
 	}
 }
 
