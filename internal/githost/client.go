@@ -379,7 +379,7 @@ func (c *Client) history(ctx context.Context, p pull) (history, error) {
 			if len(commits) < mostCommits {
 				return h, laterDoing("read the commits of the proposal", "", stalePause, "the host does not list the newest one yet")
 			}
-			h.foreign = true // Waybill's proposals have one commit
+			h.foreign = true
 		}
 		if len(commits) > 0 {
 			h.read(commits)
@@ -404,6 +404,7 @@ func (h *history) read(commits []commit) {
 		_, ours := readTrailers(one.message)
 		h.foreign = h.foreign || !ours
 	}
+	h.foreign = h.foreign || len(commits) > 1 // Waybill's proposals have one commit
 	h.head, h.listed = commits[0].sha, true
 	h.identity, _ = readTrailers(commits[0].message)
 }
@@ -551,10 +552,13 @@ func (c *Client) Unguarded() bool { return c.driver.traits().unguarded }
 // Queues reports whether the host has merge queues.
 func (c *Client) Queues() bool { return c.driver.traits().queues }
 
-// Merge merges the proposal of an action at the action's head. Merged at it before is success. Errors besides those of
-// calls: ErrHeadMoved, ErrConflict, ErrDeclined of one that was closed; action.RetryAfter while the host computes, waits
-// for checks or merges.
-func (c *Client) Merge(ctx context.Context, w promotion.Work) (Result, error) {
+// CodeForeign is the code of an error about a proposal with commits of others.
+const CodeForeign = "ForeignCommits"
+
+// Merge merges the proposal of an action at the action's head, if verify has no error, which reads the content of that commit. Merged at it
+// before is success. Errors besides those of calls and verify: ErrHeadMoved, ErrConflict, ErrDeclined of one that was closed; CodeForeign;
+// action.RetryAfter while the host computes, waits for checks or merges.
+func (c *Client) Merge(ctx context.Context, w promotion.Work, verify func(context.Context) error) (Result, error) {
 	const doing = "merge the proposal"
 	p, err := c.driver.get(ctx, w.Number)
 	if err != nil {
@@ -575,10 +579,21 @@ func (c *Client) Merge(ctx context.Context, w promotion.Work) (Result, error) {
 		r.Proposal, err = c.proposal(ctx, p)
 		return r, err
 	}
+	if h.foreign {
+		return Result{}, Foreign(p.number, head)
+	}
 	if err := c.mergeable(p, w); err != nil {
 		return Result{}, err
 	}
+	if err := verify(ctx); err != nil {
+		return Result{}, err
+	}
 	return c.mergeNow(ctx, p, w)
+}
+
+// Foreign returns the error of a proposal with commits of others.
+func Foreign(number int64, head string) error {
+	return fatal(CodeForeign, "merge the proposal", "proposal %d at %s has changes of others: a person must merge it", number, head)
 }
 
 // mergeable refuses an open proposal that cannot be merged.

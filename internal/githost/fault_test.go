@@ -106,7 +106,7 @@ func TestLostMergeIsFoundMerged(t *testing.T) {
 		r := mustAttempt(t, h, host, w)
 		w.Number, w.Head = r.Proposal.Number, r.Proposal.Head
 		h.Inject(githosttest.Fault{Match: "^(PUT|POST|PATCH) ", After: true})
-		if _, err := h.Open(t, host).Merge(t.Context(), w); githost.Outcome(err).Kind != action.Retry {
+		if _, err := h.Open(t, host).Merge(t.Context(), w, githosttest.Trust); githost.Outcome(err).Kind != action.Retry {
 			t.Fatalf("got %v, want another attempt", err)
 		}
 		merged := untilMerged(t, h.Open(t, host), w)
@@ -120,7 +120,7 @@ func TestLostMergeIsFoundMerged(t *testing.T) {
 func untilMerged(t *testing.T, c *githost.Client, w promotion.Work) githost.Result {
 	t.Helper()
 	for range 20 {
-		r, err := c.Merge(t.Context(), w)
+		r, err := c.Merge(t.Context(), w, githosttest.Trust)
 		if err == nil {
 			return r
 		}

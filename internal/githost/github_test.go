@@ -26,7 +26,7 @@ func openToMerge(t *testing.T, change func(h *githosttest.Host, w *promotion.Wor
 func TestGitHubMergesLater(t *testing.T) {
 	t.Parallel()
 	h, c, w := openToMerge(t, func(h *githosttest.Host, _ *promotion.Work) { h.MergeLater() })
-	if _, err := c.Merge(t.Context(), w); githost.Outcome(err).Kind != action.RetryAfter {
+	if _, err := c.Merge(t.Context(), w, githosttest.Trust); githost.Outcome(err).Kind != action.RetryAfter {
 		t.Fatalf("got %v, want to come back", err)
 	}
 	r := untilMerged(t, c, w)
@@ -48,7 +48,7 @@ func TestGitHubMergesLater(t *testing.T) {
 func TestGitHubFindsAMergeAfterARestart(t *testing.T) {
 	t.Parallel()
 	h, c, w := openToMerge(t, func(h *githosttest.Host, _ *promotion.Work) { h.MergeLater() })
-	if _, err := c.Merge(t.Context(), w); githost.Outcome(err).Kind != action.RetryAfter {
+	if _, err := c.Merge(t.Context(), w, githosttest.Trust); githost.Outcome(err).Kind != action.RetryAfter {
 		t.Fatalf("got %v, want to come back", err)
 	}
 	h.Restart(t)
@@ -63,7 +63,7 @@ func TestGitHubReportsAMergeThatFails(t *testing.T) {
 	_, c, w := openToMerge(t, func(h *githosttest.Host, _ *promotion.Work) { h.FailMerges() })
 	var last error
 	for range 5 {
-		if _, last = c.Merge(t.Context(), w); strings.Contains(last.Error(), "Required status check") {
+		if _, last = c.Merge(t.Context(), w, githosttest.Trust); strings.Contains(last.Error(), "Required status check") {
 			break
 		}
 	}
@@ -83,12 +83,12 @@ func TestGitHubMergeQueue(t *testing.T) {
 				w.Host.Queue = true
 			})
 			for range 6 {
-				if _, err := c.Merge(t.Context(), w); githost.Outcome(err).Kind != action.RetryAfter {
+				if _, err := c.Merge(t.Context(), w, githosttest.Trust); githost.Outcome(err).Kind != action.RetryAfter {
 					t.Fatalf("async %v: %v, want to wait for the queue", async, err)
 				}
 			}
 			h.LeaveQueue(merged)
-			r, err := c.Merge(t.Context(), w)
+			r, err := c.Merge(t.Context(), w, githosttest.Trust)
 			switch {
 			case merged && (err != nil || r.Proposal.State != promotion.Merged):
 				t.Errorf("async %v: %+v, %v; want merged", async, r, err)

@@ -33,7 +33,7 @@ func TestMergesThatTakeTime(t *testing.T) {
 			t.Errorf("got %+v", r)
 		}
 		h.Restart(t)
-		if r, err := h.Open(t, *w.Host).Merge(t.Context(), w); err != nil || r.Change != githost.Unchanged {
+		if r, err := h.Open(t, *w.Host).Merge(t.Context(), w, githosttest.Trust); err != nil || r.Change != githost.Unchanged {
 			t.Errorf("after a restart: %+v, %v", r, err)
 		}
 	})
@@ -51,7 +51,7 @@ func TestMergesWaitForChecks(t *testing.T) {
 			if state != "" {
 				h.SetCheck(t, w.Head, "build", state)
 			}
-			if _, err := c.Merge(t.Context(), w); githost.Outcome(err).Kind != action.RetryAfter || githost.Outcome(err).At.IsZero() {
+			if _, err := c.Merge(t.Context(), w, githosttest.Trust); githost.Outcome(err).Kind != action.RetryAfter || githost.Outcome(err).At.IsZero() {
 				t.Errorf("check %q: %v is %s, want to come back", state, err, githost.Outcome(err).Kind)
 			}
 		}
@@ -72,9 +72,9 @@ func TestAHeadThatMovesIsNotMerged(t *testing.T) {
 		h, w := proposed(t, vendor)
 		h.BeforeNextWrite(func() { h.Append(t, githosttest.Branch, "By hand") })
 		c := h.Open(t, *w.Host)
-		_, err := c.Merge(t.Context(), w)
+		_, err := c.Merge(t.Context(), w, githosttest.Trust)
 		if githost.Outcome(err).Kind == action.Retry { // by version: the next attempt reads the head again
-			_, err = c.Merge(t.Context(), w)
+			_, err = c.Merge(t.Context(), w, githosttest.Trust)
 		}
 		if !githost.Is(err, promotion.ErrHeadMoved) {
 			t.Errorf("got %v, want HeadMoved", err)
@@ -96,7 +96,7 @@ func TestConflictsAreSeen(t *testing.T) {
 		if err != nil || p.Conflict != want {
 			t.Errorf("conflict %v, %v; want %v", p.Conflict, err, want)
 		}
-		if _, err := c.Merge(t.Context(), w); githost.Is(err, promotion.ErrConflict) != want || err == nil {
+		if _, err := c.Merge(t.Context(), w, githosttest.Trust); githost.Is(err, promotion.ErrConflict) != want || err == nil {
 			t.Errorf("merge: %v, want the class Conflict: %t", err, want)
 		}
 	})
@@ -112,9 +112,9 @@ func TestAConflictThatBeginsDuringAMergeIsSeen(t *testing.T) {
 		h, w := proposed(t, vendor)
 		h.BeforeNextWrite(func() { h.Edit(func(p *githosttest.Pull) { p.Conflict = true }) })
 		c := h.Open(t, *w.Host)
-		_, err := c.Merge(t.Context(), w)
+		_, err := c.Merge(t.Context(), w, githosttest.Trust)
 		if githost.Outcome(err).Kind == action.RetryAfter { // the host has accepted the merge, and fails later
-			_, err = c.Merge(t.Context(), w)
+			_, err = c.Merge(t.Context(), w, githosttest.Trust)
 		}
 		if !githost.Is(err, promotion.ErrConflict) {
 			t.Errorf("got %v, want Conflict", err)
@@ -130,7 +130,7 @@ func TestMergesOfOldProposalsAreTriedLessOften(t *testing.T) {
 		h.RequireChecks()
 		c := h.Open(t, *w.Host)
 		pause := func() time.Duration {
-			_, err := c.Merge(t.Context(), w)
+			_, err := c.Merge(t.Context(), w, githosttest.Trust)
 			return time.Until(githost.Outcome(err).At)
 		}
 		h.Edit(func(p *githosttest.Pull) { p.Created = time.Now() })
@@ -154,7 +154,7 @@ func TestComputingIsNoConflict(t *testing.T) {
 		if p, err := c.Watch(t.Context(), w.Number); err != nil || p.Conflict || p.Behind {
 			t.Errorf("got %+v, %v", p, err)
 		}
-		if _, err := c.Merge(t.Context(), w); err != nil && githost.Outcome(err).Kind != action.RetryAfter {
+		if _, err := c.Merge(t.Context(), w, githosttest.Trust); err != nil && githost.Outcome(err).Kind != action.RetryAfter {
 			t.Errorf("%v is %s, want to come back", err, githost.Outcome(err).Kind)
 		}
 	})
@@ -165,7 +165,7 @@ func TestClosedProposalsAreNotMerged(t *testing.T) {
 	forEachVendor(t, func(t *testing.T, vendor string) {
 		h, w := proposed(t, vendor)
 		h.CloseByPerson(t, w.Number)
-		if _, err := h.Open(t, *w.Host).Merge(t.Context(), w); !githost.Is(err, promotion.ErrDeclined) {
+		if _, err := h.Open(t, *w.Host).Merge(t.Context(), w, githosttest.Trust); !githost.Is(err, promotion.ErrDeclined) {
 			t.Errorf("got %v, want Declined", err)
 		}
 	})
@@ -195,7 +195,7 @@ func TestMergesNeedAGuardOrPermission(t *testing.T) {
 	if !c.Unguarded() {
 		t.Error("Bitbucket Cloud has no guard")
 	}
-	if _, err := c.Merge(t.Context(), w); githost.Outcome(err).Kind != action.Fatal || githost.Outcome(err).Code != githost.CodeUnguarded {
+	if _, err := c.Merge(t.Context(), w, githosttest.Trust); githost.Outcome(err).Kind != action.Fatal || githost.Outcome(err).Code != githost.CodeUnguarded {
 		t.Errorf("got %v, want a refusal", err)
 	}
 }
@@ -207,7 +207,7 @@ func TestQueuesExistOnTwoHosts(t *testing.T) {
 		w.Host.Queue = true
 		c := h.Open(t, *w.Host)
 		want := vendor == githost.GitHub || vendor == githost.GitLab
-		_, err := c.Merge(t.Context(), w)
+		_, err := c.Merge(t.Context(), w, githosttest.Trust)
 		if c.Queues() != want || want != (githost.Outcome(err).Kind == action.RetryAfter) {
 			t.Errorf("queues %v, %v; want %v", c.Queues(), err, want)
 		}
@@ -221,12 +221,12 @@ func TestGitLabMergeTrain(t *testing.T) {
 		w.Host.Queue = true
 		c := h.Open(t, *w.Host)
 		for range 3 {
-			if _, err := c.Merge(t.Context(), w); githost.Outcome(err).Kind != action.RetryAfter {
+			if _, err := c.Merge(t.Context(), w, githosttest.Trust); githost.Outcome(err).Kind != action.RetryAfter {
 				t.Fatalf("%v, want to wait for the train", err)
 			}
 		}
 		h.LeaveQueue(merged)
-		r, err := c.Merge(t.Context(), w)
+		r, err := c.Merge(t.Context(), w, githosttest.Trust)
 		switch {
 		case merged && (err != nil || r.Proposal.State != promotion.Merged):
 			t.Errorf("%+v, %v; want merged", r, err)
@@ -253,7 +253,7 @@ func TestDraftsStayDrafts(t *testing.T) {
 		}
 		w = githosttest.Work(host, 13, "6.7.0")
 		w.Number, w.Head, w.Host.Unguarded = next.Proposal.Number, next.Proposal.Head, true
-		if _, err := h.Open(t, host).Merge(t.Context(), w); err == nil {
+		if _, err := h.Open(t, host).Merge(t.Context(), w, githosttest.Trust); err == nil {
 			t.Error("a draft was merged")
 		}
 	})

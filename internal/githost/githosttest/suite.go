@@ -110,7 +110,7 @@ func (s *session) merge(t *testing.T, number int64, head string) (githost.Result
 	t.Helper()
 	s.work.Number, s.work.Head = number, head
 	for {
-		r, err := s.c.Merge(t.Context(), s.work)
+		r, err := s.c.Merge(t.Context(), s.work, Trust)
 		if kindOf(err) != action.RetryAfter {
 			return r, err
 		}

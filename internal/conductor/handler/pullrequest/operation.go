@@ -63,7 +63,7 @@ func (t *try) propose(ctx context.Context) (action.Outcome, error) {
 // merge merges the proposal at the decided head, and deletes the branch if it is still there. The branch is made again for each
 // revision, so one that cannot be deleted does not matter.
 func (t *try) merge(ctx context.Context) (action.Outcome, error) {
-	merged, err := t.client.Merge(ctx, t.work)
+	merged, err := t.client.Merge(ctx, t.work, t.verify)
 	if err != nil {
 		return action.Outcome{}, err
 	}
@@ -75,6 +75,20 @@ func (t *try) merge(ctx context.Context) (action.Outcome, error) {
 		detail += fmt.Sprintf("; the branch %s is still there: %v", t.work.Host.Branch, t.redactor.Text(err.Error()))
 	}
 	return t.done(&merged.Proposal, detail, ""), nil
+}
+
+// verify returns an error if the head has more than this action's change. Those who may push the branch may not be those who may merge, so its
+// content counts and not its message.
+func (t *try) verify(ctx context.Context) error {
+	request, err := t.request(ctx)
+	if err != nil {
+		return err
+	}
+	same, err := t.cfg.Mirrors.Verify(ctx, request, t.work.Head)
+	if err == nil && !same {
+		return githost.Foreign(t.work.Number, short(t.work.Head))
+	}
+	return err
 }
 
 func (t *try) deleteBranch(ctx context.Context) error {

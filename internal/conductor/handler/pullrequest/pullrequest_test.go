@@ -224,6 +224,37 @@ func TestMergeAtTheDecidedHead(t *testing.T) {
 	}
 }
 
+// A person who may push the branch, and not merge, gives the head a message and an author of Waybill's.
+func TestChangesOfOthersAreNotMergedWhateverTheirMessageSays(t *testing.T) {
+	t.Parallel()
+	for name, forge := range map[string]func(w *world){
+		"in the commit": func(w *world) { w.git.Git(w.git.Work, "commit", "--quiet", "--amend", "--no-edit") },
+		"in one more":   func(w *world) { w.git.Git(w.git.Work, "commit", "--quiet", "--reuse-message=HEAD") },
+		"in one before": func(w *world) {
+			w.git.Git(w.git.Work, "commit", "--quiet", "--reuse-message=HEAD")
+			w.git.Git(w.git.Work, "-c", "sequence.editor=sed -i '1!G;h;$!d'", "rebase", "--quiet", "--interactive", "HEAD~2")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			p := w.done(w.work(12, "6.6.0")).Proposal
+			w.git.Git(w.git.Work, "fetch", "--quiet", "origin", branch)
+			w.git.Git(w.git.Work, "checkout", "--quiet", "--detach", "FETCH_HEAD")
+			w.git.Write(map[string]string{"clusters/prod/admin.yaml": "kind: ClusterRoleBinding\n"})
+			w.git.Git(w.git.Work, "add", "--all")
+			forge(w)
+			w.git.Git(w.git.Work, "push", "--quiet", "--force", "origin", "HEAD:"+branch)
+			merge := w.work(12, "6.6.0")
+			merge.Op, merge.Number, merge.Head = promotion.OpMerge, p.Number, w.git.Tip(branch)
+			w.want(w.do(merge), action.Fatal, githost.CodeForeign)
+			if pulls := w.model.Pulls(t); pulls[0].State != githosttest.Open || merge.Head == p.Head {
+				t.Errorf("%+v", pulls)
+			}
+		})
+	}
+}
+
 func TestCloseComments(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
