@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
@@ -44,9 +45,10 @@ type fleetWorld struct {
 	*world
 	git    *gittest.Host
 	model  *githosttest.Host
-	folder string // the log, mirrors and evidence, which outlive a process
-	name   string // the pipeline in the log of promotions
-	branch string // head branch of its pull requests
+	folder string       // the log, mirrors and evidence, which outlive a process
+	log    *slog.Logger // nil: none
+	name   string       // the pipeline in the log of promotions
+	branch string       // head branch of its pull requests
 	// roles returns the roles of a process besides; nil: none.
 	roles func(own *ledger.Ledger, instance queue.Instance) (roles []func(context.Context) error)
 
@@ -188,12 +190,12 @@ func (w *fleetWorld) process(l *line) (stop func()) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	c := conductor.New(own.NewWaiter(), conductor.Config{Workers: 4, Instance: instance, Handlers: map[string]conductor.Handler{
+	c := conductor.New(own.NewWaiter(), conductor.Config{Workers: 4, Log: w.log, Instance: instance, Handlers: map[string]conductor.Handler{
 		promotion.HandlerEnvironment: environment.Handler{}, promotion.HandlerPullRequest: pullrequest.New(pullrequest.Config{Hosts: hosts, Mirrors: mirrors, Archive: evidence.Archive{Blobs: blobs},
 			Secret: func(ctx context.Context, _, name string) (map[string][]byte, error) { return secret(ctx, name) }})}})
 	p := promoter.New(changes, changes.Promotions, promoter.Config{Management: management, Changes: waiters(w.t, changes), Dial: w.dial, Hosts: hosts,
 		Mirrors: mirrors, ProposalsEvery: time.Second, Clusters: map[string]*rest.Config{"": config, "eu": leaf}, Pages: "https://waybill.example.org",
-		Instance: instance, Secret: secret})
+		Instance: instance, Secret: secret, Log: w.log})
 	running := []func(context.Context) error{p.Run, c.Run}
 	if w.roles != nil {
 		running = append(running, w.roles(own, instance)...)
