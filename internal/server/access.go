@@ -68,7 +68,7 @@ func (a *access) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		WriteProblem(w, r, err)
 		return
 	}
-	if isHook(r.URL.Path) {
+	if isHook(r.URL.EscapedPath()) { // as the routes are chosen
 		a.next.ServeHTTP(w, r)
 		return
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -28,7 +29,7 @@ const (
 	maxHostHook = 2 << 20
 )
 
-// isHook reports whether a path is that of a request with its own proof. Neither the place that it comes from nor a cookie counts there.
+// isHook reports whether an escaped path is that of a request with its own proof. Neither the place that it comes from nor a cookie counts there.
 func isHook(path string) bool {
 	return strings.HasPrefix(path, approvalPath) || strings.HasPrefix(path, promotionPath) || strings.HasPrefix(path, hostHookPath)
 }
@@ -114,13 +115,12 @@ func (s *Server) approveByHook(w http.ResponseWriter, r *http.Request, body []by
 	if _, err := service.Require(ctx, service.ScopeApprove); err != nil {
 		return err
 	}
-	var more struct{ Decision, Reason string }
-	_ = json.Unmarshal(body, &more) // the original controller accepts any body
-	if more.Decision != "" && more.Decision != "approve" && more.Decision != "reject" {
-		return fault.New(fault.Invalid, "decision %.20q: want approve or reject", more.Decision)
+	given, err := readOpinion(body, identity.Proof == service.ProofKey && signed.Signature == "", s.service.BodylessHMAC())
+	if err != nil {
+		return err
 	}
-	approval := service.Approval{Pipeline: signed.Pipeline, Stage: signed.Environment, Revision: signed.Revision, Reject: more.Decision == "reject",
-		Reason: more.Reason, By: identity.Name}
+	approval := service.Approval{Pipeline: signed.Pipeline, Stage: signed.Environment, Revision: signed.Revision, Reject: given.Decision == "reject",
+		Reason: given.Reason, By: identity.Name}
 	if _, err := s.service.ApproveEnvironment(ctx, service.EnvironmentApproval{Approval: approval, Groups: identity.Groups, Proof: identity.Proof}); err != nil {
 		return err
 	}
@@ -135,6 +135,30 @@ func (s *Server) approveByHook(w http.ResponseWriter, r *http.Request, body []by
 	w.Header().Set("Location", proposal)
 	w.WriteHeader(http.StatusCreated)
 	return nil
+}
+
+// opinion is the body of an approval. That of the original form names its subject as well.
+type opinion struct{ Decision, Reason, Pipeline, Environment, Revision string }
+
+// readOpinion reads the body of an approval. One that cannot be read may be a rejection, so it does not approve; none is an approval. isOriginal
+// means the original form, which may have more fields, and with anyBody any content.
+func readOpinion(body []byte, isOriginal, anyBody bool) (o opinion, err error) {
+	body = bytes.TrimSpace(body)
+	if len(body) == 0 {
+		return o, nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	if !isOriginal {
+		decoder.DisallowUnknownFields()
+	}
+	err = decoder.Decode(&o)
+	switch {
+	case (err != nil || body[0] != '{' || decoder.InputOffset() < int64(len(body))) && !(isOriginal && anyBody):
+		return o, fault.New(fault.Invalid, "the body of an approval: want none, or one JSON object with reason and decision")
+	case o.Decision != "" && o.Decision != "approve" && o.Decision != "reject":
+		return o, fault.New(fault.Invalid, "decision %.20q: want approve or reject", o.Decision)
+	}
+	return o, nil
 }
 
 // wakeByHook has a pipeline looked at once more. Nothing in the request is used for a decision.

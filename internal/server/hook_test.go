@@ -273,6 +273,25 @@ func TestStatusesOfApprovalsAreThoseOfTheOriginalController(t *testing.T) {
 	}
 }
 
+// TestABodyThatCannotBeReadApprovesNothing sends rejections that a client has written wrongly.
+func TestABodyThatCannotBeReadApprovesNothing(t *testing.T) {
+	t.Parallel()
+	s := newSigning(t, service.Offers{})
+	bodies := []string{`{"decision":"reject"`, "decision=reject", "\ufeff" + `{"decision":"reject"}`, `["reject"]`, `"reject"`, "null", `{"decision":["reject"]}`,
+		`{"decison":"reject"}`, `{"decision":"approve"}{"decision":"reject"}`, `{"decision":"approve","reason":1}`, "reject"}
+	for _, body := range bodies {
+		s.want(t, http.StatusBadRequest, "POST", approvalAddress, body, "Authorization", bearer)
+	}
+	for _, part := range []string{`"decision":["reject"]`, `"reason":{}`} {
+		body := `{"pipeline":"apps:podinfo","environment":"prod","revision":"6.6.0",` + part + `}`
+		s.want(t, http.StatusBadRequest, "POST", approvalAddress, body, signature.BodyHeader, bodySigned(body))
+	}
+	if got := s.approvals(t); len(got) != 0 {
+		t.Errorf("recorded: %q", got)
+	}
+	s.want(t, http.StatusNoContent, "POST", approvalAddress, " {\"reason\":\"tested\"}\n", "Authorization", bearer)
+}
+
 // bodySigned returns the signature of a body.
 func bodySigned(body string) string {
 	mac := hmac.New(sha256.New, []byte("secret"))
@@ -299,6 +318,25 @@ func TestAnEmptyBodyIsAcceptedOnRequestOnly(t *testing.T) {
 	s := newSigning(t, service.Offers{BodylessHMAC: func() bool { return true }})
 	s.want(t, http.StatusUnauthorized, "POST", approvalAddress, "", signature.BodyHeader, bodySigned("a"))
 	s.want(t, http.StatusNoContent, "POST", approvalAddress, "", signature.BodyHeader, bodySigned(""))
+	s.want(t, http.StatusNoContent, "POST", approvalAddress, "approved", signature.BodyHeader, bodySigned("approved"))
+}
+
+// An address that only looks like that of a hook once it is decoded leads to the pages.
+func TestNoPageIsBehindTheAddressOfAHook(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	pages := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Errorf("%s is served without a token", r.RequestURI) })
+	handler := server.New(w.Service, server.Options{Listen: "0.0.0.0:7070", Token: homeToken, Pages: pages}).Handler()
+	for _, target := range []string{"/approval%2Fx", "/approval%2F", "/promotion%2F..", "/approval%2F..%2Fpipelines", "/api%2Fv1/hooks/githost/x",
+		"/approval/..%2F..%2F", "/approval/%2e%2e/pipelines", "/api/v1/hooks/githost/%2e%2e/%2e%2e/pipelines", "/api/v1/hooks/githost/x/y"} {
+		for _, method := range []string{"GET", "POST", "CONNECT"} {
+			answer := httptest.NewRecorder()
+			handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), method, target, nil))
+			if answer.Code < 300 {
+				t.Errorf("%s %s: %d %s", method, target, answer.Code, answer.Body)
+			}
+		}
+	}
 }
 
 // TestExceptionsToTheOriginalControllerAreWarnings: each is reported when it is met, and nothing else is.

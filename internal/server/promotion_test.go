@@ -53,6 +53,22 @@ func TestApprovalsOfKubernetesNameWhatWaits(t *testing.T) {
 	}
 }
 
+// TestFilesAreReadForATokenOnly: on loopback reading is free, but not with the credentials of a pipeline.
+func TestFilesAreReadForATokenOnly(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	s.Promote(t, servertest.AwaitApproval)
+	address := operation.Prefix + "/pipelines/" + servertest.PromotionPipeline
+	for target, needs := range map[string]bool{"/check": true, "/promotion?files=true": true, "/promotion?input=true": false, "/promotion": false} {
+		if status, answer, _ := s.ask(t, "GET", address+target, ""); (status == http.StatusUnauthorized) != needs {
+			t.Errorf("%s without a token: %d %s", target, status, answer)
+		}
+		if status, answer, _ := s.ask(t, "GET", address+target, "", "Authorization", bearer); status == http.StatusUnauthorized {
+			t.Errorf("%s with a token: %d %s", target, status, answer)
+		}
+	}
+}
+
 func TestAFreezeOfAllPipelinesOfKubernetes(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "")
