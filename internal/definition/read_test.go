@@ -378,9 +378,9 @@ func TestFaults(t *testing.T) {
 		{"no strategy in a strategy", environmentWith("strategy: {}"),
 			"4:109: stages[0].environment.strategy: want one of pull-request and notification; without a strategy the stage waits for others"},
 		{"two strategies", environmentWith("strategy: {pull-request: {type: gitea, url: \"https://x/y\", baseBranch: main}, " +
-			"notification: {webhook: {url: \"https://x\"}}}"), "4:109: stages[0].environment.strategy: want one of pull-request and notification"},
+			"notification: {webhook: {url: \"https://x\"}}}"), "4:109: stages[0].environment.strategy: want one of pull-request and notification; without a strategy the stage waits for others"},
 		{"notification without a receiver", environmentWith("strategy: {notification: {}}"),
-			"stages[0].environment.strategy.notification needs a webhook"},
+			"4:110: stages[0].environment.strategy.notification needs a webhook"},
 		{"address of a receiver", environmentWith("strategy: {notification: {webhook: {url: x}}}"),
 			"4:140: url: want a URL such as https://ci.example.com/promote"},
 		{"password of a repository", environmentWith("strategy: {pull-request: {type: gitea, url: \"https://a:b@x/y\", baseBranch: main}}"),
