@@ -243,7 +243,7 @@ func TestErrorsAreClassified(t *testing.T) {
 			row.fault.Match, row.fault.Times = "^GET ", 1000
 			h.Inject(row.fault)
 			start := time.Now()
-			_, _, err := h.Open(t, host).Latest(t.Context())
+			_, err := h.Open(t, host).Prepare(t.Context(), promotion.Work{})
 			got := githost.Outcome(err)
 			if err == nil || got.Kind != row.kind {
 				t.Errorf("%s: %v is %s, want %s", row.name, err, got.Kind, row.kind)
@@ -266,7 +266,7 @@ func TestALimitStopsFurtherRequests(t *testing.T) {
 	h.Inject(githosttest.Fault{Match: "^GET ", Status: 429, Header: map[string]string{"Retry-After": "120"}})
 	c := h.Open(t, host)
 	for range 3 {
-		if _, _, err := c.Latest(t.Context()); githost.Outcome(err).Kind != action.Throttle {
+		if _, err := c.Prepare(t.Context(), promotion.Work{}); githost.Outcome(err).Kind != action.Throttle {
 			t.Errorf("got %v, want throttle", err)
 		}
 	}
@@ -279,7 +279,7 @@ func TestSecretsLeaveNoMessage(t *testing.T) {
 	t.Parallel()
 	h := githosttest.New(t, githost.Gitea)
 	h.Inject(githosttest.Fault{Match: "^GET ", Status: 422, Body: `{"message":"bad token ` + githosttest.Token + `"}`})
-	_, _, err := h.Open(t, h.Config(githosttest.Branch)).Latest(t.Context())
+	_, err := h.Open(t, h.Config(githosttest.Branch)).Prepare(t.Context(), promotion.Work{})
 	if err == nil || strings.Contains(err.Error(), githosttest.Token) || !strings.Contains(err.Error(), "bad token") {
 		t.Errorf("got %v", err)
 	}
@@ -294,7 +294,7 @@ func TestACanceledAttemptSaysWhy(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	done := make(chan error)
 	go func() {
-		_, _, err := h.Open(t, h.Config(githosttest.Branch)).Latest(ctx)
+		_, err := h.Open(t, h.Config(githosttest.Branch)).Prepare(ctx, promotion.Work{})
 		done <- err
 	}()
 	for len(h.Calls()) == 0 {

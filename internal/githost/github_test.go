@@ -106,7 +106,7 @@ func TestGitHubAppsGetTokens(t *testing.T) {
 	host := h.Config(githosttest.Branch)
 	c := h.OpenWith(t, host, keys)
 	for range 3 {
-		if _, _, err := c.Latest(t.Context()); err != nil {
+		if _, err := c.Prepare(t.Context(), promotion.Work{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -130,7 +130,7 @@ func TestGitHubAppsReplaceTokensThatEnd(t *testing.T) {
 	h.LimitTokens(time.Minute) // too short to be used again
 	c := h.OpenWith(t, h.Config(githosttest.Branch), keys)
 	for range 2 {
-		if _, _, err := c.Latest(t.Context()); err != nil {
+		if _, err := c.Prepare(t.Context(), promotion.Work{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -76,7 +76,7 @@ func latest(t *testing.T, o Options, url string, keys map[string]string) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = c.Latest(t.Context())
+	_, err = c.Prepare(t.Context(), promotion.Work{})
 	return err
 }
 
@@ -154,7 +154,7 @@ func TestPagesStayOnTheHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := c.Latest(t.Context()); Outcome(err).Kind != action.Fatal {
+	if _, err := c.Prepare(t.Context(), promotion.Work{}); Outcome(err).Kind != action.Fatal {
 		t.Errorf("got %v", err)
 	}
 }
