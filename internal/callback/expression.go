@@ -22,6 +22,12 @@ func ParseExpression(text string) (*Expression, error) {
 	return &Expression{program}, nil
 }
 
+// CheckExpression returns the *FilterError of an expression that cannot be compiled; nil if it can.
+func CheckExpression(text string) error {
+	_, err := ParseExpression(text)
+	return err
+}
+
 // Holds reports whether the expression is true of the objects, which hold JSON values. An error, such as for a missing field or for too
 // much work, depends on the objects.
 func (e *Expression) Holds(objects []any) (bool, error) {

@@ -283,7 +283,7 @@ func TestLocateFindsWhatEncloses(t *testing.T) {
 	if at := definition.Locate(nil, "stages[0]"); at != (fault.Position{}) {
 		t.Errorf("of no file: %v", at)
 	}
-	if d, problems := definition.Read(nil); len(d.Stages) > 0 || problems != nil {
+	if d, problems := definition.Read(nil, nil); len(d.Stages) > 0 || problems != nil {
 		t.Errorf("of no file: %+v, %v", d, problems)
 	}
 }

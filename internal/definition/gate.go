@@ -176,6 +176,22 @@ func (r *reader) gateAddress(n *document.Node, request *pipeline.GateRequest, va
 	}
 }
 
+// gateExpression reports an expression that cannot be compiled. The revision stands for a text that is valid in quotes only: outside of
+// quotes, its label would be code.
+func (r *reader) gateExpression(n *document.Node, gate string, vars map[string]string) {
+	if n == nil || len(n.Text) > maxGateText || r.expression == nil {
+		return
+	}
+	vars["revision"] = "'"
+	text, err := ExpandCEL(n.Text, vars)
+	if err != nil {
+		return // checkVars reports it
+	}
+	if err := r.expression(text); err != nil {
+		r.Add(n, "bad-expression", "", "cel of gate %q: %v", gate, err)
+	}
+}
+
 // networks reads networks in CIDR form.
 func (r *reader) networks(n *document.Node, at string) []string {
 	var out []string

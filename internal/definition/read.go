@@ -31,13 +31,14 @@ const (
 
 // Read turns a document into a definition. It returns all problems, sorted, warnings included; the
 // definition may be used when problems.Err() is nil. A node that is nil or not a mapping yields nothing: its
-// parser has said why.
-func Read(node *document.Node) (pipeline.Definition, fault.Problems) {
+// parser has said why. expression returns the fault of an expression of CEL; nil: none is checked.
+func Read(node *document.Node, expression func(text string) error) (pipeline.Definition, fault.Problems) {
 	if node == nil || node.Kind != document.Map {
 		return pipeline.Definition{}, nil
 	}
 	node = document.WithoutShared(node)
 	r := newReader()
+	r.expression = expression
 	r.Check(node, document.Place{At: node.At}, file)
 	d := r.definition(node)
 	r.checkVars(node, &d)
@@ -58,7 +59,8 @@ var (
 // reader collects the faults of one document.
 type reader struct {
 	document.Reader
-	ssh account // account that URLs of hosts leave out
+	ssh        account // account that URLs of hosts leave out
+	expression func(text string) error
 }
 
 func newReader() *reader {

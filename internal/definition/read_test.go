@@ -2,9 +2,11 @@ package definition_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,8 +26,29 @@ import (
 
 func read(text string) (pipeline.Definition, fault.Problems) {
 	node, problems := yamltree.Parse("waybill.yaml", []byte(text), yamltree.PipelineFile)
-	d, more := definition.Read(node)
+	d, more := definition.Read(node, nil)
 	return d, append(problems, more...)
+}
+
+// TestExpressionsAreChecked: with its variables replaced, and the revision by a text that is valid in quotes only.
+func TestExpressionsAreChecked(t *testing.T) {
+	t.Parallel()
+	node, _ := yamltree.Parse("waybill.yaml", []byte("vars: {n: 7}\n"+environmentWith("")+"  gates:\n"+
+		"  - {name: right, cel: \"size(targets) == ${n}\"}\n  - {name: wrong, cel: \"targets.x == '${revision} ${stage}'\"}\n"), yamltree.PipelineFile)
+	var texts []string
+	_, problems := definition.Read(node, func(text string) error {
+		texts = append(texts, text)
+		if strings.Contains(text, "targets.x") {
+			return errors.New("at character 8: no")
+		}
+		return nil
+	})
+	if want := []string{"size(targets) == 7", `targets.x == '\U00000027 c'`}; !slices.Equal(texts, want) {
+		t.Errorf("expressions: got %q, want %q", texts, want)
+	}
+	if len(problems) != 1 || problems[0].String() != `waybill.yaml:8:24: cel of gate "wrong": at character 8: no` {
+		t.Errorf("problems: %v", problems)
+	}
 }
 
 const greeter = `pipeline: greeter

@@ -188,6 +188,9 @@ func (r *reader) checkVars(root *document.Node, d *pipeline.Definition) {
 		for j := range s.Gates {
 			vars := merged(d.Vars, s.Vars, map[string]string{"stage": s.Name, "revision": ""})
 			c.check(gateUses(stage.Get("gates").Items[j]), vars, "gate "+s.Name+"/"+s.Gates[j].Name)
+			if s.Environment != nil {
+				r.gateExpression(stage.Get("gates").Items[j].Get("cel"), s.Gates[j].Name, maps.Clone(vars))
+			}
 			r.gateAddress(stage.Get("gates").Items[j].Get("http").Get("url"), s.Gates[j].HTTP, vars)
 			if h := s.Gates[j].Handler; h != nil && h.Parameters != nil {
 				r.handlerSize(stage.Get("gates").Items[j].Get("handler").Get("parameters"), h.Parameters, vars)

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"github.com/waybill-dev/waybill/internal/callback"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/yamltree"
@@ -13,7 +14,7 @@ func ReadProposal(file string, source []byte) (Proposal, error) {
 	if err := problems.Err(); err != nil {
 		return proposal, err
 	}
-	read, found := definition.Read(root)
+	read, found := definition.Read(root, callback.CheckExpression)
 	proposal.Definition = read
 	return proposal, found.Err()
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 
+	"github.com/waybill-dev/waybill/internal/callback"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -16,7 +17,7 @@ func parseDefinition(file string, source []byte) (pipeline.Definition, fault.Pro
 	if root == nil {
 		return pipeline.Definition{}, problems
 	}
-	d, more := definition.Read(root)
+	d, more := definition.Read(root, callback.CheckExpression)
 	return d, append(problems, more...)
 }
 

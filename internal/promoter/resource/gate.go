@@ -136,7 +136,7 @@ func (r *reader) gateCEL(field, text string) {
 	if r.gateText(field, text); len(r.faults) > before {
 		return
 	}
-	if _, err := callback.ParseExpression(Placeholders{Revision: "'", Environment: "'"}.InCEL(text)); err != nil {
+	if err := callback.CheckExpression(Placeholders{Revision: "'", Environment: "'"}.InCEL(text)); err != nil {
 		r.add(field, "%v", err)
 	}
 }
