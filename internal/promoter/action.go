@@ -55,8 +55,8 @@ func (l *look) start(ctx context.Context, step promotion.Step) (promotions.Start
 			}
 		}
 	default:
-		if step.Op == promotion.OpClose && env.Host == nil {
-			env.Host = l.formerHost(step.Env)
+		if p := l.state.Proposals[step.Env]; step.Op == promotion.OpClose && p.Host != nil {
+			env.Host = p.Host
 		}
 		if env.Host == nil {
 			return s, fmt.Errorf("step %s in %s, which has no pull-request strategy", step.Op, step.Env)
@@ -82,12 +82,15 @@ func (l *look) link(run int64) string {
 // closingReason returns why a proposal is closed, for the comment on it.
 func (l *look) closingReason(step promotion.Step) string {
 	for _, verdict := range l.plan.Verdicts {
-		if verdict.Env == step.Env && verdict.Want != "" && verdict.Want != step.Revision {
+		if verdict.Env == step.Env && verdict.Want != "" && verdict.Want != step.Revision && !l.isMoved(step.Env) {
 			return "superseded by " + string(verdict.Want)
 		}
 	}
-	if l.environment(step.Env).Name == "" {
+	switch {
+	case l.environment(step.Env).Name == "":
 		return "the pipeline has no environment " + string(step.Env) + " any more"
+	case l.isMoved(step.Env):
+		return "the pipeline promotes to " + string(step.Env) + " in another way"
 	}
 	return "no longer wanted"
 }

@@ -88,22 +88,11 @@ func TestACallOfAHostHasItsPullRequestRead(t *testing.T) {
 	git, model := w.proposing()
 	w.at("dev", "6.5.4")
 	w.at("prod", "6.5.4")
-	w.management.Add(pipelines, w.object(`{apiVersion: pipelines.weave.works/v1alpha1, kind: Pipeline,
-		metadata: {name: podinfo, namespace: apps, generation: 1}, spec: {
-		appRef: {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, name: podinfo},
-		promotion: {strategy: {pull-request: {type: gitea, url: "`+git.URL()+`", baseBranch: main, secretRef: {name: fleet}}}},
-		environments: [{name: dev, targets: [{namespace: dev}]},
-			{name: prod, targets: [{namespace: prod, clusterRef: {kind: GitopsCluster, name: leaf}}]}]}}`))
+	w.proposedBy(git)
 	w.start()
 	w.awaitBaseline()
 	w.at("dev", "6.6.0")
-	var number int64
-	w.await("the pull request", func(v promotions.View) bool {
-		if len(v.Environments) == 2 && v.Environments[1].Proposal != nil && phase(v, "prod") == promotion.PhaseProposed {
-			number = v.Environments[1].Proposal.Number
-		}
-		return number > 0
-	})
+	number := w.proposed()
 	model.MergeByPerson(t, number)
 	repository, err := githost.Repository(promotion.Host{Type: githost.Gitea, URL: git.URL()})
 	if err != nil {

@@ -43,7 +43,10 @@ func (t *term) next(ctx context.Context, name string) (again time.Duration, err 
 		return 0, nil
 	}
 	if !found {
-		return 0, t.forget(ctx, name)
+		return 0, t.forget(ctx, name, "")
+	}
+	if err := t.forgetFormer(ctx, name, string(one.GetUID())); err != nil {
+		return 0, err
 	}
 	l := &look{term: t, memory: t.memoryOf(name, string(one.GetUID())), changedAt: changed}
 	if err := l.read(ctx); err != nil {
@@ -51,6 +54,7 @@ func (t *term) next(ctx context.Context, name string) (again time.Duration, err 
 	}
 	l.pipeline, l.faults = resource.Parse(one, t.options(l.now))
 	l.faults = append(l.faults, t.branches.collisions(l.pipeline)...)
+	l.last = l.pipeline
 	l.observe()
 	if l.isEarly() {
 		return 0, nil
@@ -113,34 +117,6 @@ func (t *term) memoryOf(name, uid string) *memory {
 	return m
 }
 
-// forget ends the use of a pipeline that no longer exists.
-func (t *term) forget(ctx context.Context, name string) error {
-	t.pool.Forget(name)
-	t.polls.keep(name, nil)
-	t.marks.keep(name, nil)
-	t.checks.keep(name, nil)
-	t.mu.Lock()
-	delete(t.memory, name)
-	t.mu.Unlock()
-	t.views.forget(name)
-	if err := t.promotions.DeleteView(ctx, name); err != nil {
-		return err
-	}
-	heads, err := t.promotions.Pipelines(ctx, promotions.HeadQuery{Name: name})
-	if err != nil {
-		return err
-	}
-	for _, head := range heads {
-		if err := t.promotions.Forget(ctx, name, head.UID); err != nil {
-			return err
-		}
-	}
-	t.mu.Lock()
-	delete(t.heads, name)
-	t.mu.Unlock()
-	return nil
-}
-
 // observe reads the states of all targets.
 func (l *look) observe() {
 	var wants []pool.Want
@@ -199,7 +175,9 @@ func (l *look) decide(ctx context.Context) error {
 		if err := l.addAnswers(ctx); err != nil {
 			return err
 		}
+		l.leaveMoved()
 		l.plan = promotion.Decide(l.input)
+		l.awaitMoved()
 		l.latest, l.latestSince = l.plan.Latest, l.plan.LatestSince
 		change, err := l.change(ctx)
 		if err != nil {
@@ -297,8 +275,7 @@ func (l *look) isStalled() bool {
 // change returns the parts of the plan that the log does not have.
 func (l *look) change(ctx context.Context) (promotions.Change, error) {
 	c := promotions.Change{Pipeline: l.pipeline.ID(), UID: l.pipeline.UID, Head: l.state.Head, Sighting: l.plan.Sighting, Runs: l.plan.Runs}
-	l.remember()
-	steps := l.removed()
+	steps := slices.Concat(l.removed(), l.moved())
 	for _, verdict := range slices.Concat(l.plan.Verdicts, l.plan.Also) {
 		c.Facts = append(c.Facts, verdict.Facts...)
 		if phase, moved := l.phase(verdict); moved {

@@ -6,14 +6,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/promotion"
 	"github.com/waybill-dev/waybill/internal/promotions"
 	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // notified adds a pipeline with two sinks, one of which wants two occasions only.
@@ -55,32 +56,24 @@ func (w *world) sent(revision string) map[string]string {
 	return texts
 }
 
-// awaitSent waits until the notices of a revision are as wanted.
+// awaitSent waits until the notices of a revision are as wanted. The pipeline may be gone.
 func (w *world) awaitSent(revision string, want map[string]string) {
 	w.t.Helper()
-	defer func() {
-		if w.t.Failed() {
-			w.t.Logf("notices of %s: got %v, want %v", revision, w.sent(revision), want)
+	log := w.ledger.NewWaiter()
+	for deadline := time.Now().Add(time.Minute); !maps.Equal(w.sent(revision), want); {
+		if time.Now().After(deadline) {
+			w.t.Fatalf("notices of %s after a minute: got %v, want %v", revision, w.sent(revision), want)
 		}
-	}()
-	w.await("the notices", func(promotions.View) bool { return maps.Equal(w.sent(revision), want) })
+		_ = log.Wait(w.t.Context(), store.TopicPromotion, time.Now().Add(time.Second))
+	}
 }
 
 // setNotify adds a sink to the pipeline.
 func (w *world) setNotify() {
 	w.t.Helper()
-	objects := w.management.Resource(pipelines).Namespace("apps")
-	object, err := objects.Get(w.t.Context(), "podinfo", metav1.GetOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	sinks := w.object(`{notify: [{webhook: {url: "https://all.example/"}}]}`).Object["notify"]
-	if err := unstructured.SetNestedField(object.Object, sinks, "spec", "notify"); err != nil {
-		w.t.Fatal(err)
-	}
-	if _, err := objects.Update(w.t.Context(), object, metav1.UpdateOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
+	w.change(func(spec map[string]any) {
+		spec["notify"] = w.object(`{notify: [{webhook: {url: "https://all.example/"}}]}`).Object["notify"]
+	})
 }
 
 // Each occasion of a run is announced once to each sink that wants it, although processes end at any point.
@@ -148,5 +141,42 @@ func TestSinksThatAreAddedLearnOfNewRunsOnly(t *testing.T) {
 		if got := w.sent(revision); len(got) > 0 {
 			t.Errorf("notices of %s: %v, want none", revision, slices.Sorted(maps.Keys(got)))
 		}
+	}
+}
+
+// The end of a run whose pipeline was deleted, or deleted and made again, is announced, and no notice is taken back.
+func TestSinksLearnThatThePipelineOfARunWasDeleted(t *testing.T) {
+	t.Parallel()
+	for name, isMadeAgain := range map[string]bool{"deleted": false, "made again": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.at("dev", "6.5.4")
+			w.at("prod", "6.5.4")
+			w.notified(", approval: {count: 1}")
+			w.start()
+			w.awaitSent("6.5.4", map[string]string{"Started": "1 of 1", "Finished": "1 of 2"})
+			w.at("dev", "6.6.0")
+			w.awaitSent("6.6.0", map[string]string{"Started": "1 of 1", "WaitingApproval prod": "1 of 1"})
+			objects := w.management.Resource(pipelines).Namespace("apps")
+			if err := objects.Delete(t.Context(), "podinfo", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			want := map[string]string{"Started": "1 of 1", "WaitingApproval prod": "1 of 1", "Superseded": "1 of 1"}
+			if isMadeAgain { // with a run of its own
+				w.notified(", approval: {count: 1}")
+				want["Started"], want["WaitingApproval prod"] = "2 of 2", "2 of 2"
+			}
+			w.awaitSent("6.6.0", want)
+			states, err := w.ledger.Actions(t.Context(), queue.ActionQuery{Limit: 1000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range states {
+				if s.Kind == promotion.NoticeKind && (s.Thread.Status.Ended() || !s.Thread.CancelAt.IsZero()) {
+					t.Errorf("the notice %s has ended: %+v", s.Name, s.Thread)
+				}
+			}
+		})
 	}
 }

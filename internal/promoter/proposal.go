@@ -117,7 +117,7 @@ func (p *proposals) next(ctx context.Context, name string) (again time.Duration,
 		}
 		return again, err
 	}
-	found.Run, found.Revision = one.known.Run, one.known.Revision
+	found.Run, found.Revision, found.Host = one.known.Run, one.known.Revision, one.known.Host
 	if found.Number == one.known.Number && !reflect.DeepEqual(found, one.known) {
 		seen := map[promotion.EnvName]promotion.Proposal{one.env: found}
 		if _, err := p.promotions.SaveProposals(ctx, one.pipeline, one.uid, seen); err != nil {
@@ -164,7 +164,7 @@ func (p *proposals) failed(name string, err error, again time.Duration) {
 // openProposals returns the open proposals of a look.
 func (l *look) openProposals() (open []poll) {
 	for name, proposal := range l.state.Proposals {
-		if env := l.environment(name); proposal.State == promotion.Open && env.Host != nil {
+		if env := l.environment(name); proposal.State == promotion.Open && env.Host != nil && !l.isMoved(name) {
 			open = append(open, poll{l.pipeline.ID(), l.pipeline.Namespace, l.pipeline.UID, name, *env.Host, proposal,
 				refusedMerge(l.state, name, proposal)})
 		}

@@ -4,40 +4,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/waybill-dev/waybill/internal/promoter/resource"
 	"github.com/waybill-dev/waybill/internal/promotion"
 )
-
-// remember keeps the repositories of the environments, because one may be removed from the definition later.
-func (l *look) remember() {
-	if l.hosts == nil {
-		l.hosts = map[promotion.EnvName]promotion.Host{}
-	}
-	maps.DeleteFunc(l.hosts, func(name promotion.EnvName, _ promotion.Host) bool {
-		return l.state.Proposals[name].State != promotion.Open
-	})
-	for _, env := range l.pipeline.Environments {
-		if env.Host != nil {
-			l.hosts[env.Name] = *env.Host
-		}
-	}
-}
-
-// formerHost returns the repository of an environment that the definition has no more. After a restart it is taken from
-// another environment: a proposal whose head is another branch is not closed then.
-func (l *look) formerHost(name promotion.EnvName) *promotion.Host {
-	if host, known := l.hosts[name]; known {
-		return &host
-	}
-	for _, env := range l.pipeline.Environments {
-		if env.Host != nil {
-			host := *env.Host
-			host.Branch = resource.HeadBranch(l.pipeline.Namespace, l.pipeline.Name, name)
-			return &host
-		}
-	}
-	return nil
-}
 
 // removed returns the steps about environments that the definition has no more: their live attempts are canceled, and open
 // proposals are closed once, so that none stays for a person to merge. A live attempt at a proposal ends by itself first: canceled
@@ -51,15 +19,71 @@ func (l *look) removed() (steps []promotion.Step) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.state.Proposals)) {
-		p := l.state.Proposals[name]
-		if p.State != promotion.Open || !isRemoved(name) || l.formerHost(name) == nil {
-			continue
-		}
-		step := promotion.Step{Op: promotion.OpClose, Run: p.Run, Env: name, Revision: p.Revision, Number: p.Number}
-		_, known := l.run(p.Run)
-		if _, made := l.state.Attempts[step.Key()]; known && !made {
-			steps = append(steps, step)
+		if p := l.state.Proposals[name]; p.State == promotion.Open && p.Host != nil && isRemoved(name) {
+			steps = l.appendClose(steps, name)
 		}
 	}
 	return steps
+}
+
+// moved returns the steps about environments that are promoted to by other branches, by another repository, or in another way than when their
+// open proposals were made. These are closed, and live attempts to merge them canceled.
+func (l *look) moved() (steps []promotion.Step) {
+	for _, env := range l.pipeline.Environments {
+		if !l.isMoved(env.Name) {
+			continue
+		}
+		key := promotion.AttemptKey{Run: l.state.Proposals[env.Name].Run, Env: env.Name, Op: promotion.OpMerge}
+		if l.state.Attempts[key].Status == promotion.AttemptLive {
+			steps = append(steps, promotion.Step{Op: key.Op, Run: key.Run, Env: key.Env, Cancel: true})
+		}
+		steps = l.appendClose(steps, env.Name)
+	}
+	return steps
+}
+
+// isMoved reports whether the open proposal of an environment is not where the definition has proposals made.
+func (l *look) isMoved(name promotion.EnvName) bool {
+	p, env := l.state.Proposals[name], l.environment(name)
+	return p.State == promotion.Open && p.Host != nil && env.Name != "" && (env.Host == nil || !env.Host.HasSamePlace(*p.Host))
+}
+
+// closing returns the attempt at closing the open proposal of an environment; false if none was made since it was opened.
+func (l *look) closing(name promotion.EnvName) (promotion.Attempt, bool) {
+	p := l.state.Proposals[name]
+	attempt, made := l.state.Attempts[promotion.AttemptKey{Run: p.Run, Env: name, Op: promotion.OpClose}]
+	return attempt, made && (attempt.Status != promotion.AttemptDone || !attempt.At.Before(p.At))
+}
+
+// appendClose appends the step that closes an open proposal, unless it was taken.
+func (l *look) appendClose(steps []promotion.Step, name promotion.EnvName) []promotion.Step {
+	p := l.state.Proposals[name]
+	_, known := l.run(p.Run)
+	if _, made := l.closing(name); made || !known {
+		return steps
+	}
+	return append(steps, promotion.Step{Op: promotion.OpClose, Run: p.Run, Env: name, Revision: p.Revision, Number: p.Number})
+}
+
+// leaveMoved leaves proposals to people that are elsewhere and could not be closed.
+func (l *look) leaveMoved() {
+	l.input.Proposals = maps.Clone(l.input.Proposals)
+	maps.DeleteFunc(l.input.Proposals, func(name promotion.EnvName, p promotion.Proposal) bool {
+		attempt, made := l.closing(name)
+		_, known := l.run(p.Run)
+		return l.isMoved(name) && (!known || made && attempt.Status != promotion.AttemptLive)
+	})
+}
+
+// awaitMoved keeps back what the plan does about proposals, until those that are elsewhere have been closed.
+func (l *look) awaitMoved() {
+	for _, verdicts := range [][]promotion.Verdict{l.plan.Verdicts, l.plan.Also} {
+		for i, v := range verdicts {
+			if _, open := l.input.Proposals[v.Env]; open && l.isMoved(v.Env) {
+				verdicts[i].Do = slices.DeleteFunc(slices.Clone(v.Do), func(s promotion.Step) bool {
+					return !s.Cancel && (s.Op == promotion.OpPropose || s.Op == promotion.OpMerge || s.Op == promotion.OpClose)
+				})
+			}
+		}
+	}
 }

@@ -58,10 +58,10 @@ type term struct {
 // memory holds the known state of one pipeline besides the log. The one worker that has the pipeline changes it.
 type memory struct {
 	uid         string
-	state       promotions.State // the log at the last look
-	first       time.Time        // time of the first look
+	last        resource.Pipeline // the last definition, for announcing the end of runs when it is deleted
+	state       promotions.State  // the log at the last look
+	first       time.Time         // time of the first look
 	seen        map[promotion.TargetID]promotion.Seen
-	hosts       map[promotion.EnvName]promotion.Host // repositories of environments, removed ones too while they have proposals
 	latest      promotion.Revision
 	latestSince time.Time
 	status      *v1alpha1.PipelineStatus        // the last written one; nil: none was

@@ -205,6 +205,7 @@ type Proposal struct {
 	Conflict     bool          `json:"conflict,omitempty"`     // it cannot be merged
 	Behind       bool          `json:"behind,omitempty"`       // the host wants it to be up to date with its base, and it is not
 	LinesChanged bool          `json:"linesChanged,omitempty"` // its marked lines have changed on the base
+	Host         *Host         `json:"host,omitempty"`         // the repository and branches that it is for
 }
 
 // IntentKind names a request of a person.

@@ -70,6 +70,16 @@ type Host struct {
 	Unguarded bool `json:"unguarded,omitempty"`
 }
 
+// Place returns the parts of a host that lead to the proposals for its branches.
+func (h Host) Place() *Host {
+	return &Host{Type: h.Type, URL: h.URL, APIURL: h.APIURL, Base: h.Base, Branch: h.Branch, Secret: h.Secret}
+}
+
+// HasSamePlace reports whether proposals are for the same repository and branches.
+func (h Host) HasSamePlace(other Host) bool {
+	return h.Type == other.Type && h.URL == other.URL && h.Base == other.Base && h.Branch == other.Branch
+}
+
 // Sink is a receiver of notifications.
 type Sink struct {
 	URL    string `json:"url"`

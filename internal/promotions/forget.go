@@ -6,18 +6,34 @@ import (
 	"github.com/waybill-dev/waybill/internal/promotion"
 )
 
-// Forget closes a pipeline whose object is gone: its runs are superseded, its live actions canceled. Its rows stay. It does nothing if
-// the pipeline of that UID is not known or closed already.
-func (p *Promotions) Forget(ctx context.Context, name, uid string) error {
-	return p.write(ctx, "forget "+name, func(t *txn) error {
-		if err := t.lock([]string{name}, nil); err != nil {
+// Deleted is the detail of the end of a run whose pipeline was deleted.
+const Deleted = "the pipeline was deleted"
+
+// Forget closes a pipeline whose object is gone: its runs are superseded, its live attempts canceled. Its rows stay. It does nothing if
+// the pipeline of that UID is not known or closed already. The notices and facts of a change are announcements of this; a change of an
+// older head is refused with ErrMoved.
+func (p *Promotions) Forget(ctx context.Context, last Change) error {
+	if err := last.check(); err != nil {
+		return err
+	}
+	return p.write(ctx, "forget "+last.Pipeline, func(t *txn) error {
+		if err := t.lock([]string{last.Pipeline}, nil); err != nil {
 			return err
 		}
-		h := t.of(name, uid)
+		h := t.of(last.Pipeline, last.UID)
 		if h == nil {
 			return nil
 		}
-		return t.close(h)
+		if len(last.Notices) > 0 && h.Seq != last.Head {
+			return ErrMoved
+		}
+		if err := t.close(h); err != nil {
+			return err
+		}
+		if err := t.addFacts(h, last); err != nil {
+			return err
+		}
+		return t.addNotices(h, last)
 	})
 }
 
@@ -32,8 +48,7 @@ func (t *txn) close(h *Head) error {
 		if err := t.EndRun(h.ID, r.Number, promotion.Superseded, t.Now()); err != nil {
 			return err
 		}
-		entries = append(entries, Entry{Fact: promotion.Fact{Run: r.Number, Event: promotion.PipelineSuperseded,
-			Detail: "the pipeline was deleted"}})
+		entries = append(entries, Entry{Fact: promotion.Fact{Run: r.Number, Event: promotion.PipelineSuperseded, Detail: Deleted}})
 	}
 	if err := t.append(h, entries); err != nil {
 		return err

@@ -2,6 +2,7 @@ package promotionstest
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -182,12 +183,23 @@ func anotherObjectIsAnotherPipeline(t *testing.T, s setup) {
 
 func aForgottenPipelineIsClosed(t *testing.T, s setup) {
 	_, a := s.begin(t, promotion.OpPropose, "")
-	storetest.Check(t, s.Forget(s.ctx, name, "other"))
+	storetest.Check(t, s.Forget(s.ctx, promotions.Change{Pipeline: name, UID: "other"}))
 	if got := s.load(t).Runs[0]; got.End != promotion.Running {
 		t.Errorf("the run after another object was forgotten: %+v", got)
 	}
-	storetest.Check(t, s.Forget(s.ctx, name, uid))
-	storetest.Check(t, s.Forget(s.ctx, name, uid))
+	notice := action.Action{Kind: promotion.NoticeKind, Handler: promotion.HandlerNotice, UniqueKey: "superseded"}
+	last := promotions.Change{Pipeline: name, UID: uid, Head: s.load(t).Head - 1, Notices: []action.Action{notice},
+		Facts: []promotion.Fact{{Run: 1, Event: promotion.AnnouncedEvent("Superseded", "")}}}
+	if err := s.Forget(s.ctx, last); !errors.Is(err, promotions.ErrMoved) {
+		t.Errorf("announcements of an older state: %v", err)
+	}
+	last.Head++
+	started := len(s.queue.started)
+	storetest.Check(t, s.Forget(s.ctx, last))
+	storetest.Check(t, s.Forget(s.ctx, last))
+	if more := s.queue.started[started:]; len(more) != 1 || more[0].UniqueKey != "superseded" {
+		t.Errorf("notices: %+v", more)
+	}
 	if diff := cmp.Diff([]string{a.UniqueKey}, s.queue.stopped); diff != "" {
 		t.Errorf("stopped (-want +got):\n%s", diff)
 	}

@@ -95,15 +95,18 @@ func environmentRenamed(t *testing.T, s *promotion.Scene) {
 	s.AwaitProposal(t, promotion.Prod, "6.6.0")
 }
 
-// baseBranchChanged: the revision is proposed to the new base branch.
+// baseBranchChanged: the revision is proposed to the new base branch, and no longer to the former one.
 func baseBranchChanged(t *testing.T, s *promotion.Scene) {
 	s.Push(t, promotion.Dev, "6.6.0")
-	s.AwaitProposal(t, promotion.Staging, "6.6.0")
+	former := s.AwaitProposal(t, promotion.Staging, "6.6.0")
 	s.Repository.Clone(t).Push(t, "release", "Another base branch", map[string]string{"notes": "x\n"})
 	apply(t, s, "release", devOnly+stagingOnly+prodOnly)
 	s.Await(t, promotion.Step{Name: "a pull request for the new base branch", Holds: func() bool {
 		return slices.ContainsFunc(s.Repository.Pulls(t, "open"), func(p testbed.Pull) bool { return p.Base.Name == "release" })
 	}})
+	if got := s.Repository.Pull(t, former.Number); got.State != "closed" || got.Merged {
+		t.Errorf("the pull request for the former base branch: got %+v, want it closed", got)
+	}
 }
 
 // pipelineDeleted: a pipeline that is deleted and created again adopts its open pull request.

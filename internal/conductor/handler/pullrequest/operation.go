@@ -111,6 +111,9 @@ func (t *try) close(ctx context.Context) (action.Outcome, error) {
 
 // done returns the outcome of success.
 func (t *try) done(p *promotion.Proposal, detail string, code promotion.ErrorClass) action.Outcome {
+	if p != nil {
+		p.Host = t.work.Host.Place()
+	}
 	output, _ := json.Marshal(promotions.Output{Proposal: p, Detail: detail}) // texts and numbers always marshal
 	return action.Outcome{Kind: action.Done, Code: string(code), Output: output}
 }
