@@ -37,6 +37,7 @@ const (
 	migrateLock    = 0x7761796201
 	partitionLock  = 0x7761796202
 	definitionLock = 0x7761796203
+	promotionLock  = 0x7761796204 // shared: heads of promotions are locked one by one
 )
 
 const (

@@ -25,13 +25,19 @@ func scanPromotionHead(row pgx.Row) (h promotions.Head, err error) {
 // LockPromotions locks the live heads with the names and all heads with the UIDs, in the order of their ids. One order of locks keeps
 // two transactions from a deadlock.
 func (t *tx) LockPromotions(names, uids []string) ([]promotions.Head, error) {
+	if err := t.do(`SELECT pg_advisory_xact_lock_shared($1)`, int64(promotionLock)); err != nil {
+		return nil, err
+	}
 	return query(t, scanPromotionHead, `SELECT `+promotionHeadColumns+` FROM promotion_head
 		WHERE id IN (SELECT id FROM promotion_head WHERE closed_at IS NULL AND name = ANY ($1)
 			UNION ALL SELECT id FROM promotion_head WHERE uid = ANY ($2)) ORDER BY id FOR UPDATE`, filled(names), filled(uids))
 }
 
-// LockAllPromotions locks all live heads, in the order of their ids.
+// LockAllPromotions locks all live heads, in the order of their ids, and those that do not exist yet.
 func (t *tx) LockAllPromotions() ([]promotions.Head, error) {
+	if err := t.do(`SELECT pg_advisory_xact_lock($1)`, int64(promotionLock)); err != nil {
+		return nil, err
+	}
 	return query(t, scanPromotionHead, `SELECT `+promotionHeadColumns+` FROM promotion_head WHERE closed_at IS NULL ORDER BY id FOR UPDATE`)
 }
 

@@ -274,7 +274,8 @@ func (l *look) isStalled() bool {
 
 // change returns the parts of the plan that the log does not have.
 func (l *look) change(ctx context.Context) (promotions.Change, error) {
-	c := promotions.Change{Pipeline: l.pipeline.ID(), UID: l.pipeline.UID, Head: l.state.Head, Sighting: l.plan.Sighting, Runs: l.plan.Runs}
+	c := promotions.Change{Pipeline: l.pipeline.ID(), UID: l.pipeline.UID, Head: l.state.Head, Frozen: l.state.Frozen != nil,
+		Sighting: l.plan.Sighting, Runs: l.plan.Runs}
 	steps := slices.Concat(l.removed(), l.moved())
 	for _, verdict := range slices.Concat(l.plan.Verdicts, l.plan.Also) {
 		c.Facts = append(c.Facts, verdict.Facts...)

@@ -142,6 +142,9 @@ func (p *Promotions) Thaw(ctx context.Context, pipeline, by string) error {
 func (p *Promotions) FreezeEmpty(ctx context.Context, f admission.Freeze) (done bool, err error) {
 	err = p.write(ctx, "freeze all pipelines", func(t *txn) error {
 		done = false
+		if err := t.lockScope(""); err != nil {
+			return err
+		}
 		heads, err := t.PromotionHeads(HeadQuery{Closed: true, Limit: 1})
 		if err != nil || len(heads) > 0 {
 			return err
@@ -198,15 +201,13 @@ func (p *Promotions) setFreeze(ctx context.Context, pipeline, by string,
 	})
 }
 
-// lockScope locks one pipeline, or every one.
+// lockScope locks one pipeline, or every one. None is created until the transaction ends, because that may be the one to freeze.
 func (t *txn) lockScope(pipeline string) error {
-	if pipeline != "" {
-		if err := checkName(pipeline); err != nil {
-			return err
-		}
-		return t.lock([]string{pipeline}, nil)
-	}
 	heads, err := t.LockAllPromotions()
+	if err == nil && pipeline != "" {
+		err = checkName(pipeline)
+		heads = slices.DeleteFunc(heads, func(h Head) bool { return h.Name != pipeline })
+	}
 	t.keep(heads)
 	return err
 }

@@ -35,7 +35,7 @@ func (p *Promotions) Reload(ctx context.Context, known State) (s State, err erro
 		if err != nil {
 			return err
 		}
-		if len(heads) == 1 && heads[0].Seq == known.Head {
+		if len(heads) == 1 && heads[0].Seq == known.Head && heads[0].ClosedAt.IsZero() { // a freeze does not move a closed one
 			s, s.Now = known, t.Now()
 			return nil
 		}

@@ -138,6 +138,7 @@ type Change struct {
 	Pipeline string // namespace:name
 	UID      string // UID of the Kubernetes object
 	Head     int64  // State.Head of the state that was decided from
+	Frozen   bool   // State.Frozen of it was not nil
 	Sighting *promotion.Sighting
 	Runs     []promotion.RunChange
 	Facts    []promotion.Fact

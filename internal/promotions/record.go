@@ -88,11 +88,17 @@ func (t *txn) admit(c Change) (*Head, error) {
 	case own == nil && c.Head != 0, own != nil && own.Seq != c.Head, own != nil && live != nil && live != own:
 		return nil, ErrMoved
 	case own != nil && live == nil: // the object was there all the time
+		if err := t.checkFrozen(c); err != nil {
+			return nil, err
+		}
 		own.ClosedAt = time.Time{}
 		t.next(own)
 		return own, nil
 	case own != nil:
 		return own, nil
+	}
+	if err := t.checkFrozen(c); err != nil {
+		return nil, err
 	}
 	if live != nil {
 		if err := t.close(live); err != nil {
@@ -100,6 +106,16 @@ func (t *txn) admit(c Change) (*Head, error) {
 		}
 	}
 	return t.create(c)
+}
+
+// checkFrozen returns ErrMoved for the first change of a pipeline if its decision did not know a freeze. Later ones are refused because a
+// freeze moves the heads of all that exist. Stages of a waybill.yaml are frozen by their pipeline.
+func (t *txn) checkFrozen(c Change) error {
+	now, err := t.frozen(c.Pipeline)
+	if err == nil && now != nil && !c.Frozen && !OfStages(c.Pipeline) {
+		return ErrMoved
+	}
+	return err
 }
 
 // create stores a head whose runs continue the numbers of the name.

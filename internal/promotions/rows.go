@@ -47,7 +47,8 @@ type EntryQuery struct {
 type Rows interface {
 	// LockPromotions locks and reads, by id, the live heads with the names and all heads with the UIDs.
 	LockPromotions(names, uids []string) ([]Head, error)
-	// LockAllPromotions locks and reads all live heads, by id.
+	// LockAllPromotions locks and reads all live heads, by id, and waits for all transactions that have called LockPromotions: no head
+	// is locked, created or opened again beside it.
 	LockAllPromotions() ([]Head, error)
 	PromotionHeads(q HeadQuery) ([]Head, error)
 	// InsertPromotionHead stores a head and returns its id.

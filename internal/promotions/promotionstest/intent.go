@@ -1,6 +1,10 @@
 package promotionstest
 
 import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -119,6 +123,59 @@ func anEmptyLogMayBeginFrozen(t *testing.T, s setup) {
 	s.record(t, run(1, "6.6.0"))
 	if got, err := s.FreezeEmpty(s.ctx, admission.Freeze{}); got || err != nil {
 		t.Errorf("a log with a pipeline was frozen: %t, %v", got, err)
+	}
+}
+
+// A freeze between the reading of the state and the first decision, or the one that opens a closed pipeline again, refuses the decision.
+func theFirstDecisionKnowsAFreeze(t *testing.T, s setup) {
+	for _, scope := range []string{"", name, "", name} {
+		seen := s.load(t) // of a new one first, then of a closed one
+		storetest.Check(t, s.Freeze(s.ctx, scope, admission.Freeze{By: "ana"}))
+		c := run(seen.LastRun+1, "6.6.0")
+		c.Pipeline, c.UID, c.Head = name, uid, seen.Head
+		if _, err := s.Record(s.ctx, c); !errors.Is(err, promotions.ErrMoved) {
+			t.Errorf("a decision from head %d without the freeze of %q: %v", seen.Head, scope, err)
+		}
+		again, err := s.Reload(s.ctx, seen)
+		storetest.Check(t, err)
+		if again.Frozen == nil {
+			t.Errorf("the state of head %d is read again without the freeze of %q", seen.Head, scope)
+		}
+		c.Head, c.Frozen = again.Head, true
+		_, err = s.Record(s.ctx, c)
+		storetest.Check(t, err)
+		storetest.Check(t, s.Thaw(s.ctx, scope, "ana"))
+		storetest.Check(t, s.Forget(s.ctx, promotions.Change{Pipeline: name, UID: uid}))
+	}
+}
+
+// A freeze of all pipelines beside the first decisions about some has a note in each that was decided without it.
+func aFreezeFindsEveryNewPipeline(t *testing.T, s setup) {
+	const rounds, each = 10, 4
+	for round := range rounds {
+		made := make([]error, each)
+		var work sync.WaitGroup
+		for i := range each {
+			work.Go(func() {
+				c := run(1, "6.6.0")
+				c.Pipeline, c.UID = fmt.Sprintf("apps:new-%d-%d", round, i), fmt.Sprintf("%d-%d", round, i)
+				_, made[i] = s.Record(s.ctx, c)
+			})
+		}
+		work.Go(func() { storetest.Check(t, s.Freeze(s.ctx, "", admission.Freeze{By: "ana"})) })
+		work.Wait()
+		for i, err := range made {
+			if errors.Is(err, promotions.ErrMoved) {
+				continue
+			}
+			storetest.Check(t, err)
+			entries, err := s.Entries(s.ctx, promotions.Page{Pipeline: fmt.Sprintf("apps:new-%d-%d", round, i), All: true})
+			storetest.Check(t, err)
+			if !slices.ContainsFunc(entries, func(e promotions.Entry) bool { return e.Event == promotions.FreezeSet }) {
+				t.Errorf("round %d: pipeline %d has a decision without the freeze, and no note of it: %+v", round, i, entries)
+			}
+		}
+		storetest.Check(t, s.Thaw(s.ctx, "", "ana"))
 	}
 }
 

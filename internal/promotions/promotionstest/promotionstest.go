@@ -45,6 +45,8 @@ func properties() map[string]func(*testing.T, setup) {
 		"CallsAreKeptOnce":                    callsAreKeptOnce,
 		"FreezesMoveTheHead":                  freezesMoveTheHead,
 		"AnEmptyLogMayBeginFrozen":            anEmptyLogMayBeginFrozen,
+		"TheFirstDecisionKnowsAFreeze":        theFirstDecisionKnowsAFreeze,
+		"AFreezeFindsEveryNewPipeline":        aFreezeFindsEveryNewPipeline,
 		"ProposalsAreStoredAsSeen":            proposalsAreStoredAsSeen,
 		"EntriesOfOldRunsAreArchived":         entriesOfOldRunsAreArchived,
 		"StatesAreReadAnewIfTheyHaveChanged":  statesAreReadAnewIfTheyHaveChanged,
