@@ -12,6 +12,12 @@ import (
 // names no files.
 func (c *Cluster) Account(t testing.TB, namespace, name string) (kubeconfig string) {
 	t.Helper()
+	return c.portable(t, c.Token(t, namespace, name))
+}
+
+// Token makes a ServiceAccount without rights, unless it exists, and returns a new token of it.
+func (c *Cluster) Token(t testing.TB, namespace, name string) string {
+	t.Helper()
 	c.Apply(t, `{apiVersion: v1, kind: Namespace, metadata: {name: `+namespace+`}}`)
 	c.Apply(t, `{apiVersion: v1, kind: ServiceAccount, metadata: {name: `+name+`, namespace: `+namespace+`}}`)
 	request := &unstructured.Unstructured{Object: map[string]any{
@@ -27,5 +33,5 @@ func (c *Cluster) Account(t testing.TB, namespace, name string) (kubeconfig stri
 	if err != nil || made == "" {
 		t.Fatalf("testbed: make a token of account %s: %v (%v)", name, answer.Object, err)
 	}
-	return c.portable(t, made)
+	return made
 }

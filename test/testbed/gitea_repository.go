@@ -171,13 +171,29 @@ func (r *Repository) SetStatus(t testing.TB, commit, context, state string) {
 	r.host.mustAPI(t, http.MethodPost, r.path("/statuses/"+commit), map[string]any{"context": context, "state": state}, nil)
 }
 
-// Webhook makes the host post events about pull requests and pushes to a URL on loopback.
-func (r *Repository) Webhook(t testing.TB, url, secret string) {
+// Webhook makes the host post events about pull requests and pushes to a URL on loopback, and returns its number.
+func (r *Repository) Webhook(t testing.TB, url, secret string) int64 {
 	t.Helper()
+	var hook struct {
+		ID int64 `json:"id"`
+	}
 	r.host.mustAPI(t, http.MethodPost, r.path("/hooks"), map[string]any{
 		"type": "gitea", "active": true, "events": []string{"push", "pull_request", "pull_request_sync", "status"},
 		"config": map[string]any{"url": url, "content_type": "json", "secret": secret},
-	}, nil)
+	}, &hook)
+	return hook.ID
+}
+
+// TestWebhook makes the host post an event of a push, as its page of the webhook does.
+func (r *Repository) TestWebhook(t testing.TB, hook int64) {
+	t.Helper()
+	r.host.mustAPI(t, http.MethodPost, r.path(fmt.Sprintf("/hooks/%d/tests", hook)), nil, nil)
+}
+
+// RemoveWebhook removes a webhook.
+func (r *Repository) RemoveWebhook(t testing.TB, hook int64) {
+	t.Helper()
+	r.host.mustAPI(t, http.MethodDelete, r.path(fmt.Sprintf("/hooks/%d", hook)), nil, nil)
 }
 
 // File returns the content of a file in a commit or branch.

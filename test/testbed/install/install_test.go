@@ -506,7 +506,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: approve-prod}
 subjects: [{kind: ServiceAccount, name: release-bot, namespace: shop}]
 `)
 	w.Apply(t, secretOf(t, "approvals", map[string]string{"hmac-key": "secret"}))
-	bot, stranger := w.token(t, "release-bot"), w.token(t, "stranger")
+	bot, stranger := w.Token(t, "shop", "release-bot"), w.Token(t, "shop", "stranger")
 	signed := func(path, key, nonce string) string {
 		return signature.Signature{At: time.Now(), Nonce: nonce, Key: "hmac-key"}.Sign([]byte(key),
 			signature.Request{Method: http.MethodPost, Target: path})
@@ -578,20 +578,6 @@ func awaitView(t *testing.T, url string) {
 			t.Fatalf("%s is not shown: %s", url, answer.Status)
 		}
 	}
-}
-
-// token returns a token of a service account of the namespace shop.
-func (w *world) token(t *testing.T, account string) string {
-	t.Helper()
-	config, err := clientcmd.Load([]byte(w.Account(t, "shop", account)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, user := range config.AuthInfos {
-		return user.Token
-	}
-	t.Fatal("the kubeconfig has no user")
-	return ""
 }
 
 // configuration returns the server.yaml of the manifests, for a process outside of the cluster that has the rights of

@@ -5,6 +5,9 @@ package promotion_test
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -31,6 +34,7 @@ func TestStories(t *testing.T) {
 	}{
 		{"declined", promotion.Extra{}, declinedAndRetried},
 		{"approved", promotion.Extra{Staging: merging, Prod: "approval: {count: 1}"}, approved},
+		{"by-account", promotion.Extra{Staging: merging, Prod: "approval: {count: 1}"}, approvedByAccount},
 		{"frozen", promotion.Extra{}, frozen},
 		{"replaced", promotion.Extra{}, replaced},
 		{"failed", promotion.Extra{Staging: merging}, failed},
@@ -90,6 +94,64 @@ func approved(t *testing.T, s *promotion.Scene) {
 	run(t, s, "approve", s.ID(), promotion.Prod, "--revision", "6.6.0")
 	s.Repository.Merge(t, s.AwaitProposal(t, promotion.Prod, "6.6.0").Number, "merge")
 	s.AwaitPhase(t, promotion.Prod, "Complete")
+}
+
+// approvedByAccount: of the accounts of the cluster the one approves that a role permits to, from a computer without Waybill's home.
+func approvedByAccount(t *testing.T, s *promotion.Scene) {
+	s.Push(t, promotion.Dev, "6.6.0")
+	s.AwaitReason(t, promotion.Prod, "WaitingApproval")
+	for account, rules := range map[string]string{
+		"reader":      "[{apiGroups: [pipelines.weave.works], resources: [pipelines], verbs: [get]}]",
+		"release-bot": "[{apiGroups: [pipelines.weave.works], resources: [pipelines/prod], resourceNames: [podinfo], verbs: [approve]}]",
+	} {
+		s.Cluster.Apply(t, fmt.Sprintf(`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: %[1]s, namespace: %[2]s}
+rules: %[3]s
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: %[1]s, namespace: %[2]s}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: %[1]s}
+subjects: [{kind: ServiceAccount, name: %[1]s, namespace: %[2]s}]
+`, account, s.Namespace, rules))
+	}
+	as := func(account string, arguments ...string) (string, error) {
+		command := exec.CommandContext(t.Context(), product.Path(t, "../../.."), append(arguments, "--server", s.Waybill.URL)...)
+		command.Dir = t.TempDir()
+		command.Env = append(os.Environ(), "WAYBILL_TOKEN="+s.Cluster.Token(t, s.Namespace, account))
+		out, err := command.CombinedOutput()
+		return string(out), err
+	}
+	approve := []string{"approve", s.ID(), promotion.Prod, "--revision", "6.6.0"}
+	for _, c := range []struct {
+		account, want string
+		arguments     []string
+	}{
+		{"stranger", "not found", approve},
+		{"reader", "the right is the verb approve of pipelines/prod", approve},
+		{"release-bot", "the right is the verb approve of pipelines/staging", []string{"approve", s.ID(), promotion.Staging, "--revision", "6.6.0"}},
+		{"release-bot", "--revision", []string{"approve", s.ID(), promotion.Prod}},
+		{"release-bot", "the token", []string{"deployment", "hold", s.ID(), promotion.Prod}},
+	} {
+		if out, err := as(c.account, c.arguments...); err == nil || !strings.Contains(out, c.want) {
+			t.Errorf("waybill %s as %s: %v: got %s, want a refusal with %q", strings.Join(c.arguments, " "), c.account, err, out, c.want)
+		}
+	}
+	if pulls := s.Proposals(t, promotion.Prod, "6.6.0"); len(pulls) != 0 {
+		t.Errorf("pull requests before the approval: %+v, want none", pulls)
+	}
+	for range 2 { // a repetition returns the first record
+		if out, err := as("release-bot", approve...); err != nil {
+			t.Fatalf("waybill approve as release-bot: %v: %s", err, out)
+		}
+	}
+	s.AwaitProposal(t, promotion.Prod, "6.6.0")
+	by := "system:serviceaccount:" + s.Namespace + ":release-bot"
+	if got := run(t, s, "log", s.ID()+"#"+strconv.FormatInt(s.Pipeline(t).Status.Run.Number, 10)); strings.Count(got, by) != 1 {
+		t.Errorf("the log: got %s, want one approval by %s", got, by)
+	}
 }
 
 func frozen(t *testing.T, s *promotion.Scene) {

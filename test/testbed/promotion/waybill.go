@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/waybill-dev/waybill/test/testbed"
@@ -44,7 +45,10 @@ func (l launch) start(t testing.TB) *Waybill {
 	t.Helper()
 	address := testbed.FreeAddress(t)
 	c := &Waybill{Home: t.TempDir(), URL: "http://" + address, program: l.program}
-	server := fmt.Sprintf("promoter: {kubeconfig: %q, allowNetworks: [127.0.0.0/8], plainHTTP: true, proposalInterval: 1s%s}\n%s",
+	if !strings.Contains(l.settings, "proposalInterval:") {
+		l.settings += ", proposalInterval: 1s"
+	}
+	server := fmt.Sprintf("promoter: {kubeconfig: %q, allowNetworks: [127.0.0.0/8], plainHTTP: true%s}\n%s",
 		l.management.Kubeconfig, l.settings, l.sections)
 	if err := os.WriteFile(filepath.Join(c.Home, "server.yaml"), []byte(server), 0o600); err != nil {
 		t.Fatalf("start waybill: %v", err)
