@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/service"
 )
 
-// tokenScheme is the name of the only security scheme in the API's description.
+// tokenScheme is the name of the security scheme of Waybill's tokens in the API's description. Hooks have further schemes.
 const tokenScheme = "token"
 
 // api performs operations with a Service, over HTTP and within this process.
@@ -39,9 +39,9 @@ func registerAPI(mux *http.ServeMux, s *service.Service, version string) huma.AP
 	config.DocsPath, config.SchemasPath = "", ""
 	config.Transformers = append(config.Transformers, transformErrors)
 	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", namer())
-	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		tokenScheme: {Type: "http", Scheme: "bearer", Description: "the home's token; on loopback only changes need it"},
-	}
+	config.Components.SecuritySchemes = hookSchemes()
+	config.Components.SecuritySchemes[tokenScheme] = &huma.SecurityScheme{Type: "http", Scheme: "bearer",
+		Description: "the home's token; on loopback only changes need it"}
 	a := newAPI(s)
 	a.huma = humago.New(mux, config)
 	a.huma.UseMiddleware(a.admit)

@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/operation"
@@ -10,7 +12,7 @@ import (
 )
 
 func (a *api) registerApprovals() {
-	handle(a, operation.ApproveStage,
+	handleAs(a, operation.ApproveStage,
 		func(ctx context.Context, in *operation.ApprovalInput) (service.ApprovalView, error) {
 			if d := in.Body.Decision; d != "approve" && d != "reject" { // nothing has validated the input of a caller in this process
 				return service.ApprovalView{}, fault.New(fault.Invalid, "decision %q: want approve or reject", d)
@@ -18,7 +20,7 @@ func (a *api) registerApprovals() {
 			return a.approve(ctx, service.Approval{Pipeline: in.Pipeline, Stage: in.Stage, Revision: in.Body.Revision,
 				Deployment: in.Body.Deployment,
 				Reject:     in.Body.Decision == "reject", Reason: in.Body.Reason, By: service.IdentityOf(ctx).Name})
-		})
+		}, inBody, func(o *huma.Operation) { o.Security = environmentProofs() })
 	handle(a, operation.FreezePipeline,
 		func(ctx context.Context, in *operation.FreezeInput) (service.FreezeView, error) {
 			return a.service.Freeze(ctx, in.Pipeline, freezeOf(ctx, in.Body))

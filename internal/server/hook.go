@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/githost"
 	"github.com/waybill-dev/waybill/internal/operation"
@@ -35,10 +37,11 @@ func isHook(path string) bool {
 }
 
 // registerHooks adds the places of other systems.
-func (s *Server) registerHooks(mux *http.ServeMux) {
-	mux.HandleFunc(approvalPath+"{namespace}/{pipeline}/{environment}/{revision}", s.posted(maxSigned, s.approveByHook))
-	mux.HandleFunc(promotionPath+"{namespace}/{pipeline}/{environment}", s.posted(maxSigned, s.wakeByHook))
-	mux.HandleFunc(hostHookPath+"{name}", s.posted(maxHostHook, s.callByHost))
+func (s *Server) registerHooks(mux *http.ServeMux, described huma.API) {
+	to := hookRoutes{mux, described}
+	to.handle(approvalHook(), s.posted(maxSigned, s.approveByHook))
+	to.handle(promotionHook(), s.posted(maxSigned, s.wakeByHook))
+	to.handle(hostHook(), s.posted(maxHostHook, s.callByHost))
 	missing := func(w http.ResponseWriter, r *http.Request) {
 		WriteProblem(w, r, fault.New(fault.NotFound, "the address %s has too few or too many parts", r.URL.Path).
 			WithHint("%sNAMESPACE/PIPELINE/ENVIRONMENT/REVISION or %sNAMESPACE/PIPELINE/ENVIRONMENT", approvalPath, promotionPath))

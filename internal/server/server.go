@@ -89,8 +89,9 @@ func (s *Server) routes() *http.ServeMux {
 		})
 		return mux
 	}
-	s.registerBuilds(mux, registerAPI(mux, s.service, s.options.Version))
-	s.registerHooks(mux)
+	described := registerAPI(mux, s.service, s.options.Version)
+	s.registerBuilds(mux, described)
+	s.registerHooks(mux, described)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		WriteProblem(w, r, fault.New(fault.NotFound, "operation %s %s not found", r.Method, r.URL.Path).
 			WithHint("/api/v1/openapi.json describes the API"))
