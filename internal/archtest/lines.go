@@ -45,7 +45,7 @@ type Part struct {
 // Parts lists the parts of the product. A ceiling is the number of lines, rounded up to the next 500. To raise one, say in
 // ARCHITECTURE.md for which user the lines are needed.
 var Parts = []Part{
-	{"deployments", 26000, []string{
+	{"deployments", 26500, []string{
 		"internal/pipeline", "internal/admission", "internal/definition", "internal/journal", "internal/deployer",
 		"internal/conductor/handler/step", "internal/conductor/handler/gate", "internal/ssh",
 	}},

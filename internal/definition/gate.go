@@ -176,8 +176,8 @@ func (r *reader) gateAddress(n *document.Node, request *pipeline.GateRequest, va
 	}
 }
 
-// gateExpression reports an expression that cannot be compiled. The revision stands for a text that is valid in quotes only: outside of
-// quotes, its label would be code.
+// gateExpression reports an expression that cannot be compiled. The revision is replaced by a text that is valid in quotes only: outside
+// of quotes, its label would be code.
 func (r *reader) gateExpression(n *document.Node, gate string, vars map[string]string) {
 	if n == nil || len(n.Text) > maxGateText || r.expression == nil {
 		return

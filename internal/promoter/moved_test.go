@@ -49,7 +49,7 @@ func (w *world) change(by func(spec map[string]any)) {
 	}
 }
 
-// A pull request that the definition has no place for any more is closed, also by the next process, before there is another one.
+// A pull request that the definition has no place for any more is closed, also by the next process, before the next one is opened.
 func TestAProposalThatTheDefinitionHasNoPlaceForIsClosed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

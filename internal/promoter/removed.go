@@ -75,7 +75,7 @@ func (l *look) leaveMoved() {
 	})
 }
 
-// awaitMoved keeps back what the plan does about proposals, until those that are elsewhere have been closed.
+// awaitMoved keeps back the steps of the plan about proposals, until those that are elsewhere have been closed.
 func (l *look) awaitMoved() {
 	for _, verdicts := range [][]promotion.Verdict{l.plan.Verdicts, l.plan.Also} {
 		for i, v := range verdicts {

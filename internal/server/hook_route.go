@@ -57,7 +57,7 @@ func (to hookRoutes) handle(o *huma.Operation, serve http.HandlerFunc) {
 	}
 	o.Responses["default"] = &huma.Response{Description: "Error", Content: content}
 	to.described.OpenAPI().AddOperation(o)
-	to.mux.HandleFunc(o.Path, serve) // of all methods: others are answered 405
+	to.mux.HandleFunc(o.Path, serve) // all methods: others are answered 405
 }
 
 func approvalHook() *huma.Operation {
@@ -104,7 +104,7 @@ func hostHook() *huma.Operation {
 		RequestBody: body, Responses: answers}
 }
 
-// environmentProofs lists what proves a sender who may approve in an environment.
+// environmentProofs lists the proofs of a sender who may approve in an environment.
 func environmentProofs() []map[string][]string {
 	return []map[string][]string{{tokenScheme: {string(service.ScopeApprove)}}, {clusterScheme: {}}, {requestScheme: {}}, {bodyScheme: {}}}
 }

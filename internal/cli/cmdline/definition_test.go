@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestExpressionsOfGatesAreCompiled: a fault is found where the file is read, at its place, and not once the gate asks.
+// TestExpressionsOfGatesAreCompiled: a fault is found where the file is read, at its place, before any deployment.
 func TestExpressionsOfGatesAreCompiled(t *testing.T) {
 	t.Parallel()
 	const at = `waybill.yaml:6:25: cel of gate "agreed": at character `

@@ -129,7 +129,7 @@ func anEmptyLogMayBeginFrozen(t *testing.T, s setup) {
 // A freeze between the reading of the state and the first decision, or the one that opens a closed pipeline again, refuses the decision.
 func theFirstDecisionKnowsAFreeze(t *testing.T, s setup) {
 	for _, scope := range []string{"", name, "", name} {
-		seen := s.load(t) // of a new one first, then of a closed one
+		seen := s.load(t) // a new pipeline first, then a closed one
 		storetest.Check(t, s.Freeze(s.ctx, scope, admission.Freeze{By: "ana"}))
 		c := run(seen.LastRun+1, "6.6.0")
 		c.Pipeline, c.UID, c.Head = name, uid, seen.Head

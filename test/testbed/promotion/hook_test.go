@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/test/testbed/promotion"
 )
 
-// TestAMergeIsSeenByTheWebhookOfItsHost: Waybill reads pull requests once an hour here, so what it knows of a merge a webhook has told it.
+// TestAMergeIsSeenByTheWebhookOfItsHost: Waybill reads pull requests once an hour here, so it learns of a merge by the webhook alone.
 func TestAMergeIsSeenByTheWebhookOfItsHost(t *testing.T) {
 	t.Parallel()
 	const secret = "the secret of the webhook"
@@ -31,7 +31,7 @@ func TestAMergeIsSeenByTheWebhookOfItsHost(t *testing.T) {
 	s.Push(t, promotion.Dev, "6.6.0")
 	pull := s.AwaitProposal(t, promotion.Staging, "6.6.0")
 	s.AwaitReason(t, promotion.Staging, "WaitingMerge")
-	s.Follower.Decide(promotion.Staging, "6.6.0", promotion.NotBegun) // else the clusters show what was merged
+	s.Follower.Decide(promotion.Staging, "6.6.0", promotion.NotBegun) // else the clusters show the merged version
 	refused := len(hook.Deliveries("pull_request", http.StatusUnauthorized))
 	s.Repository.Merge(t, pull.Number, "merge")
 	s.Await(t, promotion.Step{Name: "the webhook with the wrong secret is refused", Holds: func() bool {
@@ -43,7 +43,7 @@ func TestAMergeIsSeenByTheWebhookOfItsHost(t *testing.T) {
 	s.Repository.RemoveWebhook(t, wrong)
 
 	right := s.Repository.Webhook(t, hook.URL, secret)
-	s.Repository.TestWebhook(t, right) // of a push: every open pull request of the repository is read
+	s.Repository.TestWebhook(t, right) // a push: every open pull request of the repository is read
 	s.AwaitStatus(t, "the merge of staging is seen", func(status pipelines.PipelineStatus) bool { return stateOf(status, promotion.Staging) == "merged" })
 	s.AwaitPhase(t, promotion.Staging, "RollingOut")
 

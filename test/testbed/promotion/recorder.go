@@ -21,7 +21,7 @@ type Delivery struct {
 
 // Recorder is a proxy of Waybill that records the deliveries of webhooks.
 type Recorder struct {
-	URL string // of the same hook at Waybill
+	URL string // address for the Git host
 
 	target     *url.URL
 	mutex      sync.Mutex
