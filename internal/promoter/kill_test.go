@@ -332,8 +332,8 @@ func TestAProcessThatIsKilledAtAnyCallLosesAndRepeatsNothing(t *testing.T) {
 		l.arm(at)
 		revision := fmt.Sprintf("6.1.%d", at)
 		w.carry(revision)
-		calls := l.made()
-		if !l.isDead() {
+		isAlive, calls := l.disarm(), l.made()
+		if isAlive {
 			t.Logf("a promotion has these effects: %s", strings.Join(calls, ", "))
 			w.wantEffects(revision, "without a fault", want)
 			return

@@ -49,7 +49,7 @@ func (l *line) pass(name string, do func() error) error {
 	err := do()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if isLast && !l.dead {
+	if isLast && l.killAt > 0 && !l.dead {
 		l.dead = true
 		close(l.killed)
 	}
@@ -66,7 +66,15 @@ func (l *line) arm(killAt int) {
 	l.calls, l.killAt = nil, killAt
 }
 
-// made returns the number of calls.
+// disarm keeps the line from a kill that has not happened, and reports whether it came in time.
+func (l *line) disarm() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.killAt = 0
+	return !l.dead
+}
+
+// made returns the calls.
 func (l *line) made() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -86,16 +86,16 @@ func TestAStageWhoseProcessIsKilledAtAnyCallLosesAndRepeatsNothing(t *testing.T)
 		l.arm(at)
 		revision := fmt.Sprintf("6.1.%d", at)
 		got := w.finish(f, revision, at+1)
-		calls := l.made()
+		isAlive, calls := l.disarm(), l.made()
 		situation := "without a fault"
-		if l.isDead() {
+		if !isAlive {
 			situation = fmt.Sprintf("killed after call %d, %s", at, calls[at-1])
 		}
 		if !slices.Equal(got, rows) {
 			t.Fatalf("%s: the log has %q, want %q", situation, got, rows)
 		}
 		w.wantPromotedOnce(f, revision, situation)
-		if !l.isDead() {
+		if isAlive {
 			t.Logf("a deployment has %d effects", len(calls))
 			return
 		}
