@@ -83,7 +83,7 @@ func (s *Sandbox) Scene(t testing.TB, name string, extra Extra) *Scene {
 	}
 	scene.Follower = Follow(t, s.Host, scene.Repository, scene.Apps)
 	scene.awaitFirst(t)
-	s.Cluster.Apply(t, scene.Manifest(extra))
+	s.Cluster.Apply(t, scene.manifestOf(extra))
 	return scene
 }
 
@@ -113,8 +113,8 @@ func (s *Scene) awaitFirst(t testing.TB) {
 	}
 }
 
-// Manifest returns the scene's pipeline.
-func (s *Scene) Manifest(extra Extra) string {
+// manifestOf returns the scene's pipeline.
+func (s *Scene) manifestOf(extra Extra) string {
 	return strings.NewReplacer(
 		"{namespace}", s.Namespace, "{url}", s.Repository.URL,
 		"{spec}", indent("  ", extra.Spec), "{dev}", indent("    ", extra.Dev),
@@ -132,7 +132,7 @@ func (s *Scene) Credentials(t testing.TB, token string) {
 // Change replaces the YAML that was added to the pipeline.
 func (s *Scene) Change(t testing.TB, extra Extra) {
 	t.Helper()
-	s.Cluster.Apply(t, s.Manifest(extra))
+	s.Cluster.Apply(t, s.manifestOf(extra))
 }
 
 func indent(by, text string) string {

@@ -52,9 +52,7 @@ func TestStories(t *testing.T) {
 		{"finishing", promotion.Extra{Spec: "onNewRevision: Finish", Staging: merging}, finishing},
 		{"notified", promotion.Extra{Prod: "promotion: {strategy: {notification: {}}}", Staging: merging}, notified},
 		{"not-begun", promotion.Extra{Spec: "rolloutTimeout: 2s", Staging: merging}, notBegun},
-		{"prerelease", promotion.Extra{}, prerelease},
 		{"branch-kept", promotion.Extra{}, branchKept},
-		{"shared", promotion.Extra{}, shared},
 		{"held", promotion.Extra{Prod: `hold: {reason: "audit"}`, Staging: merging}, held},
 	} {
 		t.Run(story.name, func(t *testing.T) {
@@ -251,16 +249,6 @@ func foreign(t *testing.T, s *promotion.Scene) {
 	}
 }
 
-// prerelease: the order of revisions is that of their sightings, not of their numbers.
-func prerelease(t *testing.T, s *promotion.Scene) {
-	for _, version := range []string{"6.6.0", "6.6.0-rc.1"} {
-		s.Push(t, promotion.Dev, version)
-		s.Repository.Merge(t, s.AwaitProposal(t, promotion.Staging, version).Number, "merge")
-		s.AwaitPhase(t, promotion.Staging, "Complete")
-		s.AwaitProposal(t, promotion.Prod, version)
-	}
-}
-
 // branchKept: people merge by squash, and the host keeps the branch. The next promotions begin at the base again.
 func branchKept(t *testing.T, s *promotion.Scene) {
 	for i, version := range []string{"6.6.0", "6.6.1", "6.7.0"} {
@@ -274,26 +262,6 @@ func branchKept(t *testing.T, s *promotion.Scene) {
 		if pulls := s.Proposals(t, promotion.Staging, version); len(pulls) != 1 {
 			t.Errorf("pull requests %d: got %+v, want one", i, pulls)
 		}
-	}
-}
-
-// shared: two pipelines have their versions in one file. The merge of one makes the other's pull request conflict.
-func shared(t *testing.T, s *promotion.Scene) {
-	marked := func(version string) string {
-		return fmt.Sprintf("staging: %s # {\"$promotion\": \"%s:podinfo:staging\"}\nother: %s # {\"$promotion\": \"%s:other:staging\"}\n",
-			version, s.Namespace, version, s.Namespace)
-	}
-	s.Repository.Clone(t).Push(t, "main", "Versions of both", map[string]string{"versions.yaml": marked("6.5.4")})
-	second := s.Project
-	second.Name = "other"
-	s.Cluster.Apply(t, strings.Replace(s.Manifest(promotion.Extra{}), "name: podinfo, namespace", "name: other, namespace", 1))
-	s.Push(t, promotion.Dev, "6.6.0")
-	first := s.AwaitProposal(t, promotion.Staging, "6.6.0")
-	next := second.AwaitProposal(t, promotion.Staging, "6.6.0")
-	s.Repository.Merge(t, first.Number, "merge")
-	s.Repository.Merge(t, next.Number, "merge") // once it is made again
-	if got, err := s.Repository.File(t.Context(), "versions.yaml", "main"); err != nil || got != marked("6.6.0") {
-		t.Errorf("the file of both: got %q, %v, want %q", got, err, marked("6.6.0"))
 	}
 }
 
