@@ -12,7 +12,7 @@ var promotions = []mutation{
 		"case false:"},
 	{"PromotedOnce: a promotion that is recorded", "judge.go", "if j.rec.promoted != nil {\n\t\tj.promotedAt",
 		"if false {\n\t\tj.promotedAt"},
-	{"ApprovalBinds: to the run", "opinion.go", "in.Run != j.Run.Number || ",
+	{"ApprovalBinds: to the run", "opinion.go", "in.Run != r.Number || ",
 		""},
 	{"ApprovalBinds: to the people named", "opinion.go", "!MayApprove(need, in.By, in.Proof)",
 		"false"},
