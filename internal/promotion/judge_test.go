@@ -513,7 +513,7 @@ func TestStepFollowsTheProposal(t *testing.T) {
 			"Promoting: WaitingMerge", "", started},
 		{"none open/proposed and gone", change(prod(1, "a"),
 			tried(promotion.OpPropose, promotion.AttemptDone, 2*time.Minute)), "Promoting", "propose again", started},
-		{"none open/closed in the second in which it was made", change(prod(1, "a"), // hosts tell whole seconds
+		{"none open/closed in the second in which it was made", change(prod(1, "a"), // hosts report whole seconds
 			tried(promotion.OpPropose, promotion.AttemptDone, 59*time.Second+100*time.Millisecond),
 			proposed(ended(promotion.Closed), func(p *promotion.Proposal) { p.ClosedByUs, p.At = true, noon.Add(-time.Minute) })),
 			"Promoting", "propose again", started},

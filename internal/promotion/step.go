@@ -30,7 +30,7 @@ func (j *judge) promote(isFree bool) {
 func (j *judge) propose() {
 	a, made := j.attempt(OpPropose)
 	p := j.Proposal
-	if made && a.Status == AttemptDone && (p == nil || p.At.Before(a.At.Truncate(time.Second))) { // hosts tell seconds
+	if made && a.Status == AttemptDone && (p == nil || p.At.Before(a.At.Truncate(time.Second))) { // hosts report seconds
 		if seen := a.At.Add(unseenGrace); j.Now.Before(seen) {
 			j.because(Reason{Code: WhyWaitingMerge, Message: "the proposal was made and has not been observed yet",
 				Until: seen})
