@@ -176,5 +176,6 @@ func needLog(path string) error {
 		return nil
 	}
 	return fault.New(fault.Unavailable, "log %s not found: nothing has been shipped here yet", path).
-		WithHint("waybill ship, or name another log with --home, --store or --server; the log of Kubernetes pipelines is at the server that promotes them")
+		WithHint("waybill ship, or name another log with --home, --store or --server; " +
+			"the log of Kubernetes pipelines is at the server that promotes them")
 }

@@ -14,7 +14,8 @@ import (
 )
 
 // leafKubeconfig leads to a cluster; nothing connects to it before a stage promotes there.
-const leafKubeconfig = `{apiVersion: v1, kind: Config, current-context: leaf, contexts: [{name: leaf, context: {cluster: leaf, user: leaf}}],
+const leafKubeconfig = `{apiVersion: v1, kind: Config, current-context: leaf,
+	contexts: [{name: leaf, context: {cluster: leaf, user: leaf}}],
 	clusters: [{name: leaf, cluster: {server: "https://leaf.example.com"}}], users: [{name: leaf, user: {token: t}}]}`
 
 // promoterIn opens a session whose server.yaml has a cluster for stages, and no management cluster.
@@ -40,7 +41,8 @@ func TestStagesNeedNoManagementCluster(t *testing.T) {
 	if _, err := s.Roles(t.Context(), RoleOptions{}, RolePromoter, RoleConductor); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{promotion.HandlerEnvironment, promotion.HandlerPullRequest, promotion.HandlerNotification, promotion.HandlerExpression} {
+	for _, name := range []string{promotion.HandlerEnvironment, promotion.HandlerPullRequest,
+		promotion.HandlerNotification, promotion.HandlerExpression} {
 		if s.handlers.Load().table.Handlers[name] == nil {
 			t.Errorf("no handler %s", name)
 		}
@@ -56,7 +58,8 @@ func TestAReloadOfThePromoter(t *testing.T) {
 	}
 	next := *s.Live.Now()
 	with := func(kubeconfig string) config.Promoter {
-		return config.Promoter{Clusters: map[string]config.Cluster{"leaf": {Kubeconfig: filepath.Join(dir, kubeconfig)}, "more": {Kubeconfig: filepath.Join(dir, "leaf.yaml")}}}
+		return config.Promoter{Clusters: map[string]config.Cluster{"leaf": {Kubeconfig: filepath.Join(dir, kubeconfig)},
+			"more": {Kubeconfig: filepath.Join(dir, "leaf.yaml")}}}
 	}
 	if err := s.checkPromoter(with("missing.yaml")); err == nil || !strings.Contains(err.Error(), "promoter.clusters.leaf: ") {
 		t.Errorf("a kubeconfig that is missing: %v", err)

@@ -50,7 +50,8 @@ func promoterKeys() []document.Key {
 			Help: "file that leads to the management cluster; default: the cluster that the process runs in"},
 		{Name: "context", Shape: document.Text, Help: "context of that file; default: its current one"},
 		{Name: "allowNetworks", Shape: document.Texts,
-			Help: "networks (CIDR) such as 127.0.0.0/8 that Git hosts, gates, sinks and GitopsClusters may be in; the public internet and private networks always are"},
+			Help: "networks (CIDR) such as 127.0.0.0/8 that Git hosts, gates, sinks and GitopsClusters may be in; " +
+				"the public internet and private networks always are"},
 		{Name: "proposalInterval", Shape: document.Scalar, Default: "2m",
 			Help: "time between two reads of an open pull request; five times as long once it is an hour old"},
 		{Name: "plainHTTP", Shape: document.Flag, Default: "false", Help: "reach Git hosts, gates and sinks without TLS, too"},

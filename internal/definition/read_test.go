@@ -34,7 +34,8 @@ func read(text string) (pipeline.Definition, fault.Problems) {
 func TestExpressionsAreChecked(t *testing.T) {
 	t.Parallel()
 	node, _ := yamltree.Parse("waybill.yaml", []byte("vars: {n: 7}\n"+environmentWith("")+"  gates:\n"+
-		"  - {name: right, cel: \"size(targets) == ${n}\"}\n  - {name: wrong, cel: \"targets.x == '${revision} ${stage}'\"}\n"), yamltree.PipelineFile)
+		"  - {name: right, cel: \"size(targets) == ${n}\"}\n"+
+		"  - {name: wrong, cel: \"targets.x == '${revision} ${stage}'\"}\n"), yamltree.PipelineFile)
 	var texts []string
 	_, problems := definition.Read(node, func(text string) error {
 		texts = append(texts, text)
@@ -401,7 +402,9 @@ func TestFaults(t *testing.T) {
 		{"no strategy in a strategy", environmentWith("strategy: {}"),
 			"4:109: stages[0].environment.strategy: want one of pull-request and notification; without a strategy the stage waits for others"},
 		{"two strategies", environmentWith("strategy: {pull-request: {type: gitea, url: \"https://x/y\", baseBranch: main}, " +
-			"notification: {webhook: {url: \"https://x\"}}}"), "4:109: stages[0].environment.strategy: want one of pull-request and notification; without a strategy the stage waits for others"},
+			"notification: {webhook: {url: \"https://x\"}}}"),
+			"4:109: stages[0].environment.strategy: want one of pull-request and notification; " +
+				"without a strategy the stage waits for others"},
 		{"notification without a receiver", environmentWith("strategy: {notification: {}}"),
 			"4:110: stages[0].environment.strategy.notification needs a webhook"},
 		{"address of a receiver", environmentWith("strategy: {notification: {webhook: {url: x}}}"),
@@ -502,7 +505,8 @@ func TestWarnings(t *testing.T) {
 	if diff := cmp.Diff(want, problems.Warnings().Error()); diff != "" {
 		t.Error(diff)
 	}
-	_, problems = read(testPipeline("", "name: a\nhosts: [\"local://x\"]") + "- name: b\n  environment: {app: {apiVersion: a/v1, kind: K, name: n}, " +
+	_, problems = read(testPipeline("", "name: a\nhosts: [\"local://x\"]") +
+		"- name: b\n  environment: {app: {apiVersion: a/v1, kind: K, name: n}, " +
 		"targets: [{cluster: x, namespace: y}]}\n")
 	if len(problems) > 0 {
 		t.Errorf("hosts before an environment, which is judged by its health: %v", problems)

@@ -125,7 +125,8 @@ func (a *account) send(ctx context.Context, r request) (response, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, fmt.Errorf("the host did not answer in %s", requestTimeout))
 	defer cancel()
 	if held, ok := ctx.Value(heldKey{}).(func() bool); ok && write && !held() {
-		return response{}, &Error{Kind: action.GivenBack, Code: CodeClaimLost, Doing: r.doing, Message: "another instance may have the claim by now"}
+		return response{}, &Error{Kind: action.GivenBack, Code: CodeClaimLost, Doing: r.doing,
+			Message: "another instance may have the claim by now"}
 	}
 	known, remembered := a.memory.get(call)
 	if remembered {

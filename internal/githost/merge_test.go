@@ -51,7 +51,8 @@ func TestMergesWaitForChecks(t *testing.T) {
 			if state != "" {
 				h.SetCheck(t, w.Head, "build", state)
 			}
-			if _, err := c.Merge(t.Context(), w, githosttest.Trust); githost.Outcome(err).Kind != action.RetryAfter || githost.Outcome(err).At.IsZero() {
+			_, err := c.Merge(t.Context(), w, githosttest.Trust)
+			if o := githost.Outcome(err); o.Kind != action.RetryAfter || o.At.IsZero() {
 				t.Errorf("check %q: %v is %s, want to come back", state, err, githost.Outcome(err).Kind)
 			}
 		}
@@ -195,7 +196,8 @@ func TestMergesNeedAGuardOrPermission(t *testing.T) {
 	if !c.Unguarded() {
 		t.Error("Bitbucket Cloud has no guard")
 	}
-	if _, err := c.Merge(t.Context(), w, githosttest.Trust); githost.Outcome(err).Kind != action.Fatal || githost.Outcome(err).Code != githost.CodeUnguarded {
+	_, err := c.Merge(t.Context(), w, githosttest.Trust)
+	if o := githost.Outcome(err); o.Kind != action.Fatal || o.Code != githost.CodeUnguarded {
 		t.Errorf("got %v, want a refusal", err)
 	}
 }

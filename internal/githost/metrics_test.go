@@ -66,7 +66,8 @@ func TestMetricsCountAnswersAndShowTheRestOfTheBudget(t *testing.T) {
 	left := values["waybill_githost_rate_remaining"]
 	delete(values, "waybill_githost_rate_remaining")
 	const requests = "waybill_githost_requests_total "
-	want := map[string]float64{requests + "ok checks": 1, requests + "unchanged checks": 1, requests + "ok get": 1, requests + "unchanged get": 1,
+	want := map[string]float64{requests + "ok checks": 1, requests + "unchanged checks": 1,
+		requests + "ok get": 1, requests + "unchanged get": 1,
 		requests + "ok commits": 1, requests + "retry get": 1, requests + "fatal get": 1, requests + "throttle get": 1,
 		"waybill_githost_push_races_total": 1}
 	if !maps.Equal(values, want) || left < 990 || left >= 1000 {

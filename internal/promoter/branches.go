@@ -101,7 +101,8 @@ func (b *branches) collisions(p resource.Pipeline) (faults resource.Faults) {
 			}
 			faults = append(faults, resource.Fault{Reason: v1alpha1.ReasonBranchCollision,
 				Field: fmt.Sprintf("spec.environments[%d].promotion.strategy.pull-request.branch", i),
-				Text:  fmt.Sprintf("pipeline %s, which is older, has the branch %s of this repository: name a different branch", u.pipeline, head.name)})
+				Text: fmt.Sprintf("pipeline %s, which is older, has the branch %s of this repository: name a different branch",
+					u.pipeline, head.name)})
 			break
 		}
 	}

@@ -35,7 +35,8 @@ func TestTwoPipelinesOnOneBranchCollide(t *testing.T) {
 		log := w.ledger.NewWaiter()
 		for deadline := time.Now().Add(time.Minute); ; {
 			view, err := log.Promotions.View(t.Context(), "apps:podinfo-prod")
-			if err == nil && slices.ContainsFunc(view.Conditions, func(c promotions.ConditionView) bool { return c.Type == "Ready" && c.Reason == reason }) {
+			isSo := func(c promotions.ConditionView) bool { return c.Type == "Ready" && c.Reason == reason }
+			if err == nil && slices.ContainsFunc(view.Conditions, isSo) {
 				return
 			}
 			if time.Now().After(deadline) {

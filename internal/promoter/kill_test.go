@@ -191,10 +191,12 @@ func (w *fleetWorld) process(l *line) (stop func()) {
 		w.t.Fatal(err)
 	}
 	c := conductor.New(own.NewWaiter(), conductor.Config{Workers: 4, Log: w.log, Instance: instance, Handlers: map[string]conductor.Handler{
-		promotion.HandlerEnvironment: environment.Handler{}, promotion.HandlerPullRequest: pullrequest.New(pullrequest.Config{Hosts: hosts, Mirrors: mirrors, Archive: evidence.Archive{Blobs: blobs},
+		promotion.HandlerEnvironment: environment.Handler{},
+		promotion.HandlerPullRequest: pullrequest.New(pullrequest.Config{Hosts: hosts, Mirrors: mirrors, Archive: evidence.Archive{Blobs: blobs},
 			Secret: func(ctx context.Context, _, name string) (map[string][]byte, error) { return secret(ctx, name) }})}})
-	p := promoter.New(changes, changes.Promotions, promoter.Config{Management: management, Changes: waiters(w.t, changes), Dial: w.dial, Hosts: hosts,
-		Mirrors: mirrors, ProposalsEvery: time.Second, Clusters: map[string]*rest.Config{"": config, "eu": leaf}, Pages: "https://waybill.example.org",
+	p := promoter.New(changes, changes.Promotions, promoter.Config{Management: management,
+		Changes: waiters(w.t, changes), Dial: w.dial, Hosts: hosts, Mirrors: mirrors, ProposalsEvery: time.Second,
+		Clusters: map[string]*rest.Config{"": config, "eu": leaf}, Pages: "https://waybill.example.org",
 		Instance: instance, Secret: secret, Log: w.log})
 	running := []func(context.Context) error{p.Run, c.Run}
 	if w.roles != nil {

@@ -218,8 +218,9 @@ func (l *look) lookAtRecheck() {
 	}
 }
 
-// unseenShare is the part of ProposalsEvery, one in so many, after which a pipeline is looked at again for a change that nothing reports: of
-// the Secret of an attempt that failed permanently, since Secrets of Git hosts are not watched, and of a host's answer to a merge.
+// unseenShare is the part of ProposalsEvery, one in so many, after which a pipeline is looked at again for a change
+// that nothing reports: of the Secret of an attempt that failed permanently, since Secrets of Git hosts are not
+// watched, and of a host's answer to a merge.
 const unseenShare = 4
 
 // merges returns the live attempts at merges.
@@ -232,7 +233,8 @@ func (l *look) merges() (keys []promotion.AttemptKey) {
 	return keys
 }
 
-// addAnswers adds the host's last answer to live attempts at merges, so that the status shows the reason of a merge that waits, such as a review.
+// addAnswers adds the host's last answer to live attempts at merges, so that the status shows the reason of a merge
+// that waits, such as a review.
 func (l *look) addAnswers(ctx context.Context) error {
 	keys := l.merges()
 	if len(keys) == 0 {

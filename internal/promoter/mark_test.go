@@ -56,7 +56,8 @@ func newMarkWorld(t *testing.T) (w *world, git *gittest.Host, pipeline func(gene
 		object := w.object(`{apiVersion: pipelines.weave.works/v1alpha1, kind: Pipeline,
 			metadata: {name: podinfo, namespace: apps, generation: ` + fmt.Sprint(generation) + `}, spec: {versionSource: {type: marker},
 			appRef: {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, name: podinfo},
-			promotion: {strategy: {pull-request: {type: gitea, url: "` + git.URL() + `", baseBranch: main, secretRef: {name: fleet}` + settings + `}}},
+			promotion: {strategy: {pull-request: {type: gitea, url: "` + git.URL() + `", baseBranch: main,
+				secretRef: {name: fleet}` + settings + `}}},
 			environments: [{name: dev, targets: [{namespace: dev}]},
 				{name: prod, targets: [{namespace: prod, clusterRef: {kind: GitopsCluster, name: leaf}}]}]}}`)
 		w.management.Add(pipelines, object)

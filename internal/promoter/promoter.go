@@ -53,8 +53,8 @@ type Config struct {
 	Mirrors  *mirror.Store                                                        // read markers; nil: none are read
 	Pages    string                                                               // address of the pages, for links; "": not known
 	Workers  int                                                                  // pipelines decided at a time; default 4
-	// ProposalsEvery is the time between two reads of an open proposal, five times that for old ones, and a quarter for looks at a pipeline with
-	// an attempt that failed or merges; default 2m.
+	// ProposalsEvery is the time between two reads of an open proposal, five times that for old ones, and a quarter
+	// for looks at a pipeline with an attempt that failed or merges; default 2m.
 	ProposalsEvery time.Duration
 	LookAgain      time.Duration // between two looks at a pipeline at rest; default 10m
 	OneNamespace   bool          // a clusterRef to another namespace is refused

@@ -26,8 +26,8 @@ func (l *look) removed() (steps []promotion.Step) {
 	return steps
 }
 
-// moved returns the steps about environments that are promoted to by other branches, by another repository, or in another way than when their
-// open proposals were made. These are closed, and live attempts to merge them canceled.
+// moved returns the steps about environments that are promoted to by other branches, by another repository, or in
+// another way than when their open proposals were made. These are closed, and live attempts to merge them canceled.
 func (l *look) moved() (steps []promotion.Step) {
 	for _, env := range l.pipeline.Environments {
 		if !l.isMoved(env.Name) {

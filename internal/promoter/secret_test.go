@@ -40,7 +40,8 @@ func (w *fleetWorld) echo(status int, call string, once bool) {
 	}
 }
 
-// TestSecretsAreInNothingThatIsWritten has a host repeat the credentials of its callers, and searches for these in everything that a promotion leaves.
+// TestSecretsAreInNothingThatIsWritten has a host repeat the credentials of its callers, and searches for these in
+// everything that a promotion leaves.
 func TestSecretsAreInNothingThatIsWritten(t *testing.T) {
 	t.Parallel()
 	w := newFleetWorld(t)

@@ -23,7 +23,8 @@ func newStageFleet(t *testing.T) (*fleetWorld, *stageWorld) {
 	}
 	w := &stageWorld{world: f.world, stage: stageProd()}
 	v := w.stage.Environment
-	v.Strategy.PullRequest.URL, v.Strategy.PullRequest.Secret, v.Merge = f.git.URL(), "fleet", &pipeline.Merge{Method: "merge", IgnoreChecks: true}
+	v.Strategy.PullRequest.URL, v.Strategy.PullRequest.Secret = f.git.URL(), "fleet"
+	v.Merge = &pipeline.Merge{Method: "merge", IgnoreChecks: true}
 	if refused := w.apply(pipeline.New("shop"), 1); len(refused) > 0 {
 		t.Fatal(refused)
 	}

@@ -147,7 +147,8 @@ func (w *stageWorld) start() (stop func()) {
 		w.t.Fatal(err)
 	}
 	log := w.ledger.NewWaiter()
-	p := promoter.New(log, log.Promotions, promoter.Config{Changes: waiters(w.t, log), Clusters: map[string]*rest.Config{"eu": config}, Dial: w.dial,
+	p := promoter.New(log, log.Promotions, promoter.Config{Changes: waiters(w.t, log),
+		Clusters: map[string]*rest.Config{"eu": config}, Dial: w.dial,
 		ProposalsEvery: 24 * time.Hour}) // the model has no API
 	c := conductor.New(w.ledger.NewWaiter(), conductor.Config{Workers: 4, Handlers: map[string]conductor.Handler{
 		promotion.HandlerEnvironment: environment.Handler{}, promotion.HandlerPullRequest: w, promotion.HandlerExpression: gate.Expression{},

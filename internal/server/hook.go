@@ -31,7 +31,8 @@ const (
 	maxHostHook = 2 << 20
 )
 
-// isHook reports whether an escaped path is that of a request with its own proof. Neither the place that it comes from nor a cookie counts there.
+// isHook reports whether an escaped path is that of a request with its own proof. Neither the place that it comes
+// from nor a cookie counts there.
 func isHook(path string) bool {
 	return strings.HasPrefix(path, approvalPath) || strings.HasPrefix(path, promotionPath) || strings.HasPrefix(path, hostHookPath)
 }
@@ -122,7 +123,8 @@ func (s *Server) approveByHook(w http.ResponseWriter, r *http.Request, body []by
 	if err != nil {
 		return err
 	}
-	approval := service.Approval{Pipeline: signed.Pipeline, Stage: signed.Environment, Revision: signed.Revision, Reject: given.Decision == "reject",
+	approval := service.Approval{Pipeline: signed.Pipeline, Stage: signed.Environment, Revision: signed.Revision,
+		Reject: given.Decision == "reject",
 		Reason: given.Reason, By: identity.Name}
 	if _, err := s.service.ApproveEnvironment(ctx, service.EnvironmentApproval{Approval: approval, Groups: identity.Groups, Proof: identity.Proof}); err != nil {
 		return err
@@ -143,8 +145,8 @@ func (s *Server) approveByHook(w http.ResponseWriter, r *http.Request, body []by
 // opinion is the body of an approval. That of the original form names its subject as well.
 type opinion struct{ Decision, Reason, Pipeline, Environment, Revision string }
 
-// readOpinion reads the body of an approval. One that cannot be read may be a rejection, so it does not approve; none is an approval. isOriginal
-// means the original form, which may have more fields, and with anyBody any content.
+// readOpinion reads the body of an approval. One that cannot be read may be a rejection, so it does not approve; none
+// is an approval. isOriginal means the original form, which may have more fields, and with anyBody any content.
 func readOpinion(body []byte, isOriginal, anyBody bool) (o opinion, err error) {
 	body = bytes.TrimSpace(body)
 	if len(body) == 0 {

@@ -31,8 +31,10 @@ func hookSchemes() map[string]*huma.SecurityScheme {
 			"time, nonce and body; at most 1024 bytes and 5 minutes old, of use once"),
 		bodyScheme: inHeader(signature.BodyHeader, "sha224, sha256, sha384 or sha512, = and the HMAC of the body in hexadecimal digits, "+
 			"as the original controller has it"),
-		clusterScheme: {Type: "http", Scheme: "bearer", Description: "a token of the management cluster, whose user may approve in the environment"},
-		hostScheme: inHeader("X-Hub-Signature-256", "HMAC-SHA-256 of the body in hexadecimal digits, as GitHub sends it; Gitea's is in X-Gitea-Signature, "+
+		clusterScheme: {Type: "http", Scheme: "bearer",
+			Description: "a token of the management cluster, whose user may approve in the environment"},
+		hostScheme: inHeader("X-Hub-Signature-256", "HMAC-SHA-256 of the body in hexadecimal digits, as GitHub sends it; "+
+			"Gitea's is in X-Gitea-Signature, "+
 			"Forgejo's in X-Forgejo-Signature, and Bitbucket's in X-Hub-Signature"),
 		gitlabScheme: inHeader("X-Gitlab-Token", "the secret of the hook, as GitLab sends it"),
 		azureScheme:  {Type: "http", Scheme: "basic", Description: "the user and the password of the hook, as Azure DevOps sends them"},
@@ -72,14 +74,16 @@ func approvalHook() *huma.Operation {
 		"revision":    text("as in the address"),
 	}}
 	answers := hookAnswers(maxSigned)
-	answers["201"] = &huma.Response{Description: "Recorded, or recorded already, and the pull request in Location is open", Headers: map[string]*huma.Param{
-		"Location": {Description: "the page of the pull request", Schema: &huma.Schema{Type: huma.TypeString, Format: "uri"}}}}
+	answers["201"] = &huma.Response{Description: "Recorded, or recorded already, and the pull request in Location is open",
+		Headers: map[string]*huma.Param{
+			"Location": {Description: "the page of the pull request", Schema: &huma.Schema{Type: huma.TypeString, Format: "uri"}}}}
 	answers["204"] = &huma.Response{Description: "Recorded; a repetition leaves the first record"}
 	answers["403"] = &huma.Response{Description: "The sender may not approve here"}
 	answers["409"] = &huma.Response{Description: "The signature was used before"}
 	answers["422"] = &huma.Response{Description: "That revision does not wait for approval there"}
 	return &huma.Operation{OperationID: "approve-by-hook", Path: approvalPath + "{namespace}/{pipeline}/{environment}/{revision}",
-		Summary: "Approve or reject a revision in an environment of a pipeline of Kubernetes, also with a signature", Security: environmentProofs(),
+		Summary:     "Approve or reject a revision in an environment of a pipeline of Kubernetes, also with a signature",
+		Security:    environmentProofs(),
 		RequestBody: hookBody(maxSigned, "", body), Responses: answers}
 }
 
@@ -89,14 +93,16 @@ func promotionHook() *huma.Operation {
 	answers["403"] = &huma.Response{Description: "The sender may not approve here"}
 	answers["409"] = &huma.Response{Description: "The signature was used before"}
 	return &huma.Operation{OperationID: "wake-by-hook", Path: promotionPath + "{namespace}/{pipeline}/{environment}",
-		Summary: "Have a pipeline of Kubernetes looked at, as the original controller's notifications do; decides nothing", Security: environmentProofs(),
+		Summary:     "Have a pipeline of Kubernetes looked at, as the original controller's notifications do; decides nothing",
+		Security:    environmentProofs(),
 		RequestBody: hookBody(maxSigned, "a notification, of which nothing is used", &huma.Schema{}), Responses: answers}
 }
 
 func hostHook() *huma.Operation {
 	answers := hookAnswers(maxHostHook)
 	answers["204"] = &huma.Response{Description: "The pull requests that it names are read, or it tests the connection"}
-	body := hookBody(maxHostHook, "the webhook as the Git host sends it, of which repository and number are used", &huma.Schema{Type: huma.TypeObject})
+	body := hookBody(maxHostHook, "the webhook as the Git host sends it, of which repository and number are used",
+		&huma.Schema{Type: huma.TypeObject})
 	body.Required = true
 	return &huma.Operation{OperationID: "call-by-git-host", Path: hostHookPath + "{name}",
 		Summary:     "Have the open pull requests read that a Git host calls about, by its webhook in promoter.hooks of server.yaml",

@@ -277,7 +277,8 @@ func TestStatusesOfApprovalsAreThoseOfTheOriginalController(t *testing.T) {
 func TestABodyThatCannotBeReadApprovesNothing(t *testing.T) {
 	t.Parallel()
 	s := newSigning(t, service.Offers{})
-	bodies := []string{`{"decision":"reject"`, "decision=reject", "\ufeff" + `{"decision":"reject"}`, `["reject"]`, `"reject"`, "null", `{"decision":["reject"]}`,
+	bodies := []string{`{"decision":"reject"`, "decision=reject", "\ufeff" + `{"decision":"reject"}`, `["reject"]`, `"reject"`, "null",
+		`{"decision":["reject"]}`,
 		`{"decison":"reject"}`, `{"decision":"approve"}{"decision":"reject"}`, `{"decision":"approve","reason":1}`, "reject"}
 	for _, body := range bodies {
 		s.want(t, http.StatusBadRequest, "POST", approvalAddress, body, "Authorization", bearer)
@@ -327,7 +328,8 @@ func TestNoPageIsBehindTheAddressOfAHook(t *testing.T) {
 	w := servertest.Start(t)
 	pages := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Errorf("%s is served without a token", r.RequestURI) })
 	handler := server.New(w.Service, server.Options{Listen: "0.0.0.0:7070", Token: homeToken, Pages: pages}).Handler()
-	for _, target := range []string{"/approval%2Fx", "/approval%2F", "/promotion%2F..", "/approval%2F..%2Fpipelines", "/api%2Fv1/hooks/githost/x",
+	for _, target := range []string{"/approval%2Fx", "/approval%2F", "/promotion%2F..", "/approval%2F..%2Fpipelines",
+		"/api%2Fv1/hooks/githost/x",
 		"/approval/..%2F..%2F", "/approval/%2e%2e/pipelines", "/api/v1/hooks/githost/%2e%2e/%2e%2e/pipelines", "/api/v1/hooks/githost/x/y"} {
 		for _, method := range []string{"GET", "POST", "CONNECT"} {
 			answer := httptest.NewRecorder()

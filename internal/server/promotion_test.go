@@ -59,7 +59,8 @@ func TestFilesAreReadForATokenOnly(t *testing.T) {
 	s := serve(t, "")
 	s.Promote(t, servertest.AwaitApproval)
 	address := operation.Prefix + "/pipelines/" + servertest.PromotionPipeline
-	for target, needs := range map[string]bool{"/check": true, "/promotion?files=true": true, "/promotion?input=true": false, "/promotion": false} {
+	for target, needs := range map[string]bool{"/check": true, "/promotion?files=true": true,
+		"/promotion?input=true": false, "/promotion": false} {
 		if status, answer, _ := s.ask(t, "GET", address+target, ""); (status == http.StatusUnauthorized) != needs {
 			t.Errorf("%s without a token: %d %s", target, status, answer)
 		}

@@ -80,7 +80,8 @@ func TestAnApplicationBelongsToOnePipeline(t *testing.T) {
 	}
 	second := strings.Replace(fleet, "pipeline: fleet", "pipeline: second", 1)
 	_, err := edit(second)
-	if want := `waybill.yaml:6:15: stages[0].environment.targets[0]: pipeline "fleet" promotes to HelmRelease podinfo in leaf-eu/podinfo too`; err == nil || !strings.Contains(err.Error(), want) {
+	const want = `waybill.yaml:6:15: stages[0].environment.targets[0]: pipeline "fleet" promotes to HelmRelease podinfo in leaf-eu/podinfo too`
+	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("the second pipeline: %v, want %s", err, want)
 	}
 	for name, text := range map[string]string{

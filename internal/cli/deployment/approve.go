@@ -73,7 +73,8 @@ pipelines/STAGE there; name the revision then. Programs can sign approvals: docs
 func waitingRevision(ctx context.Context, s operation.Caller, want operation.ApprovalInput, ask cmdline.Asker) (string, error) {
 	p, err := operation.GetPipeline.Call(ctx, s, want.PipelinePath)
 	if fault.Is(err, fault.Unauthorized) {
-		return "", fault.New(fault.Unauthorized, "%w", err).WithHint("name the revision with --revision: a token of Kubernetes approves, and reads nothing")
+		return "", fault.New(fault.Unauthorized, "%w", err).
+			WithHint("name the revision with --revision: a token of Kubernetes approves, and reads nothing")
 	}
 	if err != nil {
 		return "", err

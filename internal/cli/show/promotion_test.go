@@ -68,7 +68,8 @@ func TestPromotionShowsEveryReasonWithItsEnd(t *testing.T) {
 
 func TestPromotionNamesABlockedEnvironmentByItsReason(t *testing.T) {
 	t.Parallel()
-	for code, want := range map[promotion.ReasonCode]string{promotion.WhyHeld: "waiting: this text", promotion.WhyNoMarkers: "stalled: this text",
+	for code, want := range map[promotion.ReasonCode]string{promotion.WhyHeld: "waiting: this text",
+		promotion.WhyNoMarkers:  "stalled: this text",
 		promotion.WhyGateFailed: "failed: this text"} {
 		view, now := exampleView(func(in *promotion.Input, plan *promotion.Plan) {
 			servertest.AwaitApproval(in, plan)

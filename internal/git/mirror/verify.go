@@ -8,8 +8,9 @@ import (
 // HeadMoved is the reason of an error of Verify about a head branch that is not at the commit.
 const HeadMoved = "HeadMoved"
 
-// Verify reports whether a commit, at which the head branch is, is the edit of its parent that Propose makes of a request, and nothing else.
-// Its message and its author prove nothing: a person who may push the branch can copy both.
+// Verify reports whether a commit, at which the head branch is, is the edit of its parent that Propose makes of a
+// request, and nothing else. Its message and its author prove nothing: a person who may push the branch can copy
+// both.
 func (s *Store) Verify(ctx context.Context, r Request, commit string) (same bool, err error) {
 	if err := r.check(); err != nil {
 		return false, err

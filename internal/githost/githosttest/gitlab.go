@@ -157,7 +157,8 @@ func (h *Host) gitlabPull(p *Pull) object {
 		"reviewers": h.gitlabUsers(p.Reviewers), "created_at": p.Created.Format(time.RFC3339Nano), "closed_at": nil, "closed_by": nil,
 		"merged_at": nil, "merge_user": nil, "has_conflicts": p.Conflict, "detailed_merge_status": status,
 		"merge_when_pipeline_succeeds": false,
-		"draft":                        strings.HasPrefix(p.Title, "Draft: "), "diff_refs": object{"base_sha": h.branches[p.Base], "head_sha": p.SHA}}
+		"draft":                        strings.HasPrefix(p.Title, "Draft: "),
+		"diff_refs":                    object{"base_sha": h.branches[p.Base], "head_sha": p.SHA}}
 	switch p.State {
 	case Merged:
 		out["state"], out["merged_at"], out["merge_user"] = "merged", timeOrNil(p.Ended), object{"username": p.EndedBy}

@@ -72,8 +72,9 @@ func guarded(d net.Dialer, check func(netip.Addr) error) dialer {
 	return d.DialContext
 }
 
-// connect returns a connection, which is made with the first request. check refuses addresses, but not that of this process's own proxy; nil:
-// none. unauthorized is called with each answer 401. The transports of client-go are not used: it keeps them for good.
+// connect returns a connection, which is made with the first request. check refuses addresses, but not that of this
+// process's own proxy; nil: none. unauthorized is called with each answer 401. The transports of client-go are not
+// used: it keeps them for good.
 func connect(config *rest.Config, dial dialer, check func(netip.Addr) error, unauthorized func()) (*connection, error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent = "waybill"

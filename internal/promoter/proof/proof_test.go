@@ -104,7 +104,8 @@ func TestAWarningIsWrittenOnce(t *testing.T) {
 	}
 	c.Warn(t.Context(), "apps:podinfo", "ApprovalUnsigned", "staging: refused")
 	c.Warn(t.Context(), "apps:absent", "ApprovalUnsigned", "prod: refused")
-	list, err := api.Resource(schema.GroupVersionResource{Version: "v1", Resource: "events"}).Namespace("apps").List(t.Context(), metav1.ListOptions{})
+	events := api.Resource(schema.GroupVersionResource{Version: "v1", Resource: "events"}).Namespace("apps")
+	list, err := events.List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -548,7 +548,8 @@ subjects: [{kind: ServiceAccount, name: release-bot, namespace: shop}]
 		}
 	}
 	events := w.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "events"}).Namespace("shop")
-	list, err := events.List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=many-clusters,reason=ApprovalUnsigned,type=Warning"})
+	list, err := events.List(t.Context(), metav1.ListOptions{
+		FieldSelector: "involvedObject.name=many-clusters,reason=ApprovalUnsigned,type=Warning"})
 	if err != nil || len(list.Items) != 1 {
 		t.Errorf("Events about an approval without a key: got %v, %v, want one", list, err)
 	}

@@ -17,12 +17,14 @@ import (
 func TestAMergeIsSeenByTheWebhookOfItsHost(t *testing.T) {
 	t.Parallel()
 	const secret = "the secret of the webhook"
+	isMerged := func(status pipelines.PipelineStatus) bool { return stateOf(status, promotion.Staging) == "merged" }
 	file := filepath.Join(t.TempDir(), "fleet-hook")
 	if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	sandbox := promotion.NewSandbox(t)
-	sandbox.Start(t, product.Path(t, "../../.."), "proposalInterval: 1h", fmt.Sprintf("hooks: [{name: fleet, type: gitea, secretFile: %q}]", file))
+	sandbox.Start(t, product.Path(t, "../../.."), "proposalInterval: 1h",
+		fmt.Sprintf("hooks: [{name: fleet, type: gitea, secretFile: %q}]", file))
 	s := sandbox.Scene(t, "called", promotion.Extra{})
 	defer s.Follower.Close()
 	hook := promotion.Record(t, sandbox.Waybill.URL+"/api/v1/hooks/githost/fleet")
@@ -44,7 +46,7 @@ func TestAMergeIsSeenByTheWebhookOfItsHost(t *testing.T) {
 
 	right := s.Repository.Webhook(t, hook.URL, secret)
 	s.Repository.TestWebhook(t, right) // a push: every open pull request of the repository is read
-	s.AwaitStatus(t, "the merge of staging is seen", func(status pipelines.PipelineStatus) bool { return stateOf(status, promotion.Staging) == "merged" })
+	s.AwaitStatus(t, "the merge of staging is seen", isMerged)
 	s.AwaitPhase(t, promotion.Staging, "RollingOut")
 
 	s.Push(t, promotion.Dev, "6.6.1")
@@ -53,7 +55,7 @@ func TestAMergeIsSeenByTheWebhookOfItsHost(t *testing.T) {
 	s.Follower.Decide(promotion.Staging, "6.6.1", promotion.NotBegun)
 	before := len(hook.Deliveries("pull_request", http.StatusNoContent))
 	s.Repository.Merge(t, pull.Number, "merge")
-	s.AwaitStatus(t, "the next merge is seen", func(status pipelines.PipelineStatus) bool { return stateOf(status, promotion.Staging) == "merged" })
+	s.AwaitStatus(t, "the next merge is seen", isMerged)
 	s.AwaitPhase(t, promotion.Staging, "RollingOut")
 	deliveries := hook.Deliveries("pull_request", http.StatusNoContent)
 	if len(deliveries) <= before {

@@ -178,7 +178,8 @@ func TestAStageIsAnnounced(t *testing.T) {
 		t.Fatalf("outcome: %+v", o)
 	}
 	got := <-received
-	for _, part := range []string{`"type":"waybill.promotion.requested.v1"`, `"subject":"prod"`, `"revision":"6.6.0"`, `"was":"6.5.4"`, `"source":"waybill:waybill.yaml:shop"`} {
+	for _, part := range []string{`"type":"waybill.promotion.requested.v1"`, `"subject":"prod"`, `"revision":"6.6.0"`,
+		`"was":"6.5.4"`, `"source":"waybill:waybill.yaml:shop"`} {
 		if !strings.Contains(got.body, part) {
 			t.Errorf("%s is not in %s", part, got.body)
 		}

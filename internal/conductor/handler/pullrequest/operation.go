@@ -77,8 +77,8 @@ func (t *try) merge(ctx context.Context) (action.Outcome, error) {
 	return t.done(&merged.Proposal, detail, ""), nil
 }
 
-// verify returns an error if the head has more than this action's change. Those who may push the branch may not be those who may merge, so its
-// content counts and not its message.
+// verify returns an error if the head has more than this action's change. Those who may push the branch may not be
+// those who may merge, so its content counts and not its message.
 func (t *try) verify(ctx context.Context) error {
 	request, err := t.request(ctx)
 	if err != nil {

@@ -128,7 +128,8 @@ func (w *world) doBy(ctx context.Context, process *Handler, work promotion.Work,
 		w.t.Fatal(err)
 	}
 	id := action.NewID(time.Now(), [10]byte{1})
-	o := process.Do(ctx, conductor.Attempt{Action: action.Action{ID: id, Kind: promotion.ActionKind, Parameters: parameters}, Number: 1, Held: held})
+	o := process.Do(ctx, conductor.Attempt{Number: 1, Held: held,
+		Action: action.Action{ID: id, Kind: promotion.ActionKind, Parameters: parameters}})
 	if text := o.Error + string(o.Output); strings.Contains(text, githosttest.Token) {
 		w.t.Errorf("the outcome has the token: %s", text)
 	}
