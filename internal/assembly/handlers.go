@@ -79,24 +79,11 @@ func (s *Session) buildHandlers(ctx context.Context, cfg *config.Config, d dutie
 		case config.TypeWebhook:
 			e.table.Handlers[name] = webhook.New(h, archive)
 		case config.TypeArgo:
-			cluster, err := probe.Cluster(h)
+			handler, err := s.buildArgo(ctx, cfg, name, e)
 			if err != nil {
 				return nil, err
 			}
-			if h.Argo.Resume {
-				e.table.Handlers[name] = argo.NewResumer(cluster, s.blobs, h)
-				continue
-			}
-			e.clusters[name] = cluster
-			if h.Argo.Artifacts != "" {
-				store, err := blob.Open(ctx, h.Argo.Artifacts)
-				if err != nil {
-					return nil, fmt.Errorf("handler %s: artifacts: %w", name, err)
-				}
-				e.buckets[name] = caboose.Bucket{Name: h.Argo.Bucket(), Store: store}
-			}
-			e.table.Handlers[name] = argo.New(argo.Config{Cluster: cluster, InstanceID: h.Argo.InstanceID, NoFinalizer: !h.Argo.Finalizer,
-				Processes: cfg.ArgoProcesses(name)})
+			e.table.Handlers[name] = handler
 		case config.TypeCirrus:
 			account, err := probe.Account(ctx, h)
 			if err != nil {
@@ -111,6 +98,28 @@ func (s *Session) buildHandlers(ctx context.Context, cfg *config.Config, d dutie
 	}
 	maps.DeleteFunc(e.table.Handlers, func(name string, _ conductor.Handler) bool { return !cfg.Conductors[s.serving].Serves(name) })
 	return e, nil
+}
+
+// buildArgo builds the handler of Argo of that name, and adds its cluster and its bucket to the set.
+func (s *Session) buildArgo(ctx context.Context, cfg *config.Config, name string, e *handlerSet) (conductor.Handler, error) {
+	h := cfg.Handlers[name]
+	cluster, err := probe.Cluster(h)
+	if err != nil {
+		return nil, err
+	}
+	if h.Argo.Resume {
+		return argo.NewResumer(cluster, s.blobs, h), nil
+	}
+	e.clusters[name] = cluster
+	if h.Argo.Artifacts != "" {
+		store, err := blob.Open(ctx, h.Argo.Artifacts)
+		if err != nil {
+			return nil, fmt.Errorf("handler %s: artifacts: %w", name, err)
+		}
+		e.buckets[name] = caboose.Bucket{Name: h.Argo.Bucket(), Store: store}
+	}
+	return argo.New(argo.Config{Cluster: cluster, InstanceID: h.Argo.InstanceID, NoFinalizer: !h.Argo.Finalizer,
+		Processes: cfg.ArgoProcesses(name)}), nil
 }
 
 // offers returns the things that people can add: handlers, processes and schedules of the configuration in force.

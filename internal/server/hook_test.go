@@ -279,7 +279,7 @@ func TestABodyThatCannotBeReadApprovesNothing(t *testing.T) {
 	s := newSigning(t, service.Offers{})
 	bodies := []string{`{"decision":"reject"`, "decision=reject", "\ufeff" + `{"decision":"reject"}`, `["reject"]`, `"reject"`, "null",
 		`{"decision":["reject"]}`,
-		`{"decison":"reject"}`, `{"decision":"approve"}{"decision":"reject"}`, `{"decision":"approve","reason":1}`, "reject"}
+		`{"verdict":"reject"}`, `{"decision":"approve"}{"decision":"reject"}`, `{"decision":"approve","reason":1}`, "reject"}
 	for _, body := range bodies {
 		s.want(t, http.StatusBadRequest, "POST", approvalAddress, body, "Authorization", bearer)
 	}
@@ -326,7 +326,7 @@ func TestAnEmptyBodyIsAcceptedOnRequestOnly(t *testing.T) {
 func TestNoPageIsBehindTheAddressOfAHook(t *testing.T) {
 	t.Parallel()
 	w := servertest.Start(t)
-	pages := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Errorf("%s is served without a token", r.RequestURI) })
+	pages := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s is served without a token", r.RequestURI) })
 	handler := server.New(w.Service, server.Options{Listen: "0.0.0.0:7070", Token: homeToken, Pages: pages}).Handler()
 	for _, target := range []string{"/approval%2Fx", "/approval%2F", "/promotion%2F..", "/approval%2F..%2Fpipelines",
 		"/api%2Fv1/hooks/githost/x",

@@ -162,8 +162,9 @@ func (h Handler) call(ctx context.Context, m message) (webhook.Call, error) {
 
 // key returns the key that signs a message.
 func (h Handler) key(ctx context.Context, m message) (webhook.Key, error) {
-	text, at := "", fmt.Sprintf("secret %s of server.yaml", m.sink.Secret)
+	var text, at string
 	if m.namespace == promotion.StageNamespace {
+		at = fmt.Sprintf("secret %s of server.yaml", m.sink.Secret)
 		var err error
 		if text, err = h.Key(ctx, m.sink.Secret); err != nil {
 			return webhook.Key{}, err
