@@ -33,8 +33,7 @@ type stageLook struct {
 	now      time.Time         // by the database's clock, as all times in the log
 	wanted   []*stagePromotion // by the names of their stages
 	runs     []promotion.RunChange
-	closing  []promotion.Step          // steps of runs whose actions have ended
-	hosts    map[int64]*promotion.Host // by run: where the proposals to close are
+	closing  []promotion.Step // closings of proposals that are elsewhere, or whose runs have ended
 	cancels  []promotion.AttemptKey
 	gates    map[string]check // live gates with an expression, by the ids of their actions
 }
@@ -115,15 +114,42 @@ func (l *stageLook) endRuns() {
 			}
 		}
 	}
-	for env, p := range l.state.Proposals {
+	l.closeProposals()
+}
+
+// closeProposals closes the open proposals of ended runs, but for one that a promotion has taken over where it is.
+func (l *stageLook) closeProposals() {
+	for _, env := range slices.Sorted(maps.Keys(l.state.Proposals)) {
+		p := l.state.Proposals[env]
 		at := slices.IndexFunc(l.state.Runs, func(r promotion.Run) bool { return r.Number == p.Run })
-		used := slices.ContainsFunc(l.wanted, func(one *stagePromotion) bool { return one.env.Name == env }) // its verdict closes it
+		used := slices.ContainsFunc(l.wanted, func(one *stagePromotion) bool { return one.env.Name == env && !l.isMoved(one) })
 		_, tried := l.state.Attempts[promotion.AttemptKey{Run: p.Run, Env: env, Op: promotion.OpClose}]
-		if p.State == promotion.Open && at >= 0 && !used && !tried {
+		if p.State == promotion.Open && p.Host != nil && at >= 0 && !used && !tried {
 			l.closing = append(l.closing, promotion.Step{Op: promotion.OpClose, Run: p.Run, Env: env, Revision: p.Revision,
 				Number: p.Number})
 		}
 	}
+}
+
+// isMoved reports whether the open proposal of an environment is not where its promotion makes proposals: the strategy was edited
+// since.
+func (l *stageLook) isMoved(one *stagePromotion) bool {
+	p := l.state.Proposals[one.env.Name]
+	return p.State == promotion.Open && p.Host != nil && (one.host == nil || !one.host.HasSamePlace(*p.Host))
+}
+
+// awaitMoved has a promotion propose nothing until the proposal that is elsewhere has been closed. One that cannot be closed is left
+// to people.
+func (l *stageLook) awaitMoved(one *stagePromotion, in *promotion.EnvInput) (awaits bool) {
+	if in.Proposal == nil || !l.isMoved(one) {
+		return false
+	}
+	attempt, tried := l.state.Attempts[promotion.AttemptKey{Run: in.Proposal.Run, Env: one.env.Name, Op: promotion.OpClose}]
+	closes := slices.ContainsFunc(l.closing, func(s promotion.Step) bool { return s.Env == one.env.Name })
+	if awaits = closes || tried && attempt.Status == promotion.AttemptLive; !awaits {
+		in.Proposal, in.Outdated = nil, 0
+	}
+	return awaits
 }
 
 // takeEdits has the promotions judged by the definition in force, unless their deployments are pinned to their own: the conditions
@@ -267,7 +293,11 @@ func (l *stageLook) judge() {
 				in.Outdated = p.Run
 			}
 		}
+		awaits := l.awaitMoved(one, &in)
 		one.verdict = promotion.Judge(in)
+		if awaits {
+			one.verdict.Do = slices.DeleteFunc(one.verdict.Do, func(s promotion.Step) bool { return !s.Cancel })
+		}
 		again = stageAgain
 		for _, why := range one.verdict.Why {
 			if left := why.Until.Sub(l.now); left > 0 {
@@ -322,7 +352,7 @@ func (l *stageLook) record(ctx context.Context) error {
 	return err
 }
 
-// start returns the attempt of a step, a child of the stage's action; false if its repository is not known any more.
+// start returns the attempt of a step, a child of the stage's action; false if its repository is not known.
 func (l *stageLook) start(step promotion.Step, one *stagePromotion) (promotions.Start, bool) {
 	repeats, was, started := step.Repeats, promotion.Revision(""), l.startOf(step.Run)
 	if one == nil {
@@ -345,7 +375,10 @@ func (l *stageLook) start(step promotion.Step, one *stagePromotion) (promotions.
 		s.Action.Handler, s.Action.Lane = promotion.HandlerNotification, lane(promotion.HandlerNotification, one.sink.URL, false)
 		return s, true
 	}
-	host := cmp.Or(one.host, l.hosts[step.Run])
+	host := one.host
+	if step.Op == promotion.OpClose {
+		host, s.Work.Reason = cmp.Or(l.state.Proposals[step.Env].Host, host), l.closingReason(step)
+	}
 	if host == nil {
 		return promotions.Start{}, false
 	}
@@ -364,36 +397,24 @@ func (l *stageLook) startOf(run int64) time.Time {
 	return l.now
 }
 
-// findHosts reads from the ended actions where the proposals to close are. Of an action that is not kept any more nothing is closed.
-func (l *stageLook) findHosts(ctx context.Context) error {
-	l.hosts = map[int64]*promotion.Host{}
-	for _, step := range l.closing {
-		for _, r := range l.state.Runs {
-			id, err := action.ParseID(r.By)
-			if r.Number != step.Run || err != nil {
-				continue
-			}
-			ended, err := l.ledger.Action(ctx, id)
-			if fault.Is(err, fault.NoSuchAction) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			one := &stagePromotion{}
-			if json.Unmarshal(ended.Parameters, &one.work) == nil && one.work.Environment != nil {
-				one.read(l.pipeline)
-				l.hosts[step.Run] = one.host
-			}
+// closingReason returns why a proposal is closed, for the comment on it.
+func (l *stageLook) closingReason(step promotion.Step) string {
+	for _, one := range l.wanted {
+		switch {
+		case one.env.Name != step.Env:
+		case l.isMoved(one):
+			return "the pipeline promotes to " + string(step.Env) + " in another way"
+		case one.run.Revision != step.Revision:
+			return "superseded by " + string(one.run.Revision)
 		}
 	}
-	return nil
+	return "no longer wanted"
 }
 
 // openProposals returns the open proposals of a look.
 func (l *stageLook) openProposals() (open []poll) {
 	for _, one := range l.wanted {
-		if p, ok := l.state.Proposals[one.env.Name]; ok && p.State == promotion.Open && one.host != nil {
+		if p, ok := l.state.Proposals[one.env.Name]; ok && p.State == promotion.Open && one.host != nil && !l.isMoved(one) {
 			open = append(open, poll{pipeline: l.name, namespace: promotion.StageNamespace, uid: l.name, env: one.env.Name, host: *one.host,
 				known: p, refused: refusedMerge(l.state, one.env.Name, p)})
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/kube/kubetest"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/promotion"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // awaitPhase waits until the promoter sees the environment in a phase.
@@ -161,6 +162,69 @@ func TestAStageWaitsForAClusterThatIsAway(t *testing.T) {
 			w.health("6.6.0", "True")
 			fault.end(w.leaf)
 			w.awaitEntry("1 shop pipeline-finished-successfully")
+		})
+	}
+}
+
+// A promotion whose strategy was edited closes the pull request of the one before where it is, and only then opens its own. The process
+// that closes it knows the old place from the log.
+func TestAProposalOfAStageThatIsElsewhereIsClosed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*pipeline.Strategy)
+		next   string // the attempt after the closing; "": none, since others promote
+	}{
+		"base branch": {func(s *pipeline.Strategy) { s.PullRequest.Base = "release" }, "propose 6.7.0"},
+		"head branch": {func(s *pipeline.Strategy) { s.PullRequest.Branch = "next" }, "propose 6.7.0"},
+		"repository":  {func(s *pipeline.Strategy) { s.PullRequest.URL = "https://git.example.com/apps/other" }, "propose 6.7.0"},
+		"another way": {func(s *pipeline.Strategy) {
+			*s = pipeline.Strategy{Notification: &pipeline.Notification{URL: "https://ci.example.com/promote", Secret: "ci"}}
+		}, "notify 6.7.0"},
+		"no way": {func(s *pipeline.Strategy) { *s = pipeline.Strategy{} }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newStageWorld(t, func(s *pipeline.Stage) { s.Queue = pipeline.Latest })
+			w.health("6.5.4", "True")
+			stop := w.start()
+			w.deploy("6.6.0")
+			w.awaitAttempt("propose 6.6.0")
+			w.until("the proposal is stored", func() bool {
+				state, err := w.ledger.Promotions.Load(t.Context(), "waybill.yaml:shop", "")
+				return err == nil && state.Proposals["prod"].State == promotion.Open
+			})
+			stop()
+			w.edit(2, func(s *pipeline.Stage) {
+				pull := *s.Environment.Strategy.PullRequest
+				s.Environment.Strategy.PullRequest = &pull
+				c.change(&s.Environment.Strategy)
+			})
+			w.command(pipeline.Command{Kind: pipeline.PipelineCanceled, Deployment: 1, Target: "shop", By: "ana"})
+			w.deploy("6.7.0")
+			stop = w.serve(w.engine()) // the next look finds the one promotion ended and the other begun
+			w.until("the next promotion", func() bool {
+				live, err := w.ledger.Actions(t.Context(), queue.ActionQuery{Handler: promotion.HandlerEnvironment, Pipeline: "shop", LiveOnly: true})
+				return err == nil && len(live) == 1 && live[0].Step.Deployment == 2 && live[0].Thread.Status == action.Queued
+			})
+			stop()
+			w.start()
+			w.awaitAttempt("close 6.6.0")
+			want := []string{"propose 6.6.0", "close 6.6.0"}
+			if c.next != "" {
+				w.awaitAttempt(c.next)
+				want = append(want, c.next)
+			}
+			w.health("6.7.0", "True")
+			w.awaitEntry("2 shop pipeline-finished-successfully")
+			if got := w.attempts(); !slices.Equal(got[:len(want)], want) {
+				t.Errorf("attempts %q, want %q first", got, want)
+			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			closed := w.work[1]
+			if closed.Reason != "the pipeline promotes to prod in another way" || !closed.Host.HasSamePlace(*w.work[0].Host) {
+				t.Errorf("it is closed at %+v with the reason %q", closed.Host, closed.Reason)
+			}
 		})
 	}
 }

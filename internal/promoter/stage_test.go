@@ -119,7 +119,7 @@ func (w *stageWorld) Do(_ context.Context, a conductor.Attempt) action.Outcome {
 		return action.Outcome{Kind: action.Done}
 	}
 	p := promotion.Proposal{Number: int64(len(w.work)), URL: "https://git.example.com/apps/fleet/pulls/1", Revision: work.Revision, Run: work.Run,
-		State: promotion.Open, At: time.Now().UTC(), Base: "b", Head: "h"}
+		State: promotion.Open, At: time.Now().UTC(), Base: "b", Head: "h", Host: work.Host.Place()}
 	if work.Op == promotion.OpClose {
 		p = *w.open
 		p.State, p.ClosedByUs = promotion.Closed, true
@@ -142,21 +142,39 @@ func (w *stageWorld) attempts() (list []string) {
 // start runs a deployer, a conductor and a promoter without a management cluster until stop is called, or the test ends.
 func (w *stageWorld) start() (stop func()) {
 	w.t.Helper()
+	return w.serve(append(w.engine(), w.promoter()))
+}
+
+// role is the work of one role of a process.
+type role = func(context.Context) error
+
+// promoter returns the role promoter without a management cluster.
+func (w *stageWorld) promoter() role {
+	w.t.Helper()
 	config, err := pool.ParseKubeconfig(w.leaf.Kubeconfig("leaf", "root"))
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	log := w.ledger.NewWaiter()
-	p := promoter.New(log, log.Promotions, promoter.Config{Changes: waiters(w.t, log),
+	return promoter.New(log, log.Promotions, promoter.Config{Changes: waiters(w.t, log),
 		Clusters: map[string]*rest.Config{"eu": config}, Dial: w.dial,
-		ProposalsEvery: 24 * time.Hour}) // the model has no API
+		ProposalsEvery: 24 * time.Hour}).Run // the model has no API
+}
+
+// engine returns the roles deployer and conductor.
+func (w *stageWorld) engine() []role {
 	c := conductor.New(w.ledger.NewWaiter(), conductor.Config{Workers: 4, Handlers: map[string]conductor.Handler{
 		promotion.HandlerEnvironment: environment.Handler{}, promotion.HandlerPullRequest: w, promotion.HandlerExpression: gate.Expression{},
 		promotion.HandlerNotification: w}})
-	d := deployer.New(w.ledger.NewWaiter(), deployer.Config{})
+	return []role{c.Run, deployer.New(w.ledger.NewWaiter(), deployer.Config{}).Run}
+}
+
+// serve runs roles until stop is called, or the test ends.
+func (w *stageWorld) serve(works []role) (stop func()) {
+	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	var roles sync.WaitGroup
-	for _, run := range []func(context.Context) error{p.Run, c.Run, d.Run} {
+	for _, run := range works {
 		roles.Go(func() {
 			if err := run(ctx); err != nil {
 				w.t.Errorf("role: %v", err)
@@ -304,7 +322,7 @@ func TestACanceledPromotionClosesItsProposal(t *testing.T) {
 	w.awaitAttempt("close 6.6.0")
 }
 
-// The repository of a proposal is named by the action that has made it. Once that is not kept any more, the run ends all the same.
+// The log has the place of a proposal, so it is closed also once the action that has made it is not kept any more.
 func TestAPromotionEndsWhoseActionIsForgotten(t *testing.T) {
 	t.Parallel()
 	w := newStageWorld(t, nil)
@@ -337,6 +355,7 @@ func TestAPromotionEndsWhoseActionIsForgotten(t *testing.T) {
 		run, err := w.ledger.Promotions.Run(t.Context(), "waybill.yaml:shop", 1)
 		return err == nil && run.End == promotion.Superseded
 	})
+	w.awaitAttempt("close 6.6.0")
 }
 
 // Rows of stages have the database's time, as all others.

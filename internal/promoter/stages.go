@@ -179,9 +179,6 @@ func (s *stages) next(ctx context.Context, name string) (again time.Duration, er
 	if err := l.takeEdits(ctx); err != nil {
 		return 0, err
 	}
-	if err := l.findHosts(ctx); err != nil {
-		return 0, err
-	}
 	l.observe()
 	l.judge()
 	if err := l.record(ctx); err != nil {
