@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/waybill-dev/waybill/internal/cli/action"
 	"github.com/waybill-dev/waybill/internal/cli/backup"
@@ -77,6 +78,7 @@ func rootCommand(a *cmdline.App) *cobra.Command {
 		&cobra.Group{ID: groupServe, Title: "Serve:"},
 	)
 	addCommands(a, root)
+	offerNoFiles(root)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommandGroupID(groupServe)
 	return root
@@ -116,6 +118,22 @@ func addCommands(a *cmdline.App, root *cobra.Command) {
 		versionCommand(a),
 	)
 }
+
+// offerNoFiles keeps a shell from offering files for a flag that completes nothing and takes none.
+func offerNoFiles(c *cobra.Command) {
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if _, completes := c.GetFlagCompletionFunc(f.Name); !completes && !takesFile[f.Name] {
+			cmdline.OfferFrom(c, cobra.NoFileCompletions, f.Name)
+		}
+	})
+	for _, child := range c.Commands() {
+		offerNoFiles(child)
+	}
+}
+
+// takesFile has the flags whose value is a file or a folder, or may hold one.
+var takesFile = map[string]bool{"home": true, "config": true, "edit": true, "kubeconfig": true, "results-dir": true, "workspace": true, //nolint:gochecknoglobals,lll // a constant table
+	"launch": true, "secrets": true, "certificates": true, "cache-dir": true, "file": true, "token-file": true, "inputs": true, "to": true}
 
 // addGlobals declares the flags that every command has.
 func addGlobals(a *cmdline.App, root *cobra.Command) {

@@ -5,7 +5,9 @@ package kube
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -100,6 +102,9 @@ func restConfig(c Config) (config *rest.Config, namespace string, inside bool, e
 	}
 	if !named {
 		config, err := rest.InClusterConfig()
+		if errors.Is(err, rest.ErrNotInCluster) {
+			return nil, "", false, fault.New(fault.Invalid, "no kubeconfig is named, and this process runs in no cluster").WithHint("%s", hint)
+		}
 		if err != nil {
 			return nil, "", false, fault.New(fault.Invalid, "no kubeconfig is named, and this process runs in no cluster: %w", err).
 				WithHint("%s", hint)
@@ -109,7 +114,7 @@ func restConfig(c Config) (config *rest.Config, namespace string, inside bool, e
 	}
 	config, err = loader.ClientConfig()
 	if err != nil {
-		return nil, "", false, fault.New(fault.Invalid, "kubeconfig %s: %w", c.Kubeconfig, err)
+		return nil, "", false, fault.New(fault.Invalid, "%s: %w", strings.TrimSpace("kubeconfig "+c.Kubeconfig), err)
 	}
 	namespace, _, err = loader.Namespace()
 	return config, namespace, false, err

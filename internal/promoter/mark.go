@@ -49,7 +49,7 @@ type mark struct {
 
 func newMarks(t *term) *marks {
 	m := &marks{term: t, known: map[string]*mark{}}
-	m.queue = watch.NewQueue(watch.QueueConfig{Workers: markers, Retry: loop.Backoff{First: 2 * time.Second, Most: 5 * time.Minute},
+	m.queue = watch.NewQueue(watch.QueueConfig{Workers: markers, Retry: loop.Backoff{First: 2 * time.Second, Most: time.Minute},
 		Handle: m.next, Failed: m.failed})
 	return m
 }

@@ -82,8 +82,18 @@ func (j *judge) rejected() *Reason {
 func (j *judge) isRejectedAll(i int) bool {
 	in := &j.Intents[i]
 	isBefore := j.Run.Env != "" && (j.Run.Cause == ByRetry || j.Run.Cause == ByRollback) && !in.At.After(j.Run.StartedAt)
-	accepts := func(later Intent) bool { return later.Kind == AcceptAll && later.Revision == in.Revision }
-	return !isBefore && !j.retriedSince(in.At) && !slices.ContainsFunc(j.Intents[i+1:], accepts)
+	return !isBefore && !j.retriedSince(in.At) && IsRejectedEverywhere(j.Intents[i:], in.Revision)
+}
+
+// IsRejectedEverywhere reports whether people have rejected a revision in all environments, and not accepted it since.
+// A retry may have ended that in one environment.
+func IsRejectedEverywhere(intents []Intent, revision Revision) bool {
+	for _, in := range slices.Backward(intents) {
+		if in.Revision == revision && (in.Kind == RejectAll || in.Kind == AcceptAll) {
+			return in.Kind == RejectAll
+		}
+	}
+	return false
 }
 
 // unapproved returns reason 10: approvals are missing. They are counted once the predecessors have passed, since nothing

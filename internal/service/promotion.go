@@ -265,11 +265,19 @@ func (s *Service) runs(ctx context.Context, q journal.DeploymentQuery) ([]journa
 // promotedRevisions returns the revisions of the newest runs of a pipeline, newest first.
 func (s *Service) promotedRevisions(ctx context.Context, name string, limit int) ([]pipeline.RegisteredRevision, error) {
 	found, err := s.Deployments(ctx, journal.DeploymentQuery{Pipeline: name, Limit: cmp.Or(limit, RecentLimit)})
+	if err != nil {
+		return nil, err
+	}
+	state, err := s.ledger.Promotions.Load(ctx, name, "")
 	list, known := []pipeline.RegisteredRevision{}, map[string]bool{}
 	for _, d := range found {
 		if !known[d.Label] {
 			known[d.Label] = true
-			list = append(list, pipeline.RegisteredRevision{Pipeline: name, Label: d.Label, State: journal.RevisionSealed, CreatedAt: d.CreatedAt})
+			r := pipeline.RegisteredRevision{Pipeline: name, Label: d.Label, State: journal.RevisionSealed, CreatedAt: d.CreatedAt}
+			if promotion.IsRejectedEverywhere(state.Intents, promotion.Revision(d.Label)) {
+				r.State = journal.RevisionRejected
+			}
+			list = append(list, r)
 		}
 	}
 	return list, err

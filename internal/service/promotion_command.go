@@ -363,8 +363,8 @@ func (s *Service) rollBackEnvironment(ctx context.Context, want TargetRequest, d
 	if want.Revision != "" && want.Revision != d.Label {
 		return d, fault.New(fault.Refused, "the rollback would now bring back %s", d.Label).WithHint("look at it, and confirm it again")
 	}
-	if dryRun {
-		return d, nil
+	if err := s.checkKnown(ctx, v, d.Label); err != nil || dryRun {
+		return d, err
 	}
 	intent := s.intentBy(want.By, want.Reason)
 	intent.Kind, intent.Env, intent.Revision = promotion.RollBack, promotion.EnvName(name), promotion.Revision(d.Label)
@@ -379,7 +379,11 @@ func (s *Service) judgePromoted(ctx context.Context, name, label string, intent 
 	if err := checkReason(intent.Reason); err != nil {
 		return r, err
 	}
-	if _, err := s.promotionView(ctx, name); err != nil {
+	v, err := s.promotionView(ctx, name)
+	if err != nil {
+		return r, err
+	}
+	if err := s.checkKnown(ctx, v, label); err != nil {
 		return r, err
 	}
 	if intent.Kind == promotion.RejectAll {
@@ -389,6 +393,28 @@ func (s *Service) judgePromoted(ctx context.Context, name, label string, intent 
 	stored, _, err := s.ledger.Promotions.AddIntent(ctx, name, intent)
 	r.By, r.CreatedAt = stored.By.Name, stored.At
 	return r, err
+}
+
+// checkKnown refuses a revision that no environment of a pipeline runs, tried or was to get.
+func (s *Service) checkKnown(ctx context.Context, v promotions.View, label string) error {
+	for _, env := range v.Environments {
+		if label == env.Previous || slices.ContainsFunc(env.Targets, func(t promotions.TargetState) bool {
+			return label == t.Revision || label == t.Attempted
+		}) {
+			return nil
+		}
+	}
+	state, err := s.ledger.Promotions.Load(ctx, v.Pipeline, "")
+	if err != nil {
+		return err
+	}
+	revision := promotion.Revision(label)
+	if slices.ContainsFunc(state.Sightings, func(seen promotion.Sighting) bool { return seen.Revision == revision }) ||
+		slices.ContainsFunc(state.Runs, func(r promotion.Run) bool { return r.Revision == revision }) {
+		return nil
+	}
+	return fault.New(fault.NotFound, "%s has not seen revision %q", v.Pipeline, label).
+		WithHint("waybill revision list %s shows those that it has promoted", v.Pipeline)
 }
 
 // freezePromotions freezes a pipeline of Kubernetes, or all with the name "".

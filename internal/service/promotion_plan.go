@@ -37,7 +37,7 @@ type PromotionPlan struct {
 	Now          time.Time            `json:"now"`
 	Assumed      string               `json:"assumed,omitempty"` // revision that the first environment is assumed to be ready at
 	Todo         bool                 `json:"todo"`              // something would be done
-	Run          *promotions.RunView  `json:"run,omitempty"`     // run that would start; left out: none
+	Run          *promotions.RunView  `json:"run,omitempty"`     // run that would start, rather one of all environments; left out: none
 	Environments []PlannedEnvironment `json:"environments"`
 	Faults       []string             `json:"faults,omitempty"` // faults of the definition: nothing is decided
 	Input        json.RawMessage      `json:"input,omitempty"`  // exact input of the decision, without secrets
@@ -91,7 +91,7 @@ func (s *Service) PlanPromotion(ctx context.Context, q PromotionQuery) (Promotio
 	}
 	for _, change := range plan.Runs {
 		p.Todo = true
-		if change.End == promotion.Running {
+		if change.End == promotion.Running && (p.Run == nil || change.Run.Env == "") {
 			run := promotions.ViewRun(change.Run)
 			p.Run = &run
 		}

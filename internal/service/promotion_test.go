@@ -239,11 +239,25 @@ func TestCommandsToAPipelineOfKubernetesAreRequests(t *testing.T) {
 	if _, err := w.Service.Rollback(t.Context(), service.TargetRequest{Pipeline: podinfo, Target: "staging"}); !fault.Is(err, fault.Refused) {
 		t.Errorf("a rollback to nothing: %v", err)
 	}
-	if _, err := w.Service.RejectRevision(t.Context(), podinfo, "6.6.0", "ana", "slow"); err != nil {
-		t.Error(err)
+	never := "6.6.00" // a mistyped one
+	if _, err := w.Service.Rollback(t.Context(), service.TargetRequest{Pipeline: podinfo, Target: "prod", To: never}); !fault.Is(err, fault.NotFound) {
+		t.Errorf("a rollback to a revision that was never seen: %v", err)
 	}
-	if _, err := w.Service.AcceptRevision(t.Context(), podinfo, "6.6.0", "ana", ""); err != nil {
-		t.Error(err)
+	if _, err := w.Service.RejectRevision(t.Context(), podinfo, never, "ana", ""); !fault.Is(err, fault.NotFound) {
+		t.Errorf("a rejection of a revision that was never seen: %v", err)
+	}
+	state := func() string {
+		revisions, err := w.Service.Revisions(t.Context(), podinfo, 0)
+		if err != nil || len(revisions) == 0 || revisions[0].Label != "6.6.0" {
+			t.Fatalf("revisions %+v, %v", revisions, err)
+		}
+		return revisions[0].State
+	}
+	if _, err := w.Service.RejectRevision(t.Context(), podinfo, "6.6.0", "ana", "slow"); err != nil || state() != journal.RevisionRejected {
+		t.Errorf("%v, and then it is %s", err, state())
+	}
+	if _, err := w.Service.AcceptRevision(t.Context(), podinfo, "6.6.0", "ana", ""); err != nil || state() != journal.RevisionSealed {
+		t.Errorf("%v, and then it is %s", err, state())
 	}
 	ana := admission.Person{Name: "ana"}
 	want := []promotion.Intent{

@@ -126,13 +126,17 @@ func (s *Service) Status(ctx context.Context) (StatusView, error) {
 	if err != nil {
 		return StatusView{}, err
 	}
+	promoted, err := s.promotionNames(ctx)
+	if err != nil {
+		return StatusView{}, err
+	}
 	away, err := s.hostTroubles(ctx, now)
 	if err != nil {
 		return StatusView{}, err
 	}
 	// never nil: JSON has a list
 	v.Troubles = append([]Trouble{}, slices.Concat(v.Troubles, services, away, v.deadTroubles(), v.unservedTroubles(),
-		v.laneTroubles(), v.lateTroubles(lanes), blobTroubles(s.allReports(now)), v.strainTroubles(), v.partitionTroubles(),
+		v.promoterTroubles(promoted), v.laneTroubles(), v.lateTroubles(lanes), blobTroubles(s.allReports(now)), v.strainTroubles(), v.partitionTroubles(),
 		reportTroubles(s.allReports(now)))...)
 	slices.SortStableFunc(v.Troubles, func(a, b Trouble) int { return cmp.Compare(rank(a.Kind), rank(b.Kind)) })
 	v.KeepsUp = !slices.ContainsFunc(v.Troubles, func(t Trouble) bool { return !t.Warning })

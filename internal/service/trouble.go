@@ -27,6 +27,7 @@ const (
 	TroubleStopped     = "stopped"     // a pipeline's decisions stopped at a broken invariant
 	TroubleDead        = "dead"        // every process that runs roles is dead
 	TroubleUnserved    = "unserved"    // actions wait for a handler that no conductor serves
+	TroublePromoter    = "promoter"    // no process promotes the pipelines of Kubernetes
 	TroubleLane        = "lane"        // a lane is slowed, paused or disabled
 	TroubleLate        = "late"        // ready actions wait for long
 	TroubleBlobs       = "blobs"       // processes use different blob stores
@@ -47,7 +48,7 @@ const (
 
 // rank returns the position of a kind of trouble in the list of kinds.
 func rank(kind string) int {
-	return slices.Index([]string{TroubleStopped, TroubleDead, TroubleUnserved, TroubleLane, TroubleLate, TroubleBlobs,
+	return slices.Index([]string{TroubleStopped, TroubleDead, TroubleUnserved, TroublePromoter, TroubleLane, TroubleLate, TroubleBlobs,
 		TroubleHosts, TroublePartition, TroubleUndeletable, TroubleSnapshot, TroubleService, TroubleReload, TroubleRestart}, kind)
 }
 
@@ -91,6 +92,22 @@ func (v StatusView) unservedTroubles() (all []Trouble) {
 		all = append(all, t)
 	}
 	return all
+}
+
+// promoterTroubles returns a trouble if there are pipelines of Kubernetes and no living process promotes them.
+func (v StatusView) promoterTroubles(pipelines []string) []Trouble {
+	if len(pipelines) == 0 || slices.ContainsFunc(v.Processes, func(p InstanceView) bool {
+		return p.State != "dead" && slices.Contains(p.Roles, "promoter")
+	}) {
+		return nil
+	}
+	which := pipelines[0]
+	if n := len(pipelines); n > 1 {
+		which = fmt.Sprintf("%d pipelines of Kubernetes", n)
+	}
+	return []Trouble{{Kind: TroublePromoter, Subject: pipelines[0],
+		Text: "no process promotes " + which + ", and what is shown may be old",
+		Hint: "start a promoter: waybill serve promoter"}}
 }
 
 func liveActions(n int) string {

@@ -53,3 +53,33 @@ func TestNoLivingProcessIsATrouble(t *testing.T) {
 		}
 	}
 }
+
+// Without a promoter pipelines of Kubernetes wait forever, and nothing else reports it.
+func TestPipelinesWithoutAPromoterAreATrouble(t *testing.T) {
+	t.Parallel()
+	promoter := InstanceView{Name: "a-1", State: "alive", Roles: []string{"conductor", "promoter"}}
+	dead := promoter
+	dead.State = "dead"
+	two := []string{"apps:podinfo", "apps:shop"}
+	for _, c := range []struct {
+		name      string
+		processes []InstanceView
+		pipelines []string
+		want      string
+	}{
+		{"no pipeline", nil, nil, ""},
+		{"no process", nil, two[:1], "no process promotes apps:podinfo, and what is shown may be old"},
+		{"a dead one", []InstanceView{dead}, two, "no process promotes 2 pipelines of Kubernetes, and what is shown may be old"},
+		{"another role", []InstanceView{{State: "alive", Roles: []string{"conductor"}}}, two[:1],
+			"no process promotes apps:podinfo, and what is shown may be old"},
+		{"one lives", []InstanceView{dead, promoter}, two, ""},
+	} {
+		got := StatusView{Processes: c.processes}.promoterTroubles(c.pipelines)
+		if c.want == "" && len(got) == 0 {
+			continue
+		}
+		if len(got) != 1 || got[0].Text != c.want || got[0].Warning {
+			t.Errorf("%s: got %+v, want %q", c.name, got, c.want)
+		}
+	}
+}

@@ -81,9 +81,20 @@ func CompleteStages(a *App) Completer {
 		}))
 }
 
+// CompleteStageOf offers the stages, or environments, of the pipeline that the first argument names; without one, of this folder's.
+func CompleteStageOf(a *App) Completer {
+	return FromLog(a, func(ctx context.Context, s *assembly.Session, given []string) ([]string, error) {
+		name, err := a.PipelineName(given)
+		if err != nil {
+			return nil, err
+		}
+		return stageNames(ctx, s, name)
+	})
+}
+
 func approvedStages(ctx context.Context, log operation.Caller, name string) ([]string, error) {
 	if service.OfKubernetes(name) {
-		return environmentNames(ctx, log, name)
+		return stageNames(ctx, log, name)
 	}
 	v, err := operation.GetVersion.Call(ctx, log, operation.VersionPath{PipelinePath: operation.PipelinePath{Pipeline: name}})
 	var names []string
@@ -95,8 +106,8 @@ func approvedStages(ctx context.Context, log operation.Caller, name string) ([]s
 	return names, err
 }
 
-// environmentNames returns the environments of a pipeline of Kubernetes.
-func environmentNames(ctx context.Context, log operation.Caller, name string) ([]string, error) {
+// stageNames returns the stages of a pipeline; of one of Kubernetes its environments.
+func stageNames(ctx context.Context, log operation.Caller, name string) ([]string, error) {
 	p, err := operation.GetPipeline.Call(ctx, log, operation.PipelinePath{Pipeline: name})
 	var names []string
 	for _, stage := range p.Stages {
@@ -149,7 +160,7 @@ func TargetNames(ctx context.Context, log operation.Caller, deployment string) (
 		return nil, err
 	}
 	if service.OfKubernetes(ref.Pipeline) {
-		return environmentNames(ctx, log, ref.Pipeline)
+		return stageNames(ctx, log, ref.Pipeline)
 	}
 	v, err := operation.GetDeployment.Call(ctx, log, operation.PathOf(ref))
 	var names []string

@@ -72,7 +72,8 @@ else, and runs no gate and no bake.`,
 	addDryRun(c, &dryRun)
 	c.Flags().StringVar(&revision, "revision", "", "label of the revision")
 	c.Flags().StringVar(&until, "until", "", "go no further than this `STAGE`; waybill deployment resume lifts it")
-	_ = c.RegisterFlagCompletionFunc("revision", cmdline.CompleteRevisions(a))
+	cmdline.OfferFrom(c, cmdline.CompleteRevisions(a), "revision")
+	cmdline.OfferFrom(c, cmdline.CompleteStageOf(a), "until")
 	return c
 }
 

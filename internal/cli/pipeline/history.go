@@ -82,6 +82,7 @@ when the revision is first seen in the first one.`,
 		}),
 	}
 	c.Flags().StringVar(&q.Stage, "stage", "", "only this stage")
+	cmdline.OfferFrom(c, cmdline.CompleteStageOf(a), "stage")
 	c.Flags().IntVar(&q.Weeks, "weeks", 12, "how many weeks, the present one included")
 	c.Flags().BoolVar(&byWeek, "by-week", false, "a line for each week, named by its Monday (UTC)")
 	return c

@@ -70,6 +70,7 @@ func Command(a *cmdline.App) *cobra.Command {
 	c.Flags().BoolVar(&flags.again, "again", false, "deploy a revision once more that has ended")
 	c.Flags().BoolVar(&flags.older, "older", false, "ship an ancestor of a revision that was registered")
 	c.Flags().StringVar(&flags.until, "until", "", "go no further than this `STAGE`; a later ship resumes")
+	cmdline.OfferFrom(c, completeStages(a), "until")
 	cmdline.AddTimeout(c, &flags.timeout, cmdline.LeaveDeployment)
 	cmdline.AddDials(a, c)
 	c.Flags().BoolVar(&flags.detach, "detach", false, "register only; processes that run roles do the work")
@@ -401,4 +402,18 @@ func endedBy(ctx context.Context) string {
 		return lifecycle.ErrTerminated.Error()
 	}
 	return cause.Error()
+}
+
+// completeStages offers the stages of the folder that is shipped.
+func completeStages(a *cmdline.App) cmdline.Completer {
+	return func(_ *cobra.Command, given []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+		p, err := a.Project(given)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		for _, stage := range p.Definition.Stages {
+			names = append(names, stage.Name)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
 }

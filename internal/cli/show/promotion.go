@@ -29,6 +29,7 @@ func Promotion(v promotions.View, s Style, now time.Time) []string {
 	lines := []string{head}
 	if len(v.Environments) > 0 {
 		lines = append(lines, t.lines()...)
+		lines = append(lines, unknownTargets(v, s)...)
 	}
 	if v.Suspended {
 		lines = append(lines, s.warn("suspended:")+" nothing is promoted")
@@ -84,6 +85,18 @@ func addEnvironment(t *table, pipeline string, env promotions.EnvironmentView, s
 		}
 		t.add(row...)
 	}
+}
+
+// unknownTargets returns the cause of each target whose state is not known.
+func unknownTargets(v promotions.View, s Style) (lines []string) {
+	for _, env := range v.Environments {
+		for _, target := range env.Targets {
+			if target.Reason != "" && target.Message != "" {
+				lines = append(lines, s.warn(env.Name+" "+service.TargetName(v.Pipeline, target)+":")+" "+OneLine(target.Message))
+			}
+		}
+	}
+	return lines
 }
 
 // promotionText returns the stages column, and the last run, of a pipeline of Kubernetes in a list.

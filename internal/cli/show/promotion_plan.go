@@ -12,6 +12,8 @@ import (
 func PromotionPlan(p service.PromotionPlan, s Style) []string {
 	head := s.bold(p.Pipeline)
 	switch {
+	case p.Run != nil && p.Run.Environment != "":
+		head += fmt.Sprintf("   run %d of %s for %s alone would start", p.Run.Number, p.Run.Revision, p.Run.Environment)
 	case p.Run != nil:
 		head += fmt.Sprintf("   run %d of %s would start", p.Run.Number, p.Run.Revision)
 	case p.Todo:

@@ -50,7 +50,8 @@ func TestPromotionShowsEveryReasonWithItsEnd(t *testing.T) {
 		prod.Why = append(prod.Why, promotion.Reason{Code: promotion.WhyHeld, Message: "held by ana: holidays",
 			Until: in.Now.Add(2 * time.Hour)})
 		us := promotion.TargetID{Cluster: "apps/leaf-us", Namespace: "podinfo-prod"}
-		in.Seen[us] = promotion.Seen{Class: promotion.Unknown, Why: promotion.ClusterUnreachable, Applied: "6.5.4", Attempted: "6.6.0"}
+		in.Seen[us] = promotion.Seen{Class: promotion.Unknown, Why: promotion.ClusterUnreachable, Message: "no answer for a minute",
+			Applied: "6.5.4", Attempted: "6.6.0"}
 		in.Spec.Suspend, plan.Starving = true, true
 	})
 	view.Conditions = []promotions.ConditionView{{Type: "Ready", Status: "False", Reason: "TargetNotReadable",
@@ -58,6 +59,7 @@ func TestPromotionShowsEveryReasonWithItsEnd(t *testing.T) {
 	got := strings.Join(show.Promotion(view, show.Style{}, now), "\n")
 	for _, want := range []string{
 		"waiting: approval 0 of 1", "held by ana: holidays, until 16:20", "6.5.4 (tried 6.6.0)", "unknown: ClusterUnreachable",
+		"prod leaf-us/podinfo-prod: no answer for a minute",
 		"suspended: nothing is promoted", "starving:", "TargetNotReadable: apps/leaf-us: no route",
 	} {
 		if !strings.Contains(got, want) {
