@@ -101,14 +101,47 @@ func (s *Session) management(cfg config.Promoter) (*kube.Cluster, error) {
 	return cluster, nil
 }
 
+// onePromotion makes a value of the configuration of promotion, and makes it again once that has changed. The zero value but
+// for make is ready.
+type onePromotion[T any] struct {
+	make func(config.Promoter) (T, error)
+
+	mu    sync.Mutex
+	made  *config.Promoter // the configuration of value; nil: there is none
+	value T
+}
+
+// of returns the value of a configuration. One that cannot be made is tried again at the next call.
+func (o *onePromotion[T]) of(cfg config.Promoter) (T, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.made != nil && reflect.DeepEqual(*o.made, cfg) {
+		return o.value, nil
+	}
+	value, err := o.make(cfg)
+	if err == nil {
+		o.made, o.value = &cfg, value
+	}
+	return value, err
+}
+
 // proofs returns the checks of signatures and of tokens of Kubernetes; nil without a management cluster, since a process that
 // serves other pipelines needs none.
-func (s *Session) proofs() service.Proofs {
-	cluster, err := s.management(s.promotion())
-	if err != nil || cluster == nil {
-		return nil
+func (s *Session) proofs() func() service.Proofs {
+	checkers := &onePromotion[service.Proofs]{make: func(cfg config.Promoter) (service.Proofs, error) {
+		cluster, err := s.management(cfg)
+		if err != nil || cluster == nil {
+			return nil, err
+		}
+		return proof.Checker{Management: cluster, Log: obs.Component(s.log, "api")}, nil
+	}}
+	return func() service.Proofs {
+		checker, err := checkers.of(s.promotion())
+		if err != nil {
+			return nil
+		}
+		return checker
 	}
-	return proof.Checker{Management: cluster, Log: obs.Component(s.log, "api")}
 }
 
 // addPromotionHandlers adds the handlers of the actions that the role promoter makes.
@@ -154,15 +187,15 @@ func (s *Session) pullRequests(cfg config.Promoter, cluster *kube.Cluster, log *
 // cluster, since that has the credentials. So a process answers with its own access: all replicas of an
 // installation have it, and nothing has to be written for a plan.
 func (s *Session) proposals() func() (service.Proposals, error) {
-	return sync.OnceValues(func() (service.Proposals, error) {
-		cfg := s.promotion()
+	ways := &onePromotion[service.Proposals]{make: func(cfg config.Promoter) (service.Proposals, error) {
 		cluster, err := s.management(cfg)
 		if err != nil || cluster == nil {
 			return nil, fault.New(fault.Unavailable, "this process does not reach the management cluster, which has the credentials of repositories").
 				WithHint("set promoter.kubeconfig in the server.yaml of the process that answers, or ask one in the cluster with --server")
 		}
 		return s.pullRequests(cfg, cluster, nil)
-	})
+	}}
+	return func() (service.Proposals, error) { return ways.of(s.promotion()) }
 }
 
 // promoterRole makes the role that promotes revisions through Kubernetes pipelines and stages of a waybill.yaml. When its

@@ -120,3 +120,33 @@ func TestARotatedKubeconfigIsNoticed(t *testing.T) {
 		t.Errorf("the promoter with the former credentials: %v", err)
 	}
 }
+
+// The API answers by the configuration in force: with the management cluster that a changed server.yaml names, and by its keys.
+func TestTheAPIFollowsAChangedPromoter(t *testing.T) {
+	t.Parallel()
+	s, dir := promoterIn(t)
+	proofs, proposals := s.proofs(), s.proposals()
+	if got := proofs(); got != nil {
+		t.Errorf("proofs without a management cluster: %v", got)
+	}
+	if _, err := proposals(); err == nil {
+		t.Error("repositories are read without a management cluster")
+	}
+	var ways []any
+	for _, plain := range []bool{false, true} {
+		next := *s.Live.Now()
+		next.Promoter = &config.Promoter{Kubeconfig: filepath.Join(dir, "leaf.yaml"), PlainHTTP: plain}
+		s.Live.Swap(next)
+		if proofs() == nil {
+			t.Errorf("no proofs with a management cluster, plain HTTP %t", plain)
+		}
+		way, err := proposals()
+		if again, _ := proposals(); err != nil || again != way {
+			t.Fatalf("the way to repositories %v, then %v, %v", way, again, err)
+		}
+		ways = append(ways, way)
+	}
+	if ways[0] == ways[1] {
+		t.Error("the way to repositories has the former keys")
+	}
+}

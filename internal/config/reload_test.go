@@ -198,6 +198,39 @@ conductors: {default: {workers: 3}}
 	})
 }
 
+// The section promoter decides whether a process has the role, so it comes and goes with a restart; its keys are in force at once.
+func TestThePromoterComesAndGoesWithARestart(t *testing.T) {
+	const with = wait + "promoter: {plainHTTP: true, proposalInterval: 1m}\n"
+	for name, c := range map[string]struct {
+		before, after string
+		restart       []string
+		plainHTTP     bool // in force after the change
+	}{
+		"added":         {before: wait, after: with, restart: []string{"promoter"}},
+		"removed":       {before: with, after: wait, restart: []string{"promoter"}, plainHTTP: true},
+		"a key removed": {before: with, after: wait + "promoter: {proposalInterval: 3m}\n"},
+		"a key added":   {before: wait + "promoter: {proposalInterval: 1m}\n", after: with, plainHTTP: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
+				r := reload(t, c.before, nil)
+				r.write(c.after)
+				r.look()
+				now := r.live.Now().Promoter
+				if diff := cmp.Diff(c.restart, r.last.Restart); diff != "" || (now != nil && now.PlainHTTP) != c.plainHTTP {
+					t.Errorf("restart: %s; in force: %+v", diff, now)
+				}
+				if c.restart != nil && (now == nil) != (name == "added") {
+					t.Errorf("the section is in force as %+v without a restart", now)
+				}
+				if len(r.last.Faults) > 0 || c.restart == nil && now.ProposalInterval == 0 {
+					t.Errorf("faults %q; in force: %+v", r.last.Faults, now)
+				}
+			})
+		})
+	}
+}
+
 func TestWhatCannotBePreparedIsRefused(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		var unsound error

@@ -89,7 +89,7 @@ func newSigningOn(t *testing.T, offers service.Offers, w *servertest.World) *sig
 // replica starts one more server on the log, as a restart or another process would.
 func (s *signing) replica(t *testing.T, w *servertest.World) *testServer {
 	t.Helper()
-	w.Service = service.New(w.Ledger, w.Blobs, service.Options{Offers: s.offers, Proofs: s.cluster})
+	w.Service = service.New(w.Ledger, w.Blobs, service.Options{Offers: s.offers, Proofs: func() service.Proofs { return s.cluster }})
 	api := server.New(w.Service, server.Options{Listen: "127.0.0.1:7070", Token: homeToken, Version: "1.2.3"})
 	h := httptest.NewServer(api.Handler())
 	t.Cleanup(func() {

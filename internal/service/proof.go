@@ -41,10 +41,11 @@ type SignedRequest struct {
 // Errors: fault.NotFound for an unknown pipeline or environment, fault.Unauthorized for a missing or wrong signature, and
 // promotions.ErrReplayed for one that was used before.
 func (s *Service) VerifySignature(ctx context.Context, r SignedRequest) (id Identity, err error) {
-	if r.Environment, err = s.provable(ctx, r.Pipeline, r.Environment); err != nil {
+	proofs := s.proofs()
+	if r.Environment, err = s.provable(ctx, proofs, r.Pipeline, r.Environment); err != nil {
 		return id, err
 	}
-	secret, keys, err := s.proofs.Keys(ctx, r.Pipeline, r.Environment)
+	secret, keys, err := proofs.Keys(ctx, r.Pipeline, r.Environment)
 	switch {
 	case err == nil && len(keys) == 0:
 		s.warn(ctx, r, codeUnsigned, "an approval was refused: use a token, or have promotion.strategy.secretRef name a key")
@@ -72,7 +73,7 @@ func (s *Service) VerifySignature(ctx context.Context, r SignedRequest) (id Iden
 }
 
 // provable returns the name of an environment whose approvals can have other proofs than Waybill's tokens.
-func (s *Service) provable(ctx context.Context, pipeline, environment string) (string, error) {
+func (s *Service) provable(ctx context.Context, proofs Proofs, pipeline, environment string) (string, error) {
 	v, err := s.promotionView(ctx, pipeline)
 	if err != nil {
 		return "", err
@@ -83,7 +84,7 @@ func (s *Service) provable(ctx context.Context, pipeline, environment string) (s
 		return "", err
 	case name == "":
 		return "", fault.New(fault.NotFound, "the address names no environment of %s", pipeline)
-	case s.proofs == nil:
+	case proofs == nil:
 		return "", fault.New(fault.Unauthorized, "this process has no management cluster that could check a signature or a token of Kubernetes").
 			WithHint("server.yaml: promoter; or use a token of Waybill")
 	}
@@ -147,15 +148,16 @@ func (s *Service) BodylessHMAC() bool { return s.offers.BodylessHMAC != nil && s
 // VerifyUser returns the user of a token of Kubernetes, as an identity that may approve in an environment; errors are those of
 // Proofs.Approver.
 func (s *Service) VerifyUser(ctx context.Context, token, pipeline, environment string) (id Identity, err error) {
-	if s.proofs == nil {
+	proofs := s.proofs()
+	if proofs == nil {
 		return id, fault.New(fault.Unauthorized, "the token is not valid")
 	}
 	// The cluster checks before the log is read, so that the answer does not show a stranger which pipelines exist.
-	who, err := s.proofs.Approver(ctx, token, pipeline, environment)
+	who, err := proofs.Approver(ctx, token, pipeline, environment)
 	if err != nil {
 		return id, err
 	}
-	name, err := s.provable(ctx, pipeline, environment)
+	name, err := s.provable(ctx, proofs, pipeline, environment)
 	if err == nil && name != environment {
 		err = fault.New(fault.NotFound, "pipeline %s has no environment %q", pipeline, environment)
 	}
@@ -182,7 +184,9 @@ func (s *Service) warn(ctx context.Context, r SignedRequest, code, text string) 
 	if r.Revision == "" {
 		code, text = codeHookOnlyWakes, hookOnlyWakes
 	}
-	s.proofs.Warn(ctx, r.Pipeline, code, text)
+	if proofs := s.proofs(); proofs != nil {
+		proofs.Warn(ctx, r.Pipeline, code, text)
+	}
 }
 
 // Call has the promoter look once more at the subject of a call.

@@ -22,7 +22,7 @@ type Service struct {
 	ledger *ledger.Ledger
 	blobs  blob.Store
 	offers Offers
-	proofs Proofs // nil: this process has no management cluster
+	proofs func() Proofs // nil: this process has no management cluster
 	folds  folds
 	pulse  statusCache
 	looks  looks
@@ -85,7 +85,7 @@ type Options struct {
 		q step.LogQuery) (log step.ServiceLog, known bool, err error)
 	Builds   buildview.Source // nil: none
 	Projects Projects         // what can be built without a deployment
-	Proofs   Proofs           // nil: this process reaches no management cluster
+	Proofs   func() Proofs    // returns nil where this process reaches no management cluster; nil: it never does
 	// Proposals returns the way to the repositories of pipelines of Kubernetes, or the reason why this process has none; nil: none.
 	Proposals func() (Proposals, error)
 	// Holder returns the one process that may run roles on this log, or nil if none does, even if rows of killed processes
