@@ -39,7 +39,7 @@ var wide = map[string]struct {
 	"internal/conductor/handler/build.built": {8, "all of a build's evidence: a folder of results, or rows of the database"},
 	"internal/conductor.Ledger":              {21, "a conductor claims, records, rescues and serves limits"},
 	"internal/githost.driver":                {12, "a Git host: single calls that read and write proposals"},
-	"internal/promoter.Ledger":               {10, "a promoter is an instance, reads definitions, and observes actions that are handed off"},
+	"internal/promoter.Ledger":               {11, "a promoter is an instance, reads definitions and who owns applications, and observes actions that are handed off"},
 	"internal/deployer.Ledger":               {11, "a pass reads heads and definitions and appends, and is an instance"},
 }
 

@@ -115,6 +115,9 @@ func (v *Environment) identity() string {
 // edit of targets does not let an older revision go over a newer one.
 const environmentAddress = "environment"
 
+// IsApplication reports whether the resource is an application in a target, as Environment.Applications returns them.
+func (r Resource) IsApplication() bool { return strings.HasPrefix(r.Address, environmentAddress+" ") }
+
 // environmentResource returns the resource that the promotion of a stage changes.
 func environmentResource(path string) Resource { return Resource{environmentAddress, path} }
 

@@ -56,6 +56,7 @@ func (t *term) next(ctx context.Context, name string) (again time.Duration, err 
 	l.faults = append(l.faults, t.branches.collisions(l.pipeline)...)
 	l.last = l.pipeline
 	l.observe()
+	l.faults = append(l.faults, t.owners.collisions(l.pipeline)...)
 	if l.isEarly() {
 		return 0, nil
 	}

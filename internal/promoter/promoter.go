@@ -37,6 +37,7 @@ type Ledger interface {
 	Actions(ctx context.Context, q queue.ActionQuery) ([]queue.ActionState, error)
 	Observe(ctx context.Context, observations ...queue.Observation) (queue.Observed, error)
 	Head(ctx context.Context, name string) (journal.Head, error)
+	Owners(ctx context.Context, except string) (map[pipeline.Resource]journal.Owner, error)
 	Definition(ctx context.Context, name string, version int) (pipeline.Definition, error)
 }
 

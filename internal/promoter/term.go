@@ -43,6 +43,7 @@ type term struct {
 	polls    *proposals
 	marks    *marks
 	branches *branches
+	owners   *owners
 	checks   *checks
 	clusters *watch.Queue // names of clusters whose state has changed
 
@@ -93,7 +94,7 @@ func newTerm(p *Promoter) (*term, error) {
 			t.clusters.Add(name)
 		}
 	}})
-	t.checks = newChecks(t)
+	t.checks, t.owners = newChecks(t), newOwners(t)
 	var err error
 	if t.checks.jobs, err = t.checks.newJobs(); err != nil {
 		return nil, fmt.Errorf("watch Jobs: %w", err)
@@ -129,7 +130,14 @@ func (t *term) run(ctx context.Context) {
 			t.log.Error("following clusters ended", obs.Error(err))
 		}
 	})
-	loops.Go(func() { t.queue.Run(ctx) })
+	loops.Go(func() { t.owners.run(ctx) })
+	loops.Go(func() {
+		select {
+		case <-t.owners.known: // else a pipeline could promote to the application of a stage
+			t.queue.Run(ctx)
+		case <-ctx.Done():
+		}
+	})
 	loops.Go(func() { t.clusters.Run(ctx) })
 	loops.Go(func() { t.polls.queue.Run(ctx) })
 	loops.Go(func() { t.marks.queue.Run(ctx) })

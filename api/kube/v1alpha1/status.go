@@ -17,6 +17,7 @@ const (
 	ReasonInvalidSpec       = "InvalidSpec"
 	ReasonClusterRefDenied  = "ClusterRefDenied"
 	ReasonBranchCollision   = "BranchCollision"
+	ReasonTargetCollision   = "TargetCollision"
 )
 
 // PipelineStatus is the observed state of a pipeline. No field changes with the clock.

@@ -200,6 +200,16 @@ func (p *Pool) Clusters() []Status {
 	return all
 }
 
+// Server returns the address of the API server of a cluster in use; "" while it is not known.
+func (p *Pool) Server(name string) string {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if c := p.inUse[name]; c != nil && c.origin.config != nil {
+		return c.origin.config.Host
+	}
+	return ""
+}
+
 func (c *cluster) status() Status {
 	s := Status{Name: c.name, Unseen: c.origin.why, Message: c.origin.message, SetReady: c.origin.setReady}
 	l := c.front()

@@ -63,7 +63,7 @@ func (s Sink) Wants(o v1alpha1.Occasion) bool {
 
 // Fault is something that is wrong with an object.
 type Fault struct {
-	Reason string // v1alpha1.ReasonInvalidSpec, ReasonClusterRefDenied or ReasonBranchCollision
+	Reason string // v1alpha1.ReasonInvalidSpec, ReasonClusterRefDenied, ReasonBranchCollision or ReasonTargetCollision
 	Field  string // such as spec.environments[1].dependsOn[0]
 	Text   string
 }
