@@ -1,6 +1,7 @@
 package promotion
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -207,6 +208,11 @@ func (d *decider) wasDeclined(i int, r *run, in Intent) bool {
 	d.in = now
 	if p := input.Proposal; p != nil && p.At.After(in.At) {
 		input.Proposal = nil
+	}
+	key := AttemptKey{Run: r.Number, Env: d.envs[i].Name, Op: OpPropose}
+	if a, made := input.Attempts[key]; made && a.At.After(in.At) {
+		input.Attempts = maps.Clone(input.Attempts)
+		delete(input.Attempts, key)
 	}
 	j := judge{EnvInput: &input}
 	return j.declined() != nil

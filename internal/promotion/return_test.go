@@ -169,6 +169,8 @@ func TestRetryRepeatsAPromotion(t *testing.T) {
 		{"a rejection", inStaging("reject prod b", later), []string{again, proposes}},
 		{"a rejection everywhere", inStaging("revision-reject * b", later), []string{again, proposes}},
 		{"an attempt that ended Declined", inStaging("fails prod Declined", later), []string{again, proposes}},
+		{"an attempt that ended Declined/after the request", inStaging("at 12:01; retry prod", "at 12:02; fails prod Declined"),
+			[]string{same, "prod b: Blocked: Declined"}},
 		{"GateFailed/before", inStaging("spec prod.gate-before=smoke", "see staging=b", "gate prod smoke failed",
 			later),
 			[]string{"runs: a finished, b, b prod retry", "live: gate prod 3"}},
