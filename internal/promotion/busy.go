@@ -104,6 +104,7 @@ func (d *decider) judgeOlder(i int, r *run) {
 	v := j.judge()
 	d.wake = sooner(d.wake, j.wake)
 	d.facts[i] = append(d.facts[i], v.Facts...)
+	d.freed = d.freed || slices.ContainsFunc(v.Facts, func(f Fact) bool { return f.Event == StageFinished })
 	var gates []Step
 	for _, s := range v.Do {
 		if s.Op == OpGate {

@@ -14,15 +14,15 @@ func Decide(in Input) Plan {
 		before := len(d.changes)
 		d.judgeAll()
 		d.changeRuns()
-		if len(d.changes) == before {
+		if len(d.changes) == before && !d.freed {
 			break
 		}
 	}
 	return d.plan()
 }
 
-// maxRounds bounds how often the environments are judged: a change of the runs in one round has the next round judge
-// them again. An environment starts at most one run of its own in a decision.
+// maxRounds bounds how often the environments are judged: a change of the runs in one round, or an older run that finishes in an
+// environment, has the next round judge them again. An environment starts at most one run of its own in a decision.
 const maxRounds = 8
 
 // decider is the state of one decision.
@@ -41,6 +41,7 @@ type decider struct {
 	also     []Verdict
 	facts    [][]Fact // by environment, of all rounds
 	started  []bool   // environments that have started a run of their own in this decision
+	freed    bool     // an older run has finished in an environment in this round, which no longer keeps a newer one out
 	wake     time.Time
 }
 
@@ -63,7 +64,7 @@ func newDecider(in *Input) *decider {
 
 // judgeAll judges all environments in the order of the list, so that predecessors come first.
 func (d *decider) judgeAll() {
-	d.wake, d.also = d.choice.Recheck, nil
+	d.wake, d.also, d.freed = d.choice.Recheck, nil, false
 	for i := range d.envs {
 		d.judgeEnv(i)
 	}

@@ -136,6 +136,20 @@ func newestScenes() []scene {
 	}
 }
 
+// TestAnOlderRunThatFinishesFreesItsEnvironmentAtOnce: the decision that records the finish has the step of the newer run.
+func TestAnOlderRunThatFinishesFreesItsEnvironmentAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(func(s *promotion.Spec) {
+		s.OnNewRevision = promotion.Newest
+		env(s, "staging").Gates = []promotion.Gate{{Name: "smoke", When: promotion.After}}
+	}).sees("dev=b staging=a prod=a")
+	w.settle(t)
+	w.proposes("staging").merges("staging").settle(t)
+	w.sees("staging=b").settle(t)
+	wantVerdict(t, w.sees("dev=c").settle(t), "staging", "Blocked: Busy", "")
+	wantVerdict(t, w.end("staging", promotion.OpGate, promotion.AttemptDone).decide(), "staging", "Promoting", "propose")
+}
+
 // TestStarvingAfterFiveSupersededRuns: a finished run among the last five ends it, as does a newer one.
 func TestStarvingAfterFiveSupersededRuns(t *testing.T) {
 	t.Parallel()
