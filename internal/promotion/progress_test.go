@@ -19,9 +19,6 @@ func TestEveryRunEndsOnceFaultsStop(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		h := newHistory(t)
-		for i := range h.Spec.Environments {
-			h.bring(i, "a", 0)
-		}
 		for range rapid.IntRange(0, 25).Draw(t, "events") {
 			h.happen()
 			h.record(promotion.Decide(h.Input))
@@ -65,8 +62,8 @@ func (h *history) help(plan promotion.Plan) bool {
 		key := keys[0]
 		h.endAttempt(key, "done")
 		if key.Op == promotion.OpGate {
-			h.Gates[promotion.GateKey{Run: key.Run, Env: key.Env,
-				Gate: key.Gate}] = promotion.GateResult{Passed: true, At: h.Now}
+			gate := promotion.GateKey{Run: key.Run, Env: key.Env, Gate: key.Gate}
+			h.Gates[gate], h.passed[gate] = promotion.GateResult{Passed: true, At: h.Now}, true
 		}
 		return true
 	}
@@ -125,12 +122,12 @@ func (h *history) helpEnv(i int, v promotion.Verdict) bool {
 func (h *history) checkDone(plan promotion.Plan) {
 	for _, v := range plan.Verdicts {
 		if v.Phase != promotion.PhaseComplete || v.Want != "z" {
-			h.t.Fatalf("Progress: %s is %s at %s: %+v\n%s", v.Env, v.Phase, v.Want, v.Why, h.dump())
+			h.breaks("Progress", "%s is %s at %s: %+v", v.Env, v.Phase, v.Want, v.Why)
 		}
 	}
 	for _, r := range h.Runs {
 		if r.End == promotion.Running {
-			h.t.Fatalf("Progress: run %d of %s %s still runs", r.Number, r.Env, r.Revision)
+			h.breaks("Progress", "run %d of %s %s still runs", r.Number, r.Env, r.Revision)
 		}
 	}
 }
@@ -220,5 +217,9 @@ func (h *history) dump() string {
 			fmt.Fprintf(&b, "  %s %s %s\n", f.At.Format(time.TimeOnly), f.Env, f.Event)
 		}
 	}
+	for _, in := range h.Intents {
+		fmt.Fprintf(&b, "%s %s %s %s in run %d by %s\n", in.At.Format(time.TimeOnly), in.Kind, in.Env, in.Revision, in.Run, in.By.Name)
+	}
+	fmt.Fprintf(&b, "seen %v\nproposals %+v\nattempts %+v\n", h.Sightings, h.Proposals, h.Attempts)
 	return b.String()
 }

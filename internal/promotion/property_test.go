@@ -1,6 +1,7 @@
 package promotion_test
 
 import (
+	"flag"
 	"maps"
 	"reflect"
 	"slices"
@@ -14,54 +15,131 @@ import (
 	"github.com/waybill-dev/waybill/internal/promotion"
 )
 
-// TestPropertiesHoldInRandomHistories decides after each event of random histories and checks the plan.
+// onlyProperty limits the properties that fail a test. A mutation of test/mutation has to break the one that it names.
+var onlyProperty = flag.String("property", "", "fail on this property alone")
+
+// TestPropertiesHoldInRandomHistories decides after each event of random histories and checks the plan. The histories
+// together reach every case, so that no property holds only because nothing was there to break it.
 func TestPropertiesHoldInRandomHistories(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	reached, histories := map[string]int{}, 0
+	play := func(t *rapid.T) {
+		histories++
 		h := newHistory(t)
-		for i := range h.Spec.Environments {
-			h.bring(i, pick(t, "baseline", "a", "a", "a", "b", ""), 0)
-		}
-		for range rapid.IntRange(5, 40).Draw(t, "events") {
+		h.reached = reached
+		h.begin()
+		h.checked()
+		for range pick(t, "events", 10, 20, 40) {
 			name := h.happen()
-			plan := h.checked()
-			if len(plan.Runs) > 0 {
+			if plan := h.checked(); len(plan.Runs) > 0 {
 				t.Logf("%s, %s: %v", h.Now.Format(time.TimeOnly), name, len(plan.Runs))
 			}
 		}
-	})
+	}
+	var missing []string
+	for range 6 { // a case that a hundred histories have missed has more chances
+		rapid.Check(t, play)
+		missing = slices.DeleteFunc(slices.Clone(cases), func(name string) bool { return reached[name] > 0 })
+		if len(missing) == 0 || *onlyProperty != "" || histories < 100 {
+			return
+		}
+	}
+	t.Errorf("%d histories have not reached %q, but %v", histories, missing, reached)
 }
+
+// breaks fails the test because a property is broken.
+func (h *history) breaks(property, format string, args ...any) {
+	h.t.Helper()
+	if *onlyProperty == "" || *onlyProperty == property {
+		h.t.Fatalf(property+": "+format+"\n"+h.dump(), args...)
+	}
+}
+
+// all compares values with their unexported fields, such as those of windows.
+var all = cmp.Exporter(func(reflect.Type) bool { return true })
 
 // checked decides, checks the plan and records it.
 func (h *history) checked() promotion.Plan {
+	h.begun = map[promotion.AttemptKey]bool{}
 	before := cloned(h.Input)
 	plan := promotion.Decide(h.Input)
 	if !reflect.DeepEqual(before, h.Input) {
-		h.t.Fatalf("InputUntouched: %s", cmp.Diff(before, h.Input))
+		h.breaks("InputUntouched", "%s", cmp.Diff(before, h.Input, all))
+		h.Input = before
+	}
+	for _, change := range plan.Runs {
+		if change.End != promotion.Running && runOf(h.Input, promotion.Plan{}, change.Run.Number).Number != 0 {
+			h.reached["InputUntouched"]++
+		}
 	}
 	if again := promotion.Decide(reordered(h.Input)); !reflect.DeepEqual(again, plan) {
-		h.t.Fatalf("OrderFree: two plans from one input:\n%s", cmp.Diff(plan, again))
+		h.breaks("OrderFree", "two plans from one input:\n%s", cmp.Diff(plan, again, all))
 	}
-	for i := range plan.Verdicts {
-		h.checkVerdict(i, plan)
-	}
+	h.checkPlan(plan)
 	h.record(plan)
 	h.checkIdempotent(plan)
-	h.checkRecheck()
+	quiet := h.quiet()
+	h.checkRecheck(quiet)
+	h.checkLive(quiet)
+	h.checkReturns(quiet)
+	h.countCases(quiet)
+	return plan
+}
+
+// quiet decides and records until nothing is written, and returns the last plan.
+func (h *history) quiet() (plan promotion.Plan) {
+	for range 5 {
+		plan = promotion.Decide(h.Input)
+		h.checkPlan(plan)
+		h.record(plan)
+		if !writes(plan) {
+			return plan
+		}
+	}
+	h.breaks("RecheckIsHonest", "the plan does not become quiet")
 	return plan
 }
 
 // cloned returns a deep copy of an input.
 func cloned(in promotion.Input) promotion.Input {
-	in = reordered(in)
-	in.Runs = slices.Clone(in.Runs)
-	for i := range in.Runs {
-		in.Runs[i].Facts, in.Runs[i].Phases = slices.Clone(in.Runs[i].Facts), maps.Clone(in.Runs[i].Phases)
-		in.Runs[i].Environments = slices.Clone(in.Runs[i].Environments)
+	return deepCopy(reflect.ValueOf(in)).Interface().(promotion.Input)
+}
+
+// deepCopy copies a value with everything that it points to. A struct with unexported fields is copied as it is.
+func deepCopy(v reflect.Value) reflect.Value {
+	c := reflect.New(v.Type()).Elem()
+	c.Set(v)
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			c.Set(reflect.New(v.Type().Elem()))
+			c.Elem().Set(deepCopy(v.Elem()))
+		}
+	case reflect.Slice:
+		if !v.IsNil() {
+			c.Set(reflect.MakeSlice(v.Type(), v.Len(), v.Len()))
+			for i := range v.Len() {
+				c.Index(i).Set(deepCopy(v.Index(i)))
+			}
+		}
+	case reflect.Map:
+		if !v.IsNil() {
+			c.Set(reflect.MakeMapWithSize(v.Type(), v.Len()))
+			for iter := v.MapRange(); iter.Next(); {
+				c.SetMapIndex(iter.Key(), deepCopy(iter.Value()))
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if !v.Type().Field(i).IsExported() {
+				return c
+			}
+		}
+		for i := range v.NumField() {
+			c.Field(i).Set(deepCopy(v.Field(i)))
+		}
 	}
-	in.Sightings, in.Intents = slices.Clone(in.Sightings), slices.Clone(in.Intents)
-	in.Spec.Environments = slices.Clone(in.Spec.Environments)
-	return in
+	return c
 }
 
 // reordered returns an input with new maps, in another order.
@@ -71,24 +149,52 @@ func reordered(in promotion.Input) promotion.Input {
 	return in
 }
 
+// checkPlan checks the properties of a plan that was not recorded yet.
+func (h *history) checkPlan(plan promotion.Plan) {
+	for i := range plan.Verdicts {
+		h.checkVerdict(i, plan)
+	}
+	for _, change := range plan.Runs {
+		if by := change.Run.Cause; change.End == promotion.Running && h.isStopped() &&
+			(by == promotion.ByFailure || by == promotion.ByDrift) {
+			h.breaks("FreezeWins", "run %d (%s) of %s starts", change.Run.Number, by, change.Run.Env)
+		}
+	}
+	h.checkStarts(plan)
+	h.checkFacts(plan)
+}
+
 // checkVerdict checks the properties of one verdict of a plan that was not recorded yet.
 func (h *history) checkVerdict(i int, plan promotion.Plan) {
 	v, e := plan.Verdicts[i], h.Spec.Environments[i]
-	if v.Phase != promotion.PhaseComplete && len(v.Why)+len(v.Do) == 0 {
-		h.t.Fatalf("WhyOrStep: %s is %s, without a reason and a step", e.Name, v.Phase)
+	if v.Phase != promotion.PhaseComplete {
+		h.reached["WhyOrStep"]++
+		if len(v.Why)+len(v.Do) == 0 {
+			h.breaks("WhyOrStep", "%s is %s, without a reason and a step", e.Name, v.Phase)
+		}
 	}
 	for _, s := range v.Do {
-		isForward := s.Op == promotion.OpPropose || s.Op == promotion.OpMerge || s.Op == promotion.OpNotify
-		if s.Cancel || !isForward {
+		if s.Cancel || !isForward(e, s) {
 			continue
 		}
 		w := step{h: h, env: e, step: s, run: runOf(h.Input, plan, s.Run), plan: plan}
-		for name, broken := range w.broken() {
-			if broken {
-				h.t.Fatalf("%s: %s %s into %s by run %d (%s)", name, s.Op, s.Revision, e.Name, s.Run, w.run.Cause)
+		for _, b := range w.broken() {
+			if b.isBroken {
+				h.breaks(b.property, "%s %s into %s by run %d (%s)", s.Op, s.Revision, e.Name, s.Run, w.run.Cause)
 			}
 		}
 	}
+}
+
+// isForward reports whether a step brings a revision into an environment, or starts a gate before that.
+func isForward(e promotion.Environment, s promotion.Step) bool {
+	return s.Op == promotion.OpPropose || s.Op == promotion.OpMerge || s.Op == promotion.OpNotify ||
+		s.Op == promotion.OpGate && isOf(e, s.Gate, promotion.Before)
+}
+
+// isOf reports whether an environment has a gate of a time.
+func isOf(e promotion.Environment, name string, when promotion.GateWhen) bool {
+	return slices.Contains(e.Gates, promotion.Gate{Name: name, When: when})
 }
 
 // runOf returns a run of an input or of a plan.
@@ -115,24 +221,36 @@ type step struct {
 	plan promotion.Plan
 }
 
-// broken reports for each property whether the step breaks it.
-func (s *step) broken() map[string]bool {
+// broken reports for each property whether the step breaks it, in a fixed order.
+func (s *step) broken() []struct {
+	property string
+	isBroken bool
+} {
 	cause := s.cause(s.run)
 	isReturn := cause == promotion.ByRollback || cause == promotion.ByFailure
-	return map[string]bool{
-		"NoBlindPromotion": isBlind(s.h.Input, s.env) || !isReturn &&
-			!s.predecessors(func(p promotion.Environment) bool { return !isBlind(s.h.Input, p) }),
-		"OrderKept":        !isReturn && !s.predecessors(s.hasHad),
-		"NoOldOverNew":     !isReturn && s.isNewerThere(),
-		"PromotedOnce":     s.has(promotion.EnvPromoted) || s.has(promotion.StageFinished),
-		"ApprovalBinds":    !s.isApproved(cause),
-		"HoldWins":         cause != promotion.ByRollback && s.isHeld(),
-		"FreezeWins":       s.h.Spec.Suspend || s.h.Frozen.InForce(s.h.Now),
-		"WindowWins":       !isReturn && s.isClosed(),
-		"FirstIsLeftAlone": s.env.Name == s.h.Spec.Environments[0].Name,
-		"ByHandIsLeft":     s.env.Strategy == promotion.ByHand,
+	isGate := s.step.Op == promotion.OpGate // a gate does not wait for the reasons after it
+	return []struct {
+		property string
+		isBroken bool
+	}{
+		{"NoBlindPromotion", isBlind(s.h.Input, s.env) || !isReturn &&
+			!s.predecessors(func(p promotion.Environment) bool { return !isBlind(s.h.Input, p) })},
+		{"OrderKept", !isReturn && !s.predecessors(s.hasHad)},
+		{"NoOldOverNew", !isReturn && s.isNewerThere()},
+		{"PromotedOnce", s.has(promotion.EnvPromoted) || s.has(promotion.StageFinished)},
+		{"ApprovalBinds", !isGate && !s.isApproved(cause) && !s.has(promotion.ApprovalGranted)},
+		{"HoldWins", cause != promotion.ByRollback && s.isHeld()},
+		{"FreezeWins", s.h.isStopped()},
+		{"WindowWins", !isGate && !isReturn && s.isClosed()},
+		{"FirstIsLeftAlone", s.env.Name == s.h.Spec.Environments[0].Name},
+		{"ByHandIsLeft", s.env.Strategy == promotion.ByHand},
+		{"GatesWait", !isGate && !isReturn && !s.h.havePassed(s.run, s.env, promotion.Before)},
+		{"DeclineWins", cause != promotion.ByRollback && s.isDeclined()},
 	}
 }
+
+// isStopped reports whether the pipeline is suspended or frozen.
+func (h *history) isStopped() bool { return h.Spec.Suspend || h.Frozen.InForce(h.Now) }
 
 // cause returns the cause of a run, or of the run of this environment that it repeats.
 func (s *step) cause(r promotion.Run) promotion.RunCause {
@@ -250,13 +368,16 @@ func (s *step) isApproved(cause promotion.RunCause) bool {
 }
 
 // isHeld reports whether a hold is in force.
-func (s *step) isHeld() bool {
-	ends := func(until time.Time) bool { return !until.IsZero() && !s.h.Now.Before(until) }
-	if h := s.env.Hold; h != nil && !ends(h.Until) && (h.Revision == "" || h.Revision == s.step.Revision) {
+func (s *step) isHeld() bool { return s.h.isHeld(s.env, s.step.Revision) }
+
+// isHeld reports whether a hold of an environment, or of all, is in force for a revision.
+func (h *history) isHeld(e promotion.Environment, r promotion.Revision) bool {
+	ends := func(until time.Time) bool { return !until.IsZero() && !h.Now.Before(until) }
+	if hold := e.Hold; hold != nil && !ends(hold.Until) && (hold.Revision == "" || hold.Revision == r) {
 		return true
 	}
 	held := map[promotion.EnvName]bool{}
-	for _, in := range s.h.Intents {
+	for _, in := range h.Intents {
 		switch in.Kind {
 		case promotion.HoldBack:
 			held[in.Env] = held[in.Env] || !ends(in.Until)
@@ -264,7 +385,7 @@ func (s *step) isHeld() bool {
 			held[in.Env] = false
 		}
 	}
-	return held[""] || held[s.env.Name]
+	return held[""] || held[e.Name]
 }
 
 // isClosed reports whether a window that counts for the step is closed.
@@ -281,56 +402,46 @@ func (s *step) isClosed() bool {
 
 // checkIdempotent checks that a recorded plan is not decided again. A cancelation makes room for another step.
 func (h *history) checkIdempotent(recorded promotion.Plan) {
+	if len(recorded.Runs) > 0 || writes(recorded) {
+		h.reached["Idempotent"]++
+	}
 	again := promotion.Decide(h.Input)
 	if len(again.Runs) > 0 || again.Sighting != nil || again.Latest != recorded.Latest ||
 		!again.LatestSince.Equal(recorded.LatestSince) {
-		h.t.Fatalf("Idempotent: a second plan has %+v %v", again.Runs, again.Sighting)
+		h.breaks("Idempotent", "a second plan has %+v %v", again.Runs, again.Sighting)
 	}
 	for i, v := range again.Verdicts {
 		if len(v.Facts) > 0 {
-			h.t.Fatalf("Idempotent: a second plan has facts of %s: %s", v.Env, facts(v))
+			h.breaks("Idempotent", "a second plan has facts of %s: %s", v.Env, facts(v))
 		}
 		if was := recorded.Verdicts[i]; !writes(recorded) && len(recorded.Runs) == 0 && v.Phase != was.Phase {
-			h.t.Fatalf("Idempotent: a second plan has %s as %s, the first as %s", v.Env, v.Phase, was.Phase)
+			h.breaks("Idempotent", "a second plan has %s as %s, the first as %s", v.Env, v.Phase, was.Phase)
 		}
 		if !strings.Contains(steps(recorded.Verdicts[i]), "cancel") && len(v.Do) > 0 {
-			h.t.Fatalf("Idempotent: a second plan has steps of %s: %s after %s", v.Env, steps(v),
+			h.breaks("Idempotent", "a second plan has steps of %s: %s after %s", v.Env, steps(v),
 				steps(recorded.Verdicts[i]))
 		}
 	}
 }
 
-// checkRecheck checks that before Recheck the clock alone changes nothing but the beginning of a phase.
-func (h *history) checkRecheck() {
-	for range 4 {
-		plan := promotion.Decide(h.Input)
-		if !writes(plan) {
-			break
-		}
-		for i := range plan.Verdicts {
-			h.checkVerdict(i, plan)
-		}
-		h.record(plan)
-	}
-	plan := promotion.Decide(h.Input)
-	h.record(plan)
-	if writes(plan) {
-		h.t.Fatalf("RecheckIsHonest: the plan does not become quiet")
-	}
+// checkRecheck checks that before Recheck the clock alone changes nothing of a quiet plan but the beginning of a phase.
+func (h *history) checkRecheck(plan promotion.Plan) {
 	later := h.Input
 	limit := 100 * time.Hour
 	if !plan.Recheck.IsZero() {
+		h.reached["RecheckIsHonest"]++
 		limit = plan.Recheck.Sub(h.Now) - 1
 		if limit < 0 {
-			h.t.Fatalf("RecheckIsHonest: Recheck %v is not after %v", plan.Recheck, h.Now)
+			h.breaks("RecheckIsHonest", "Recheck %v is not after %v", plan.Recheck, h.Now)
+			return
 		}
 	}
 	for _, at := range []time.Duration{limit, limit / 2, min(limit, time.Second)} {
 		later.Now = h.Now.Add(at)
 		then := promotion.Decide(later)
-		if diff := cmp.Diff(timeless(plan), timeless(then)); diff != "" || then.Recheck.Before(plan.Recheck) &&
+		if got, want := timeless(then), timeless(plan); !reflect.DeepEqual(got, want) || then.Recheck.Before(plan.Recheck) &&
 			!then.Recheck.IsZero() {
-			h.t.Fatalf("RecheckIsHonest: %v later, before Recheck %v (-now +then):\n%s", at, plan.Recheck, diff)
+			h.breaks("RecheckIsHonest", "%v later, before Recheck %v (-now +then):\n%s", at, plan.Recheck, cmp.Diff(want, got, all))
 		}
 	}
 }

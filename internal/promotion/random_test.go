@@ -17,20 +17,46 @@ import (
 type history struct {
 	*world
 	t    *rapid.T
-	next byte // the next new revision
+	next byte           // the next new revision
+	last promotion.Plan // the plan that was recorded last
+	odds map[string]int // weights of events, and use of options; see odd and uses
+
+	// Memory of the world, to judge plans by.
+	refusals []refusal
+	passed   map[promotion.GateKey]bool // gates that have given a good answer
+	stays    map[promotion.EnvName]stay
+	failures map[promotion.EnvName]failure
+	begun    map[promotion.AttemptKey]bool // gates that were started since the last event
+	reached  map[string]int                // counts of cases, of all histories
 }
 
 // newHistory returns a history of a random pipeline.
 func newHistory(t *rapid.T) *history {
-	h := &history{world: newWorld(), t: t, next: 'c'}
+	h := &history{world: newWorld(), t: t, next: 'c', odds: map[string]int{}, passed: map[promotion.GateKey]bool{},
+		stays: map[promotion.EnvName]stay{}, failures: map[promotion.EnvName]failure{}, reached: map[string]int{}}
 	h.Spec.OnNewRevision = pick(t, "policy", promotion.Interrupt, promotion.Finish, promotion.Newest)
 	h.Spec.OnDrift = pick(t, "drift", promotion.Hold, promotion.Promote)
 	h.Spec.OnBackward = pick(t, "backward", promotion.Hold, promotion.Promote)
 	h.Spec.Settle = pick(t, "settle", 0, 0, 2*time.Minute)
 	h.Spec.RunTimeout = pick(t, "run timeout", time.Hour, 24*time.Hour)
+	switch pick(t, "theme", "any", "failures", "revisions") {
+	case "failures":
+		maps.Copy(h.odds, map[string]int{"rollback": 1, "gates": 1, "alarm": 1, "windows": 0, "approval": 0, "holds": 0, "edit": 0})
+	case "revisions":
+		h.Spec.OnNewRevision, h.Spec.Settle = promotion.Newest, 0
+		maps.Copy(h.odds, map[string]int{"gates": 1, "soak": 0, "windows": 0, "approval": 0, "holds": 0, "freeze": 0, "edit": 0})
+	}
 	h.Spec.Environments = nil
-	for i := range rapid.IntRange(1, 4).Draw(t, "environments") {
+	for i := range pick(t, "environments", 2, 2, 3, 3, 4, 1) {
 		h.Spec.Environments = append(h.Spec.Environments, h.environment(i))
+	}
+	isSame := pick(t, "same", true, true, true, false)
+	for i := range h.Spec.Environments {
+		r := "a"
+		if !isSame {
+			r = pick(t, "baseline", "a", "a", "b", "")
+		}
+		h.bring(i, r, 0)
 	}
 	return h
 }
@@ -42,7 +68,7 @@ func (h *history) environment(i int) promotion.Environment {
 	t, name := h.t, fmt.Sprintf("e%d", i)
 	n := pick(t, "targets", 1, 1, 1, 2, 3)
 	if i > 0 {
-		n = pick(t, "targets", 0, 1, 1, 1, 1, 1, 1, 2, 3)
+		n = pick(t, "targets", 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 0)
 	}
 	e := promotion.Environment{Name: promotion.EnvName(name), Need: n}
 	for k := range n {
@@ -51,13 +77,19 @@ func (h *history) environment(i int) promotion.Environment {
 	if n == 3 {
 		e.Need = pick(t, "need", 2, 3)
 	}
-	e.Soak = pick(t, "soak", 0, 0, 0, 5*time.Minute)
-	for k := range pick(t, "gates", 0, 0, 0, 1, 2) {
+	if h.uses("soak") {
+		e.Soak = pick(t, "soak", 5*time.Minute, 0)
+	}
+	gates := 0
+	if h.uses("gates") {
+		gates = pick(t, "gates", 1, 1, 2)
+	}
+	for k := range min(gates, pick(t, "most gates", 2, min(2*i, 2))) {
 		e.Gates = append(e.Gates, promotion.Gate{Name: fmt.Sprintf("g%d", k),
-			When: pick(t, "when", promotion.Before, promotion.After)})
+			When: pick(t, "when", promotion.After, promotion.After, promotion.Before)})
 	}
 	e.Strategy = pick(t, "strategy", promotion.PullRequest, promotion.PullRequest, promotion.PullRequest,
-		promotion.Notification, promotion.ByHand)
+		promotion.PullRequest, promotion.Notification, promotion.Notification, promotion.ByHand)
 	if i == 0 {
 		return e
 	}
@@ -66,57 +98,182 @@ func (h *history) environment(i int) promotion.Environment {
 		e.DependsOn = append(e.DependsOn, h.Spec.Environments[i-2].Name)
 		e.Any = rapid.Bool().Draw(t, "any")
 	}
-	if pick(t, "approval", false, false, true) {
+	if h.uses("approval") {
 		e.Approval = &admission.Approval{Count: pick(t, "count", 1, 2),
 			By: pick(t, "by", nil, []string{"ana", "group:ops"})}
 	}
-	if pick(t, "windows", false, false, true) {
+	if h.uses("windows") {
 		e.Windows = window(pick(t, "window", "0 9 * * *", "0 14 * * *", "0 */2 * * *"))
 		e.Windows[0].Length = pick(t, "length", 30*time.Minute, 90*time.Minute, 3*time.Hour)
 	}
 	if rapid.Bool().Draw(t, "auto merge") {
 		e.AutoMerge = &promotion.AutoMerge{IgnoreChecks: rapid.Bool().Draw(t, "ignore checks")}
 	}
-	if pick(t, "hold", false, false, false, true) {
+	if h.uses("holds") && rapid.Bool().Draw(t, "hold") {
 		e.Hold = &promotion.SpecHold{Until: pick(t, "until", time.Time{}, noon.Add(time.Hour)),
 			Revision: pick(t, "held", promotion.Revision(""), "b")}
 	}
-	if rapid.Bool().Draw(t, "rollback") {
+	if h.uses("rollback") {
 		e.Rollback = &promotion.Rollback{After: pick(t, "after", 0, 5*time.Minute),
 			Manual: rapid.Bool().Draw(t, "manual")}
 	}
 	return e
 }
 
-// event is one thing that happens.
+// begin lets controllers, hosts, gates and people do their part for a while, or until a later environment is in some phase:
+// revisions finish, and the history starts with one on its way.
+func (h *history) begin() {
+	until := pick(h.t, "until", promotion.PhaseVerifying, promotion.PhaseRollingOut, promotion.PhaseWaiting)
+	for range pick(h.t, "beginning", 32, 16, 24, 8, 0) {
+		plan := promotion.Decide(h.Input)
+		h.record(plan)
+		h.observeStays()
+		if len(h.live()) == 0 != (until == promotion.PhaseVerifying) && h.isIn(until) {
+			return
+		}
+		h.after(time.Second)
+		if !h.help(plan) {
+			h.release()
+		}
+	}
+}
+
+// record records a plan.
+func (h *history) record(plan promotion.Plan) {
+	h.last = plan
+	h.world.record(plan)
+}
+
+// event is one thing that may happen.
 type event struct {
 	weight int
 	name   string
-	happen func(h *history)
+	happen func()
 }
 
-func events() []event {
-	return []event{
-		{6, "time passes", (*history).pass}, {4, "a new revision", (*history).release},
-		{6, "a target changes", (*history).flap},
-		{10, "targets follow", (*history).follow}, {10, "an attempt ends", (*history).endOne},
-		{6, "a proposal changes", (*history).changeProposal},
-		{5, "a gate answers", (*history).answer}, {4, "a person requests", (*history).request},
-		{3, "an approval", (*history).approve},
-		{1, "a freeze", (*history).freeze}, {1, "the spec changes", (*history).edit},
+// events lists the things that may happen now: each live attempt may end, each open proposal may change, each gate that is waited for may
+// answer, and so on. Weights of the things that disturb promotions are the history's own, so that some histories get far.
+func (h *history) events() (list []event) {
+	for i, v := range h.last.Verdicts {
+		if i < len(h.Spec.Environments) && h.Spec.Environments[i].Name == v.Env {
+			list = append(list, h.eventsOf(i, v)...)
+		}
 	}
+	for _, key := range h.live() {
+		list = append(list, event{4, "an attempt ends", func() { h.endOne(key) }})
+	}
+	if at := h.last.Recheck; at.After(h.Now) {
+		list = append(list, event{3, "time passes until a decision is due", func() { h.Now = at }})
+	}
+	if h.isStopped() {
+		list = append(list, event{3, "promotions resume", h.thaw})
+	}
+	if h.last.Latest == "" {
+		list = append(list, event{6, "the first environment is ready", func() { h.ready(h.Spec.Environments[0], h.newest()) }})
+	}
+	releases := 3
+	if h.Spec.OnNewRevision == promotion.Interrupt {
+		releases = 1
+	}
+	if !slices.ContainsFunc(h.Runs, func(r promotion.Run) bool { return r.End == promotion.Running }) {
+		releases = 10 // nothing is on its way
+	}
+	if h.Spec.OnNewRevision == promotion.Newest && h.isIn(promotion.PhaseVerifying) {
+		releases = 20 // while an environment still verifies an older one
+	}
+	return append(list, event{1, "time passes", h.pass}, event{releases, "a new revision", h.release},
+		event{h.odd("hold"), "an environment is held or released", func() { h.hold(h.Spec.Environments[h.anyEnv()].Name) }},
+		event{h.odd("flap"), "a target changes", h.flap}, event{h.odd("outage"), "a cluster is lost", h.lose},
+		event{h.odd("request"), "a person requests", h.request},
+		event{h.odd("freeze"), "promotions are stopped", h.freeze}, event{h.odd("edit"), "the spec changes", h.edit})
+}
+
+// isIn reports whether a later environment is in a phase after a promotion.
+func (h *history) isIn(phase promotion.Phase) bool {
+	for i, v := range h.last.Verdicts {
+		if i > 0 && v.Phase == phase && h.isPromoted(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// odd returns the weight of a thing that disturbs promotions in this history.
+func (h *history) odd(name string) int {
+	if _, ok := h.odds[name]; !ok {
+		h.odds[name] = pick(h.t, "odds of "+name, 0, 1, 1, 2)
+	}
+	return h.odds[name]
+}
+
+// uses reports whether an option is used in this history. Histories with few options show each option alone.
+func (h *history) uses(option string) bool {
+	if _, ok := h.odds[option]; !ok {
+		h.odds[option] = pick(h.t, "use of "+option, 1, 0)
+	}
+	return h.odds[option] > 0 && pick(h.t, option, true, true, false)
+}
+
+// eventsOf lists the things that may happen in an environment.
+func (h *history) eventsOf(i int, v promotion.Verdict) []event {
+	e := h.Spec.Environments[i]
+	var list []event
+	if h.isPromoted(i) && v.Phase != promotion.PhaseComplete {
+		list = append(list, event{4, "targets follow", func() { h.follow(i) }})
+	}
+	if h.Proposals[e.Name].State == promotion.Open {
+		list = append(list, event{4, "a proposal changes", func() { h.changeProposal(e.Name) }})
+	}
+	if i > 0 && v.Want != "" && v.Want != h.newest() {
+		list = append(list, event{2 * h.odd("by hand"), "a person brings the newest revision", func() { h.ready(e, h.newest()) }})
+	}
+	for _, v := range append([]promotion.Verdict{v}, h.last.Also...) {
+		if v.Env == e.Name {
+			list = append(list, h.eventsWaited(e, v)...)
+		}
+	}
+	return list
+}
+
+// eventsWaited lists the things that a verdict waits for: each reason may end.
+func (h *history) eventsWaited(e promotion.Environment, v promotion.Verdict) (list []event) {
+	for _, why := range v.Why {
+		switch why.Code {
+		case promotion.WhyWaitingGate:
+			list = append(list, event{3, "a gate answers", func() { h.answer(e, v.Run) }})
+		case promotion.WhyWaitingApproval:
+			list = append(list, event{3, "an approval", func() { h.approve(e, v) }})
+		case promotion.WhyHeld:
+			list = append(list, event{2, "a hold is released", func() {
+				h.intend(promotion.Unhold, pick(h.t, "scope", e.Name, ""))
+			}})
+		case promotion.WhyTargetFailed, promotion.WhyGateFailed, promotion.WhyRollingOut, promotion.WhyAttemptLive:
+			if h.odd("alarm") > 0 && why.Code != promotion.WhyAttemptLive || v.Run != 0 && runOf(h.Input, h.last, v.Run).Env != "" {
+				list = append(list, event{3, "a person stops a rollout", func() { h.alarm(e) }})
+			}
+		}
+		switch why.Code {
+		case promotion.WhyTargetFailed, promotion.WhyTargetUnknown, promotion.WhyPromotedByHand, promotion.WhyRollbackFailed:
+			list = append(list, event{1, "targets become ready", func() { h.ready(e, v.Want) }})
+		case promotion.WhyDeclined, promotion.WhyGateFailed, promotion.WhyAttemptFailed, promotion.WhyRolloutTimedOut,
+			promotion.WhyDriftedBack:
+			list = append(list, event{1, "a retry", func() { h.intend(promotion.Retry, e.Name) }})
+		}
+	}
+	return list
 }
 
 // happen lets one random thing happen, and returns its name.
 func (h *history) happen() string {
 	var list []event
-	for _, e := range events() {
+	for _, e := range h.events() {
 		for range e.weight {
 			list = append(list, e)
 		}
 	}
 	e := list[rapid.IntRange(0, len(list)-1).Draw(h.t, "event")]
-	e.happen(h)
+	h.after(pick(h.t, "meanwhile", 0, time.Second))
+	e.happen()
 	return e.name
 }
 
@@ -143,6 +300,30 @@ func (h *history) bring(i int, r string, from int) {
 	}
 }
 
+// alarm has a person hold an environment, or stop all.
+func (h *history) alarm(e promotion.Environment) {
+	if pick(h.t, "alarm", true, false) {
+		h.intend(promotion.HoldBack, e.Name)
+		return
+	}
+	h.freeze()
+}
+
+// newest returns the revision that was seen last.
+func (h *history) newest() promotion.Revision {
+	if len(h.Sightings) == 0 {
+		return "a"
+	}
+	return h.Sightings[len(h.Sightings)-1].Revision
+}
+
+// ready has all targets of an environment ready at a revision.
+func (h *history) ready(e promotion.Environment, r promotion.Revision) {
+	for _, id := range e.Targets {
+		h.sees(id.Namespace + "=" + string(r))
+	}
+}
+
 // anyEnv returns the place of a random environment.
 func (h *history) anyEnv() int {
 	return rapid.IntRange(0, len(h.Spec.Environments)-1).Draw(h.t, "environment")
@@ -156,43 +337,40 @@ func (h *history) flap() {
 	}
 	id := pick(h.t, "target", e.Targets...)
 	now := string(h.Seen[id].Applied)
-	other := pick(h.t, "other", "a", "b", string(h.next-1))
-	h.sees(id.Namespace + "=" + pick(h.t, "state", "?", "!"+now, "~"+now, now, other, now+">"+other, now+"!"+other, ""))
+	other := pick(h.t, "other", "a", "b", string(h.newest()))
+	h.sees(id.Namespace + "=" + pick(h.t, "state", "?", "?", "!"+now, "~"+now, now, other, now+">"+other, now+"!"+other, ""))
+}
+
+// lose makes an environment unknown.
+func (h *history) lose() {
+	for _, id := range h.Spec.Environments[h.anyEnv()].Targets {
+		h.sees(id.Namespace + "=?")
+	}
+}
+
+// isPromoted reports whether the run that an environment wants was promoted there.
+func (h *history) isPromoted(i int) bool {
+	return slices.ContainsFunc(h.wantedRun(i).Facts, func(f promotion.Fact) bool {
+		return f.Env == h.Spec.Environments[i].Name && f.Event == promotion.EnvPromoted
+	})
 }
 
 // follow lets an environment follow its run, as its controllers do after a promotion.
-func (h *history) follow() {
-	i := h.anyEnv()
-	r := h.wantedRun(i)
-	if r.Number == 0 {
-		return
-	}
-	isPromoted := slices.ContainsFunc(r.Facts, func(f promotion.Fact) bool {
-		return f.Env == h.Spec.Environments[i].Name && f.Event == promotion.EnvPromoted
-	})
-	if isPromoted {
-		h.bring(i, pick(h.t, "outcome", "", "", "", "!")+string(r.Revision), rapid.IntRange(0, 1).Draw(h.t, "from"))
-	}
+func (h *history) follow(i int) {
+	h.bring(i, pick(h.t, "outcome", "", "!")+string(h.wantedRun(i).Revision), rapid.IntRange(0, 1).Draw(h.t, "from"))
 }
 
 // wantedRun returns the run that an environment wants.
 func (h *history) wantedRun(i int) promotion.Run {
-	v := promotion.Decide(cloned(h.Input)).Verdicts[i]
-	at := slices.IndexFunc(h.Runs, func(r promotion.Run) bool { return r.Number == v.Run })
-	if at < 0 {
+	if i >= len(h.last.Verdicts) {
 		return promotion.Run{}
 	}
-	return h.Runs[at]
+	return runOf(h.Input, promotion.Plan{}, h.last.Verdicts[i].Run)
 }
 
 // endOne ends a live attempt at random.
-func (h *history) endOne() {
-	keys := h.live()
-	if len(keys) == 0 {
-		return
-	}
-	key := pick(h.t, "attempt", keys...)
-	h.endAttempt(key, pick(h.t, "end", "done", "done", "done", "done", "failed", "asked", "declined", "moved",
+func (h *history) endOne(key promotion.AttemptKey) {
+	h.endAttempt(key, pick(h.t, "end", "done", "done", "done", "done", "done", "failed", "asked", "declined", "moved",
 		"canceled"))
 }
 
@@ -226,7 +404,18 @@ func (h *history) endAttempt(key promotion.AttemptKey, how string) {
 	case "canceled":
 		a.Status = promotion.AttemptCanceled
 	}
+	switch {
+	case key.Op == promotion.OpGate && a.Status == promotion.AttemptDone:
+		h.passed[promotion.GateKey{Run: key.Run, Env: key.Env, Gate: key.Gate}] = true
+	case key.Op == promotion.OpPropose && a.Class == promotion.ErrDeclined:
+		h.refuse(key.Env, runOf(h.Input, promotion.Plan{}, key.Run).Revision)
+	}
 	h.Attempts[key] = a
+}
+
+// refuse remembers a refusal.
+func (h *history) refuse(env promotion.EnvName, r promotion.Revision) {
+	h.refusals = append(h.refusals, refusal{env: env, revision: r, at: h.Now})
 }
 
 // succeed does the work of an attempt.
@@ -241,20 +430,20 @@ func (h *history) succeed(key promotion.AttemptKey) {
 				At: h.Now, Base: "b1", Head: fmt.Sprintf("h%d", p.Number+1)}
 		}
 	case promotion.OpMerge:
-		p.State, p.At = promotion.Merged, h.Now
-		h.Proposals[key.Env] = p
+		if p.State == promotion.Open && p.Run == key.Run {
+			p.State, p.At = promotion.Merged, h.Now
+			h.Proposals[key.Env] = p
+		}
 	case promotion.OpClose:
-		p.State, p.At, p.ClosedByUs = promotion.Closed, h.Now, true
-		h.Proposals[key.Env] = p
+		if p.State == promotion.Open && p.Run == key.Run {
+			p.State, p.At, p.ClosedByUs = promotion.Closed, h.Now, true
+			h.Proposals[key.Env] = p
+		}
 	}
 }
 
 // changeProposal changes an open proposal at random.
-func (h *history) changeProposal() {
-	name := h.Spec.Environments[h.anyEnv()].Name
-	if p := h.Proposals[name]; p.State != promotion.Open {
-		return
-	}
+func (h *history) changeProposal(name promotion.EnvName) {
 	what := pick(h.t, "change", "merge", "merge", "merge", "close", "pass", "pass", "fail", "foreign", "conflict",
 		"forget")
 	if what == "forget" {
@@ -268,6 +457,7 @@ func (h *history) changeProposal() {
 			p.State, p.At, p.By = promotion.Merged, h.Now, "bob"
 		case "close":
 			p.State, p.At, p.By = promotion.Closed, h.Now, "bob"
+			h.refuse(name, p.Revision)
 		case "pass":
 			p.Checks = promotion.ChecksPassed
 		case "fail":
@@ -280,29 +470,32 @@ func (h *history) changeProposal() {
 	})
 }
 
-// answer gives the result of a gate.
-func (h *history) answer() {
-	i := h.anyEnv()
-	e, r := h.Spec.Environments[i], h.wantedRun(i)
-	if len(e.Gates) == 0 || r.Number == 0 {
+// answer gives the result of a gate that a run waits for.
+func (h *history) answer(e promotion.Environment, run int64) {
+	var waiting []promotion.GateKey
+	for _, g := range e.Gates {
+		key := promotion.GateKey{Run: run, Env: e.Name, Gate: g.Name}
+		if _, ok := h.Attempts[promotion.AttemptKey{Run: run, Env: e.Name, Op: promotion.OpGate, Gate: g.Name}]; ok {
+			waiting = append(waiting, key)
+		}
+	}
+	if len(waiting) == 0 {
 		return
 	}
+	key, isPassed := pick(h.t, "gate", waiting...), rapid.IntRange(0, 3).Draw(h.t, "passed") > 0
 	h.Gates = maps.Clone(h.Gates)
-	passed := rapid.IntRange(0, 3).Draw(h.t, "passed") > 0
-	h.Gates[promotion.GateKey{Run: r.Number, Env: e.Name, Gate: pick(h.t, "gate", e.Gates...).Name}] =
-		promotion.GateResult{Passed: passed, Failed: !passed, At: h.Now}
+	h.Gates[key] = promotion.GateResult{Passed: isPassed, Failed: !isPassed, At: h.Now}
+	h.passed[key] = h.passed[key] || isPassed
 }
 
 // request adds a request of a person.
 func (h *history) request() {
 	i := h.anyEnv()
 	e, r := h.Spec.Environments[i], h.wantedRun(i)
-	kind := pick(h.t, "kind", promotion.Reject, promotion.HoldBack, promotion.Unhold, promotion.Unhold,
-		promotion.Retry, promotion.Retry,
+	kind := pick(h.t, "kind", promotion.Reject, promotion.Retry, promotion.Retry,
 		promotion.RollBack, promotion.Override, promotion.RejectAll, promotion.AcceptAll)
 	name := e.Name
-	if kind == promotion.RejectAll || kind == promotion.AcceptAll ||
-		(kind == promotion.HoldBack || kind == promotion.Unhold) && rapid.Bool().Draw(h.t, "all") {
+	if kind == promotion.RejectAll || kind == promotion.AcceptAll {
 		name = ""
 	}
 	h.intend(kind, name, func(in *promotion.Intent) {
@@ -311,41 +504,50 @@ func (h *history) request() {
 			in.Revision, in.Run = r.Revision, r.Number
 		case promotion.RollBack:
 			in.Revision = pick(h.t, "to", "", promotion.Revision("a"))
-		case promotion.HoldBack:
+		}
+		if kind == promotion.Reject || kind == promotion.RejectAll {
+			h.refuse(name, r.Revision)
+		}
+	})
+}
+
+// hold holds or releases an environment, or all.
+func (h *history) hold(name promotion.EnvName) {
+	if pick(h.t, "all", false, false, true) {
+		name = ""
+	}
+	h.intend(pick(h.t, "hold", promotion.HoldBack, promotion.Unhold), name, func(in *promotion.Intent) {
+		if in.Kind == promotion.HoldBack {
 			in.Until = pick(h.t, "until", time.Time{}, h.Now.Add(10*time.Minute))
 		}
 	})
 }
 
 // approve adds an approval, perhaps one that does not count, or twice.
-func (h *history) approve() {
-	i := h.anyEnv()
-	r := h.wantedRun(i)
-	run := r.Number - pick(h.t, "run", int64(0), 0, 0, 1)
+func (h *history) approve(e promotion.Environment, v promotion.Verdict) {
+	run := v.Run - pick(h.t, "run", int64(0), 0, 0, 1)
 	by := pick(h.t, "by", admission.Person{Name: "ana"}, admission.Person{Name: "dan", Groups: []string{"ops"}},
 		admission.Person{Name: "eve"})
 	for range pick(h.t, "times", 1, 1, 2) {
-		h.intend(promotion.Approve, h.Spec.Environments[i].Name, func(in *promotion.Intent) {
-			in.Run, in.Revision, in.By = run, r.Revision, by
+		h.intend(promotion.Approve, e.Name, func(in *promotion.Intent) {
+			in.Run, in.Revision, in.By = run, v.Want, by
 		})
 	}
 }
 
-// freeze freezes, thaws, suspends or resumes.
+// freeze stops promotions, thaw ends that.
 func (h *history) freeze() {
-	switch pick(h.t, "freeze", "freeze", "until", "thaw", "thaw", "suspend", "resume") {
+	switch pick(h.t, "freeze", "freeze", "until", "suspend", "suspend") {
 	case "freeze":
 		h.Frozen = &admission.Freeze{}
 	case "until":
 		h.Frozen = &admission.Freeze{Until: h.Now.Add(10 * time.Minute)}
-	case "thaw":
-		h.Frozen = nil
 	case "suspend":
 		h.Spec.Suspend = true
-	case "resume":
-		h.Spec.Suspend = false
 	}
 }
+
+func (h *history) thaw() { h.Frozen, h.Spec.Suspend = nil, false }
 
 // edit changes the spec: it removes the last environment or adds one, or changes the inputs of promotions.
 func (h *history) edit() {

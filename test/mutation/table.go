@@ -33,7 +33,7 @@ func trials() []trial {
 		property, _, _ := strings.Cut(m.rule, ":")
 		m.rule = "promotion: " + m.rule
 		all = append(all, trial{mutation: m, dir: "internal/promotion", property: property,
-			tests: testOf(property), flags: []string{"-rapid.checks", "5000"}})
+			tests: testOf(property), flags: []string{"-rapid.checks", "5000", "-property", property}})
 	}
 	return all
 }
