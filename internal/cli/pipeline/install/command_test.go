@@ -1,10 +1,14 @@
 package install
 
 import (
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/cli/clitest"
+	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 func TestInstallPrintsManifests(t *testing.T) {
@@ -35,5 +39,24 @@ func TestImageTagIsTheVersion(t *testing.T) {
 		if got := imageTag(version); got != want {
 			t.Errorf("%q: got %q, want %q", version, got, want)
 		}
+	}
+}
+
+func TestInstallNamesTheClusterThatItCannotReach(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(nil)
+	server.Close() // nothing listens at its address from now on
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	text := "{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}],\n" +
+		"clusters: [{name: c, cluster: {server: \"" + server.URL + "\"}}]}\n"
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags := installFlags{kubeconfig: kubeconfig}
+	flags.Namespace = "apps"
+	err := runInstall(t.Context(), clitest.NewFolder(t, nil).App, flags)
+	if fault.CodeOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "the cluster at "+server.URL+" cannot be reached") ||
+		strings.Contains(err.Error(), "fieldManager") || !strings.Contains(fault.HintOf(err), "--kubeconfig") {
+		t.Errorf("got %v, with the hint %q", err, fault.HintOf(err))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"regexp"
 	"strings"
 	"text/template"
@@ -149,7 +150,11 @@ func (a Applier) Apply(ctx context.Context, objects []*unstructured.Unstructured
 
 // describe returns the error of an object, with a way out.
 func describe(err error, name string) error {
+	var request *url.Error
 	switch {
+	case errors.As(err, &request): // its text is the whole address, with parameters that mean nothing to the reader
+		return fault.New(fault.Unavailable, "apply %s: the cluster at %s cannot be reached: %w", name, hostOf(request.URL), request.Err).
+			WithHint("kubectl cluster-info; --kubeconfig and --context name another cluster")
 	case apierrors.IsConflict(err):
 		return fault.New(fault.Conflict, "apply %s: %w", name, err).WithHint("--force overwrites the fields that others have set")
 	case apierrors.IsForbidden(err):
@@ -161,6 +166,15 @@ func describe(err error, name string) error {
 		return fault.New(fault.Refused, "apply %s: %w", name, err)
 	}
 	return fault.New(fault.Unavailable, "apply %s: %w", name, err)
+}
+
+// hostOf returns the address of the server of a request.
+func hostOf(request string) string {
+	parsed, err := url.Parse(request)
+	if err != nil {
+		return request
+	}
+	return parsed.Scheme + "://" + parsed.Host
 }
 
 // resourceOf returns the resource of a kind in the manifests. Each is a plural without exceptions.
