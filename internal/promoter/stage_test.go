@@ -38,6 +38,8 @@ import (
 type stageWorld struct {
 	*world
 	stage pipeline.Stage // as it was defined last
+	keep  pipeline.Keep
+	blobs blob.Store // receives archives; nil: there are none
 	mu    sync.Mutex
 	work  []promotion.Work // attempts of the handler pull-request
 	open  *promotion.Proposal
@@ -75,7 +77,7 @@ func stageProd() pipeline.Stage {
 // apply stores the stage as the next version of the pipeline, unless that is refused.
 func (w *stageWorld) apply(engine *pipeline.Engine, version int) (refused fault.Problems) {
 	w.t.Helper()
-	d := pipeline.Definition{Pipeline: "shop", Order: pipeline.Runnable, Stages: []pipeline.Stage{w.stage}}
+	d := pipeline.Definition{Pipeline: "shop", Order: pipeline.Runnable, Stages: []pipeline.Stage{w.stage}, Keep: w.keep}
 	plan, problems := pipeline.Compile(d)
 	if err := problems.Err(); err != nil {
 		w.t.Fatal(err)
@@ -166,7 +168,7 @@ func (w *stageWorld) engine() []role {
 	c := conductor.New(w.ledger.NewWaiter(), conductor.Config{Workers: 4, Handlers: map[string]conductor.Handler{
 		promotion.HandlerEnvironment: environment.Handler{}, promotion.HandlerPullRequest: w, promotion.HandlerExpression: gate.Expression{},
 		promotion.HandlerNotification: w}})
-	return []role{c.Run, deployer.New(w.ledger.NewWaiter(), deployer.Config{}).Run}
+	return []role{c.Run, deployer.New(w.ledger.NewWaiter(), deployer.Config{Blobs: w.blobs, FirstArchive: time.Millisecond}).Run}
 }
 
 // serve runs roles until stop is called, or the test ends.
@@ -200,10 +202,15 @@ func (w *stageWorld) deploy(label string) {
 // health has the application report a revision and a Ready condition.
 func (w *stageWorld) health(revision, ready string) {
 	w.t.Helper()
-	app := w.object(`{apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, metadata: {name: podinfo, namespace: prod, generation: 1},
+	w.healthIn("prod", revision, ready)
+}
+
+func (w *stageWorld) healthIn(namespace, revision, ready string) {
+	w.t.Helper()
+	app := w.object(`{apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, metadata: {name: podinfo, namespace: ` + namespace + `, generation: 1},
 		status: {observedGeneration: 1, lastAppliedRevision: "` + revision + `", lastAttemptedRevision: "` + revision + `",
 		conditions: [{type: Ready, status: "` + ready + `", reason: Test, message: "as the test wants"}]}}`)
-	apps := w.leaf.Resource(kustomizations).Namespace("prod")
+	apps := w.leaf.Resource(kustomizations).Namespace(namespace)
 	if _, err := apps.Get(w.t.Context(), "podinfo", metav1.GetOptions{}); err != nil {
 		w.leaf.Add(kustomizations, app)
 	} else if _, err := apps.Update(w.t.Context(), app, metav1.UpdateOptions{}); err != nil {
