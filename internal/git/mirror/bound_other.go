@@ -3,4 +3,4 @@
 package mirror
 
 // boundFiles does nothing: only Linux bounds a process that runs.
-func boundFiles(int) {}
+func boundFiles(int, uint64) {}

@@ -27,11 +27,10 @@ var fixed = []setting{
 	{"commit.gpgSign", "false"}, {"push.gpgSign", "false"}, {"transfer.credentialsInUrl", "die"}, {"safe.bareRepository", "all"},
 }
 
-// Bounds of git's output, and of a file that it writes.
+// Bounds of git's output.
 const (
 	mostPrinted = 128 << 20
 	mostSaid    = 16 << 10
-	mostWritten = 8 << 30
 	waitDelay   = 5 * time.Second
 )
 
@@ -64,7 +63,7 @@ func (o *session) run(ctx context.Context, c call) (string, error) {
 	cmd.ExtraFiles = []*os.File{o.lock} // a git that outlives this process keeps the mirror locked
 	err := cmd.Start()
 	if err == nil {
-		boundFiles(cmd.Process.Pid)
+		boundFiles(cmd.Process.Pid, uint64(o.room)) //nolint:gosec // it is positive
 		err = cmd.Wait()
 	}
 	switch {

@@ -24,6 +24,7 @@ const (
 	InUse          = "InUse"
 	BadSecret      = "BadSecret"
 	PushRace       = "PushRace"
+	TooLarge       = "RepositoryTooLarge"
 )
 
 // Error is the error of an operation.
@@ -66,6 +67,7 @@ type rule struct {
 
 // rules are in the order in which they are tried; all words are in lower case.
 var rules = []rule{
+	{"file too large", Fatal, TooLarge},
 	{"stale info", Retry, PushRace},
 	{"cannot lock ref", Retry, PushRace},
 	{"incorrect old value", Retry, PushRace},

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -85,7 +86,8 @@ func (o *session) fetch(ctx context.Context, branches ...string) (map[string]str
 	if len(arguments) == known {
 		return remote, nil
 	}
-	if _, err := o.git(ctx, arguments...); err != nil {
+	_, err = o.git(ctx, arguments...)
+	if err = cmp.Or(o.checkSize(), err); err != nil {
 		return nil, err
 	}
 	if local, err = o.local(ctx); err != nil { // a branch may have moved since

@@ -47,9 +47,13 @@ func (o *session) prepare(ctx context.Context) error {
 	if err := o.writeKeys(nil); err != nil {
 		return err
 	}
+	if err := o.measure(); err != nil {
+		return err
+	}
 	if _, err := os.Stat(filepath.Join(o.dir, "config")); err == nil {
 		return nil
 	}
+	o.isNew, o.room = true, o.store.MostBytes
 	temporary := o.dir + ".new"
 	if err := errors.Join(os.RemoveAll(temporary), os.RemoveAll(o.dir)); err != nil {
 		return fmt.Errorf("make a mirror: %w", err)

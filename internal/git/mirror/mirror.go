@@ -35,6 +35,7 @@ type Options struct {
 	Timeout   time.Duration          // bound of one operation; 0: ten minutes
 	Committer Committer              // author of all commits
 	Metrics   *obs.GitHost           // nil: none
+	MostBytes int64                  // bound of one mirror on disk; 0: 2 GiB
 }
 
 // Bounds of an operation.
@@ -53,6 +54,9 @@ type Store struct{ Options }
 func Open(options Options) (*Store, error) {
 	if options.Timeout == 0 {
 		options.Timeout = usualTimeout
+	}
+	if options.MostBytes == 0 {
+		options.MostBytes = usualSize
 	}
 	options.Committer = options.Committer.orDefault()
 	dir, err := filepath.Abs(options.Dir)
@@ -74,12 +78,14 @@ type session struct {
 	dir     string // the bare repository
 	private string // folder of the operation's keys
 	lock    *os.File
+	isNew   bool  // the operation has made the mirror
+	room    int64 // bytes that a file may take before the mirror reaches its bound
 	set     []setting
 	environ []string
 }
 
-// with runs an operation on the locked mirror of a repository. A mirror that turns out to be damaged is deleted, and the operation
-// repeated once.
+// with runs an operation on the locked mirror of a repository. A mirror that turns out to be damaged, or that has reached its bound, is
+// deleted, and the operation repeated once.
 func (s *Store) with(ctx context.Context, remote Remote, do func(context.Context, *session) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.Timeout,
 		&Error{Class: Throttle, Reason: "Timeout", Text: "the Git host took longer than " + s.Timeout.String()})
@@ -102,11 +108,14 @@ func (s *Store) with(ctx context.Context, remote Remote, do func(context.Context
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case again || !isDamage(err):
+		case !isTooLarge(err) && (again || !isDamage(err)):
 			return err
 		}
 		if err := os.RemoveAll(o.dir); err != nil {
-			return fmt.Errorf("delete a damaged mirror: %w", err)
+			return fmt.Errorf("delete a mirror: %w", err)
+		}
+		if isTooLarge(err) && o.isNew { // else it has gathered fetches, which a new one does not have
+			return o.tooLarge()
 		}
 	}
 }

@@ -1,0 +1,76 @@
+package mirror
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Bounds of a mirror. One of depth one holds the files of a few branches, which are far below the usual bound in a GitOps repository.
+const (
+	usualSize = 2 << 30
+	leastRoom = 64 << 10 // room of the index and the trees of an edit
+)
+
+// sizeOf returns the size of all files in a folder; 0 without one.
+func sizeOf(dir string) (bytes int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			bytes += info.Size()
+		}
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return bytes, err
+}
+
+// measure deletes the parts of packs that a killed git has left, and finds the room that the mirror has before its bound.
+func (o *session) measure() error {
+	parts, err := filepath.Glob(filepath.Join(o.dir, "objects", "pack", "tmp_*"))
+	for _, part := range parts {
+		err = errors.Join(err, os.Remove(part))
+	}
+	size, sizeErr := sizeOf(o.dir)
+	if err = errors.Join(err, sizeErr); err != nil {
+		return fmt.Errorf("measure the mirror: %w", err)
+	}
+	o.room = max(o.store.MostBytes-size, leastRoom)
+	return nil
+}
+
+// checkSize returns an error if a fetch has reached the bound of the mirror: a part of a pack takes all of the room, since git was not
+// allowed to write more, or the mirror is larger, as it may be where no process is bounded.
+func (o *session) checkSize() error {
+	parts, err := filepath.Glob(filepath.Join(o.dir, "objects", "pack", "tmp_*"))
+	for _, part := range parts {
+		if info, err := os.Stat(part); err == nil && info.Size() >= o.room {
+			return o.tooLarge()
+		}
+	}
+	size, sizeErr := sizeOf(o.dir)
+	if err = errors.Join(err, sizeErr); err != nil {
+		return fmt.Errorf("measure the mirror: %w", err)
+	}
+	if size > o.store.MostBytes {
+		return o.tooLarge()
+	}
+	return nil
+}
+
+func (o *session) tooLarge() error {
+	return fatal(TooLarge, "the repository is too large: the newest commits of its branches take more than %d MiB", o.store.MostBytes>>20)
+}
+
+// isTooLarge reports whether an operation has failed because the mirror reached its bound.
+func isTooLarge(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Reason == TooLarge
+}
