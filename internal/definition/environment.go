@@ -148,7 +148,7 @@ func (r *reader) pullRequest(n *document.Node, at string) *pipeline.PullRequest 
 		r.Add(api, "bad-url", at+".apiURL", "apiURL: want a URL such as https://git.example.com/api/v1")
 	}
 	for _, key := range []string{"baseBranch", "branch"} {
-		if field := n.Get(key); field != nil && !isBranch(field.Text) {
+		if field := n.Get(key); field != nil && !pipeline.IsBranch(field.Text) {
 			r.Add(field, "bad-name", at+"."+key, "%s: %.100q is not the name of a branch", key, field.Text)
 		}
 	}
@@ -194,13 +194,6 @@ func (r *reader) repository(n *document.Node, at string) {
 func isHTTP(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil && !hasControl(address)
-}
-
-// isBranch reports whether a text may be the name of a branch.
-func isBranch(name string) bool {
-	return name != "" && name != "@" && name != "HEAD" && len(name) <= 244 && !hasControl(name) && !strings.ContainsAny(name, " ~^:?*[\\") &&
-		!strings.Contains(name, "..") && !strings.Contains(name, "@{") && !strings.Contains("/"+name, "/.") && !strings.Contains(name, "//") &&
-		strings.Trim(name, "/-") == name && !strings.HasSuffix(name, ".") && !strings.HasSuffix(name, ".lock")
 }
 
 // autoMerge reads how Waybill merges pull requests; nil: people do.

@@ -5,24 +5,11 @@ import (
 	"context"
 	"slices"
 	"strings"
+
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 const heads = "refs/heads/"
-
-// isBranch reports whether a name follows the rules of git-check-ref-format.
-func isBranch(name string) bool {
-	const longest = 250
-	if name == "" || len(name) > longest || strings.ContainsAny(name, " ~^:?*[\\") || strings.HasPrefix(name, "-") || name == "@" ||
-		name == "HEAD" || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return false
-	}
-	for part := range strings.SplitSeq(name, "/") {
-		if part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock") || strings.HasSuffix(part, ".") {
-			return false
-		}
-	}
-	return !strings.Contains(name, "..") && !strings.Contains(name, "@{")
-}
 
 // isHash reports whether a text is the whole hash of a commit.
 func isHash(text string) bool {
@@ -32,7 +19,7 @@ func isHash(text string) bool {
 // checkBranches returns an error for names that git would not take.
 func checkBranches(names ...string) error {
 	for _, name := range names {
-		if !isBranch(name) {
+		if !pipeline.IsBranch(name) {
 			return fatal("BadBranch", "the branch %.250q: want a name that git accepts", name)
 		}
 	}

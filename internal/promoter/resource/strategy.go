@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/api/kube/v1alpha1"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/promotion"
 )
 
@@ -75,13 +76,13 @@ func (r *reader) pullRequest(at string, p v1alpha1.PullRequest, env promotion.En
 		r.httpURL(at+".apiURL", p.APIURL)
 		r.encrypted(at+".apiURL", p.APIURL)
 	}
-	if !isBranch(p.BaseBranch) {
+	if !pipeline.IsBranch(p.BaseBranch) {
 		r.add(at+".baseBranch", "%.100q is not the name of a branch", p.BaseBranch)
 	}
 	switch {
 	case p.Branch == "":
 		out.Branch = HeadBranch(r.namespace, r.name, env)
-	case !isBranch(p.Branch):
+	case !pipeline.IsBranch(p.Branch):
 		r.add(at+".branch", "%.100q is not the name of a branch", p.Branch)
 	case p.Branch == p.BaseBranch:
 		r.add(at+".branch", "is the base branch too")
@@ -149,7 +150,7 @@ func (r *reader) encrypted(field, address string) {
 // replaced; then a hash keeps the names of two environments apart.
 func HeadBranch(namespace, name string, env promotion.EnvName) string {
 	plain := strings.TrimSuffix(strings.Join([]string{"promotion", namespace, name, string(env)}, "-"), "-")
-	if isBranch(plain) {
+	if pipeline.IsBranch(plain) {
 		return plain
 	}
 	sum := sha256.Sum256([]byte(plain))
@@ -164,21 +165,6 @@ func HeadBranch(namespace, name string, env promotion.EnvName) string {
 
 // StageBranch returns the default head branch of the pull requests of a stage of a waybill.yaml.
 func StageBranch(pipeline, stage string) string { return HeadBranch(pipeline, stage, "") }
-
-// isBranch reports whether Git accepts the name of a branch, by the rules of git check-ref-format --branch.
-func isBranch(name string) bool {
-	if name == "" || name == "@" || name == "HEAD" || len(name) > 244 || hasControl(name) ||
-		strings.ContainsAny(name, " ~^:?*[\\") || strings.Contains(name, "..") || strings.Contains(name, "@{") ||
-		strings.HasPrefix(name, "-") || strings.HasSuffix(name, ".") {
-		return false
-	}
-	for part := range strings.SplitSeq(name, "/") {
-		if part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock") {
-			return false
-		}
-	}
-	return true
-}
 
 // notification reads a strategy by notification.
 func (r *reader) notification(at string, n v1alpha1.Notification) *notification {
