@@ -20,7 +20,8 @@ var cases = []string{
 	"NoBlindPromotion", "NoBlindPromotion of a predecessor", "OrderKept", "NoOldOverNew", "PromotedOnce", "ApprovalBinds",
 	"HoldWins", "HoldWins" + ofReturn, "FreezeWins", "FreezeWins" + ofReturn, "FreezeWins by suspend", "WindowWins",
 	"FirstIsLeftAlone", "ByHandIsLeft", "GatesWait", "GatesWait at the end", "SoakWaits", "DeclineWins", "StartsOnce",
-	"StartsOnce of an older run", "LiveEnds", "ReturnsOnce", "WhyOrStep", "RecheckIsHonest", "Idempotent", "OrderFree", "InputUntouched",
+	"StartsOnce of an older run", "LiveEnds", "ReturnIsDue", "ReturnsOnce",
+	"WhyOrStep", "RecheckIsHonest", "Idempotent", "OrderFree", "InputUntouched",
 }
 
 // obstacle is a thing in the way of an environment, which a property is about.

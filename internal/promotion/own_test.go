@@ -19,9 +19,13 @@ func (h *history) checkReturns(plan promotion.Plan) {
 		v := plan.Verdicts[i]
 		r := runOf(h.Input, plan, v.Run)
 		h.checkReturnsOnce(e)
-		if h.observeFailure(e, r) && h.mayReturn(e, r) && len(h.returnsOf(e, r.Revision)) == 0 {
+		if !h.observeFailure(e, r) || !h.mayReturn(e, r) {
+			continue
+		}
+		if len(h.returnsOf(e, r.Revision)) == 0 {
 			h.breaks("ReturnIsDue", "%s has failed at %s and is not rolled back", e.Name, r.Revision)
 		}
+		h.reached["ReturnsOnce"]++ // it would be, a second time
 	}
 }
 
@@ -41,7 +45,7 @@ func (h *history) checkReturnsOnce(e promotion.Environment) {
 		if own.Env != e.Name || own.Cause != promotion.ByFailure {
 			continue
 		}
-		h.reached["ReturnsOnce"]++
+		h.reached["ReturnIsDue"]++
 		if n := len(h.returnsOf(e, own.Was)); n > 1 {
 			h.breaks("ReturnsOnce", "%s was rolled back from %s %d times", e.Name, own.Was, n)
 		}

@@ -41,7 +41,8 @@ func newHistory(t *rapid.T) *history {
 	h.Spec.RunTimeout = pick(t, "run timeout", time.Hour, 24*time.Hour)
 	switch pick(t, "theme", "any", "failures", "revisions") {
 	case "failures":
-		maps.Copy(h.odds, map[string]int{"rollback": 1, "gates": 1, "alarm": 1, "windows": 0, "approval": 0, "holds": 0, "edit": 0})
+		h.Spec.OnBackward = pick(t, "backward", promotion.Promote, promotion.Promote, promotion.Hold)
+		maps.Copy(h.odds, map[string]int{"rollback": 1, "gates": 1, "alarm": 1, "approval": 0, "holds": 0, "edit": 0})
 	case "revisions":
 		h.Spec.OnNewRevision, h.Spec.Settle = promotion.Newest, 0
 		maps.Copy(h.odds, map[string]int{"gates": 1, "soak": 0, "windows": 0, "approval": 0, "holds": 0, "freeze": 0, "edit": 0})
@@ -121,14 +122,20 @@ func (h *history) environment(i int) promotion.Environment {
 }
 
 // begin lets controllers, hosts, gates and people do their part for a while, or until a later environment is in some phase:
-// revisions finish, and the history starts with one on its way.
+// revisions finish, and the history starts with one on its way. In some, one has failed before.
 func (h *history) begin() {
 	until := pick(h.t, "until", promotion.PhaseVerifying, promotion.PhaseRollingOut, promotion.PhaseWaiting)
-	for range pick(h.t, "beginning", 32, 16, 24, 8, 0) {
+	fails := h.odds["rollback"] > 0 && pick(h.t, "fails", true, false)
+	for range pick(h.t, "beginning", 32, 16, 24, 48, 64, 8, 0) {
 		plan := promotion.Decide(h.Input)
 		h.record(plan)
 		h.observeStays()
-		if len(h.live()) == 0 != (until == promotion.PhaseVerifying) && h.isIn(until) {
+		switch {
+		case fails && h.isIn(promotion.PhaseRollingOut):
+			h.fail()
+			fails, until = false, promotion.PhaseWaiting
+			continue
+		case !fails && len(h.live()) == 0 != (until == promotion.PhaseVerifying) && h.isIn(until):
 			return
 		}
 		h.after(time.Second)
@@ -136,6 +143,17 @@ func (h *history) begin() {
 			h.release()
 		}
 	}
+}
+
+// fail has rollouts fail for longer than an automatic rollback waits.
+func (h *history) fail() {
+	for i, v := range h.last.Verdicts {
+		if i > 0 && v.Phase == promotion.PhaseRollingOut {
+			h.bring(i, "!"+string(v.Want), 0)
+		}
+	}
+	h.record(promotion.Decide(h.Input))
+	h.after(5 * time.Minute)
 }
 
 // record records a plan.
@@ -227,6 +245,9 @@ func (h *history) eventsOf(i int, v promotion.Verdict) []event {
 	if i > 0 && v.Want != "" && v.Want != h.newest() {
 		list = append(list, event{2 * h.odd("by hand"), "a person brings the newest revision", func() { h.ready(e, h.newest()) }})
 	}
+	if i > 0 && v.Want != "" && v.Phase != promotion.PhaseComplete {
+		list = append(list, event{h.odd("by hand"), "a person brings the revision, and it fails", func() { h.bring(i, "!"+string(v.Want), 0) }})
+	}
 	for _, v := range append([]promotion.Verdict{v}, h.last.Also...) {
 		if v.Env == e.Name {
 			list = append(list, h.eventsWaited(e, v)...)
@@ -282,15 +303,19 @@ func (h *history) pass() {
 		25*time.Hour))
 }
 
-// release brings a revision to the first environment: a new one, or one of before.
+// release brings a revision to the first environment: a new one, one of before, or one that was rolled back.
 func (h *history) release() {
-	r := string(h.next)
-	if rapid.IntRange(0, 4).Draw(h.t, "old") == 0 {
-		r = pick(h.t, "revision", "a", "b", "c", "d")
-	} else {
+	old, isOld := pick(h.t, "revision", "a", "b", "c", "d"), pick(h.t, "old", false, false, false, true)
+	for _, r := range h.Runs {
+		if r.Cause == promotion.ByFailure && r.Was != h.last.Current {
+			old, isOld = string(r.Was), pick(h.t, "again", true, true, false)
+		}
+	}
+	if !isOld {
+		old = string(h.next)
 		h.next++
 	}
-	h.bring(0, r, 0)
+	h.bring(0, old, 0)
 }
 
 // bring sets the targets of an environment, from one on, ready at a revision.
