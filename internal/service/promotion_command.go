@@ -284,7 +284,7 @@ func (s *Service) retryIntent(v promotions.View, intent promotion.Intent) (promo
 		switch {
 		case len(stuck) == 0:
 			return intent, fault.New(fault.Refused, "no environment of %s needs a retry", v.Pipeline).
-				WithHint("waybill deployment retry %s ENVIRONMENT promotes the wanted revision there again", v.Pipeline)
+				WithHint("waybill deployment why %s lists what is in the way", v.Pipeline)
 		case len(stuck) > 1:
 			return intent, fault.New(fault.Refused, "several environments of %s need a retry", v.Pipeline).
 				WithHint("name one: %s", strings.Join(stuck, ", "))
@@ -295,6 +295,10 @@ func (s *Service) retryIntent(v promotions.View, intent promotion.Intent) (promo
 		return intent, fault.New(fault.Refused, "%s waits for no revision", pipeline.Path(v.Pipeline, env.Name))
 	case len(env.DependsOn) == 0:
 		return intent, fault.New(fault.Refused, "%s is the first environment: nothing is promoted into it", pipeline.Path(v.Pipeline, env.Name))
+	case (env.Phase == promotion.PhaseComplete || env.Phase == promotion.PhaseFailed) && !isStuck(*env):
+		return intent, fault.New(fault.Refused, "a retry of %s in %s would change nothing: its state is %s", env.Want,
+			pipeline.Path(v.Pipeline, env.Name), phaseWords(*env)).
+			WithHint("waybill deployment rollback %s %s --to REVISION brings another revision there", v.Pipeline, env.Name)
 	}
 	intent.Env, intent.Revision = promotion.EnvName(env.Name), promotion.Revision(env.Want)
 	return intent, nil
@@ -305,11 +309,12 @@ func isStuck(env promotions.EnvironmentView) bool {
 	return slices.ContainsFunc(env.Reasons, func(r promotions.ReasonView) bool { return CanRetry(r.Code) })
 }
 
-// CanRetry reports whether a retry may end a reason.
+// CanRetry reports whether a retry may end a reason. A target that has failed is its controller's to repair: Git has the revision
+// already, so promoting it again would change nothing there.
 func CanRetry(code promotion.ReasonCode) bool {
 	switch code {
 	case promotion.WhyDeclined, promotion.WhyDriftedBack, promotion.WhyRolloutTimedOut, promotion.WhyGateFailed, promotion.WhyAttemptFailed,
-		promotion.WhyNoMarkers, promotion.WhyChecksFailed, promotion.WhyTargetFailed:
+		promotion.WhyNoMarkers, promotion.WhyChecksFailed:
 		return true
 	}
 	return false
@@ -324,6 +329,8 @@ func EnvironmentRemedy(name, env, revision string, code promotion.ReasonCode) st
 		return fmt.Sprintf("waybill approve %s %s", name, env)
 	case CanRetry(code):
 		return fmt.Sprintf("waybill deployment retry %s %s", name, env)
+	case code == promotion.WhyTargetFailed:
+		return fmt.Sprintf("waybill deployment rollback %s %s", name, env)
 	}
 	return ""
 }

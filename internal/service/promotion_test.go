@@ -275,6 +275,39 @@ func TestCommandsToAPipelineOfKubernetesAreRequests(t *testing.T) {
 	}
 }
 
+// TestARetryThatWouldChangeNothingIsRefused: Git has the revision already, and its targets are for their controllers to repair.
+func TestARetryThatWouldChangeNothingIsRefused(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	for phase, why := range map[promotion.Phase]promotion.Reason{
+		promotion.PhaseComplete: {}, promotion.PhaseFailed: {Code: promotion.WhyTargetFailed, Message: "it crashes"},
+	} {
+		state := func(code promotion.ReasonCode) func(*promotion.Input, *promotion.Plan) {
+			return func(_ *promotion.Input, plan *promotion.Plan) {
+				prod := &plan.Verdicts[2]
+				prod.Phase, prod.Why = phase, nil
+				if code != "" {
+					prod.Why = []promotion.Reason{{Code: code, Message: why.Message}}
+				}
+			}
+		}
+		w.Promote(t, state(why.Code))
+		retry := service.Command{Kind: "retry", Target: "prod", By: "ana"}
+		err := w.Service.Command(t.Context(), service.Ref{Pipeline: podinfo}, retry)
+		if !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "would change nothing") ||
+			!strings.Contains(fault.HintOf(err), "deployment rollback apps:podinfo prod --to") {
+			t.Errorf("%s: got %v, with the hint %q", phase, err, fault.HintOf(err))
+		}
+		w.Promote(t, state(promotion.WhyGateFailed))
+		if err := w.Service.Command(t.Context(), service.Ref{Pipeline: podinfo}, retry); err != nil {
+			t.Errorf("%s with a failed gate: %v", phase, err)
+		}
+	}
+	if got := service.EnvironmentRemedy(podinfo, "prod", "", promotion.WhyTargetFailed); got != "waybill deployment rollback apps:podinfo prod" {
+		t.Errorf("the remedy of a failed target is %q", got)
+	}
+}
+
 func TestFreezesOfKubernetesAreOfOneOrOfAll(t *testing.T) {
 	t.Parallel()
 	w := servertest.Start(t)

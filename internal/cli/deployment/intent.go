@@ -34,8 +34,9 @@ host. Fix the cause first. A deployment that a newer one has replaced cannot be 
 const kubernetesRetry = `
 
 Of a pipeline of Kubernetes, such as apps:podinfo, it promotes the wanted revision into an
-environment again: after its pull request was closed, its rollout failed, or an attempt failed for
-good.`
+environment again: after its pull request was closed, a gate failed, its rollout timed out, or an
+attempt failed for good. When a target has failed, a retry changes nothing: repair the target, or
+roll back.`
 
 func cancelCommand(a *cmdline.App) *cobra.Command {
 	intent := service.Command{Kind: "cancel"}
