@@ -59,8 +59,8 @@ func pipelineThawCommand(a *cmdline.App) *cobra.Command {
 		Use:   "thaw [PIPELINE]",
 		Short: "End the freeze of a pipeline",
 		Long: `What was kept back starts at once, unless a window or a hold keeps it back too. Without a name: this
-folder's pipeline. --all thaws each pipeline that is frozen, and ends the freeze that all pipelines of
-Kubernetes share; freezes of single ones end, too.`,
+folder's pipeline. --all thaws each pipeline that is frozen, and ends the freeze that all pipelines
+of Kubernetes share; freezes of single ones end, too.`,
 		Example:           cmdline.Examples("waybill pipeline thaw greeter", "waybill pipeline thaw --all"),
 		Args:              cmdline.Arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: cmdline.CompletePipelines(a),

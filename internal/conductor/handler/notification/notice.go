@@ -86,10 +86,11 @@ func sentenceOf(n promotion.Notice) string {
 	default:
 		text += fmt.Sprintf("%s: %s", n.Revision, n.Occasion)
 	}
-	for _, more := range []string{n.Message, n.URL} {
-		if more != "" {
-			text += ": " + more
-		}
+	if n.Message != "" {
+		text += ": " + n.Message
+	}
+	if n.URL != "" && !strings.Contains(n.Message, n.URL) {
+		text += ": " + n.URL
 	}
 	return text
 }
