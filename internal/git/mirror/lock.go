@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // open locks the mirror, or returns an error of class Later if another operation has it.
 func (o *session) open() error {
-	path := strings.TrimSuffix(o.dir, ".git") + ".lock"
-	lock, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	path := lockOf(o.dir)
+	lock, err := openLock(path)
 	if err != nil {
 		return fmt.Errorf("lock the mirror: %w", err)
 	}
@@ -26,8 +26,14 @@ func (o *session) open() error {
 		return fmt.Errorf("lock the mirror: %w", err)
 	}
 	o.lock = lock
-	_ = os.RemoveAll(o.private) // keys that a crash has left
+	now := time.Now()
+	_ = os.Chtimes(path, now, now) // Sweep reads it; else the mirror is deleted too early, and made again
+	_ = os.RemoveAll(o.private)    // keys that a crash has left
 	return nil
+}
+
+func openLock(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 }
 
 // close forgets the keys and unlocks the mirror.

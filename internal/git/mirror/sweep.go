@@ -1,0 +1,48 @@
+package mirror
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// keepUnused is the time after its last use for which a mirror stays: pipelines come and go, and a repository that is used again is
+// fetched again.
+const keepUnused = 7 * 24 * time.Hour
+
+// lockOf returns the path of a mirror's lock. The time of its last change is that of the last use of the mirror.
+func lockOf(dir string) string { return strings.TrimSuffix(dir, ".git") + ".lock" }
+
+// Sweep deletes the mirrors that nothing has used for a week. Those of several pipelines, and of several processes, count their uses
+// together, and one in use stays.
+func (s *Store) Sweep() error {
+	dirs, err := filepath.Glob(filepath.Join(s.Dir, "*.git"))
+	for _, dir := range dirs {
+		if used, statErr := os.Stat(lockOf(dir)); statErr == nil && time.Since(used.ModTime()) < keepUnused {
+			continue
+		}
+		err = errors.Join(err, sweep(dir))
+	}
+	if err != nil {
+		return fmt.Errorf("delete unused mirrors: %w", err)
+	}
+	return nil
+}
+
+// sweep deletes a mirror, unless it is in use. Its lock stays: an operation may be about to take it.
+func sweep(dir string) error {
+	lock, err := openLock(lockOf(dir))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil //nolint:nilerr // an operation has it
+	}
+	return os.RemoveAll(dir)
+}

@@ -1,0 +1,61 @@
+package mirror
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A mirror that no pipeline uses any more is deleted after a week. One that another pipeline has used since, or that is in use, stays.
+func TestUnusedMirrorsAreDeleted(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, fleet())
+	s := open(t)
+	mirrors := func() (dirs []string) {
+		dirs, err := filepath.Glob(filepath.Join(s.Dir, "*.git"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dirs
+	}
+	age := func() (lock string) {
+		t.Helper()
+		long := time.Now().Add(-2 * keepUnused)
+		lock = lockOf(mirrors()[0])
+		if err := os.Chtimes(lock, long, long); err != nil {
+			t.Fatal(err)
+		}
+		return lock
+	}
+	sweep := func(what string, want int) {
+		t.Helper()
+		if err := s.Sweep(); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(mirrors()); got != want {
+			t.Errorf("%s: %d mirrors, want %d", what, got, want)
+		}
+	}
+	propose(t, s, h.request("6.6.0"))
+	sweep("used now", 1)
+	age()
+	propose(t, s, h.request("6.6.0"))
+	sweep("used again", 1)
+	file, err := os.Open(age())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	sweep("in use", 1)
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	sweep("unused for long", 0)
+	propose(t, s, h.request("6.7.0"))
+	sweep("used once more", 1)
+}
