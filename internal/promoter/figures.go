@@ -1,6 +1,7 @@
 package promoter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,13 +18,18 @@ const stuckAfter = 5 * lookLimit
 // clusters do not matter, since the promoter works without them.
 func (p *Promoter) Ready() error {
 	p.mu.Lock()
-	t := p.term
+	t, stage := p.term, p.stage
 	p.mu.Unlock()
+	if t != nil && !t.informer.Synced() {
+		return errors.New("the pipelines of the management cluster are being listed")
+	}
+	return cmp.Or(t.stuck(), stage.stuck())
+}
+
+// stuck returns an error that names a look which has not returned. The receiver may be nil.
+func (t *term) stuck() error {
 	if t == nil {
 		return nil
-	}
-	if !t.informer.Synced() {
-		return errors.New("the pipelines of the management cluster are being listed")
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -77,7 +77,8 @@ type Promoter struct {
 
 	mu    sync.Mutex
 	leads bool
-	term  *term         // nil: another instance leads
+	term  *term         // term at Pipelines; nil: another instance leads, or the process has no management cluster
+	stage *term         // term at stages of a waybill.yaml; nil: another instance leads
 	moved chan struct{} // wakes Run after a change of leads
 }
 
@@ -151,8 +152,8 @@ func (p *Promoter) lead(ctx context.Context) {
 		shown = t
 		term.Go(func() { t.run(ctx) })
 	}
-	p.setTerm(t)
-	defer p.setTerm(nil)
+	p.setTerms(t, s.term)
+	defer p.setTerms(nil, nil)
 	defer p.cfg.Metrics.Lead(shown.standings, shown.pool)()
 	term.Go(func() { s.run(ctx) })
 	p.awaitLead(ctx, false)
@@ -160,10 +161,10 @@ func (p *Promoter) lead(ctx context.Context) {
 	term.Wait()
 }
 
-func (p *Promoter) setTerm(t *term) {
+func (p *Promoter) setTerms(ofPipelines, ofStages *term) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.term = t
+	p.term, p.stage = ofPipelines, ofStages
 }
 
 // beginFrozen freezes all pipelines of an empty log, if that is configured. It returns false once ctx has ended.
