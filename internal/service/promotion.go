@@ -528,10 +528,20 @@ func (s *Service) promotionSteps(ctx context.Context, ref Ref, target string) ([
 		}
 		for _, reason := range env.Reasons {
 			steps = append(steps, pipeline.StepState{StepKey: key, State: state, Who: string(reason.Code),
-				Reason: cmp.Or(reason.Message, string(reason.Code)), At: env.Since, Expected: reason.Until})
+				Reason: reasonWithAddress(env, reason), At: env.Since, Expected: reason.Until})
 		}
 	}
 	return steps, nil
+}
+
+// reasonWithAddress returns a reason as text, with the address of the pull request if a person has to act on that.
+func reasonWithAddress(env promotions.EnvironmentView, reason promotions.ReasonView) string {
+	text := cmp.Or(reason.Message, string(reason.Code))
+	if p := env.Proposal; p != nil && p.URL != "" && !strings.Contains(text, p.URL) &&
+		(reason.Code == promotion.WhyWaitingMerge || reason.Code == promotion.WhyChecksFailed) {
+		text += ": " + p.URL
+	}
+	return text
 }
 
 // stateOfPhase returns a phase as the state of a step.

@@ -275,6 +275,24 @@ func TestCommandsToAPipelineOfKubernetesAreRequests(t *testing.T) {
 	}
 }
 
+// TestReasonsOfPeopleNameWhatEndsThem: what to open, and how long a declined revision stays out.
+func TestReasonsOfPeopleNameWhatEndsThem(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	w.Promote(t, nil)
+	steps, err := w.Service.Why(t.Context(), service.Ref{Pipeline: podinfo}, "prod")
+	if want := "a person must merge it: https://git.example.com/apps/fleet/pulls/41"; err != nil || len(steps) != 1 ||
+		!strings.HasSuffix(steps[0].Reason, want) {
+		t.Errorf("got %+v, %v; want %q", steps, err, want)
+	}
+	declined := promotions.EnvironmentView{Name: "prod", Want: "6.6.0", Phase: promotion.PhaseBlocked,
+		Reasons: []promotions.ReasonView{{Code: promotion.WhyDeclined, Message: "pull request 41 was closed"}}}
+	got := service.EnvironmentSentences(declined, time.Now())[0].String(time.Time.String)
+	if want := "waiting: pull request 41 was closed: 6.6.0 stays out of it until a retry, or a newer revision comes"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestARetryThatWouldChangeNothingIsRefused: Git has the revision already, and its targets are for their controllers to repair.
 func TestARetryThatWouldChangeNothingIsRefused(t *testing.T) {
 	t.Parallel()

@@ -117,6 +117,16 @@ func TestButtonsOfEnvironmentsAreThoseOfTheReader(t *testing.T) {
 	}
 }
 
+// TestATargetWithoutAKnownRevisionIsNotOneThatRunsNothing: its cluster may be away.
+func TestATargetWithoutAKnownRevisionIsNotOneThatRunsNothing(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.Promote(t, servertest.LoseTarget)
+	if shown := s.page(t, podinfoPage, ""); !strings.Contains(shown, "no known revision") || strings.Contains(shown, "<code>nothing</code>") {
+		t.Errorf("the page shows\n%s", shown)
+	}
+}
+
 func TestThePageOfAPipelineOfKubernetesIsLive(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

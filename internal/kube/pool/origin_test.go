@@ -114,6 +114,9 @@ func TestGitopsClustersLeadToClusters(t *testing.T) {
 		w.management.Add(gitopsClusters.GroupVersionResource, cluster)
 		pass(time.Second)
 		w.see(usApp, "ClusterNotReady")
+		if got, want := w.pool.State(usApp).Message, "Secret apps/us-kubeconfig not found"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 		secret := object(kubetest.Kind{GroupVersionResource: secrets, Kind: "Secret"}, "apps", "us-kubeconfig",
 			map[string]any{"data": map[string]any{"value": base64Of(leaf.Kubeconfig("us", ""))}})
 		w.management.Add(secrets, secret)
