@@ -89,6 +89,12 @@ func (d describer) environment(env promotion.Environment, verdict promotion.Verd
 	}
 	v.Window, v.Proposal, v.Attempt = d.window(env), d.proposal(env.Name), d.attempt(verdict)
 	v.Holds, v.Previous = d.holds(env), string(d.previous(env.Name, verdict.Want))
+	for _, run := range d.runs {
+		if run.Number == verdict.Run && run.Env == env.Name && run.Was != "" &&
+			(run.Cause == promotion.ByRollback || run.Cause == promotion.ByFailure) {
+			v.Undone = &UndoneView{Revision: string(run.Was), By: run.By}
+		}
+	}
 	return v
 }
 

@@ -51,6 +51,19 @@ func podinfo() (promotion.Input, promotion.Plan) {
 	return in, plan
 }
 
+func TestDescribeNamesTheRevisionThatARollbackHasTakenOut(t *testing.T) {
+	t.Parallel()
+	in, plan := podinfo()
+	in.Runs = append(in.Runs, promotion.Run{Number: 13, Revision: "6.5.4", Was: "6.6.0", Cause: promotion.ByRollback, Env: "prod", By: "ana"})
+	plan.Verdicts[1].Run, plan.Verdicts[1].Want = 13, "6.5.4"
+	view := promotions.Describe(in, plan)
+	want := &promotions.UndoneView{Revision: "6.6.0", By: "ana"}
+	if diff := cmp.Diff([]*promotions.UndoneView{nil, want},
+		[]*promotions.UndoneView{view.Environments[0].Undone, view.Environments[1].Undone}); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestDescribeShowsWhatAnEnvironmentWaitsFor(t *testing.T) {
 	t.Parallel()
 	view := promotions.Describe(podinfo())

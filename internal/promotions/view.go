@@ -75,6 +75,13 @@ type EnvironmentView struct {
 	Attempt   *AttemptView    `json:"promotion,omitempty"`
 	Holds     []HoldView      `json:"holds"`              // holds in force: of the pipeline, of the environment, of the definition
 	Previous  string          `json:"previous,omitempty"` // revision that a rollback would bring back; left out: none
+	Undone    *UndoneView     `json:"undone,omitempty"`   // revision that a rollback has replaced by Want; left out: none
+}
+
+// UndoneView is the revision that a rollback has taken out of an environment. It stays out until a newer one comes.
+type UndoneView struct {
+	Revision string `json:"revision"`
+	By       string `json:"by,omitempty"` // the person who rolled back; left out: Waybill did
 }
 
 // Seconds is a duration in whole seconds.

@@ -214,6 +214,7 @@ func schemaNames() map[reflect.Type]string {
 		reflect.TypeFor[service.Try]():                  "Try",
 		reflect.TypeFor[huma.ErrorDetail]():             "V2ErrorDetail",
 		reflect.TypeFor[huma.ErrorModel]():              "V2ErrorModel",
+		reflect.TypeFor[promotions.UndoneView]():        "UndoneView",
 		reflect.TypeFor[service.WaveRun]():              "WaveRun",
 		reflect.TypeFor[service.Week]():                 "Week",
 	}

@@ -275,7 +275,7 @@ func TestCommandsToAPipelineOfKubernetesAreRequests(t *testing.T) {
 	}
 }
 
-// TestReasonsOfPeopleNameWhatEndsThem: what to open, and how long a declined revision stays out.
+// TestReasonsOfPeopleNameWhatEndsThem: the page to open, and how long a declined revision stays out.
 func TestReasonsOfPeopleNameWhatEndsThem(t *testing.T) {
 	t.Parallel()
 	w := servertest.Start(t)
@@ -289,6 +289,12 @@ func TestReasonsOfPeopleNameWhatEndsThem(t *testing.T) {
 		Reasons: []promotions.ReasonView{{Code: promotion.WhyDeclined, Message: "pull request 41 was closed"}}}
 	got := service.EnvironmentSentences(declined, time.Now())[0].String(time.Time.String)
 	if want := "waiting: pull request 41 was closed: 6.6.0 stays out of it until a retry, or a newer revision comes"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	back := promotions.EnvironmentView{Name: "prod", Want: "6.5.4", Phase: promotion.PhaseComplete,
+		Undone: &promotions.UndoneView{Revision: "6.6.0", By: "ana"}}
+	got = service.EnvironmentSentences(back, time.Now())[0].String(time.Time.String)
+	if want := "complete, rolled back by ana: 6.6.0 stays out of it until a newer revision comes"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

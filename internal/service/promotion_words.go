@@ -118,7 +118,18 @@ func completeSentence(env promotions.EnvironmentView) Sentence {
 			s = append(s, Phrase{Text: ", gate " + gate.Name + " passed"})
 		}
 	}
+	if undone := env.Undone; undone != nil {
+		s = append(s, Phrase{Text: ", rolled back" + byPerson(undone.By) + ": " + undone.Revision + " stays out of it until a newer revision comes"})
+	}
 	return s
+}
+
+// byPerson returns the person who did something, such as " by ana"; "" if Waybill did.
+func byPerson(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " by " + name
 }
 
 // proposedSentence returns the open pull request of an environment with its needs.

@@ -168,7 +168,7 @@ func (p *Pool) originOf(name string) (to origin, sources []Want) {
 	if !ok {
 		to.why, to.message = found.why, "Secret "+namespace+"/"+g.secret+": "+found.message
 		if to.why == promotion.ClusterNotFound {
-			to.why, to.message = promotion.ClusterNotReady, found.message // which has the name
+			to.why, to.message = promotion.ClusterNotReady, found.message // it has the name
 		}
 		return to, sources
 	}
