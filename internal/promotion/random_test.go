@@ -259,6 +259,9 @@ func (h *history) eventsOf(i int, v promotion.Verdict) []event {
 // eventsWaited lists the things that a verdict waits for: each reason may end.
 func (h *history) eventsWaited(e promotion.Environment, v promotion.Verdict) (list []event) {
 	for _, why := range v.Why {
+		if why.Code == promotion.WhyAttemptLive {
+			list = append(list, event{h.odd("impatience"), "a retry that has nothing to end", func() { h.intend(promotion.Retry, e.Name) }})
+		}
 		switch why.Code {
 		case promotion.WhyWaitingGate:
 			list = append(list, event{3, "a gate answers", func() { h.answer(e, v.Run) }})
