@@ -7,10 +7,11 @@ const longestBranch = 244
 
 // IsBranch reports whether Git accepts the name of a branch, by the rules of git check-ref-format --branch.
 func IsBranch(name string) bool {
-	isControl := func(r rune) bool { return r < ' ' || r == 0x7f }
-	if name == "" || name == "@" || name == "HEAD" || len(name) > longestBranch || strings.ContainsFunc(name, isControl) ||
-		strings.ContainsAny(name, " ~^:?*[\\") || strings.Contains(name, "..") || strings.Contains(name, "@{") ||
-		strings.HasPrefix(name, "-") || strings.HasSuffix(name, ".") {
+	isForbidden := func(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(" ~^:?*[\\", r) }
+	if name == "@" || name == "HEAD" || len(name) > longestBranch || strings.ContainsFunc(name, isForbidden) {
+		return false
+	}
+	if strings.Contains(name, "..") || strings.Contains(name, "@{") || strings.HasPrefix(name, "-") || strings.HasSuffix(name, ".") {
 		return false
 	}
 	for part := range strings.SplitSeq(name, "/") {

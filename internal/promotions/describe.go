@@ -89,13 +89,19 @@ func (d describer) environment(env promotion.Environment, verdict promotion.Verd
 	}
 	v.Window, v.Proposal, v.Attempt = d.window(env), d.proposal(env.Name), d.attempt(verdict)
 	v.Holds, v.Previous = d.holds(env), string(d.previous(env.Name, verdict.Want))
+	v.Undone = d.undone(verdict)
+	return v
+}
+
+// undone returns the revision that the run of an environment has replaced by an earlier one; nil: it has replaced none.
+func (d describer) undone(verdict promotion.Verdict) *UndoneView {
 	for _, run := range d.runs {
-		if run.Number == verdict.Run && run.Env == env.Name && run.Was != "" &&
+		if run.Number == verdict.Run && run.Env == verdict.Env && run.Was != "" &&
 			(run.Cause == promotion.ByRollback || run.Cause == promotion.ByFailure) {
-			v.Undone = &UndoneView{Revision: string(run.Was), By: run.By}
+			return &UndoneView{Revision: string(run.Was), By: run.By}
 		}
 	}
-	return v
+	return nil
 }
 
 // factsOf returns the facts of an environment in a run.

@@ -42,7 +42,7 @@ func sweep(dir string) error {
 	}
 	defer func() { _ = lock.Close() }()
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil //nolint:nilerr // an operation has it
+		return nil // an operation has it
 	}
 	return os.RemoveAll(dir)
 }
