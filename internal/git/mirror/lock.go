@@ -39,7 +39,14 @@ func openLock(path string) (*os.File, error) {
 // close forgets the keys and unlocks the mirror.
 func (o *session) close() {
 	_ = os.RemoveAll(o.private)
-	_ = o.lock.Close()
+	unlock(o.lock)
+}
+
+// unlock ends a lock. To close the file is not enough: a program that this process starts at the same moment has a copy of it for
+// an instant, and keeps the lock as long.
+func unlock(lock *os.File) {
+	_ = unix.Flock(int(lock.Fd()), unix.LOCK_UN)
+	_ = lock.Close()
 }
 
 // prepare makes the mirror if there is none, or if it has gathered too many fetches.

@@ -52,9 +52,7 @@ func TestUnusedMirrorsAreDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	sweep("in use", 1)
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	unlock(file)
 	sweep("unused for long", 0)
 	propose(t, s, h.request("6.7.0"))
 	sweep("used once more", 1)
