@@ -251,7 +251,7 @@ func (s *Service) Why(ctx context.Context, ref Ref, target string) ([]pipeline.S
 		return nil, fault.New(fault.NotFound, "%s has no target %q", ref, target).WithHint("waybill deployment show %s lists what is there", ref)
 	}
 	s.expect(ctx, ref, open)
-	return open, nil
+	return open, s.addPromotionReasons(ctx, ref, open)
 }
 
 // ReadDeployment returns a deployment by its number, with hints if the pipeline or the deployment is not found.

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,6 +56,28 @@ func (s *Service) addEnvironments(ctx context.Context, view *DeploymentView) err
 		}
 	}
 	return nil
+}
+
+// addPromotionReasons adds to the live promotions among the open steps of a deployment what its environments wait for.
+func (s *Service) addPromotionReasons(ctx context.Context, ref Ref, open []pipeline.StepState) error {
+	isLive := func(step pipeline.StepState) bool {
+		return step.Event == pipeline.EnvPromoted && step.State == pipeline.StateClaimed
+	}
+	if !slices.ContainsFunc(open, isLive) {
+		return nil
+	}
+	d, err := s.ReadDeployment(ctx, ref)
+	if err != nil {
+		return err
+	}
+	environments, err := s.environmentsOf(ctx, ref.Pipeline)
+	for i, step := range open {
+		env, known := environments[strings.TrimPrefix(step.Target, ref.Pipeline+"/")]
+		if known && isLive(step) && env.Want == d.Label {
+			open[i].Reason = WaitOf(env)
+		}
+	}
+	return err
 }
 
 // EnvironmentText returns the sentences about an environment in one line, with the address of its open pull request.

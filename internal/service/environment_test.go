@@ -59,6 +59,11 @@ func TestAnEnvironmentStageShowsItsTargets(t *testing.T) {
 	if p := v.Stages[0].Environment.Proposal; p == nil || p.URL != "https://git.example.com/apps/fleet/pulls/41" || p.State != promotion.Open {
 		t.Errorf("the pull request is %+v", p)
 	}
+	const waits = "pull request 41 is open: a person must merge it: https://git.example.com/apps/fleet/pulls/41"
+	open, err := w.Service.Why(t.Context(), service.Ref{Pipeline: "fleet", Number: v.Number}, "")
+	if err != nil || len(open) == 0 || open[0].Event != pipeline.EnvPromoted || open[0].Reason != waits {
+		t.Errorf("the open steps are %+v, %v", open, err)
+	}
 	other := w.Ship(t, "fleet", "6.7.0") // it waits for the stage, and the environment is not on the way to its revision
 	if v, err := w.Service.Deployment(t.Context(), other); err != nil || v.Stages[0].Environment != nil {
 		t.Errorf("a waiting deployment shows %+v, %v", v.Stages[0].Environment, err)

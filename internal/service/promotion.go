@@ -534,6 +534,14 @@ func (s *Service) promotionSteps(ctx context.Context, ref Ref, target string) ([
 	return steps, nil
 }
 
+// WaitOf returns what an environment waits for, which stays the same while it waits; "" if nothing is in its way.
+func WaitOf(env promotions.EnvironmentView) string {
+	if len(env.Reasons) == 0 {
+		return ""
+	}
+	return reasonWithAddress(env, env.Reasons[0])
+}
+
 // reasonWithAddress returns a reason as text, with the address of the pull request if a person has to act on that.
 func reasonWithAddress(env promotions.EnvironmentView, reason promotions.ReasonView) string {
 	text := cmp.Or(reason.Message, string(reason.Code))

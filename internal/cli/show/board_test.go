@@ -10,6 +10,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/promotion"
+	"github.com/waybill-dev/waybill/internal/promotions"
 	"github.com/waybill-dev/waybill/internal/service"
 )
 
@@ -178,6 +180,22 @@ func TestWaitingForNamesTheFirstReasonWhenNothingRuns(t *testing.T) {
 	v.State.Held, v.State.Resume = `by ana: "checking"`, "waybill deployment resume notes#7"
 	if got, want := waitingText(waitingFor(v)), `held by ana: "checking" (waybill deployment resume notes#7)`; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A promotion is live while a person has to merge its pull request, so it is not a step that runs.
+func TestWaitingForNamesWhatALonePromotionWaitsFor(t *testing.T) {
+	t.Parallel()
+	env := promotions.EnvironmentView{Reasons: []promotions.ReasonView{{Code: promotion.WhyWaitingMerge, Message: "pull request 41 is open"}}}
+	v := service.DeploymentView{Stages: []service.StageRun{{Environment: &env,
+		Steps: []service.StepRun{stepRun(pipeline.EnvPromoted, "promoting", pipeline.StateClaimed, 0, -1)}}}}
+	v.State.Status, v.State.Live = pipeline.StatusActive, 1
+	if got, _ := waitingFor(v); got != "pull request 41 is open" {
+		t.Errorf("got %q", got)
+	}
+	v.State.Live = 2
+	if got, _ := waitingFor(v); got != "" {
+		t.Errorf("beside a step of a host it waits for nothing, got %q", got)
 	}
 }
 

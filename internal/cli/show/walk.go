@@ -73,10 +73,13 @@ func (p *patience) lasting(v service.DeploymentView) (reason, who string) {
 }
 
 // waitingFor returns why an active deployment does not proceed: the first reason, when none of its steps is live, and the
-// command that can change it. It returns "" while something runs.
+// command that can change it. It returns "" while something runs. When only promotions are live, it returns what the first one waits for.
 func waitingFor(v service.DeploymentView) (reason, who string) {
-	if v.State.Status != pipeline.StatusActive || v.State.Live > 0 {
+	switch {
+	case v.State.Status != pipeline.StatusActive:
 		return "", ""
+	case v.State.Live > 0:
+		return promotionWaits(v), ""
 	}
 	if v.State.Held != "" {
 		return "held " + v.State.Held, v.State.Resume
@@ -100,6 +103,25 @@ func waitingFor(v service.DeploymentView) (reason, who string) {
 		}
 	}
 	return "", ""
+}
+
+// promotionWaits returns what the first live promotion waits for, if nothing else is live.
+func promotionWaits(v service.DeploymentView) (reason string) {
+	live := 0
+	for _, stage := range v.Stages {
+		for _, step := range stage.Steps {
+			if step.Event != pipeline.EnvPromoted || step.State != pipeline.StateClaimed || stage.Environment == nil {
+				continue
+			}
+			if live++; live == 1 {
+				reason = service.WaitOf(*stage.Environment)
+			}
+		}
+	}
+	if live < v.State.Live {
+		return ""
+	}
+	return reason
 }
 
 // waitingText returns a reason to wait with the command that can change it.
