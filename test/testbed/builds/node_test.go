@@ -126,10 +126,10 @@ func testMemory(t *testing.T, w *world) {
 // testEvictedByKubelet: a container has written more than it may.
 func testEvictedByKubelet(t *testing.T, w *world) {
 	r := w.start(t,
-		oneStep("golang", "dd if=/dev/zero of=/tmp/large bs=1M count=8 2> /dev/null; echo written; sleep 1000",
+		oneStep("golang", "echo begun; sleep 5; dd if=/dev/zero of=/tmp/large bs=1M count=8 2> /dev/null; sleep 1000",
 			"    resources: {limits: {ephemeral-storage: 1Mi}}\n"))
 	r.end(1)
-	if got := r.log("1"); !strings.HasPrefix(got, "written\n") {
+	if got := r.log("1"); !strings.HasPrefix(got, "begun\n") {
 		t.Errorf("the log is %q", got)
 	}
 	if got, reason := r.statuses("1"); !slices.Equal(got, []string{"Scheduling", "Initializing", "Running", "Failed"}) ||

@@ -604,7 +604,7 @@ func (w *world) configuration(t *testing.T, kubeconfig string) []byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return bytes.Replace(text, []byte("promoter:\n"), []byte("promoter:\n  kubeconfig: "+kubeconfig+"\n"), 1)
+		return bytes.Replace(text, []byte("promoter:\n"), []byte("promoter:\n  allowNetworks: [127.0.0.0/8]\n  kubeconfig: "+kubeconfig+"\n"), 1)
 	}
 	t.Fatal("the manifests have no configuration")
 	return nil

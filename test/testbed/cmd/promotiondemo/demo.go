@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,8 +36,9 @@ func (d *demo) run(t testing.TB) {
 	d.world.Repository.Allow(t, "visitor", "write")
 	d.printf("After %s: podinfo 6.5.4 runs in dev, staging (leaf-eu) and prod (leaf-eu, leaf-us).\n\n", time.Since(began).Round(time.Second))
 	login := terminal.login(t)
-	d.world.Await(t, promotion.Step{Name: "Waybill shows the pipeline", Holds: func() bool {
-		return d.waybill.Command(t, "pipeline", "show", d.world.ID()).Run() == nil
+	d.world.Await(t, promotion.Step{Name: "Waybill shows that 6.5.4 has gone through the pipeline", Holds: func() bool {
+		out, err := d.waybill.Command(t, "pipeline", "show", d.world.ID()).CombinedOutput()
+		return err == nil && strings.Contains(string(out), "run 1: 6.5.4")
 	}})
 	d.printf("  open %s&next=%s\n\n", login, url.QueryEscape("/pipelines/"+d.world.ID()))
 
