@@ -1,6 +1,7 @@
 package promoter
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -138,12 +139,6 @@ func serverOf(host string) string {
 	if err != nil {
 		return host
 	}
-	port := at.Port()
-	if port == "" {
-		port = map[string]string{"http": "80"}[at.Scheme]
-	}
-	if port == "" {
-		port = "443"
-	}
+	port := cmp.Or(at.Port(), map[string]string{"http": "80"}[at.Scheme], "443")
 	return at.Hostname() + ":" + port + strings.TrimRight(at.Path, "/")
 }
