@@ -95,7 +95,7 @@ func launch(t testing.TB) (browser context.Context, end func()) {
 		chromedp.Flag("disable-quic", true), chromedp.Flag("no-first-run", true),
 		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-sync", true), chromedp.WSURLReadTimeout(beginTimeout),
-		chromedp.Flag("force-prefers-reduced-motion", true), // drawing what moves took a third of a processor all the time
+		chromedp.Flag("force-prefers-reduced-motion", true), // animations took a third of a processor all the time
 	)
 	allocator, cancelAllocator := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
 	browser, cancelBrowser := chromedp.NewContext(allocator)

@@ -58,7 +58,7 @@ func (s *Service) addEnvironments(ctx context.Context, view *DeploymentView) err
 	return nil
 }
 
-// addPromotionReasons adds to the live promotions among the open steps of a deployment what its environments wait for.
+// addPromotionReasons gives the live promotions among the open steps of a deployment the reasons of their environments.
 func (s *Service) addPromotionReasons(ctx context.Context, ref Ref, open []pipeline.StepState) error {
 	isLive := func(step pipeline.StepState) bool {
 		return step.Event == pipeline.EnvPromoted && step.State == pipeline.StateClaimed

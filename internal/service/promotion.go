@@ -534,7 +534,7 @@ func (s *Service) promotionSteps(ctx context.Context, ref Ref, target string) ([
 	return steps, nil
 }
 
-// WaitOf returns what an environment waits for, which stays the same while it waits; "" if nothing is in its way.
+// WaitOf returns the first thing in the way of an environment, in a text that stays the same while it waits; "" if there is none.
 func WaitOf(env promotions.EnvironmentView) string {
 	if len(env.Reasons) == 0 {
 		return ""

@@ -73,7 +73,7 @@ func (p *patience) lasting(v service.DeploymentView) (reason, who string) {
 }
 
 // waitingFor returns why an active deployment does not proceed: the first reason, when none of its steps is live, and the
-// command that can change it. It returns "" while something runs. When only promotions are live, it returns what the first one waits for.
+// command that can change it. It returns "" while something runs. When only promotions are live, it returns the reason of the first one.
 func waitingFor(v service.DeploymentView) (reason, who string) {
 	switch {
 	case v.State.Status != pipeline.StatusActive:
@@ -105,7 +105,7 @@ func waitingFor(v service.DeploymentView) (reason, who string) {
 	return "", ""
 }
 
-// promotionWaits returns what the first live promotion waits for, if nothing else is live.
+// promotionWaits returns the reason of the first live promotion, if nothing else is live.
 func promotionWaits(v service.DeploymentView) (reason string) {
 	live := 0
 	for _, stage := range v.Stages {
