@@ -28,7 +28,7 @@ stages:
     strategy: {pull-request: {type: gitea, url: "%s", baseBranch: main, secretRef: {name: fleet-git}}}
     versionSource: {type: chartVersion}
     soak: 1s
-  gates: [{name: same, cel: "targets.all(t, t.spec.chart.spec.version == '${revision}')"}]
+  gates: [{name: same, cel: "targets.all(t, t.status.history[0].chartVersion == '${revision}')"}]
 `
 
 const shopRelease = `apiVersion: helm.toolkit.fluxcd.io/v2
