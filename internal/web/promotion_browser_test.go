@@ -46,7 +46,9 @@ func TestAPipelineOfKubernetesInABrowser(t *testing.T) {
 	err = chromedp.Run(browser,
 		chromedp.WaitNotPresent("#environment-prod .t-backoff", chromedp.ByQuery),
 		chromedp.SendKeys("#reason-approve-prod", "dashboards are green", chromedp.ByQuery),
+		chromedp.Evaluate(`document.documentElement.id = "before"`, nil), // the page after it has the same address
 		chromedp.Click("#ask-approve-prod form button", chromedp.ByQuery),
+		chromedp.WaitNotPresent("#before", chromedp.ByQuery),
 		chromedp.WaitVisible("#environment-prod", chromedp.ByQuery))
 	if err != nil {
 		t.Fatal(err)
