@@ -157,7 +157,8 @@ func proposedSentence(env promotions.EnvironmentView, now time.Time) (first Sent
 	return Sentence{{Text: text + ", " + need}}, rest
 }
 
-// reasonOf returns a reason of an environment. That people have declined a revision ends in one of two ways, which it names. A closed window opens at a time of its own time zone.
+// reasonOf returns a reason of an environment. A revision that people have declined stays out until one of two things happens, which the
+// sentence names. A closed window opens at a time of its own time zone.
 func reasonOf(env promotions.EnvironmentView, reason promotions.ReasonView, now time.Time) Sentence {
 	if reason.Code == promotion.WhyDeclined && env.Want != "" {
 		return append(ReasonSentence(reason), Phrase{Text: ": " + env.Want + " stays out of it until a retry, or a newer revision comes"})
