@@ -25,7 +25,7 @@ const (
 	mostReportedArtifacts = 2000   // files of test results included
 	mostReportedTests     = 100_000
 	mostReportedLog       = 10 << 30 // bytes of all logs
-	mostCompared          = 1000     // blocks of known entries that one report of a log has read
+	mostCompared          = 250      // blocks of known entries that one report of a log has read
 )
 
 // ReportedStep names a step of another build engine.

@@ -33,14 +33,14 @@ func TestTwoPipelinesOnOneBranchCollide(t *testing.T) {
 	younger := func(what, reason string) {
 		t.Helper()
 		log := w.ledger.NewWaiter()
-		for deadline := time.Now().Add(time.Minute); ; {
+		for deadline := time.Now().Add(patience); ; {
 			view, err := log.Promotions.View(t.Context(), "apps:podinfo-prod")
 			isSo := func(c promotions.ConditionView) bool { return c.Type == "Ready" && c.Reason == reason }
 			if err == nil && slices.ContainsFunc(view.Conditions, isSo) {
 				return
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("%s: not within a minute; the view is %+v, %v", what, view.Conditions, err)
+				t.Fatalf("%s: not in time; the view is %+v, %v", what, view.Conditions, err)
 			}
 			_ = log.Wait(t.Context(), store.TopicPromotion, time.Now().Add(time.Second))
 		}

@@ -40,7 +40,7 @@ func (w *world) awaitJobs(n int) []unstructured.Unstructured {
 		w.t.Fatal(err)
 	}
 	defer events.Stop()
-	limit := time.After(time.Minute)
+	limit := time.After(patience)
 	for {
 		if found := w.jobs(); len(found) == n {
 			return found

@@ -255,11 +255,13 @@ func (w *fleetWorld) live() {
 	})
 }
 
-// carry has a revision appear in dev and be carried to prod, and returns when its run is finished.
+// carry has a revision appear in dev and be carried to prod, and returns when its run is finished. The leaf follows the branch again
+// and again, as a merge may end after the process that requested it.
 func (w *fleetWorld) carry(revision string) {
 	w.t.Helper()
 	w.at("dev", revision)
 	w.await(revision+" is carried", func(v promotions.View) bool {
+		w.follow()
 		return v.Run != nil && v.Run.Revision == revision && v.Run.End == promotion.Finished && phase(v, "prod") == promotion.PhaseComplete
 	})
 }
@@ -307,7 +309,7 @@ func (w *fleetWorld) effects(revision string) []string {
 func (w *fleetWorld) wantEffects(revision, situation string, want []string) {
 	w.t.Helper()
 	log := w.ledger.NewWaiter()
-	for deadline := time.Now().Add(time.Minute); ; {
+	for deadline := time.Now().Add(patience); ; {
 		got := w.effects(revision)
 		if slices.Equal(got, want) {
 			return

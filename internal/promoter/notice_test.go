@@ -60,7 +60,7 @@ func (w *world) sent(revision string) map[string]string {
 func (w *world) awaitSent(revision string, want map[string]string) {
 	w.t.Helper()
 	log := w.ledger.NewWaiter()
-	for deadline := time.Now().Add(time.Minute); !maps.Equal(w.sent(revision), want); {
+	for deadline := time.Now().Add(patience); !maps.Equal(w.sent(revision), want); {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("notices of %s after a minute: got %v, want %v", revision, w.sent(revision), want)
 		}

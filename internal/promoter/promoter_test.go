@@ -186,18 +186,21 @@ func (w *soleWaiter) Wait(ctx context.Context, topic store.Topic, deadline time.
 	return w.Waiter.Wait(ctx, topic, deadline)
 }
 
+// patience bounds each wait of a test. It is long, as a machine that runs tests may pause for minutes.
+const patience = 10 * time.Minute
+
 // await waits until the view of the pipeline is as wanted.
 func (w *world) await(what string, wanted func(promotions.View) bool) promotions.View {
 	w.t.Helper()
 	log := w.ledger.NewWaiter()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(patience)
 	for {
 		view, err := log.Promotions.View(w.t.Context(), name)
 		if err == nil && wanted(view) {
 			return view
 		}
 		if time.Now().After(deadline) {
-			w.t.Fatalf("%s: not within a minute; the view is %+v, %v", what, view, err)
+			w.t.Fatalf("%s: not in time; the view is %+v, %v", what, view, err)
 		}
 		_ = log.Wait(w.t.Context(), store.TopicPromotion, time.Now().Add(time.Second))
 	}

@@ -222,10 +222,10 @@ func (w *stageWorld) healthIn(namespace, revision, ready string) {
 func (w *stageWorld) until(what string, wanted func() bool) {
 	w.t.Helper()
 	log := w.ledger.NewWaiter()
-	for deadline := time.Now().Add(2 * time.Minute); !wanted(); {
+	for deadline := time.Now().Add(patience); !wanted(); {
 		if time.Now().After(deadline) {
 			view, err := log.Promotions.View(w.t.Context(), "waybill.yaml:shop")
-			w.t.Fatalf("%s: not within two minutes; attempts %q, the log is\n%s\nthe view %+v, %v", what, w.attempts(),
+			w.t.Fatalf("%s: not in time; attempts %q, the log is\n%s\nthe view %+v, %v", what, w.attempts(),
 				strings.Join(w.entries(), "\n"),
 				view, err)
 		}

@@ -47,13 +47,13 @@ func anotherEngineReportsALogWithoutGaps(t *testing.T, s setup) {
 	report(200, reported(250, 500))
 	report(0, append(reported(3, 3), reported(499, 500)...))
 	var jumps []build.Line
-	for range 501 {
+	for range 126 {
 		jumps = append(append(jumps, reported(1, 1)...), reported(500, 500)...)
 	}
-	if _, err := s.ReportLog(s.ctx, id, jumps); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "more than 1000 parts") {
+	if _, err := s.ReportLog(s.ctx, id, jumps); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "more than 250 parts") {
 		t.Errorf("entries that jump: %v", err)
 	}
-	report(0, jumps[:400])
+	report(0, jumps[:200])
 	changed := reported(501, 502)
 	changed[1] = build.Line{Step: 1, ID: 501, Entry: build.Entry{Text: []byte("other")}}
 	for name, entries := range map[string][]build.Line{
