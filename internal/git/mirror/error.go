@@ -67,7 +67,7 @@ type rule struct {
 
 // rules are in the order in which they are tried; all words are in lower case.
 var rules = []rule{
-	{"file too large", Fatal, TooLarge},
+	{"file size limit exceeded", Fatal, TooLarge},
 	{"stale info", Retry, PushRace},
 	{"cannot lock ref", Retry, PushRace},
 	{"incorrect old value", Retry, PushRace},
@@ -126,7 +126,7 @@ var rules = []rule{
 
 // classify returns the error of a git that has spoken with a host, by its error output.
 func classify(command, text string, err error) *Error {
-	lower := strings.ToLower(text)
+	lower := strings.ToLower(text + "\n" + err.Error())
 	result := &Error{Class: Retry, Text: "git " + command + ": " + lastWords(text, err), err: err}
 	for _, r := range rules {
 		if strings.Contains(lower, r.words) {

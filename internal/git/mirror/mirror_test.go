@@ -222,6 +222,12 @@ func TestADamagedMirrorIsMadeAgain(t *testing.T) {
 		"no objects":   func(dir string) error { return os.RemoveAll(filepath.Join(dir, "objects", "pack")) },
 		"a left lock":  func(dir string) error { return os.WriteFile(filepath.Join(dir, "shallow.lock"), nil, 0o600) },
 		"a short pack": func(dir string) error { return truncatePacks(dir) },
+		"a branch's lock": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "refs", "heads", "main.lock"), nil, 0o600)
+		},
+		"an edit's lock": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "refs", "waybill", "edit.lock"), nil, 0o600)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Bounds of a mirror. One of depth one holds the files of a few branches, which are far below the usual bound in a GitOps repository.
@@ -14,11 +15,14 @@ const (
 	leastRoom = 64 << 10 // room of the index and the trees of an edit
 )
 
-// sizeOf returns the size of all files in a folder; 0 without one.
-func sizeOf(dir string) (bytes int64, err error) {
-	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+// sizeOf returns the size of all files in a folder, but for those that are left over, which it deletes; 0 without a folder.
+func sizeOf(dir string, isLeft func(path string) bool) (bytes int64, err error) {
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
+		}
+		if isLeft(path) {
+			return os.Remove(path)
 		}
 		info, err := entry.Info()
 		if err == nil {
@@ -32,14 +36,11 @@ func sizeOf(dir string) (bytes int64, err error) {
 	return bytes, err
 }
 
-// measure deletes the parts of packs that a killed git has left, and finds the room that the mirror has before its bound.
+// measure deletes the parts of packs and the locks that a killed git has left, and finds the room that the mirror has before its bound.
 func (o *session) measure() error {
-	parts, err := filepath.Glob(filepath.Join(o.dir, "objects", "pack", "tmp_*"))
-	for _, part := range parts {
-		err = errors.Join(err, os.Remove(part))
-	}
-	size, sizeErr := sizeOf(o.dir)
-	if err = errors.Join(err, sizeErr); err != nil {
+	part := filepath.Join(o.dir, "objects", "pack", "tmp_")
+	size, err := sizeOf(o.dir, func(path string) bool { return strings.HasPrefix(path, part) || strings.HasSuffix(path, ".lock") })
+	if err != nil {
 		return fmt.Errorf("measure the mirror: %w", err)
 	}
 	o.room = max(o.store.MostBytes-size, leastRoom)
@@ -55,7 +56,7 @@ func (o *session) checkSize() error {
 			return o.tooLarge()
 		}
 	}
-	size, sizeErr := sizeOf(o.dir)
+	size, sizeErr := sizeOf(o.dir, func(string) bool { return false })
 	if err = errors.Join(err, sizeErr); err != nil {
 		return fmt.Errorf("measure the mirror: %w", err)
 	}

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"testing"
 )
@@ -26,6 +27,8 @@ func openBounded(t *testing.T, most int64) *Store {
 	return s
 }
 
+func keepAll(string) bool { return false }
+
 // A repository over the bound fails for good, and leaves nothing of it on the disk, however often it is tried.
 func TestARepositoryThatIsTooLargeLeavesTheDiskFree(t *testing.T) {
 	t.Parallel()
@@ -40,7 +43,7 @@ func TestARepositoryThatIsTooLargeLeavesTheDiskFree(t *testing.T) {
 			failed.Text != "the repository is too large: the newest commits of its branches take more than 1 MiB" {
 			t.Fatalf("got %#v", err)
 		}
-		if size, err := sizeOf(s.Dir); size > 64<<10 || err != nil {
+		if size, err := sizeOf(s.Dir, keepAll); size > 64<<10 || err != nil {
 			t.Errorf("%d bytes are left, %v", size, err)
 		}
 	}
@@ -57,8 +60,27 @@ func TestAMirrorThatHasGatheredTooMuchIsMadeAgain(t *testing.T) {
 		if r := propose(t, s, h.request("6.6.0")); len(r.Lines) != 2 {
 			t.Errorf("%+v", r)
 		}
-		if size, err := sizeOf(s.Dir); size > 4<<20 || err != nil {
+		if size, err := sizeOf(s.Dir, keepAll); size > 4<<20 || err != nil {
 			t.Errorf("the mirror has %d bytes, %v", size, err)
 		}
+	}
+}
+
+// A mirror without room for an edit, though it needs no fetch, is made again too.
+func TestAMirrorWithoutRoomForAnEditIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	files := fleet()
+	const marked = `version: "6.5.4" # {"$promotion": "apps:podinfo:prod"}`
+	files["clusters/prod/large.yaml"] = marked + "\n# " + hex.EncodeToString([]byte(noise(t, 200<<10))) + "\n"
+	h := newHost(t, files)
+	s := open(t)
+	propose(t, s, h.request("6.6.0"))
+	size, err := sizeOf(s.Dir, keepAll)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.MostBytes = size + 1
+	if r := propose(t, s, h.request("6.7.0")); !r.Pushed {
+		t.Errorf("%+v", r)
 	}
 }
