@@ -51,11 +51,8 @@ const ownersPause = time.Second
 
 // run reads the owners again when the log of deployments changes, and has all pipelines looked at if they differ, until ctx ends.
 func (o *owners) run(ctx context.Context) {
-	if len(o.names) == 0 {
-		return
-	}
 	changes, isFirst := o.cfg.Changes(), true
-	for ctx.Err() == nil {
+	for len(o.names) > 0 && ctx.Err() == nil {
 		began := time.Now()
 		found, err := o.ledger.Owners(ctx, "")
 		if err != nil {
@@ -65,12 +62,14 @@ func (o *owners) run(ctx context.Context) {
 			loop.Pause(ctx, time.Second)
 			continue
 		}
-		if o.keep(found) && !isFirst {
-			o.wakeAll()
-		}
-		if isFirst {
+		switch isNews := o.keep(found); {
+		case isFirst:
 			close(o.known)
 			isFirst = false
+		case isNews:
+			for _, one := range o.informer.List() {
+				o.wake(nameOf(one))
+			}
 		}
 		loop.Pause(ctx, max(ownersPause, followShare*time.Since(began)))
 		_ = changes.Wait(ctx, store.TopicEntry, time.Now().Add(lookAgain)) // an early return is harmless
@@ -87,16 +86,11 @@ func (o *owners) keep(found map[pipeline.Resource]journal.Owner) (isNews bool) {
 	return isNews
 }
 
-func (o *owners) wakeAll() {
-	for _, one := range o.informer.List() {
-		o.wake(nameOf(one))
-	}
-}
-
-// collisions returns the targets of a pipeline that a stage of a waybill.yaml promotes to. Nothing is promoted into the first environment.
+// collisions returns the targets of a pipeline that a stage of a waybill.yaml promotes to. Nothing is promoted into the first environment,
+// nor by a suspended pipeline.
 func (o *owners) collisions(p resource.Pipeline) (faults resource.Faults) {
 	for i, env := range p.Environments {
-		if i == 0 || p.Spec.Environments[i].Strategy == promotion.ByHand {
+		if i == 0 || p.Spec.Suspend || p.Spec.Environments[i].Strategy == promotion.ByHand {
 			continue
 		}
 		for _, target := range env.Targets {

@@ -47,6 +47,10 @@ func TestAPipelineDoesNotPromoteToWhatAStageOwns(t *testing.T) {
 	if len(view.Observed.Faults) != 1 || !strings.HasPrefix(view.Observed.Faults[0], want) {
 		t.Errorf("faults %q, want %q", view.Observed.Faults, want)
 	}
+	w.change(func(spec map[string]any) { spec["suspend"] = true }) // it replaces nothing
+	await("ReconciliationSucceeded")
+	w.change(func(spec map[string]any) { delete(spec, "suspend") })
+	await("TargetCollision")
 	stop()
 	w.at("dev", "6.6.0")
 	stop = w.start() // the next process knows it before it decides
