@@ -60,10 +60,15 @@ func (t *term) next(ctx context.Context, name string) (again time.Duration, err 
 	if l.isEarly() {
 		return 0, nil
 	}
-	if len(l.faults) == 0 {
-		if err := l.decide(ctx); err != nil {
-			return 0, err
-		}
+	decide := l.decide
+	if len(l.faults) > 0 {
+		decide = l.stop
+	}
+	switch err := decide(ctx); {
+	case errors.Is(err, promotions.ErrMoved):
+		l.wake(l.pipeline.ID()) // a later decision or a person was faster
+	case err != nil:
+		return 0, err
 	}
 	l.logVerdicts()
 	l.keepStanding()
@@ -189,10 +194,6 @@ func (l *look) decide(ctx context.Context) error {
 			return nil
 		}
 		next, err := l.promotions.RecordAndLoad(ctx, change)
-		if errors.Is(err, promotions.ErrMoved) {
-			l.wake(l.pipeline.ID()) // a later decision or a person was faster
-			return nil
-		}
 		if err != nil {
 			return err
 		}
@@ -207,6 +208,21 @@ func (l *look) decide(ctx context.Context) error {
 	}
 	l.wake(l.pipeline.ID())
 	return nil
+}
+
+// stop cancels the live attempts to promote of a pipeline with faults.
+func (l *look) stop(ctx context.Context) error {
+	c := promotions.Change{Pipeline: l.pipeline.ID(), UID: l.pipeline.UID, Head: l.state.Head, Frozen: l.state.Frozen != nil}
+	for key, a := range l.state.Attempts {
+		if a.Status == promotion.AttemptLive && key.Op != promotion.OpClose && key.Op != promotion.OpGate {
+			c.Cancel = append(c.Cancel, key)
+		}
+	}
+	if isEmpty(c) {
+		return nil
+	}
+	_, err := l.promotions.RecordAndLoad(ctx, c)
+	return err
 }
 
 // lookAtRecheck has the pipeline looked at again when the clock alone changes its plan.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/gate"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/notification"
@@ -317,6 +318,45 @@ func TestAClusterWithoutAnswersStopsPromotionUntilItReturns(t *testing.T) {
 			w.await("prod is promoted", func(v promotions.View) bool { return phase(v, "prod") == promotion.PhaseRollingOut })
 		})
 	}
+}
+
+// busySink is a receiver that is never ready: attempts are made until the action is canceled.
+type busySink struct{}
+
+func (busySink) Do(context.Context, conductor.Attempt) action.Outcome {
+	return action.Outcome{Kind: action.RetryAfter, At: time.Now().Add(50 * time.Millisecond)}
+}
+
+// A promotion that had begun before a fault is not continued, and begins again once the fault is mended.
+func TestAFaultStopsAPromotionThatHasBegun(t *testing.T) {
+	t.Parallel()
+	w := newSettledWorld(t)
+	w.handlers = map[string]conductor.Handler{promotion.HandlerNotification: busySink{}}
+	w.pipeline("")
+	stop := w.start()
+	w.awaitBaseline()
+	w.at("dev", "6.6.0")
+	attempted := func(status promotion.AttemptStatus) {
+		t.Helper()
+		w.await("the attempt is "+string(status), func(promotions.View) bool {
+			s, err := w.ledger.Promotions.Load(t.Context(), name, "")
+			return err == nil && slices.ContainsFunc(slices.Collect(maps.Values(s.Attempts)), func(a promotion.Attempt) bool {
+				return a.Status == status
+			})
+		})
+	}
+	attempted(promotion.AttemptLive)
+	setFault := func(names ...any) {
+		w.change(func(spec map[string]any) { spec["environments"].([]any)[1].(map[string]any)["dependsOn"] = names })
+	}
+	setFault("stagin")
+	attempted(promotion.AttemptCanceled)
+	setFault()
+	attempted(promotion.AttemptLive)
+	stop()
+	w.handlers = nil
+	w.start()
+	w.await("prod is promoted", func(promotions.View) bool { return slices.Equal(w.promoted(), []string{"6.6.0"}) })
 }
 
 func TestAPipelineWithAFaultReportsItAndPromotesNothing(t *testing.T) {

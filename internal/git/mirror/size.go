@@ -30,40 +30,28 @@ func sizeOf(dir string, isLeft func(path string) bool) (bytes int64, err error) 
 		}
 		return err
 	})
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("measure the mirror: %w", err)
 	}
-	return bytes, err
+	return bytes, nil
 }
 
 // measure deletes the parts of packs and the locks that a killed git has left, and finds the room that the mirror has before its bound.
 func (o *session) measure() error {
 	part := filepath.Join(o.dir, "objects", "pack", "tmp_")
 	size, err := sizeOf(o.dir, func(path string) bool { return strings.HasPrefix(path, part) || strings.HasSuffix(path, ".lock") })
-	if err != nil {
-		return fmt.Errorf("measure the mirror: %w", err)
-	}
 	o.room = max(o.store.MostBytes-size, leastRoom)
-	return nil
+	return err
 }
 
 // checkSize returns an error if a fetch has reached the bound of the mirror: a part of a pack takes all of the room, since git was not
 // allowed to write more, or the mirror is larger, as it may be where no process is bounded.
 func (o *session) checkSize() error {
-	parts, err := filepath.Glob(filepath.Join(o.dir, "objects", "pack", "tmp_*"))
-	for _, part := range parts {
-		if info, err := os.Stat(part); err == nil && info.Size() >= o.room {
-			return o.tooLarge()
-		}
+	size, err := sizeOf(o.dir, func(string) bool { return false })
+	if err == nil && size >= o.store.MostBytes {
+		err = o.tooLarge()
 	}
-	size, sizeErr := sizeOf(o.dir, func(string) bool { return false })
-	if err = errors.Join(err, sizeErr); err != nil {
-		return fmt.Errorf("measure the mirror: %w", err)
-	}
-	if size > o.store.MostBytes {
-		return o.tooLarge()
-	}
-	return nil
+	return err
 }
 
 func (o *session) tooLarge() error {
