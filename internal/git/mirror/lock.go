@@ -27,7 +27,7 @@ func (o *session) open() error {
 	}
 	o.lock = lock
 	now := time.Now()
-	_ = os.Chtimes(path, now, now) // Sweep reads it; else the mirror is deleted too early, and made again
+	_ = os.Chtimes(path, now, now) // time of the last use, which Sweep reads
 	_ = os.RemoveAll(o.private)    // keys that a crash has left
 	return nil
 }
@@ -51,7 +51,7 @@ func unlock(lock *os.File) {
 
 // prepare makes the mirror if there is none, or if it has gathered too many fetches.
 func (o *session) prepare(ctx context.Context) error {
-	packs, err := filepath.Glob(filepath.Join(o.dir, "objects", "pack", "*.pack"))
+	packs, err := filesIn(filepath.Join(o.dir, "objects", "pack"), "*.pack")
 	if err != nil || len(packs) > mostPacks {
 		if err := os.RemoveAll(o.dir); err != nil {
 			return fmt.Errorf("delete an old mirror: %w", err)
