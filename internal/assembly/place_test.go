@@ -473,9 +473,9 @@ func TestRolesOfAProcessThatServes(t *testing.T) {
 	p := placeIn(dir, nil)
 	settings(t, p, "builder: {provisioner: {listen: 127.0.0.1:0}}")
 	for _, c := range []struct{ names, want []string }{
-		{[]string{RoleAPI}, []string{"api", "observer", "presence", "config"}},
-		{[]string{RoleConductor, RoleDeployer, RoleAPI}, []string{"conductor", "deployer", "api", "observer", "presence", "config", "schema"}},
-		{[]string{RoleConductor, RoleCaboose}, []string{"conductor", "caboose", "config", "schema", "operations"}},
+		{[]string{RoleAPI}, []string{"api", "observer", "presence", "config", "mirrors"}},
+		{[]string{RoleConductor, RoleDeployer, RoleAPI}, []string{"conductor", "deployer", "api", "observer", "presence", "config", "mirrors", "schema"}},
+		{[]string{RoleConductor, RoleCaboose}, []string{"conductor", "caboose", "config", "mirrors", "schema", "operations"}},
 		{[]string{RoleCaboose}, []string{"caboose", "presence", "config", "schema", "operations"}},
 		{[]string{RoleProvisioner}, []string{"provisioner", "presence", "config", "schema", "operations"}},
 	} {

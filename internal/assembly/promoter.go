@@ -87,6 +87,21 @@ func (s *Session) mirrors(cfg config.Promoter) (*mirror.Store, error) {
 	return mirrors, nil
 }
 
+// sweepEvery is the time between two sweeps of mirrors.
+const sweepEvery = time.Hour
+
+// sweepMirrors makes the role that deletes mirrors of repositories which no process with this home uses any more.
+func (s *Session) sweepMirrors(log *slog.Logger) lifecycle.Role {
+	return lifecycle.Role{Name: "mirrors", Run: func(ctx context.Context) error {
+		for loop.Pause(ctx, loop.Jitter(sweepEvery)) {
+			if err := mirror.Sweep(s.Home.mirrors()); err != nil && log != nil {
+				log.Warn("deleting unused mirrors failed", obs.Error(err))
+			}
+		}
+		return nil
+	}}
+}
+
 // management opens the management cluster of Kubernetes pipelines; nil without one, where only stages of a waybill.yaml have
 // environments.
 func (s *Session) management(cfg config.Promoter) (*kube.Cluster, error) {

@@ -70,7 +70,8 @@ func (o RoleOptions) registerer() prometheus.Registerer {
 }
 
 // ServingRoles makes the named roles of a process that serves, and those that each such process has: one that reloads the
-// configuration, one that ends the process once its schema is outdated, and one for metrics and health.
+// configuration, one that deletes unused mirrors of repositories, one that ends the process once its schema is outdated, and one
+// for metrics and health.
 func (s *Session) ServingRoles(ctx context.Context, o RoleOptions, names ...string) ([]lifecycle.Role, error) {
 	o.Drain = s.Live.Now().Conductors[s.serving].Drain
 	roles, err := s.Roles(ctx, o, names...)
@@ -78,6 +79,9 @@ func (s *Session) ServingRoles(ctx context.Context, o RoleOptions, names ...stri
 		return nil, err
 	}
 	roles = append(roles, s.reloading(o)) // after the roles: they registered what a reload changes
+	if slices.ContainsFunc(names, func(role string) bool { return role == RoleConductor || role == RolePromoter || role == RoleAPI }) {
+		roles = append(roles, s.sweepMirrors(o.Log))
+	}
 	if slices.ContainsFunc(names, func(role string) bool { return role != RoleAPI }) {
 		roles = append(roles, s.outdating())
 	}

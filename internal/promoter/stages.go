@@ -23,7 +23,6 @@ const (
 	mostStages   = 1_000           // live promotions of stages that are judged
 	stageAgain   = 2 * time.Minute // between two looks at a pipeline with live promotions
 	stageChanges = 200 * time.Millisecond
-	sweepEvery   = time.Hour // between two sweeps of mirrors
 )
 
 // stages judges the promotions of stages of a waybill.yaml: handed-off actions of the handler environment. The log of a pipeline's
@@ -67,18 +66,7 @@ func (s *stages) run(ctx context.Context) {
 	loops.Go(func() { s.follow(ctx, promotions.OfStages) })
 	loops.Go(func() { s.followActions(ctx) })
 	loops.Go(func() { s.followEdits(ctx) })
-	loops.Go(func() { s.sweepMirrors(ctx) })
 	loops.Wait()
-}
-
-// sweepMirrors deletes mirrors of repositories that no pipeline uses any more.
-func (s *stages) sweepMirrors(ctx context.Context) {
-	for s.cfg.Mirrors != nil && ctx.Err() == nil {
-		loop.Pause(ctx, loop.Jitter(sweepEvery))
-		if err := s.cfg.Mirrors.Sweep(); err != nil {
-			s.log.Warn("deleting unused mirrors failed", obs.Error(err))
-		}
-	}
 }
 
 // followActions puts pipelines in line whose promotions begin or end.

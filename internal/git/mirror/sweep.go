@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -18,10 +17,10 @@ const keepUnused = 7 * 24 * time.Hour
 // lockOf returns the path of a mirror's lock. The time of its last change is that of the last use of the mirror.
 func lockOf(dir string) string { return strings.TrimSuffix(dir, ".git") + ".lock" }
 
-// Sweep deletes the mirrors that nothing has used for a week. Those of several pipelines, and of several processes, count their uses
-// together, and one in use stays.
-func (s *Store) Sweep() error {
-	dirs, err := filepath.Glob(filepath.Join(s.Dir, "*.git"))
+// Sweep deletes the mirrors in the folder of a Store that nothing has used for a week. The uses of all pipelines and all processes count,
+// and one in use stays.
+func Sweep(folder string) error {
+	dirs, err := filesIn(folder, "*.git")
 	for _, dir := range dirs {
 		if used, statErr := os.Stat(lockOf(dir)); statErr == nil && time.Since(used.ModTime()) < keepUnused {
 			continue

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -32,7 +33,7 @@ func TestUnusedMirrorsAreDeleted(t *testing.T) {
 	}
 	sweep := func(what string, want int) {
 		t.Helper()
-		if err := s.Sweep(); err != nil {
+		if err := Sweep(s.Dir); err != nil {
 			t.Fatal(err)
 		}
 		if got := len(mirrors()); got != want {
@@ -56,4 +57,28 @@ func TestUnusedMirrorsAreDeleted(t *testing.T) {
 	sweep("unused for long", 0)
 	propose(t, s, h.request("6.7.0"))
 	sweep("used once more", 1)
+}
+
+// The path of a home may have any characters, those of patterns included.
+func TestAFolderIsNoPattern(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, fleet())
+	s, err := Open(Options{Dir: filepath.Join(t.TempDir(), "[home")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := s.Propose(t.Context(), h.request("6.6.0")); err != nil || len(r.Lines) != 2 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	locks, err := filesIn(s.Dir, "*.lock")
+	if err != nil || len(locks) != 1 {
+		t.Fatal(locks, err)
+	}
+	long := time.Now().Add(-2 * keepUnused)
+	if err := errors.Join(os.Chtimes(locks[0], long, long), Sweep(s.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := filesIn(s.Dir, "*.git"); err != nil || len(left) > 0 {
+		t.Errorf("mirrors %q are left, %v", left, err)
+	}
 }
