@@ -5,11 +5,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/url"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/client-go/rest"
 
 	"github.com/waybill-dev/waybill/api/kube/v1alpha1"
 	"github.com/waybill-dev/waybill/internal/journal"
@@ -36,7 +38,7 @@ func newOwners(t *term) *owners {
 	o := &owners{term: t, names: map[string][]string{}, known: make(chan struct{})}
 	for _, name := range slices.Sorted(maps.Keys(t.cfg.Clusters)) {
 		if name != "" { // the management cluster has no name
-			server := serverOf(t.cfg.Clusters[name].Host)
+			server := serverOf(t.cfg.Clusters[name])
 			o.names[server] = append(o.names[server], name)
 		}
 	}
@@ -121,18 +123,20 @@ func (o *owners) ownerOf(app resource.App, target promotion.TargetID) (journal.O
 	return journal.Owner{}, false
 }
 
-// serverOf returns the address of an API server as one text; "" for none.
-func serverOf(host string) string {
-	if host == "" {
+// serverOf returns the address of an API server as one text; "" for none. With a proxy, or another name in TLS, it may be another server.
+func serverOf(c *rest.Config) string {
+	if c == nil {
 		return ""
 	}
-	if !strings.Contains(host, "://") {
-		host = "https://" + host
-	}
-	at, err := url.Parse(strings.ToLower(host))
+	at, _, err := rest.DefaultServerUrlFor(c)
 	if err != nil {
-		return host
+		return c.Host
 	}
-	port := cmp.Or(at.Port(), map[string]string{"http": "80"}[at.Scheme], "443")
-	return at.Hostname() + ":" + port + strings.TrimRight(at.Path, "/")
+	host := strings.ToLower(at.Hostname())
+	server := host + ":" + cmp.Or(at.Port(), map[string]string{"http": "80"}[at.Scheme], "443") + strings.TrimRight(at.Path, "/")
+	if c.Proxy != nil {
+		via, _ := c.Proxy(&http.Request{URL: at}) // without one it fails to connect
+		server += fmt.Sprint(" by ", via)
+	}
+	return server + " " + cmp.Or(c.ServerName, host)
 }

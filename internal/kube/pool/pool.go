@@ -200,14 +200,14 @@ func (p *Pool) Clusters() []Status {
 	return all
 }
 
-// Server returns the address of the API server of a cluster in use; "" while it is not known.
-func (p *Pool) Server(name string) string {
+// Server returns the configuration of a cluster in use; nil while it is not known.
+func (p *Pool) Server(name string) *rest.Config {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	if c := p.inUse[name]; c != nil && c.origin.config != nil {
-		return c.origin.config.Host
+	if c := p.inUse[name]; c != nil {
+		return c.origin.config
 	}
-	return ""
+	return nil
 }
 
 func (c *cluster) status() Status {
