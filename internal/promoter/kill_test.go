@@ -54,6 +54,7 @@ type fleetWorld struct {
 
 	mu     sync.Mutex
 	line   *line
+	looks  func() int64                                                           // number of looks of the process
 	fault  func(next http.Handler, out http.ResponseWriter, r *http.Request) bool // answers some calls of the host; nil: none
 	merged map[int64]bool                                                         // pull requests whose change is on main
 }
@@ -198,6 +199,9 @@ func (w *fleetWorld) process(l *line) (stop func()) {
 		Changes: waiters(w.t, changes), Dial: w.dial, Hosts: hosts, Mirrors: mirrors, ProposalsEvery: time.Second,
 		Clusters: map[string]*rest.Config{"": config, "eu": leaf}, Pages: "https://waybill.example.org",
 		Instance: instance, Secret: secret, Log: w.log})
+	w.mu.Lock()
+	w.looks = p.Looks
+	w.mu.Unlock()
 	running := []func(context.Context) error{p.Run, c.Run}
 	if w.roles != nil {
 		running = append(running, w.roles(own, instance)...)

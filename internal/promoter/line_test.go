@@ -95,22 +95,26 @@ type log struct {
 }
 
 func (d log) Write(ctx context.Context, use store.Use, fn func(store.Rows) error) error {
-	if isHeartbeat() {
+	if isIn(".Heartbeat") { // renews the lease of an instance, as often as time passes
 		if d.line.isDead() {
 			return errDead
 		}
 		return d.Driver.Write(ctx, use, fn)
 	}
-	return d.line.pass("commit", func() error { return d.Driver.Write(ctx, use, fn) })
+	name := "commit"
+	if isIn(".Grant") {
+		name = "share"
+	}
+	return d.line.pass(name, func() error { return d.Driver.Write(ctx, use, fn) })
 }
 
-// isHeartbeat reports whether the caller's transaction renews the lease of an instance. As many of these are made as time passes.
-func isHeartbeat() bool {
+// isIn reports whether a function whose name has the ending is among the callers.
+func isIn(ending string) bool {
 	var callers [24]uintptr
 	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
 	for {
 		frame, more := frames.Next()
-		if strings.HasSuffix(frame.Function, ".Heartbeat") {
+		if strings.HasSuffix(frame.Function, ending) {
 			return true
 		}
 		if !more {

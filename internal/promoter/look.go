@@ -48,6 +48,7 @@ func (t *term) next(ctx context.Context, name string) (again time.Duration, err 
 	if err := t.forgetFormer(ctx, name, string(one.GetUID())); err != nil {
 		return 0, err
 	}
+	t.looks.Add(1)
 	l := &look{term: t, memory: t.memoryOf(name, string(one.GetUID())), changedAt: changed}
 	if err := l.read(ctx); err != nil {
 		return 0, err

@@ -188,7 +188,7 @@ func (w *soleWaiter) Wait(ctx context.Context, topic store.Topic, deadline time.
 }
 
 // patience bounds each wait of a test. It is long, as a machine that runs tests may pause for minutes.
-const patience = 10 * time.Minute
+const patience = 5 * time.Minute
 
 // await waits until the view of the pipeline is as wanted.
 func (w *world) await(what string, wanted func(promotions.View) bool) promotions.View {
