@@ -107,7 +107,7 @@ func (o *session) connect(ctx context.Context) error {
 	o.url = a.url.String()
 	sum := sha256.Sum256([]byte(o.url + "\x00" + o.remote.Scope))
 	o.dir = filepath.Join(o.store.Dir, hex.EncodeToString(sum[:16])+".git")
-	o.private = strings.TrimSuffix(o.dir, ".git") + ".keys"
+	o.private = keysOf(o.dir)
 	addresses, err := o.resolve(ctx, a)
 	switch {
 	case err != nil:

@@ -16,9 +16,9 @@ const keepUnused = 7 * 24 * time.Hour
 
 // lockOf returns the path of a mirror's lock. The time of its last change is that of the last use of the mirror.
 func lockOf(dir string) string { return strings.TrimSuffix(dir, ".git") + ".lock" }
+func keysOf(dir string) string { return strings.TrimSuffix(dir, ".git") + ".keys" }
 
-// Sweep deletes the mirrors in the folder of a Store that nothing has used for a week. The uses of all pipelines and all processes count,
-// and one in use stays.
+// Sweep deletes the mirrors in the folder of a Store that no pipeline of any process has used for a week. One in use stays.
 func Sweep(folder string) error {
 	dirs, err := filesIn(folder, "*.git")
 	for _, dir := range dirs {
@@ -43,5 +43,5 @@ func sweep(dir string) error {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil // an operation has it
 	}
-	return os.RemoveAll(dir)
+	return errors.Join(os.RemoveAll(keysOf(dir)), os.RemoveAll(dir+".new"), os.RemoveAll(dir)) // a crash may have left the first two
 }

@@ -54,7 +54,14 @@ func TestUnusedMirrorsAreDeleted(t *testing.T) {
 	}
 	sweep("in use", 1)
 	unlock(file)
+	keys := keysOf(mirrors()[0])
+	if err := os.Mkdir(keys, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	sweep("unused for long", 0)
+	if _, err := os.Stat(keys); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the keys that a crash has left are there still: %v", err)
+	}
 	propose(t, s, h.request("6.7.0"))
 	sweep("used once more", 1)
 }
