@@ -93,15 +93,26 @@ func (d describer) environment(env promotion.Environment, verdict promotion.Verd
 	return v
 }
 
-// undone returns the revision that the run of an environment has replaced by an earlier one; nil: it has replaced none.
+// undone returns the revision that the run of an environment has replaced by an earlier one; nil: there is none, as when a person has
+// brought a revision in again that was rolled back.
 func (d describer) undone(verdict promotion.Verdict) *UndoneView {
 	for _, run := range d.runs {
 		if run.Number == verdict.Run && run.Env == verdict.Env && run.Was != "" &&
-			(run.Cause == promotion.ByRollback || run.Cause == promotion.ByFailure) {
+			(run.Cause == promotion.ByRollback || run.Cause == promotion.ByFailure) && !d.isNewer(run.Revision, run.Was) {
 			return &UndoneView{Revision: string(run.Was), By: run.By}
 		}
 	}
 	return nil
+}
+
+// isNewer reports whether a revision was seen after another.
+func (d describer) isNewer(r, other promotion.Revision) bool {
+	for _, s := range slices.Backward(d.in.Sightings) {
+		if s.Revision == r || s.Revision == other {
+			return s.Revision == r
+		}
+	}
+	return false
 }
 
 // factsOf returns the facts of an environment in a run.

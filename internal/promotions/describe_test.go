@@ -62,6 +62,15 @@ func TestDescribeNamesTheRevisionThatARollbackHasTakenOut(t *testing.T) {
 		[]*promotions.UndoneView{view.Environments[0].Undone, view.Environments[1].Undone}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	in.Sightings = []promotion.Sighting{{Seq: 1, Revision: "6.5.4"}, {Seq: 2, Revision: "6.6.0"}}
+	if got := promotions.Describe(in, plan).Environments[1].Undone; !cmp.Equal(got, want) {
+		t.Errorf("after sightings: got %+v", got)
+	}
+	again := &in.Runs[len(in.Runs)-1]
+	again.Revision, again.Was, plan.Verdicts[1].Want = "6.6.0", "6.5.4", "6.6.0"
+	if got := promotions.Describe(in, plan).Environments[1].Undone; got != nil {
+		t.Errorf("a revision that came in again has taken out %+v", got)
+	}
 }
 
 func TestDescribeShowsWhatAnEnvironmentWaitsFor(t *testing.T) {
