@@ -402,7 +402,8 @@ func (s *Service) judgePromoted(ctx context.Context, name, label string, intent 
 	return r, err
 }
 
-// checkKnown refuses a revision that no environment of a pipeline runs, tried or was to get.
+// checkKnown refuses a revision that no environment of a pipeline runs, tried or was to get. One that is rejected is known: its sightings
+// may no longer be kept, and it can be accepted all the same.
 func (s *Service) checkKnown(ctx context.Context, v promotions.View, label string) error {
 	for _, env := range v.Environments {
 		if label == env.Previous || slices.ContainsFunc(env.Targets, func(t promotions.TargetState) bool {
@@ -416,7 +417,8 @@ func (s *Service) checkKnown(ctx context.Context, v promotions.View, label strin
 		return err
 	}
 	revision := promotion.Revision(label)
-	if slices.ContainsFunc(state.Sightings, func(seen promotion.Sighting) bool { return seen.Revision == revision }) ||
+	if promotion.IsRejectedEverywhere(state.Intents, revision) ||
+		slices.ContainsFunc(state.Sightings, func(seen promotion.Sighting) bool { return seen.Revision == revision }) ||
 		slices.ContainsFunc(state.Runs, func(r promotion.Run) bool { return r.Revision == revision }) {
 		return nil
 	}

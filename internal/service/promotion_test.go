@@ -275,6 +275,22 @@ func TestCommandsToAPipelineOfKubernetesAreRequests(t *testing.T) {
 	}
 }
 
+// The rejection of a revision lasts longer than what is known of it, and can be taken back.
+func TestARejectedRevisionThatIsForgottenCanBeAccepted(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	w.Promote(t, nil)
+	rejects := promotion.Intent{Kind: promotion.RejectAll, Revision: "5.0.0"}
+	if _, _, err := w.Ledger.Promotions.AddIntent(t.Context(), podinfo, rejects); err != nil {
+		t.Fatal(err)
+	}
+	for i, isKnown := range []bool{true, false} { // the second time it is neither rejected nor seen
+		if _, err := w.Service.AcceptRevision(t.Context(), podinfo, "5.0.0", "ana", ""); isKnown != (err == nil) {
+			t.Errorf("acceptance %d: %v", i+1, err)
+		}
+	}
+}
+
 // TestReasonsOfPeopleNameWhatEndsThem: the page to open, and how long a declined revision stays out.
 func TestReasonsOfPeopleNameWhatEndsThem(t *testing.T) {
 	t.Parallel()
