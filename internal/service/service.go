@@ -22,7 +22,7 @@ type Service struct {
 	ledger *ledger.Ledger
 	blobs  blob.Store
 	offers Offers
-	proofs func() Proofs // nil: this process has no management cluster
+	proofs func() Proofs // returns nil where this process reaches no management cluster
 	folds  folds
 	pulse  statusCache
 	looks  looks
@@ -105,8 +105,12 @@ func New(l *ledger.Ledger, blobs blob.Store, o Options) *Service {
 	if offers.Schedules == nil {
 		offers.Schedules = func() map[string]config.Schedule { return nil }
 	}
-	return &Service{ledger: l, blobs: blobs, offers: offers, retention: o.Retention, holder: o.Holder, builds: o.Builds, projects: o.Projects, proofs: o.Proofs,
-		proposals:     o.Proposals,
+	proofs := o.Proofs
+	if proofs == nil {
+		proofs = func() Proofs { return nil }
+	}
+	return &Service{ledger: l, blobs: blobs, offers: offers, retention: o.Retention, holder: o.Holder, builds: o.Builds, projects: o.Projects,
+		proofs: proofs, proposals: o.Proposals,
 		LargestUpload: o.LargestUpload, Inspect: o.Inspect, Verify: o.Verify, Current: o.Current, ReadLog: o.ReadLog,
 		folds:     folds{byPipeline: map[string]*fold{}},
 		observed:  observations{all: map[string]observation{}},
