@@ -116,9 +116,9 @@ func (s *Session) management(cfg config.Promoter) (*kube.Cluster, error) {
 	return cluster, nil
 }
 
-// onePromotion makes a value of the configuration of promotion, and makes it again once that has changed. The zero value but
-// for make is ready.
-type onePromotion[T any] struct {
+// lastMade keeps a value that is made of the configuration of promotion, and makes it again once that has changed. Only make has to
+// be set.
+type lastMade[T any] struct {
 	make func(config.Promoter) (T, error)
 
 	mu    sync.Mutex
@@ -127,7 +127,7 @@ type onePromotion[T any] struct {
 }
 
 // of returns the value of a configuration. One that cannot be made is tried again at the next call.
-func (o *onePromotion[T]) of(cfg config.Promoter) (T, error) {
+func (o *lastMade[T]) of(cfg config.Promoter) (T, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.made != nil && reflect.DeepEqual(*o.made, cfg) {
@@ -143,7 +143,7 @@ func (o *onePromotion[T]) of(cfg config.Promoter) (T, error) {
 // proofs returns the checks of signatures and of tokens of Kubernetes; nil without a management cluster, since a process that
 // serves other pipelines needs none.
 func (s *Session) proofs() func() service.Proofs {
-	checkers := &onePromotion[service.Proofs]{make: func(cfg config.Promoter) (service.Proofs, error) {
+	checkers := &lastMade[service.Proofs]{make: func(cfg config.Promoter) (service.Proofs, error) {
 		cluster, err := s.management(cfg)
 		if err != nil || cluster == nil {
 			return nil, err
@@ -202,7 +202,7 @@ func (s *Session) pullRequests(cfg config.Promoter, cluster *kube.Cluster, log *
 // cluster, since that has the credentials. So a process answers with its own access: all replicas of an
 // installation have it, and nothing has to be written for a plan.
 func (s *Session) proposals() func() (service.Proposals, error) {
-	ways := &onePromotion[service.Proposals]{make: func(cfg config.Promoter) (service.Proposals, error) {
+	ways := &lastMade[service.Proposals]{make: func(cfg config.Promoter) (service.Proposals, error) {
 		cluster, err := s.management(cfg)
 		if err != nil || cluster == nil {
 			return nil, fault.New(fault.Unavailable, "this process does not reach the management cluster, which has the credentials of repositories").

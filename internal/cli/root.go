@@ -122,7 +122,7 @@ func addCommands(a *cmdline.App, root *cobra.Command) {
 // offerNoFiles keeps a shell from offering files for a flag that completes nothing and takes none.
 func offerNoFiles(c *cobra.Command) {
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if _, completes := c.GetFlagCompletionFunc(f.Name); !completes && !takesFile[f.Name] {
+		if _, completes := c.GetFlagCompletionFunc(f.Name); !completes && !takesFile(f.Name) {
 			cmdline.OfferFrom(c, cobra.NoFileCompletions, f.Name)
 		}
 	})
@@ -131,9 +131,15 @@ func offerNoFiles(c *cobra.Command) {
 	}
 }
 
-// takesFile has the flags whose value is a file or a folder, or may hold one.
-var takesFile = map[string]bool{"home": true, "config": true, "edit": true, "kubeconfig": true, "results-dir": true, "workspace": true, //nolint:gochecknoglobals,lll // a constant table
-	"launch": true, "secrets": true, "certificates": true, "cache-dir": true, "file": true, "token-file": true, "inputs": true, "to": true}
+// takesFile reports whether the value of a flag is, or may hold, the path of a file or a folder.
+func takesFile(flag string) bool {
+	switch flag {
+	case "home", "config", "edit", "kubeconfig", "results-dir", "workspace", "launch", "secrets", "certificates", "cache-dir", "file",
+		"token-file", "inputs", "to":
+		return true
+	}
+	return false
+}
 
 // addGlobals declares the flags that every command has.
 func addGlobals(a *cmdline.App, root *cobra.Command) {

@@ -62,7 +62,7 @@ func (w *world) awaitSent(revision string, want map[string]string) {
 	log := w.ledger.NewWaiter()
 	for deadline := time.Now().Add(patience); !maps.Equal(w.sent(revision), want); {
 		if time.Now().After(deadline) {
-			w.t.Fatalf("notices of %s after a minute: got %v, want %v", revision, w.sent(revision), want)
+			w.t.Fatalf("notices of %s, not in time: got %v, want %v", revision, w.sent(revision), want)
 		}
 		_ = log.Wait(w.t.Context(), store.TopicPromotion, time.Now().Add(time.Second))
 	}

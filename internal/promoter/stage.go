@@ -138,8 +138,8 @@ func (l *stageLook) isMoved(one *stagePromotion) bool {
 	return p.State == promotion.Open && p.Host != nil && (one.host == nil || !one.host.HasSamePlace(*p.Host))
 }
 
-// awaitMoved has a promotion propose nothing until the proposal that is elsewhere has been closed. One that cannot be closed is left
-// to people.
+// awaitMoved reports whether a promotion has to wait until the proposal that is elsewhere has been closed. One that cannot be closed is
+// left to people: the promotion is judged without it.
 func (l *stageLook) awaitMoved(one *stagePromotion, in *promotion.EnvInput) (awaits bool) {
 	if in.Proposal == nil || !l.isMoved(one) {
 		return false

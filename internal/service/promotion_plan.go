@@ -37,7 +37,7 @@ type PromotionPlan struct {
 	Now          time.Time            `json:"now"`
 	Assumed      string               `json:"assumed,omitempty"` // revision that the first environment is assumed to be ready at
 	Todo         bool                 `json:"todo"`              // something would be done
-	Run          *promotions.RunView  `json:"run,omitempty"`     // run that would start, rather one of all environments; left out: none
+	Run          *promotions.RunView  `json:"run,omitempty"`     // run that would start, of several one through all environments; left out: none
 	Environments []PlannedEnvironment `json:"environments"`
 	Faults       []string             `json:"faults,omitempty"` // faults of the definition: nothing is decided
 	Input        json.RawMessage      `json:"input,omitempty"`  // exact input of the decision, without secrets
