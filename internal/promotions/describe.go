@@ -93,8 +93,7 @@ func (d describer) environment(env promotion.Environment, verdict promotion.Verd
 	return v
 }
 
-// undone returns the revision that the run of an environment has replaced by an earlier one; nil: there is none, as when a person has
-// brought a revision in again that was rolled back.
+// undone returns the revision that the run of an environment has replaced by an earlier one; nil: it has replaced none.
 func (d describer) undone(verdict promotion.Verdict) *UndoneView {
 	for _, run := range d.runs {
 		if run.Number == verdict.Run && run.Env == verdict.Env && run.Was != "" &&
@@ -105,7 +104,6 @@ func (d describer) undone(verdict promotion.Verdict) *UndoneView {
 	return nil
 }
 
-// isNewer reports whether a revision was seen after another.
 func (d describer) isNewer(r, other promotion.Revision) bool {
 	for _, s := range slices.Backward(d.in.Sightings) {
 		if s.Revision == r || s.Revision == other {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -51,7 +52,7 @@ func unlock(lock *os.File) {
 
 // prepare makes the mirror if there is none, or if it has gathered too many fetches.
 func (o *session) prepare(ctx context.Context) error {
-	packs, err := filesIn(filepath.Join(o.dir, "objects", "pack"), "*.pack")
+	packs, err := fs.Glob(os.DirFS(o.dir), "objects/pack/*.pack")
 	if err != nil || len(packs) > mostPacks {
 		if err := os.RemoveAll(o.dir); err != nil {
 			return fmt.Errorf("delete an old mirror: %w", err)

@@ -15,15 +15,6 @@ const (
 	leastRoom = 64 << 10 // room of the index and the trees of an edit
 )
 
-// filesIn returns the paths of the files in a folder whose names match a pattern; the folder's own name may have any characters.
-func filesIn(dir, pattern string) ([]string, error) {
-	names, err := fs.Glob(os.DirFS(dir), pattern)
-	for i, name := range names {
-		names[i] = filepath.Join(dir, name)
-	}
-	return names, err
-}
-
 // sizeOf returns the size of all files in a folder, but for those that are left over, which it deletes; 0 without a folder.
 func sizeOf(dir string, isLeft func(path string) bool) (bytes int64, err error) {
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

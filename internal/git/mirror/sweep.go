@@ -3,7 +3,9 @@ package mirror
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -20,8 +22,9 @@ func keysOf(dir string) string { return strings.TrimSuffix(dir, ".git") + ".keys
 
 // Sweep deletes the mirrors in the folder of a Store that no pipeline of any process has used for a week. One in use stays.
 func Sweep(folder string) error {
-	dirs, err := filesIn(folder, "*.git")
-	for _, dir := range dirs {
+	names, err := fs.Glob(os.DirFS(folder), "*.git") // the name of the folder may have any characters
+	for _, name := range names {
+		dir := filepath.Join(folder, name)
 		if used, statErr := os.Stat(lockOf(dir)); statErr == nil && time.Since(used.ModTime()) < keepUnused {
 			continue
 		}

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -77,15 +78,15 @@ func TestAFolderIsNoPattern(t *testing.T) {
 	if r, err := s.Propose(t.Context(), h.request("6.6.0")); err != nil || len(r.Lines) != 2 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	locks, err := filesIn(s.Dir, "*.lock")
+	locks, err := fs.Glob(os.DirFS(s.Dir), "*.lock")
 	if err != nil || len(locks) != 1 {
 		t.Fatal(locks, err)
 	}
 	long := time.Now().Add(-2 * keepUnused)
-	if err := errors.Join(os.Chtimes(locks[0], long, long), Sweep(s.Dir)); err != nil {
+	if err := errors.Join(os.Chtimes(filepath.Join(s.Dir, locks[0]), long, long), Sweep(s.Dir)); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := filesIn(s.Dir, "*.git"); err != nil || len(left) > 0 {
+	if left, err := fs.Glob(os.DirFS(s.Dir), "*.git"); err != nil || len(left) > 0 {
 		t.Errorf("mirrors %q are left, %v", left, err)
 	}
 }
