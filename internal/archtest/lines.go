@@ -57,7 +57,7 @@ var Parts = []Part{
 		"api", "internal/attempt", "internal/build", "internal/buildcache", "internal/builder", "internal/builds", "internal/command",
 		"internal/conductor/handler/build", "internal/docker", "internal/results", "internal/testresult", "internal/workspace",
 	}},
-	{"promotion", 25000, []string{
+	{"promotion", 25500, []string{
 		"api/kube", "internal/promotion", "internal/promotions", "internal/promoter", "internal/marker", "internal/git/mirror",
 		"internal/githost", "internal/kube/pool", "internal/conductor/handler/pullrequest", "internal/conductor/handler/notification",
 		"internal/cli/pipeline/install", "internal/signature",

@@ -327,7 +327,7 @@ func (busySink) Do(context.Context, conductor.Attempt) action.Outcome {
 	return action.Outcome{Kind: action.RetryAfter, At: time.Now().Add(50 * time.Millisecond)}
 }
 
-// A promotion that had begun before a fault is not continued, and begins again once the fault is mended.
+// A promotion that had begun before a fault is not continued, and begins again once the fault is corrected.
 func TestAFaultStopsAPromotionThatHasBegun(t *testing.T) {
 	t.Parallel()
 	w := newSettledWorld(t)

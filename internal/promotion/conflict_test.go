@@ -1,6 +1,7 @@
 package promotion_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -32,4 +33,18 @@ func TestAConflictDuringAMergeEndsInANewProposal(t *testing.T) {
 
 	plan = failed().after(3 * time.Minute).decide() // it was none: the host was still computing
 	wantVerdict(t, plan, "staging", "Proposed", "merge again")
+}
+
+// A host without checks keeps a merge waiting forever, so the reason names the field.
+func TestAMergeThatWaitsForChecksOfAHostWithoutAnyNamesTheField(t *testing.T) {
+	t.Parallel()
+	for checks, want := range map[promotion.Checks]string{
+		promotion.ChecksNone:    " waits for its checks, and the host reports none; with requireChecks: false it is merged without",
+		promotion.ChecksPending: " waits for its checks",
+	} {
+		v := promotion.Judge(change(prod(1, "a"), autoMerge, proposed(func(p *promotion.Proposal) { p.Checks = checks })))
+		if len(v.Why) != 1 || !strings.HasSuffix(v.Why[0].Message, want) {
+			t.Errorf("checks %q: got %+v, want %s", checks, v.Why, want)
+		}
+	}
 }

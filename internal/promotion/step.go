@@ -62,6 +62,8 @@ func (j *judge) promoteOpen(p *Proposal, isFree bool) {
 	case !j.Env.AutoMerge.IgnoreChecks && p.Checks == ChecksFailed:
 		j.because(Reason{Code: WhyChecksFailed, Message: withDetail("checks of "+proposalName(p)+" have failed",
 			strings.Join(p.FailedChecks, ", "))})
+	case !j.Env.AutoMerge.IgnoreChecks && p.Checks == ChecksNone:
+		waits("waits for its checks, and the host reports none; with requireChecks: false it is merged without")
 	case !j.Env.AutoMerge.IgnoreChecks && p.Checks != ChecksPassed:
 		waits("waits for its checks")
 	default:

@@ -169,7 +169,9 @@ func (d describer) window(env promotion.Environment) *WindowView {
 	at := env.Windows.At(d.in.Now)
 	v := WindowView{Open: at.Open, Zone: env.Windows.Zone().String()}
 	if at.Open {
-		v.Until = env.Windows.OpenUntil(d.in.Now)
+		if v.Until = env.Windows.OpenUntil(d.in.Now); env.Windows.At(v.Until).Open { // no end is near
+			v.Until = time.Time{}
+		}
 	}
 	if !at.Open && at.Opens {
 		v.Until = at.Until

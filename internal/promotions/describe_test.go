@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/promotion"
 	"github.com/waybill-dev/waybill/internal/promotions"
@@ -98,6 +99,23 @@ func TestDescribeShowsWhatAnEnvironmentWaitsFor(t *testing.T) {
 		Holds:    []promotions.HoldView{{By: "bob", Reason: "holidays", Pipeline: true}}, Previous: "6.5.4"}
 	if diff := cmp.Diff(want, prod); diff != "" {
 		t.Errorf("prod (-want +got):\n%s", diff)
+	}
+}
+
+// Windows that follow each other without a gap never close; a view has no end of such windows, though the search for one is bounded.
+func TestDescribeHasNoEndOfWindowsThatStayOpen(t *testing.T) {
+	t.Parallel()
+	for length, want := range map[time.Duration]time.Time{24 * time.Hour: {}, time.Hour: now.Truncate(24 * time.Hour).Add(time.Hour)} {
+		in, plan := podinfo()
+		in.Now = now.Truncate(24 * time.Hour)
+		windows, _, err := admission.ParseWindows([]admission.Window{{Kind: "Allow", Schedule: "0 0 * * *", Duration: action.Duration(length)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Spec.Environments[1].Windows = windows
+		if w := promotions.Describe(in, plan).Environments[1].Window; w == nil || !w.Open || !w.Until.Equal(want) {
+			t.Errorf("windows of %s: got %+v, want open until %s", length, w, want)
+		}
 	}
 }
 

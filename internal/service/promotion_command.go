@@ -63,7 +63,8 @@ func (s *Service) ApproveEnvironment(ctx context.Context, a EnvironmentApproval)
 	intent := s.opinionOf(a, env)
 	if !waitsFor(env, a) {
 		first, given, err := s.ledger.Promotions.Opinion(ctx, a.Pipeline, intent)
-		if err != nil || given {
+		isNamed := (a.Deployment == 0 || a.Deployment == intent.Run) && (a.Revision == "" || a.Revision == env.Want)
+		if err != nil || given && isNamed {
 			return s.approvalView(a.Pipeline, first, nil), err
 		}
 		return view, refuseEnvironmentApproval(v, a)
@@ -101,8 +102,17 @@ func (s *Service) opinionOf(a EnvironmentApproval, env promotions.EnvironmentVie
 
 // waitsFor reports whether an environment waits for the approval that a person gives.
 func waitsFor(env promotions.EnvironmentView, a EnvironmentApproval) bool {
-	return env.Approval != nil && (a.Revision == "" || a.Revision == env.Approval.Revision) &&
+	return isUndecided(env) && (a.Revision == "" || a.Revision == env.Approval.Revision) &&
 		(a.Deployment == 0 || a.Deployment == env.Approval.Run)
+}
+
+// isUndecided reports whether an environment waits for an approval. After a rejection it waits for a retry instead.
+func isUndecided(env promotions.EnvironmentView) bool {
+	return env.Approval != nil && !hasReason(env, promotion.WhyDeclined)
+}
+
+func hasReason(env promotions.EnvironmentView, code promotion.ReasonCode) bool {
+	return slices.ContainsFunc(env.Reasons, func(r promotions.ReasonView) bool { return r.Code == code })
 }
 
 // approvalView returns an opinion that was recorded. pending is the remaining need of the environment; nil: none.
@@ -115,7 +125,7 @@ func (s *Service) approvalView(name string, i promotion.Intent, pending *admissi
 func refuseEnvironmentApproval(v promotions.View, a EnvironmentApproval) error {
 	var waiting []string
 	for _, env := range v.Environments {
-		if env.Approval != nil {
+		if isUndecided(env) {
 			waiting = append(waiting, env.Approval.Revision+" at "+env.Name)
 		}
 	}
@@ -124,6 +134,9 @@ func refuseEnvironmentApproval(v promotions.View, a EnvironmentApproval) error {
 		of = " of " + a.Revision
 	}
 	err := fault.New(fault.NotWaiting, "%s does not wait for an approval%s", pipeline.Path(v.Pipeline, a.Stage), of)
+	if env := environment(v, a.Stage); env != nil && hasReason(*env, promotion.WhyDeclined) {
+		return err.WithHint("%s was declined there; waybill deployment retry %s %s asks again", env.Want, v.Pipeline, env.Name)
+	}
 	if len(waiting) == 0 {
 		return err.WithHint("nothing waits for approval; waybill pipeline show %s", v.Pipeline)
 	}
@@ -147,7 +160,7 @@ func checkApprover(want *promotions.ApprovalView, a EnvironmentApproval, intent 
 // MayApprove reports whether a person with a token may approve in an environment that waits for it.
 func (s *Service) MayApprove(name string, env promotions.EnvironmentView, by string) bool {
 	a := EnvironmentApproval{Approval: Approval{Pipeline: name, Stage: env.Name, By: by}}
-	return env.Approval != nil && checkApprover(env.Approval, a, s.opinionOf(a, env)) == nil
+	return isUndecided(env) && checkApprover(env.Approval, a, s.opinionOf(a, env)) == nil
 }
 
 // commandRun records a command of a person to a run, or to an environment of its pipeline.
@@ -162,7 +175,7 @@ func (s *Service) commandRun(ctx context.Context, ref Ref, c Command) error {
 	if c.Event != "" {
 		return fault.New(fault.Invalid, "%s is a pipeline of Kubernetes: name an environment, not a step of it", ref.Pipeline)
 	}
-	intent, err := s.runIntent(v, c)
+	intent, err := s.runIntent(ctx, v, c)
 	if err != nil {
 		return err
 	}
@@ -177,7 +190,7 @@ func (s *Service) previewRun(ctx context.Context, ref Ref, c Command) (CommandPr
 	if err != nil {
 		return preview, err
 	}
-	intent, err := s.runIntent(v, c)
+	intent, err := s.runIntent(ctx, v, c)
 	preview.Target = environmentPath(ref.Pipeline, string(intent.Env))
 	return preview, err
 }
@@ -191,7 +204,7 @@ func environmentPath(name, env string) string {
 }
 
 // runIntent returns a command in the terms of the promoter.
-func (s *Service) runIntent(v promotions.View, c Command) (promotion.Intent, error) {
+func (s *Service) runIntent(ctx context.Context, v promotions.View, c Command) (promotion.Intent, error) {
 	intent := s.intentBy(c.By, c.Reason)
 	name, err := s.environmentOf(v, c.Target)
 	if err != nil {
@@ -206,7 +219,7 @@ func (s *Service) runIntent(v promotions.View, c Command) (promotion.Intent, err
 		}
 		intent.Until = c.Until
 	case "resume":
-		return s.resumeIntent(v, c, intent)
+		return s.resumeIntent(ctx, v, c, intent)
 	case "retry":
 		return s.retryIntent(v, intent)
 	default:
@@ -222,19 +235,10 @@ func (s *Service) intentBy(by, reason string) promotion.Intent {
 }
 
 // resumeIntent releases a hold or, at once, overrides the window and the soak of an environment.
-func (s *Service) resumeIntent(v promotions.View, c Command, intent promotion.Intent) (promotion.Intent, error) {
+func (s *Service) resumeIntent(ctx context.Context, v promotions.View, c Command, intent promotion.Intent) (promotion.Intent, error) {
 	env := environment(v, string(intent.Env))
 	if c.Now {
-		switch {
-		case env == nil:
-			return intent, fault.New(fault.Invalid, "resume with now needs an environment, whose window and soak it skips once")
-		case c.Reason == "":
-			return intent, fault.New(fault.Invalid, "resume with now needs a reason").WithHint(`--reason "fix for the outage"`)
-		case env.Want == "":
-			return intent, fault.New(fault.Refused, "%s waits for no revision", pipeline.Path(v.Pipeline, env.Name))
-		}
-		intent.Kind, intent.Run, intent.Revision = promotion.Override, env.Run, promotion.Revision(env.Want)
-		return intent, nil
+		return overrideIntent(v, env, intent)
 	}
 	intent.Kind = promotion.Unhold
 	for _, each := range v.Environments {
@@ -242,11 +246,41 @@ func (s *Service) resumeIntent(v promotions.View, c Command, intent promotion.In
 			return intent, nil
 		}
 	}
+	state, err := s.ledger.Promotions.Load(ctx, v.Pipeline, "") // the view does not have a hold of this moment yet
+	if err != nil || isHeld(state.Intents, intent.Env) {
+		return intent, err
+	}
 	if env != nil && len(env.Holds) > 0 {
 		return intent, fault.New(fault.Refused, "%s is held by its definition or with the whole pipeline", pipeline.Path(v.Pipeline, env.Name)).
 			WithHint("waybill deployment resume %s ends a hold of the pipeline; the field hold of the environment is in the definition", v.Pipeline)
 	}
 	return intent, fault.New(fault.Refused, "%s is not held", environmentPath(v.Pipeline, string(intent.Env)))
+}
+
+// isHeld reports whether a hold of a scope is the last request about it: an environment, or the pipeline with "".
+func isHeld(intents []promotion.Intent, scope promotion.EnvName) bool {
+	for _, in := range slices.Backward(intents) {
+		if in.Env == scope && (in.Kind == promotion.HoldBack || in.Kind == promotion.Unhold) {
+			return in.Kind == promotion.HoldBack && (in.Until.IsZero() || time.Now().Before(in.Until))
+		}
+	}
+	return false
+}
+
+// overrideIntent skips the window and the soak of an environment once. env is nil where none is named.
+func overrideIntent(v promotions.View, env *promotions.EnvironmentView, intent promotion.Intent) (promotion.Intent, error) {
+	switch {
+	case env == nil:
+		return intent, fault.New(fault.Invalid, "resume with now needs an environment, whose window and soak it skips once")
+	case intent.Reason == "":
+		return intent, fault.New(fault.Invalid, "resume with now needs a reason").WithHint(`--reason "fix for the outage"`)
+	case env.Want == "":
+		return intent, fault.New(fault.Refused, "%s waits for no revision", pipeline.Path(v.Pipeline, env.Name))
+	case env.Phase == promotion.PhaseComplete:
+		return intent, fault.New(fault.Refused, "%s has %s: nothing waits there", pipeline.Path(v.Pipeline, env.Name), env.Want)
+	}
+	intent.Kind, intent.Run, intent.Revision = promotion.Override, env.Run, promotion.Revision(env.Want)
+	return intent, nil
 }
 
 // HoldOf returns the hold that people have put on an environment, or with ofPipeline on the whole pipeline; nil if there is none.
@@ -369,6 +403,9 @@ func (s *Service) rollBackEnvironment(ctx context.Context, want TargetRequest, d
 	}
 	if want.Revision != "" && want.Revision != d.Label {
 		return d, fault.New(fault.Refused, "the rollback would now bring back %s", d.Label).WithHint("look at it, and confirm it again")
+	}
+	if env.Phase == promotion.PhaseComplete && env.Want == d.Label {
+		return d, fault.New(fault.Refused, "%s has %s already", pipeline.Path(v.Pipeline, name), d.Label)
 	}
 	if err := s.checkKnown(ctx, v, d.Label); err != nil || dryRun {
 		return d, err

@@ -150,10 +150,57 @@ func TestApproveRecordsOnceWhatWaits(t *testing.T) {
 	if second, err = w.Service.Approve(t.Context(), again); err != nil || !second.At.Equal(first.At) {
 		t.Errorf("after the environment went on: %+v, %v", second, err)
 	}
+	for _, other := range []service.Approval{{Deployment: 9, Revision: "6.6.0"}, {Revision: "6.5.4"}} {
+		other.Pipeline, other.Stage, other.By = podinfo, "prod", "ana"
+		if _, err := w.Service.Approve(t.Context(), other); !fault.Is(err, fault.NotWaiting) {
+			t.Errorf("of run %d and %s: %v", other.Deployment, other.Revision, err)
+		}
+	}
 	want := []promotion.Intent{{Kind: promotion.Approve, Env: "prod", Run: 12, Revision: "6.6.0", By: admission.Person{Name: "ana"},
 		Proof: service.ProofToken, Reason: "dashboards"}}
 	if diff := cmp.Diff(want, intents(t, w)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Only a retry ends a rejection, so an approval after one is refused.
+func TestAnApprovalAfterARejectionNamesTheRetry(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	w.Promote(t, func(in *promotion.Input, plan *promotion.Plan) {
+		servertest.AwaitApproval(in, plan)
+		prod := &plan.Verdicts[2]
+		prod.Why = append(prod.Why, promotion.Reason{Code: promotion.WhyDeclined, Message: "rejected by bo: slow"})
+	})
+	_, err := w.Service.Approve(t.Context(), service.Approval{Pipeline: podinfo, Stage: "prod", Revision: "6.6.0", By: "ana"})
+	if want := "6.6.0 was declined there; waybill deployment retry apps:podinfo prod asks again"; !fault.Is(err, fault.NotWaiting) ||
+		fault.HintOf(err) != want {
+		t.Errorf("got %v; %s, want the hint %s", err, fault.HintOf(err), want)
+	}
+	v, err := w.Ledger.Promotions.View(t.Context(), podinfo)
+	if err != nil || w.Service.MayApprove(podinfo, v.Environments[2], "ana") {
+		t.Errorf("the page offers an approval: %v", err)
+	}
+	if given := intents(t, w); len(given) > 0 {
+		t.Errorf("recorded %+v", given)
+	}
+}
+
+// A hold can be released before the promoter has seen it.
+func TestAHoldOfThisMomentCanBeReleased(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	w.Promote(t, nil)
+	for _, target := range []string{"prod", ""} {
+		for _, c := range []struct {
+			kind string
+			code fault.Code
+		}{{"hold", ""}, {"resume", ""}, {"resume", fault.Refused}} {
+			err := w.Service.Command(t.Context(), service.Ref{Pipeline: podinfo}, service.Command{Kind: c.kind, Target: target, By: "ana"})
+			if fault.CodeOf(err) != c.code {
+				t.Errorf("%s %q: %v", c.kind, target, err)
+			}
+		}
 	}
 }
 
@@ -211,6 +258,7 @@ func TestCommandsToAPipelineOfKubernetesAreRequests(t *testing.T) {
 		"a retry of nothing":        {service.Command{Kind: "retry"}, fault.Refused},
 		"a retry of the first":      {service.Command{Kind: "retry", Target: "dev"}, fault.Refused},
 		"now without a reason":      {service.Command{Kind: "resume", Target: "prod", Now: true}, fault.Invalid},
+		"now where nothing waits":   {service.Command{Kind: "resume", Target: "staging", Now: true, Reason: "fix"}, fault.Refused},
 		"now without a environment": {service.Command{Kind: "resume", Now: true, Reason: "fix"}, fault.Invalid},
 	} {
 		if err := command(c.command); !fault.Is(err, c.code) {
@@ -238,6 +286,10 @@ func TestCommandsToAPipelineOfKubernetesAreRequests(t *testing.T) {
 	}
 	if _, err := w.Service.Rollback(t.Context(), service.TargetRequest{Pipeline: podinfo, Target: "staging"}); !fault.Is(err, fault.Refused) {
 		t.Errorf("a rollback to nothing: %v", err)
+	}
+	if _, err := w.Service.Rollback(t.Context(), service.TargetRequest{Pipeline: podinfo, Target: "staging", To: "6.6.0"}); !fault.Is(err, fault.Refused) ||
+		!strings.HasSuffix(err.Error(), "apps:podinfo/staging has 6.6.0 already") {
+		t.Errorf("a rollback to the present revision: %v", err)
 	}
 	never := "6.6.00" // a mistyped one
 	if _, err := w.Service.Rollback(t.Context(), service.TargetRequest{Pipeline: podinfo, Target: "prod", To: never}); !fault.Is(err, fault.NotFound) {
@@ -275,7 +327,7 @@ func TestCommandsToAPipelineOfKubernetesAreRequests(t *testing.T) {
 	}
 }
 
-// The rejection of a revision lasts longer than what is known of it, and can be taken back.
+// The rejection of a revision outlasts the sightings of it, and can be taken back.
 func TestARejectedRevisionThatIsForgottenCanBeAccepted(t *testing.T) {
 	t.Parallel()
 	w := servertest.Start(t)
