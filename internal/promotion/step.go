@@ -62,13 +62,19 @@ func (j *judge) promoteOpen(p *Proposal, isFree bool) {
 	case !j.Env.AutoMerge.IgnoreChecks && p.Checks == ChecksFailed:
 		j.because(Reason{Code: WhyChecksFailed, Message: withDetail("checks of "+proposalName(p)+" have failed",
 			strings.Join(p.FailedChecks, ", "))})
-	case !j.Env.AutoMerge.IgnoreChecks && p.Checks == ChecksNone:
-		waits("waits for its checks, and the host reports none; with requireChecks: false it is merged without")
 	case !j.Env.AutoMerge.IgnoreChecks && p.Checks != ChecksPassed:
-		waits("waits for its checks")
+		waits(checksAwaited(p.Checks))
 	default:
 		j.merge(p, isFree)
 	}
+}
+
+// checksAwaited reports that a proposal waits for its checks. A host without any keeps it waiting forever.
+func checksAwaited(state Checks) string {
+	if state == ChecksNone {
+		return "waits for its checks, and the host reports none; with requireChecks: false it is merged without"
+	}
+	return "waits for its checks"
 }
 
 // merges reports whether Waybill merges the proposals of an environment.

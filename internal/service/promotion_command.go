@@ -62,12 +62,7 @@ func (s *Service) ApproveEnvironment(ctx context.Context, a EnvironmentApproval)
 	env := v.Environments[i]
 	intent := s.opinionOf(a, env)
 	if !waitsFor(env, a) {
-		first, given, err := s.ledger.Promotions.Opinion(ctx, a.Pipeline, intent)
-		isNamed := (a.Deployment == 0 || a.Deployment == intent.Run) && (a.Revision == "" || a.Revision == env.Want)
-		if err != nil || given && isNamed {
-			return s.approvalView(a.Pipeline, first, nil), err
-		}
-		return view, refuseEnvironmentApproval(v, a)
+		return s.repeatedApproval(ctx, v, a, intent)
 	}
 	if err := checkApprover(env.Approval, a, intent); err != nil {
 		return view, err
@@ -85,6 +80,17 @@ func (s *Service) ApproveEnvironment(ctx context.Context, a EnvironmentApproval)
 		pending = nil
 	}
 	return s.approvalView(a.Pipeline, first, pending), nil
+}
+
+// repeatedApproval returns the first record of an opinion about an environment that does not wait for one any more.
+func (s *Service) repeatedApproval(ctx context.Context, v promotions.View, a EnvironmentApproval, intent promotion.Intent) (ApprovalView, error) {
+	if (a.Deployment == 0 || a.Deployment == intent.Run) && (a.Revision == "" || a.Revision == string(intent.Revision)) {
+		first, given, err := s.ledger.Promotions.Opinion(ctx, a.Pipeline, intent)
+		if err != nil || given {
+			return s.approvalView(a.Pipeline, first, nil), err
+		}
+	}
+	return ApprovalView{}, refuseEnvironmentApproval(v, a)
 }
 
 // opinionOf returns the intent of an approval of the wanted revision.
