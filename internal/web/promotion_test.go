@@ -43,7 +43,7 @@ func TestThePageOfAPipelineOfKubernetesShowsEverything(t *testing.T) {
 	for _, want := range []string{
 		"HelmRelease podinfo", "run 12: <code>6.6.0</code> (was <code>6.5.4</code>)", "soaked 5m, gate smoke passed",
 		"proposed: pull request 41, open 11m, a person must merge it", "held by ana: holidays, until", "leaf-us/podinfo-prod",
-		"6.5.4 (tried 6.6.0)", "&lt;timed out&gt;", `href="https://git.example.com/apps/fleet/pulls/41"`, "window closes",
+		"6.5.4 (tried 6.6.0)", "&lt;timed out&gt;", `href="https://git.example.com/apps/fleet/pulls/41"`,
 		"environment-proposed", "staging/leaf-eu/podinfo-staging", `id="run-11"`,
 	} {
 		if !strings.Contains(shown, want) {
