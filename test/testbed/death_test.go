@@ -32,7 +32,7 @@ func TestHold(t *testing.T) {
 
 func TestSystemsDieWithTheirTest(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	victim := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestHold$")
 	victim.Env = append(os.Environ(), holding+"=1", "TMPDIR="+t.TempDir())
@@ -69,7 +69,7 @@ func announced(t *testing.T, out io.Reader) string {
 // mustGoSilent waits until no program listens at the address.
 func mustGoSilent(t *testing.T, address string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()

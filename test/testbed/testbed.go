@@ -27,7 +27,7 @@ import (
 )
 
 // patience bounds every wait for a system to start; a loaded machine needs a part of it.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // program returns the path of a system's built file.
 func program(t testing.TB, b binary.Binary) string {

@@ -28,7 +28,7 @@ import (
 )
 
 // limit bounds every wait.
-const limit = 2 * time.Minute
+const limit = 5 * time.Minute
 
 var program testbed.Product
 

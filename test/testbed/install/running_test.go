@@ -162,7 +162,7 @@ subjects: [{kind: ServiceAccount, name: release-bot, namespace: shop}]
 // awaitView waits until the program shows a pipeline.
 func awaitView(t *testing.T, url string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	for ticks := time.NewTicker(100 * time.Millisecond); ; {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

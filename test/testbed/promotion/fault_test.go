@@ -116,7 +116,7 @@ func TestPromotionOutlivesTheSystemsAroundIt(t *testing.T) {
 	s.Repository.Merge(t, s.AwaitProposal(t, promotion.Prod, "6.6.1").Number, "merge")
 	s.AwaitPhase(t, promotion.Prod, "Complete")
 	for _, version := range []string{"6.6.0", "6.6.1"} {
-		wantOneProposalEach(t, &s.Project, version)
+		awaitMergedEach(t, &s.Project, version)
 	}
 }
 

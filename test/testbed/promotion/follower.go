@@ -68,10 +68,10 @@ func (f *Follower) Running(environment string) string {
 	return f.running[environment]
 }
 
-// follow looks at the branch ten times a second, which is one cheap request.
+// follow looks at the branch until the context ends.
 func (f *Follower) follow(ctx context.Context, t testing.TB) {
 	defer close(f.ended)
-	again := time.NewTicker(100 * time.Millisecond)
+	again := time.NewTicker(interval)
 	defer again.Stop()
 	for last := ""; ; {
 		var branch struct {

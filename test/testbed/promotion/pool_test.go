@@ -52,7 +52,7 @@ func observe(t *testing.T, management *testbed.Cluster, wants []pool.Want) *obse
 // await waits until the states of all wants are as wanted.
 func (o *observed) await(t *testing.T, name string, holds func([]pool.State) bool) {
 	t.Helper()
-	began, late := time.Now(), time.After(2*time.Minute)
+	began, late := time.Now(), time.After(5*time.Minute)
 	again := time.NewTicker(time.Second)
 	defer again.Stop()
 	for {
@@ -65,7 +65,7 @@ func (o *observed) await(t *testing.T, name string, holds func([]pool.State) boo
 		case <-o.woken:
 		case <-again.C:
 		case <-late:
-			t.Fatalf("%s: not so after two minutes: %+v, clusters %+v", name, states, o.Clusters())
+			t.Fatalf("%s: not so after five minutes: %+v, clusters %+v", name, states, o.Clusters())
 		}
 	}
 }

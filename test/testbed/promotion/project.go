@@ -17,6 +17,11 @@ import (
 	"github.com/waybill-dev/waybill/test/testbed"
 )
 
+const (
+	interval = 500 * time.Millisecond // between two looks at a system; those at a Git host start processes of it
+	patience = 5 * time.Minute        // bounds each wait; a loaded machine needs a part of it
+)
+
 // Project is the pipeline of a namespace, and the repository in which it promotes.
 type Project struct {
 	Management *testbed.Cluster
@@ -118,8 +123,7 @@ func (p *Project) Pipeline(t testing.TB) pipelines.Pipeline {
 // Await waits until a step holds.
 func (p *Project) Await(t testing.TB, step Step) {
 	t.Helper()
-	const patience = 2 * time.Minute
-	again := time.NewTicker(100 * time.Millisecond)
+	again := time.NewTicker(interval)
 	defer again.Stop()
 	late := time.After(patience)
 	for !step.Holds() {
@@ -142,6 +146,16 @@ func (p *Project) Proposals(t testing.TB, environment, version string) (pulls []
 		}
 	}
 	return pulls
+}
+
+// AwaitMerged waits until an environment has one pull request for a version, which is merged. A Git host records a merge
+// after clones can see its commit, so an application may run the version before.
+func (p *Project) AwaitMerged(t testing.TB, environment, version string) {
+	t.Helper()
+	p.Await(t, Step{Name: "one pull request of " + environment + " for " + version + " is merged", Holds: func() bool {
+		pulls := p.Proposals(t, environment, version)
+		return len(pulls) == 1 && pulls[0].Merged
+	}})
 }
 
 // Proposal returns the newest of Proposals.

@@ -46,8 +46,7 @@ func (s *Sandbox) StartReplicas(t testing.TB, program, database string) *Replica
 // Leader waits until one of the processes leads, and returns it. Processes in except do not count.
 func (r *Replicas) Leader(t testing.TB, except *Waybill) *Waybill {
 	t.Helper()
-	const patience = 2 * time.Minute
-	again := time.NewTicker(100 * time.Millisecond)
+	again := time.NewTicker(interval)
 	defer again.Stop()
 	for late := time.After(patience); ; {
 		if one := r.leading(t); one != nil && one != except {

@@ -33,7 +33,7 @@ func TestReplicasTakeOverAtEveryStep(t *testing.T) {
 		step()
 		dead.Start(t)
 	}
-	wantOneProposalEach(t, &s.Project, "6.6.0")
+	awaitMergedEach(t, &s.Project, "6.6.0")
 
 	s.Push(t, promotion.Dev, "6.6.1")
 	for _, step := range steps("6.6.1") {
@@ -43,7 +43,7 @@ func TestReplicasTakeOverAtEveryStep(t *testing.T) {
 		step()
 		stopped.Thaw(t)
 	}
-	wantOneProposalEach(t, &s.Project, "6.6.1")
+	awaitMergedEach(t, &s.Project, "6.6.1")
 
 	s.Push(t, promotion.Dev, "6.7.0")
 	for _, step := range steps("6.7.0") {
@@ -53,7 +53,7 @@ func TestReplicasTakeOverAtEveryStep(t *testing.T) {
 		replicas.Leader(t, stopped)
 		stopped.Thaw(t)
 	}
-	wantOneProposalEach(t, &s.Project, "6.7.0")
+	awaitMergedEach(t, &s.Project, "6.7.0")
 	if pulls := s.Repository.Pulls(t, "all"); len(pulls) != 6 {
 		t.Errorf("pull requests: got %+v, want one for each environment and version", pulls)
 	}

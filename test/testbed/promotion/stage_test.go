@@ -142,11 +142,11 @@ func (s *shopWaybill) await(t *testing.T, name string, holds func() bool) {
 	t.Helper()
 	again := time.NewTicker(200 * time.Millisecond)
 	defer again.Stop()
-	for late := time.After(3 * time.Minute); !holds(); {
+	for late := time.After(5 * time.Minute); !holds(); {
 		select {
 		case <-again.C:
 		case <-late:
-			t.Fatalf("%s: not so after three minutes\n%s\n%s", name, s.run(t, "deployment", "show", "shop#1"), s.process.LogTail())
+			t.Fatalf("%s: not so after five minutes\n%s\n%s", name, s.run(t, "deployment", "show", "shop#1"), s.process.LogTail())
 		}
 	}
 }

@@ -209,9 +209,7 @@ func broughtBack(t *testing.T, s *promotion.Scene) {
 		e := status.Environments[promotion.Staging]
 		return e.Phase == "Complete" && e.Want == "6.6.0"
 	})
-	if pulls := s.Proposals(t, promotion.Staging, "6.6.1"); len(pulls) != 1 || !pulls[0].Merged {
-		t.Errorf("pull requests of staging for 6.6.1: got %+v, want one that was merged", pulls)
-	}
+	s.AwaitMerged(t, promotion.Staging, "6.6.1")
 }
 
 func broughtBackByHand(t *testing.T, s *promotion.Scene) {
@@ -304,12 +302,10 @@ func suspended(t *testing.T, s *promotion.Scene) {
 func outsideOfWindows(t *testing.T, s *promotion.Scene) {
 	s.Push(t, promotion.Dev, "6.6.0")
 	s.AwaitReason(t, promotion.Staging, "WindowClosed")
-	pull := s.AwaitProposal(t, promotion.Staging, "6.6.0") // a closed window delays the merge only
+	s.AwaitProposal(t, promotion.Staging, "6.6.0") // a closed window delays the merge only
 	run(t, s, "deployment", "resume", s.ID(), promotion.Staging, "--now", "--reason", "fix")
 	s.AwaitPhase(t, promotion.Staging, "Complete")
-	if got := s.Repository.Pull(t, pull.Number); !got.Merged {
-		t.Errorf("pull request after an override: got %+v, want it merged", got)
-	}
+	s.AwaitMerged(t, promotion.Staging, "6.6.0")
 }
 
 func finishing(t *testing.T, s *promotion.Scene) {

@@ -56,7 +56,7 @@ func TestWorkedExample(t *testing.T) {
 			step.Then()
 		}
 	}
-	wantOneProposalEach(t, &w.Project, "6.6.0")
+	awaitMergedEach(t, &w.Project, "6.6.0")
 
 	w.Push(t, promotion.Dev, "6.6.1")
 	for _, step := range w.Story(t, "6.6.1", merge) {
@@ -67,7 +67,7 @@ func TestWorkedExample(t *testing.T) {
 		}
 		waybill.Start(t)
 	}
-	wantOneProposalEach(t, &w.Project, "6.6.1")
+	awaitMergedEach(t, &w.Project, "6.6.1")
 
 	w.Push(t, promotion.Dev, "6.7.0")
 	for _, step := range w.Story(t, "6.7.0", merge) {
@@ -78,7 +78,7 @@ func TestWorkedExample(t *testing.T) {
 		waybill.Kill(t) // it acts on the change now
 		waybill.Start(t)
 	}
-	wantOneProposalEach(t, &w.Project, "6.7.0")
+	awaitMergedEach(t, &w.Project, "6.7.0")
 	if open := w.Repository.Pulls(t, "open"); len(open) != 0 {
 		t.Errorf("open pull requests at the end: %+v, want none", open)
 	}
@@ -100,11 +100,10 @@ func carriedByFlux(t *testing.T, w *promotion.World) {
 	}
 }
 
-func wantOneProposalEach(t *testing.T, p *promotion.Project, version string) {
+// awaitMergedEach waits until staging and prod each have one pull request for a version, which is merged.
+func awaitMergedEach(t *testing.T, p *promotion.Project, version string) {
 	t.Helper()
 	for _, environment := range []string{promotion.Staging, promotion.Prod} {
-		if pulls := p.Proposals(t, environment, version); len(pulls) != 1 || !pulls[0].Merged {
-			t.Errorf("pull requests of %s for %s: got %+v, want one that was merged", environment, version, pulls)
-		}
+		p.AwaitMerged(t, environment, version)
 	}
 }

@@ -35,6 +35,9 @@ import (
 	"github.com/waybill-dev/waybill/test/testbed"
 )
 
+// limit bounds each wait; a loaded machine needs a part of it.
+const limit = 5 * time.Minute
+
 // world is a log, an archive and a namespace of a test's own.
 type world struct {
 	*ledger.Ledger
@@ -205,7 +208,7 @@ func (w *world) set(name, status string) {
 // await waits for an action to be as wanted.
 func (w *world) await(id action.ID, what string, holds func(queue.ActionState) bool) queue.ActionState {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(w.t.Context(), limit)
 	defer cancel()
 	view := w.NewWaiter()
 	for {
@@ -217,7 +220,7 @@ func (w *world) await(id action.ID, what string, holds func(queue.ActionState) b
 			return state
 		}
 		if err := view.Wait(ctx, store.TopicAction, time.Time{}); err != nil {
-			w.t.Fatalf("%s: not so after a minute; it is %s %s %s", what, state.Thread.Status, state.Code, state.Error)
+			w.t.Fatalf("%s: not so after %s; it is %s %s %s", what, limit, state.Thread.Status, state.Code, state.Error)
 		}
 	}
 }
@@ -235,7 +238,7 @@ func (w *world) awaitStatus(id action.ID, want action.Status) queue.ActionState 
 // awaitGone waits until the cluster does not have the workflow any more.
 func (w *world) awaitGone(name string) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(w.t.Context(), limit)
 	defer cancel()
 	for {
 		events, err := w.workflows().Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
@@ -407,7 +410,7 @@ const mergePatch = types.MergePatchType
 // awaitInstances waits until so many instances are registered.
 func (w *world) awaitInstances(n int) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(w.t.Context(), limit)
 	defer cancel()
 	view := w.NewWaiter()
 	for {
