@@ -26,7 +26,7 @@ demo-promotion: bin/waybill ## promote a version through three local clusters wi
 # The tests here need neither root nor a service; those that do have the build tag services, and make test runs them too. Tests
 # of processes mostly wait, so more of them run at a time than there are processors.
 check: lint ## vet, lint, and every test that needs no service but the stories; about two minutes
-	$(GO) test -timeout 60m -parallel 8 -skip '^TestStories$$' ./...
+	$(GO) test -timeout 60m -parallel 4 -skip '^TestStories$$' ./...
 
 setup: ## install what the tests need (Debian, root), or say what is missing
 	@scripts/setup

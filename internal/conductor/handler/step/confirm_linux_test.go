@@ -79,7 +79,7 @@ func TestAHostThatIsLeftAloneGoesBack(t *testing.T) {
 		w.revise(1, forever)
 		w.ship(1)
 		w.service.Ready.Checks = listens(closedPort(t))
-		w.service.Confirm, w.service.ConfirmSet = action.Duration(3*time.Second), true
+		w.service.Confirm, w.service.ConfirmSet = action.Duration(8*time.Second), true
 		w.revise(2, forever+"; # two")
 		w.done(2, pipeline.HostReplicated)
 		w.leave(2)
@@ -88,7 +88,8 @@ func TestAHostThatIsLeftAloneGoesBack(t *testing.T) {
 		}
 		w.wantRuns(1)
 		w.service.Ready.Checks = nil
-		w.wantOutcome(w.do(t.Context(), 2, pipeline.HostDeployed), action.Retry, "reverted by the host: not confirmed within 3 seconds")
+		w.wantOutcome(w.do(t.Context(), 2, pipeline.HostDeployed), action.Retry, "reverted by the host: not confirmed within 8 seconds")
+		w.service.Confirm = action.Duration(time.Minute)
 		w.done(2, pipeline.HostDeployed)
 		w.wantRuns(2)
 	})
@@ -240,7 +241,7 @@ func TestAnOpenSwitchIsTakenUp(t *testing.T) {
 	w := newWorld(t, shells["dash"](t))
 	w.revise(1, forever)
 	w.service.Ready.Checks = listens(closedPort(t))
-	w.service.Confirm, w.service.ConfirmSet = action.Duration(4*time.Second), true
+	w.service.Confirm, w.service.ConfirmSet = action.Duration(20*time.Second), true
 	w.done(1, pipeline.HostReplicated)
 	w.leave(1)
 	first := w.state()

@@ -177,7 +177,7 @@ func TestABusyHostTakesNoLongerThanReadyAllows(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.handler.config.Env = []string{"PATH=" + slow + ":" + strings.TrimPrefix(w.handler.config.Env[0], "PATH=")}
-	w.timeout, w.service.Ready.Within = 20*time.Second, action.Duration(time.Minute)
+	w.timeout, w.service.Ready.Within = time.Minute, action.Duration(3*time.Minute)
 	w.revise(1, "echo out of memory; exit 3")
 	w.done(1, pipeline.HostReplicated)
 	ctx, cancel := context.WithTimeout(t.Context(), w.timeout)

@@ -176,7 +176,7 @@ func TestRestartWaitsForTheChecksOfReady(t *testing.T) {
 	w := newWorld(t, shells["dash"](t))
 	w.revise(1, forever)
 	w.ship(1)
-	w.service.Ready.Within = 20 * w.service.Ready.For
+	w.service.Ready.Within = 60 * w.service.Ready.For
 	w.service.Ready.Checks = []pipeline.Check{{Run: []string{"sh", "-c", "echo not yet; exit 1"}}}
 	w.wantOutcome(w.restart(t.Context(), 1, "bad"), action.Fatal, "not yet")
 	w.service.Ready.Within, w.service.Ready.Checks = 100*w.service.Ready.For, []pipeline.Check{{Run: []string{"true"}}}

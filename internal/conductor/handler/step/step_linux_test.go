@@ -280,14 +280,19 @@ func actionID(n int64, event string) action.ID {
 	return action.ID(sum[:16])
 }
 
-// done makes an attempt that must succeed. One that a busy machine has not answered in time is made again, as a conductor
-// would.
+// answered makes an attempt on a host. One that a busy machine has not answered in time is made again, as a conductor would.
+func (w *world) answered(host string, n int64, event string) action.Outcome {
+	o := w.doOn(w.t.Context(), host, n, event)
+	for again := 0; again < 5 && o.Kind == action.Throttle && strings.Contains(o.Error, "no answer within"); again++ {
+		o = w.doOn(w.t.Context(), host, n, event)
+	}
+	return o
+}
+
+// done makes an attempt that must succeed.
 func (w *world) done(n int64, event string) Output {
 	w.t.Helper()
-	o := w.do(w.t.Context(), n, event)
-	for again := 0; again < 5 && o.Kind == action.Throttle && strings.Contains(o.Error, "no answer within"); again++ {
-		o = w.do(w.t.Context(), n, event)
-	}
+	o := w.answered("oak", n, event)
 	if o.Kind != action.Done {
 		w.t.Fatalf("%s of #%d: %s %s: %s", event, n, o.Kind, o.Code, o.Error)
 	}
