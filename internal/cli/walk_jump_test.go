@@ -52,7 +52,7 @@ var jumpWalks = map[string][]jumpStep{
 	"after the switch": {
 		{"a deadline between the switch and the start", func(w *jumpWalk) {
 			w.stall("sync")
-			w.limitedDuring("deadline: 3s", "", func() {
+			w.limitedDuring("deadline: 20s", "", func() {
 				w.until("the host is asked to go back", func() bool { return w.has("withdrawn") })
 				w.resumeAll()
 			})
@@ -65,7 +65,7 @@ var jumpWalks = map[string][]jumpStep{
 		{"a deadline while it becomes ready and the host is lost", func(w *jumpWalk) {
 			w.edit("within: 30s", "within: 5s")
 			w.edit("confirm: 35s", "confirm: 6s")
-			w.limitedDuring("deadline: 8s", "", func() {
+			w.limitedDuring("deadline: 25s", "", func() {
 				before := w.truth().release
 				w.until("the release is switched", func() bool { is := w.truth(); return is.release != before && is.up })
 				w.lose(true)
