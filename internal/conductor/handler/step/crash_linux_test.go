@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -147,11 +148,17 @@ var every = flag.Bool("every", false, "run each test of the host program under e
 
 // TestEveryVerbMayBeCutOff kills the caller, the host program, or all of its group at growing
 // distances into each verb; the next attempt must always end where an undisturbed one would.
+// Each distance is tried under one shell or over one way, and with the flag -every under all.
 func TestEveryVerbMayBeCutOff(t *testing.T) {
-	underEach(t, func(t *testing.T, w *world) {
-		n, hit := int64(0), 0
+	var turns atomic.Int64
+	all := shellsAndWays()
+	underThese(t, all, func(t *testing.T, w *world) {
+		n, hit, turn := int64(0), 0, int(turns.Add(1))
 		for how, interrupt := range interruptions {
-			for _, after := range []time.Duration{5, 30, 80, 150, 250, 400, 700} {
+			for i, after := range []time.Duration{5, 30, 80, 150, 250, 400, 700} {
+				if !*every && (i+turn)%len(all) != 0 {
+					continue
+				}
 				n++
 				w.revise(n, forever+"; # "+how)
 				for _, event := range []string{pipeline.HostReplicated, pipeline.HostDeployed} {

@@ -49,11 +49,21 @@ func pathWith(t *testing.T, shell string) string {
 }
 
 // underEach runs a test under every shell, and over each of the ways to a host, if the flag -every is set. Otherwise it runs the
-// test under the one that its name decides, so that the tests together cover all. At the other end of a way is the machine's
-// own shell, dash on Debian, which needs no run without them then.
+// test under the one that its name decides, so that the tests together cover all.
 func underEach(t *testing.T, test func(t *testing.T, w *world)) {
+	names := shellsAndWays()
+	if !*every {
+		hash := fnv.New32a()
+		_, _ = hash.Write([]byte(t.Name())) // it returns no error
+		names = names[hash.Sum32()%uint32(len(names)):][:1]
+	}
+	underThese(t, names, test)
+}
+
+// underThese runs a test under shells and over ways to a host.
+func underThese(t *testing.T, names []string, test func(t *testing.T, w *world)) {
 	t.Parallel()
-	for _, name := range under(t.Name()) {
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if move, ok := ways[name]; ok {
@@ -71,20 +81,16 @@ func underEach(t *testing.T, test func(t *testing.T, w *world)) {
 	}
 }
 
-// under returns the names of the shells and ways that a test runs under.
-func under(test string) []string {
+// shellsAndWays returns the names of all. At the other end of a way is the machine's own shell, dash on Debian, which needs no
+// run without them then.
+func shellsAndWays() []string {
 	all := slices.Sorted(maps.Keys(shells))
 	all = slices.AppendSeq(all, maps.Keys(busyboxShell))
 	all = slices.AppendSeq(all, maps.Keys(ways))
 	if len(ways) > 0 {
 		all = slices.DeleteFunc(all, func(name string) bool { return name == "dash" })
 	}
-	if *every {
-		return all
-	}
-	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(test)) // it returns no error
-	return all[hash.Sum32()%uint32(len(all)):][:1]
+	return all
 }
 
 // world is one host, oak, of one pipeline, greeter, and what the handler reads of the log.
