@@ -56,6 +56,15 @@ func nodesOf(value any) float64 {
 	return cost
 }
 
+// CheckNumbers returns the fault of a document with a number that is too long to be compared often; nil without one. Numbers are
+// json.Number.
+func CheckNumbers(document any) error {
+	if hasLongNumber(document) {
+		return fmt.Errorf("has a number of more than %d characters", maxNumber)
+	}
+	return nil
+}
+
 // hasLongNumber reports whether a document has a number with more than maxNumber characters.
 func hasLongNumber(value any) bool {
 	switch v := value.(type) {

@@ -185,8 +185,8 @@ func decode(raw json.RawMessage) (any, error) {
 	if err := decoder.Decode(&value); err != nil {
 		return nil, fmt.Errorf("is not valid JSON: %w", err)
 	}
-	if hasLongNumber(value) {
-		return nil, fmt.Errorf("has a number of more than %d characters", maxNumber)
+	if err := CheckNumbers(value); err != nil {
+		return nil, err
 	}
 	return value, nil
 }
