@@ -49,7 +49,7 @@ var Parts = []Part{
 		"internal/pipeline", "internal/admission", "internal/definition", "internal/journal", "internal/deployer",
 		"internal/conductor/handler/step", "internal/conductor/handler/gate", "internal/ssh",
 	}},
-	{"queue and jobs", 19500, []string{
+	{"queue and jobs", 20000, []string{
 		"internal/action", "internal/address", "internal/argo", "internal/aws", "internal/caboose", "internal/cachekey", "internal/callback",
 		"internal/conductor", "internal/cron", "internal/jsonpath", "internal/queue", "internal/webhook",
 	}},
@@ -62,10 +62,11 @@ var Parts = []Part{
 		"internal/githost", "internal/kube/pool", "internal/conductor/handler/pullrequest", "internal/conductor/handler/notification",
 		"internal/cli/pipeline/install", "internal/signature",
 	}},
+	{"events", 2000, []string{"internal/cloudevent", "internal/trigger"}},
 	{"stores", 12500, []string{
 		"internal/blob", "internal/ledger", "internal/postgres", "internal/sqlite", "internal/store", "internal/token",
 	}},
-	{"faces", 27500, []string{"internal/client", "internal/operation", "internal/server", "internal/service", "internal/web"}},
+	{"faces", 28000, []string{"internal/client", "internal/operation", "internal/server", "internal/service", "internal/web"}},
 	{"cli", 16000, []string{"cmd", "internal/cli"}},
 	{"kube", 3500, []string{"internal/kube"}},
 	{"the rest", 15000, nil},

@@ -26,7 +26,7 @@ var wide = map[string]struct {
 	"internal/store.Driver":                  {8, "a database: transactions, waiters and plans"},
 	"internal/queue.Driver":                  {7, "what a database does for the queue outside of transactions"},
 	"internal/queue.Rows":                    {36, "rows of actions, instances, limits and the status"},
-	"internal/queue.CacheRows":               {7, "rows of the payload cache"},
+	"internal/queue.CacheRows":               {12, "rows of the payload cache and of received events"},
 	"internal/journal.Rows":                  {32, "rows of the deployment log and its roll-ups"},
 	"internal/builds.Rows":                   {27, "rows of builds, steps, events, logs, artifacts and test results"},
 	"internal/service/buildview.Reader":      {6, "all of a build that is read: in a folder of results, or in the database"},

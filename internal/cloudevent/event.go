@@ -82,6 +82,9 @@ func (e *Event) Attribute(name string) (text string, ok bool) {
 	return "", false
 }
 
+// Size returns the bytes of the data, decoded from base64.
+func (e *Event) Size() int { return len(e.data) }
+
 // JSON returns the event as the value that JSON paths look at: an object of its attributes and extensions, and of its
 // data under "data". That is the value of data of a JSON type, the text of data of a type text/*, and base64 of any
 // other. Values are as encoding/json decodes them, with numbers as json.Number. Each call makes a new value.

@@ -26,8 +26,9 @@ func (q *Queue) Enqueue(ctx context.Context, actions ...action.Action) ([]Enqueu
 	return q.enqueue(ctx, part{actions: actions})
 }
 
-// part is one caller's share of a transaction.
+// part is one caller's share of a transaction: actions, or events.
 type part struct {
+	events  []Event
 	actions []action.Action
 	before  func(*store.Tx, []action.Action) error // see EnqueueOptions.Before; nil: none
 }
@@ -49,34 +50,60 @@ type beforeError struct{ error }
 
 func (e beforeError) Unwrap() error { return e.error }
 
+// size returns the number of actions that a part may store.
+func (p part) size() int { return len(p.actions) + len(p.events) }
+
 // enqueue stores actions that conflict with no others.
 func (q *Queue) enqueue(ctx context.Context, p part) (made []Enqueued, err error) {
 	if len(p.actions) == 1 && p.actions[0].Subscriber != nil {
 		err = q.subscribing(ctx, p.actions[0], func(a action.Action, planned plans) error {
-			made, err = q.store(ctx, planned, part{[]action.Action{a}, p.before})
+			made, err = q.storeAlone(ctx, planned, part{actions: []action.Action{a}, before: p.before})
 			return err
 		})
 		return made, err
 	}
-	if len(p.actions) >= fullGroup {
-		return q.store(ctx, nil, p)
-	}
 	return q.gather(ctx, p)
 }
 
-// store stores the parts of some callers in one transaction, with what was planned for a subscriber.
-func (q *Queue) store(ctx context.Context, planned plans, parts ...part) (made []Enqueued, err error) {
+// storeAlone stores the part of one caller in a transaction of its own.
+func (q *Queue) storeAlone(ctx context.Context, planned plans, p part) ([]Enqueued, error) {
+	made, err := q.store(ctx, planned, p)
+	if err != nil {
+		return nil, err
+	}
+	return made[0], nil
+}
+
+// store stores the parts of some callers in one transaction, with what was planned for a subscriber. It returns the
+// outcomes of each part.
+func (q *Queue) store(ctx context.Context, planned plans, parts ...part) (made [][]Enqueued, err error) {
 	_, err = q.transact(ctx, "enqueue", planned, func(t *txn) error {
-		var all []action.Action
+		var actions []action.Action
+		var events []Event
 		for _, p := range parts {
-			actions, err := p.complete(t.Tx)
+			completed, err := p.complete(t.Tx)
 			if err != nil {
 				return err
 			}
-			all = append(all, actions...)
+			actions, events = append(actions, completed...), append(events, p.events...)
 		}
-		made, err = t.enqueue(all)
-		return err
+		received, err := t.receive(events)
+		if err != nil {
+			return err
+		}
+		enqueued, err := t.enqueue(actions)
+		if err != nil {
+			return err
+		}
+		made = make([][]Enqueued, len(parts))
+		for i, p := range parts {
+			from := &enqueued
+			if len(p.events) > 0 {
+				from = &received
+			}
+			made[i], *from = (*from)[:p.size():p.size()], (*from)[p.size():]
+		}
+		return nil
 	})
 	return made, err
 }

@@ -46,8 +46,14 @@ const codeLinked = "linked"
 // job. What ends here at its birth has no successors of its own: its thread is stored and deleted in one transaction,
 // and no instance can claim it in between.
 func (t *txn) enqueueSuccessors(follows []Successor) error {
+	_, err := t.storeSuccessors(follows)
+	return err
+}
+
+// storeSuccessors does so, and returns the outcome of each.
+func (t *txn) storeSuccessors(follows []Successor) ([]Enqueued, error) {
 	if len(follows) == 0 {
-		return nil
+		return nil, nil
 	}
 	actions := make([]action.Action, len(follows))
 	for i, f := range follows {
@@ -60,7 +66,7 @@ func (t *txn) enqueueSuccessors(follows []Successor) error {
 	}
 	made, err := t.enqueue(actions)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var born []move
 	var links []Successor
@@ -69,7 +75,7 @@ func (t *txn) enqueueSuccessors(follows []Successor) error {
 		case made[i].Created && f.Fault != "":
 			o := action.Outcome{Kind: action.Fatal, Code: f.Code, Error: f.Fault}
 			if born, err = t.endAtOnce(born, f.Action, o); err != nil {
-				return err
+				return nil, err
 			}
 		case made[i].ID != f.Action.ID && f.Link != nil:
 			f.Action.ID = made[i].ID
@@ -77,13 +83,12 @@ func (t *txn) enqueueSuccessors(follows []Successor) error {
 		}
 	}
 	if born, err = t.link(born, links); err != nil {
-		return err
+		return nil, err
 	}
-	if len(born) == 0 {
-		return nil
+	if len(born) > 0 {
+		_, err = t.finish(action.ID{}, born) // nothing follows an end at birth
 	}
-	_, err = t.finish(action.ID{}, born) // nothing follows what ends at its birth
-	return err
+	return made, err
 }
 
 // storable returns what can be stored of an action that was refused, for people to find it.

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	fullGroup  = 200 // actions that one transaction of several callers stores at most
+	fullGroup  = 200 // actions that one transaction of several callers stores at most; a call with as many goes alone
 	groupsOnce = 2   // such transactions at a time; the embedded log has one writer
 )
 
-// gathering lets callers of Enqueue and EnqueueWith share transactions. A caller that arrives while the maximum is running joins the next
+// gathering lets callers of Enqueue, EnqueueWith and Receive share transactions. A caller that arrives while the maximum is running joins the next
 // group. An idle queue stores at once: no call waits for others to join it.
 type gathering struct {
 	mu      sync.Mutex     // guards what follows but ended; it is not held while a group is stored
@@ -39,12 +39,15 @@ func (q *Queue) gather(ctx context.Context, p part) ([]Enqueued, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, fmt.Errorf("enqueue: %w", err)
 	}
+	if p.size() >= fullGroup {
+		return q.storeAlone(ctx, nil, p)
+	}
 	o := &enqueueCall{part: p, ctx: context.WithoutCancel(ctx), done: make(chan struct{})}
 	g := &q.calls
 	g.mu.Lock()
 	if g.closed {
 		g.mu.Unlock()
-		return q.store(ctx, nil, p)
+		return q.storeAlone(ctx, nil, p)
 	}
 	g.waiting = append(g.waiting, o)
 	if g.running == 0 || g.running < groupsOnce && !q.db.Embedded() {
@@ -86,8 +89,8 @@ func (g *gathering) take() []*enqueueCall {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n, rows := 0, 0
-	for ; n < len(g.waiting) && (n == 0 || rows+len(g.waiting[n].actions) <= fullGroup); n++ {
-		rows += len(g.waiting[n].actions)
+	for ; n < len(g.waiting) && (n == 0 || rows+g.waiting[n].size() <= fullGroup); n++ {
+		rows += g.waiting[n].size()
 	}
 	some := g.waiting[:n:n]
 	if g.waiting = g.waiting[n:]; n == 0 {
@@ -111,9 +114,9 @@ func (q *Queue) storeGroup(group []*enqueueCall) {
 		}
 		return
 	}
-	for _, o := range group {
+	for i, o := range group {
 		if o.err = err; err == nil {
-			o.made, made = made[:len(o.actions):len(o.actions)], made[len(o.actions):]
+			o.made = made[i]
 		}
 		close(o.done)
 	}

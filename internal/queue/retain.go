@@ -54,11 +54,24 @@ const archive = "action"
 // piece is the number of rows of a small table that one transaction deletes.
 const piece = 500
 
-// forgetRequests deletes the idempotency keys that no request is compared with any more.
-func (q *Queue) forgetRequests(ctx context.Context) error {
+// forget deletes the idempotency keys and the events that nothing is compared with any more.
+func (q *Queue) forget(ctx context.Context) error {
+	err := q.deletePieces(ctx, "delete idempotency keys", func(t *txn) (int, error) {
+		return t.ForgetRequests(t.Now().Add(-IdempotencyAge), piece)
+	})
+	if err != nil {
+		return err
+	}
+	return q.deletePieces(ctx, "delete events from the inbox", func(t *txn) (int, error) {
+		return t.ForgetInbox(t.Now().Add(-EventAge), piece)
+	})
+}
+
+// deletePieces deletes a piece at a time, each in a transaction, until one is not full.
+func (q *Queue) deletePieces(ctx context.Context, what string, delete func(*txn) (int, error)) error {
 	for deleted := piece; deleted == piece; {
-		err := q.write(ctx, "delete idempotency keys", func(t *txn) (err error) {
-			deleted, err = t.ForgetRequests(t.Now().Add(-IdempotencyAge), piece)
+		err := q.write(ctx, what, func(t *txn) (err error) {
+			deleted, err = delete(t)
 			return err
 		})
 		if err != nil {
@@ -68,12 +81,12 @@ func (q *Queue) forgetRequests(ctx context.Context) error {
 	return nil
 }
 
-// Retain deletes idempotency keys that are too old, whatever the retention, and actions older than retention with their
+// Retain deletes idempotency keys and received events that are too old, whatever the retention, and actions older than retention with their
 // histories and what the archive has of their weeks. 0: every action is kept. Live actions stay, on PostgreSQL with their
 // whole partition. It is called hourly; what was interrupted is finished by the next call. It may take minutes, in many
 // transactions, so store.CallTimeout does not bound it.
 func (q *Queue) Retain(ctx context.Context, retention time.Duration, stored store.Folders) error {
-	if err := q.forgetRequests(ctx); err != nil {
+	if err := q.forget(ctx); err != nil {
 		return err
 	}
 	return q.retainActions(ctx, retention, stored)

@@ -161,6 +161,20 @@ type CacheRows interface {
 	DeleteSubscribers(jobs []action.ID) error
 	// InsertDismissal stores that a principal dismissed an action now, unless one has before.
 	InsertDismissal(id action.ID, by string) error
+
+	// Received events, and the actions that answer for them.
+
+	// InsertInbox stores rows as received now, and returns the keys of those that were not there. It waits for a transaction that
+	// has stored the same row. Rows come in the order of their keys, each once.
+	InsertInbox(rows []InboxRow) ([]action.ID, error)
+	// UpdateInbox writes the actions of rows that exist.
+	UpdateInbox(rows []InboxRow) error
+	// Inbox reads those rows that exist.
+	Inbox(keys []action.ID) ([]InboxRow, error)
+	// ForgetInbox deletes rows of before a moment, the oldest first, and returns how many.
+	ForgetInbox(before time.Time, limit int) (int, error)
+	// CountKeys counts live actions whose unique key has a prefix, which begins with event/ and ends with /; at most limit.
+	CountKeys(prefix string, limit int) (int, error)
 }
 
 // HostRows is the homes of local hosts, where instances have different ones.

@@ -49,7 +49,7 @@ func (q *Queue) EnqueueWith(ctx context.Context, o EnqueueOptions, actions ...ac
 	isAlone := o.Idempotency != nil || slices.ContainsFunc(actions, o.contests)
 	switch {
 	case !isAlone:
-		return q.enqueue(ctx, part{actions, o.Before})
+		return q.enqueue(ctx, part{actions: actions, before: o.Before})
 	case len(actions) != 1:
 		return nil, fault.New(fault.Internal, "enqueue %d actions with options of a single one", len(actions))
 	}
@@ -144,7 +144,7 @@ func (t *txn) enqueueWith(a action.Action, o EnqueueOptions) (Enqueued, error) {
 
 // enqueueFirst stores an action of a request that is not a repeat.
 func (t *txn) enqueueFirst(a action.Action, o EnqueueOptions) (Enqueued, error) {
-	completed, err := part{[]action.Action{a}, o.Before}.complete(t.Tx)
+	completed, err := part{actions: []action.Action{a}, before: o.Before}.complete(t.Tx)
 	if err != nil {
 		return Enqueued{}, err
 	}

@@ -107,6 +107,11 @@ func plansUseIndexes(t *testing.T, s setup) {
 			return err
 		},
 		"ForgetRequests: old requests": func(tx rows) error { _, err := tx.ForgetRequests(time.Now(), 10); return err },
+		"ForgetInbox: old events":      func(tx rows) error { _, err := tx.ForgetInbox(time.Now(), 10); return err },
+		"CountKeys: events":            func(tx rows) error { _, err := tx.CountKeys("event/orders/", 10); return err },
+		"Inbox":                        func(tx rows) error { _, err := tx.Inbox([]action.ID{id}); return err },
+		"InsertInbox":                  func(tx rows) error { _, err := tx.InsertInbox([]queue.InboxRow{{Key: id, ActionID: id}}); return err },
+		"UpdateInbox":                  func(tx rows) error { return tx.UpdateInbox([]queue.InboxRow{{Key: id, ActionID: id}}) },
 		"EventsAfter: what happens to all": func(tx rows) error {
 			_, err := tx.EventsAfter(queue.EventPosition{Tx: 1}, 10)
 			return err

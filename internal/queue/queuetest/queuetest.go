@@ -96,6 +96,15 @@ func properties() map[string]func(*testing.T, setup) {
 		"OldIdempotencyKeysAreDeleted":  oldIdempotencyKeysAreDeleted,
 		"EventsOfOneMomentArePaged":     eventsOfOneMomentArePaged,
 		"LateEventsAreRead":             lateEventsAreRead,
+		// events
+		"RedeliveredEventsHaveOneAction":   redeliveredEventsHaveOneAction,
+		"EventsDifferByTriggerSourceAndID": eventsDifferByTriggerSourceAndID,
+		"BatchesAreStoredWhole":            batchesAreStoredWhole,
+		"FaultyEventsFailAtBirth":          faultyEventsFailAtBirth,
+		"CachedJobsAnswerEvents":           cachedJobsAnswerEvents,
+		"EventsRaceForOneAction":           eventsRaceForOneAction,
+		"EventsAreForgottenAfterAWeek":     eventsAreForgottenAfterAWeek,
+		"LiveEventsAreCounted":             liveEventsAreCounted,
 		// status
 		"StatusTellsWhereAllActionsStand": statusTellsWhereAllActionsStand,
 		"RescuesAreCountedForAnHour":      rescuesAreCountedForAnHour,
