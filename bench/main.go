@@ -105,6 +105,7 @@ func benches() map[string]bench {
 		"outage":           {"what a target sees that refuses work for a while, and after it", outageFlags, outage},
 		"claim-cost":       {"buffers and time of a claim of 100 at several sizes of the queue", claimFlags, claimCost},
 		"blocked":          {"start latency of a healthy lane and buffers per start, beside lanes that are blocked", blockedFlags, blocked},
+		"events":           {"CloudEvents/s that many senders have answered over HTTP, beside the enqueue of as many callers", eventFlags, events},
 		"enqueue":          {"actions/s that many callers store, with and without telling other processes", enqueueFlags, enqueue},
 		"idle":             {"statements/s of a conductor that has nothing to do", idleFlags, idle},
 		"restart":          {"seconds from kill -9 of the process on an embedded log to the first claim of its successor", restartFlags, restart},

@@ -126,6 +126,7 @@ func (s *Session) buildArgo(ctx context.Context, cfg *config.Config, name string
 func (s *Session) offers() service.Offers {
 	return service.Offers{Handlers: s.orderable, Processes: func() map[string]config.Process { return s.Live.Now().Processes },
 		Schedules:    func() map[string]config.Schedule { return s.Live.Now().Schedules },
+		Triggers:     func() map[string]config.Trigger { return s.Live.Now().Triggers },
 		Groups:       func() map[string][]string { return s.Live.Now().Groups },
 		Environments: func() (clusters, secrets []string, ok bool) { return s.stageOffers(s.Live.Now().Promoter) },
 		Hooks:        func() map[string]config.Hook { return s.promotion().Hooks },

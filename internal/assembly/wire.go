@@ -298,7 +298,7 @@ func (s *Session) hostHome() (queue.HostHome, error) {
 
 // listen makes the API and takes its port, so that a port in use is an error before anything runs.
 func (s *Session) listen(ctx context.Context, o RoleOptions) (err error) {
-	s.API, err = s.server(o, server.Options{Listen: o.Listen, Pages: s.pages(), Tracing: o.Tracing})
+	s.API, err = s.server(o, server.Options{Listen: o.Listen, Pages: s.pages(), Tracing: o.Tracing, Metrics: obs.NewServer(o.registerer())})
 	if err != nil {
 		return err
 	}

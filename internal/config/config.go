@@ -29,6 +29,7 @@ type Config struct {
 	Handlers    map[string]Handler   // by name
 	Processes   map[string]Process   // the processes, by id
 	Schedules   map[string]Schedule  // what is done again and again, by name
+	Triggers    map[string]Trigger   // handlers and processes for events, by name
 	Caboose     Caboose
 	Promoter    *Promoter // nil (default): this configuration has no management cluster
 	Builder     Builder
@@ -162,6 +163,7 @@ func (r *reader) fill(c *Config, root *document.Node) {
 	r.templates(root.Get("callbacks"))
 	r.callbacks(root, c)
 	r.schedules(root.Get("schedules"), c)
+	r.triggers(root, c)
 }
 
 // fits reports whether there is a value of the shape; another has been reported by Check.

@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/document"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/jsonpath"
+	"github.com/waybill-dev/waybill/internal/trigger"
 )
 
 // The types of callbacks.
@@ -92,14 +93,15 @@ func (r *reader) reports(n *document.Node, place document.Place) bool {
 	return ok
 }
 
-// callbackReader reads one callback.
+// callbackReader reads one callback, or target and parameters of a trigger.
 type callbackReader struct {
 	*reader
-	path   string
-	at     fault.Position
-	node   *document.Node
-	root   *document.Node
-	config *Config
+	path    string
+	at      fault.Position
+	node    *document.Node
+	root    *document.Node
+	config  *Config
+	ofEvent bool // paths lead into an event, whose extensions have any name
 }
 
 func (r *callbackReader) read(name string) []callback.Callback {
@@ -242,7 +244,7 @@ func (r *callbackReader) parameters(n *document.Node, perFeature bool, h Handler
 	if fits(n, document.Object) {
 		for _, f := range n.Fields {
 			path := r.path + ".parameters." + f.Key
-			if r.Check(f.Value, document.Place{Path: path, At: f.At}, parameterKeys()) {
+			if r.Check(f.Value, document.Place{Path: path, At: f.At}, r.parameterKeys()) {
 				all = append(all, r.parameter(f, path, perFeature, h))
 			}
 		}
@@ -254,6 +256,14 @@ func (r *callbackReader) parameters(n *document.Node, perFeature bool, h Handler
 		}
 	}
 	return all
+}
+
+// parameterKeys returns the keys of a parameter.
+func (r *callbackReader) parameterKeys() []document.Key {
+	if r.ofEvent {
+		return eventParameterKeys()
+	}
+	return parameterKeys()
 }
 
 func (r *callbackReader) parameter(f document.Field, path string, perFeature bool, h Handler) callback.Parameter {
@@ -269,7 +279,9 @@ func (r *callbackReader) parameter(f document.Field, path string, perFeature boo
 		r.Add(&document.Node{At: f.At}, "field-missing", path, `want "path" or "value"`)
 	case fits(at, document.Text):
 		p.Path = r.nodes(at, path+".path", perFeature)
-		p.Items = r.items(f.Value, path, p.Path)
+		if !r.ofEvent {
+			p.Items = r.items(f.Value, path, p.Path)
+		}
 	case f.Value.Get("itemsFrom") != nil || f.Value.Get("filter") != nil:
 		r.Add(f.Value, "value-invalid", path, `"itemsFrom" and "filter" need a "path"`)
 	case value != nil:
@@ -285,14 +297,18 @@ func (r *callbackReader) parameter(f document.Field, path string, perFeature boo
 
 // nodes reads a path, and checks that it leads into a document that exists.
 func (r *callbackReader) nodes(n *document.Node, path string, perFeature bool) *jsonpath.Path {
-	found, err := callback.ParsePath(n.Text)
+	parse := callback.ParsePath
+	if r.ofEvent {
+		parse = trigger.ParsePath
+	}
+	found, err := parse(n.Text)
 	if err != nil {
 		r.Add(n, "value-invalid", path, "%s", err)
 		return nil
 	}
 	name := found.First()
 	switch {
-	case name == "" || slices.Contains(callback.Documents(), name) && (name != "feature" || perFeature):
+	case r.ofEvent, name == "", slices.Contains(callback.Documents(), name) && (name != "feature" || perFeature):
 	case name == "feature":
 		r.Add(n, "value-invalid", path, "$.feature is there with type: perFeature only")
 	default:

@@ -37,6 +37,7 @@ func keys() []document.Key {
 		{Name: "workflows", Shape: document.Object, Help: "the processes that jobs are made of, by id"},
 		{Name: "callbacks", Shape: document.Object, Help: "parts of callbacks that workflows bring in by anchors"},
 		{Name: "schedules", Shape: document.Object, Help: "what is done again and again, by name"},
+		{Name: "triggers", Shape: document.Object, Help: "what is done for events, by name"},
 		{Name: "caboose", Shape: document.Object, Help: "how workflows are looked after", Keys: []document.Key{
 			{Name: "workers", Shape: document.Number, Default: "4", Help: "workflows at a time, of each handler"},
 			{Name: "resync", Shape: document.Scalar, Default: "10m", Help: "between looks at all workflows"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -34,7 +35,8 @@ const (
 // isHook reports whether an escaped path is that of a request with its own proof. Neither the place that it comes
 // from nor a cookie counts there.
 func isHook(path string) bool {
-	return strings.HasPrefix(path, approvalPath) || strings.HasPrefix(path, promotionPath) || strings.HasPrefix(path, hostHookPath)
+	return slices.ContainsFunc([]string{approvalPath, promotionPath, hostHookPath, eventPath},
+		func(prefix string) bool { return strings.HasPrefix(path, prefix) })
 }
 
 // registerHooks adds the places of other systems.
@@ -43,6 +45,7 @@ func (s *Server) registerHooks(mux *http.ServeMux, described huma.API) {
 	to.handle(approvalHook(), s.posted(maxSigned, s.approveByHook))
 	to.handle(promotionHook(), s.posted(maxSigned, s.wakeByHook))
 	to.handle(hostHook(), s.posted(maxHostHook, s.callByHost))
+	to.handle(eventOperation(), postOnly(s.receiveEvents))
 	missing := func(w http.ResponseWriter, r *http.Request) {
 		WriteProblem(w, r, fault.New(fault.NotFound, "the address %s has too few or too many parts", r.URL.Path).
 			WithHint("%sNAMESPACE/PIPELINE/ENVIRONMENT/REVISION or %sNAMESPACE/PIPELINE/ENVIRONMENT", approvalPath, promotionPath))
@@ -53,6 +56,20 @@ func (s *Server) registerHooks(mux *http.ServeMux, described huma.API) {
 
 // posted serves POST requests with a body up to a size, as many as a source may send.
 func (s *Server) posted(most int64, serve func(http.ResponseWriter, *http.Request, []byte) error) http.HandlerFunc {
+	return postOnly(func(w http.ResponseWriter, r *http.Request) error {
+		if err := s.access.sources.take(sourceOf(r)); err != nil {
+			return err
+		}
+		body, err := readBody(w, r, most)
+		if err != nil {
+			return err
+		}
+		return serve(w, r, body)
+	})
+}
+
+// postOnly serves POST requests.
+func postOnly(serve func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
 			w.Header().Set("Allow", http.MethodPost)
@@ -61,15 +78,7 @@ func (s *Server) posted(most int64, serve func(http.ResponseWriter, *http.Reques
 			WriteProblemAs(w, p)
 			return
 		}
-		err := s.access.sources.take(sourceOf(r))
-		var body []byte
-		if err == nil {
-			body, err = readBody(w, r, most)
-		}
-		if err == nil {
-			err = serve(w, r, body)
-		}
-		if err != nil {
+		if err := serve(w, r); err != nil {
 			WriteProblem(w, r, err)
 		}
 	}

@@ -19,6 +19,7 @@ const (
 	hostScheme    = "hostSignature"
 	gitlabScheme  = "gitlabToken"
 	azureScheme   = "basic"
+	keyScheme     = "triggerKey"
 )
 
 // hookSchemes returns the ways in which other systems prove themselves.

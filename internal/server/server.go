@@ -36,6 +36,7 @@ type Options struct {
 	// Pages answers everything outside the API; nil: 404. See web.New. Its requests carry an Identity.
 	Pages    http.Handler
 	Gatherer prometheus.Gatherer  // source of /metrics; nil: 404
+	Metrics  *obs.Server          // counts requests; nil: nothing is counted
 	Log      *slog.Logger         // nil: logging is off
 	Tracing  trace.TracerProvider // makes spans of requests; nil: none are made
 	// OperationsOnly serves nothing but /healthz, /readyz and /metrics: for an instance without the role api.

@@ -73,7 +73,7 @@ func (s *Service) Execute(ctx context.Context, e Execution) (AddedAction, error)
 // PrepareJob returns the action of a job (see config.Process.Prepare). Only a few large inputs are decoded at a time, since
 // decoding takes many times their size.
 func (s *Service) PrepareJob(ctx context.Context, w config.Process, inputs json.RawMessage) (action.Action, error) {
-	leave, err := s.acquireDecoding(ctx, inputs)
+	leave, err := s.AcquireDecoding(ctx, inputs)
 	if err != nil {
 		return action.Action{}, err
 	}
@@ -86,8 +86,8 @@ const (
 	decodePatience = 10 * time.Second
 )
 
-// acquireDecoding waits until inputs may be decoded. The caller calls leave when they are.
-func (s *Service) acquireDecoding(ctx context.Context, inputs json.RawMessage) (leave func(), err error) {
+// AcquireDecoding waits until inputs may be decoded. The caller calls leave when they are.
+func (s *Service) AcquireDecoding(ctx context.Context, inputs json.RawMessage) (leave func(), err error) {
 	if len(inputs) <= blob.Inline {
 		return func() {}, nil
 	}
@@ -192,7 +192,7 @@ func (s *Service) CacheEntry(ctx context.Context, key action.ID) (queue.CacheEnt
 
 // CacheKey returns the key of a process's inputs, which the cache need not have; fault.NotFound for a process without a cache.
 func (s *Service) CacheKey(ctx context.Context, w config.Process, inputs json.RawMessage) (action.ID, error) {
-	leave, err := s.acquireDecoding(ctx, inputs)
+	leave, err := s.AcquireDecoding(ctx, inputs)
 	if err != nil {
 		return action.ID{}, err
 	}

@@ -32,6 +32,7 @@ type Service struct {
 	builds   buildview.Source // nil: this instance knows of none
 	projects Projects
 
+	backlogs backlogs             // triggers and their live actions
 	decoding *semaphore.Semaphore // bounds how many large inputs are decoded at a time
 
 	retention time.Duration
@@ -62,6 +63,7 @@ type Offers struct {
 	Handlers  func() Handlers
 	Processes func() map[string]config.Process
 	Schedules func() map[string]config.Schedule
+	Triggers  func() map[string]config.Trigger
 	Groups    func() map[string][]string // people by the name of their group
 	// Environments lists the clusters and secrets that stages with an environment may name; ok is false if nothing promotes here.
 	Environments func() (clusters, secrets []string, ok bool)
@@ -105,6 +107,9 @@ func New(l *ledger.Ledger, blobs blob.Store, o Options) *Service {
 	if offers.Schedules == nil {
 		offers.Schedules = func() map[string]config.Schedule { return nil }
 	}
+	if offers.Triggers == nil {
+		offers.Triggers = func() map[string]config.Trigger { return nil }
+	}
 	proofs := o.Proofs
 	if proofs == nil {
 		proofs = func() Proofs { return nil }
@@ -113,6 +118,7 @@ func New(l *ledger.Ledger, blobs blob.Store, o Options) *Service {
 		proofs: proofs, proposals: o.Proposals,
 		LargestUpload: o.LargestUpload, Inspect: o.Inspect, Verify: o.Verify, Current: o.Current, ReadLog: o.ReadLog,
 		folds:     folds{byPipeline: map[string]*fold{}},
+		backlogs:  backlogs{all: map[string]*backlog{}},
 		observed:  observations{all: map[string]observation{}},
 		looks:     looks{all: map[string]*look{}, slots: make(chan struct{}, looksAtOnce)},
 		decoding:  semaphore.New(decodesAtOnce, decodePatience, "too many large inputs are being read"),

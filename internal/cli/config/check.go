@@ -96,8 +96,9 @@ func checkConfig(ctx context.Context, a *cmdline.App, path string, live bool) er
 	for _, w := range config.Processes {
 		callbacks += len(w.Callbacks)
 	}
-	_, err = fmt.Fprintf(a.Out, "%s is sound: %s, %s, %s, %s\n", a.Shorten(path), show.Count(len(config.Handlers), "handler"),
-		show.Count(len(config.Processes), "process"), show.Count(callbacks, "callback"), show.Count(len(config.Schedules), "schedule"))
+	_, err = fmt.Fprintf(a.Out, "%s is sound: %s, %s, %s, %s, %s\n", a.Shorten(path), show.Count(len(config.Handlers), "handler"),
+		show.Count(len(config.Processes), "process"), show.Count(callbacks, "callback"), show.Count(len(config.Schedules), "schedule"),
+		show.Count(len(config.Triggers), "trigger"))
 	return err
 }
 

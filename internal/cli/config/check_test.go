@@ -25,7 +25,7 @@ func TestCheckConfigCountsWhatIsThere(t *testing.T) {
 	if err := checkConfig(t.Context(), f.App, filepath.Join(f.Dir, "server.yaml"), false); err != nil {
 		t.Fatal(err)
 	}
-	f.Want(t, "server.yaml is sound: 1 handler, 0 processes, 0 callbacks, 1 schedule\n", "")
+	f.Want(t, "server.yaml is sound: 1 handler, 0 processes, 0 callbacks, 1 schedule, 0 triggers\n", "")
 	f.Output = cmdline.JSONOutput
 	if err := checkConfig(t.Context(), f.App, filepath.Join(f.Dir, "server.yaml"), false); err != nil {
 		t.Fatal(err)
