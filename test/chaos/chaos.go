@@ -11,6 +11,7 @@ package chaos
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -136,6 +137,13 @@ const (
 	Nothing = "nothing" // noop: sleeps as long as its parameters say
 	Suicide = "suicide" // a command that kills the process that runs it
 	Gentle  = "gentle"  // as Effect, in a lane with limits
+	Arrived = "arrived" // as Effect, for an event: its parameter "event" is the id
+)
+
+// Events is the trigger of a world, which runs Arrived for every event, and EventKey a token for it.
+const (
+	Events   = "events"
+	EventKey = "the-key-of-the-events"
 )
 
 // Parcel is a process of a world: Nothing, whose end calls back Once, and when it is a success
@@ -175,6 +183,9 @@ handlers:
     request: {url: "http://%[1]s/{{ .id }}/{{ .attempt }}?gentle", allowNetworks: [127.0.0.0/8]}
     limits: {lane: {rate: %[2]d/s, burst: %[3]d, concurrency: %[4]d}}
   nothing: {type: noop}
+  arrived:
+    <<: *request
+    parameters: {event: {type: string}}
   suicide:
     type: shell
     command: {argv: [sh, -c, "kill -9 $PPID; exec sleep 60"]}
@@ -185,6 +196,8 @@ workflows:
     callbacks:
       part: {handler: effect, type: perFeature, when: [successful]}
       end: {handler: once, when: ["!invalid"]}
-`, w.Target.Address(), GentleRate, GentleBurst, GentleAtOnce)
+triggers:
+  events: {handler: arrived, parameters: {event: {path: $.id}}, keys: ["%[5]x"]}
+`, w.Target.Address(), GentleRate, GentleBurst, GentleAtOnce, sha256.Sum256([]byte(EventKey)))
 	return b.String()
 }

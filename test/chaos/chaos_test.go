@@ -47,6 +47,11 @@ func shared(t *testing.T) *chaos.World { return world(t, chaos.Settings{Direct: 
 func serve(t *testing.T, w *chaos.World, roles ...string) *chaos.Process {
 	t.Helper()
 	p, err := w.Serve(t.Context(), roles...)
+	return watched(t, p, err)
+}
+
+func watched(t *testing.T, p *chaos.Process, err error) *chaos.Process {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -152,7 +152,7 @@ func (v *Verdict) history(a queue.ActionState, events []action.Event) {
 
 // effects judges what the target saw of one action.
 func (v *Verdict) effects(a queue.ActionState, attempts []int) {
-	if a.Handler != Effect && a.Handler != Once {
+	if a.Handler != Effect && a.Handler != Once && a.Handler != Arrived {
 		return
 	}
 	seen := slices.Clone(attempts)

@@ -50,6 +50,13 @@ func (w *World) Order(ctx context.Context, handler, parameters string, n int) er
 	return nil
 }
 
+// Answered remembers for the judge that an answer to a caller has named an action.
+func (w *World) Answered(a action.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ordered[a] = action.Action{ID: a, Name: Events}
+}
+
 // prepare makes an action or a job. No job answers for another.
 func (w *World) prepare(name string, parameters json.RawMessage) (action.Action, error) {
 	process, ok := w.config.Processes[name]

@@ -66,14 +66,19 @@ func (w *World) Serve(ctx context.Context, roles ...string) (*Process, error) {
 // ServeOn starts a process that reaches the database in another way than others do.
 func (w *World) ServeOn(ctx context.Context, store string, roles ...string) (*Process, error) {
 	args := append([]string{"serve"}, roles...)
-	args = append(args, "--log-format", "json", "--home", w.home(), "--config", w.file())
 	if store != "" {
 		args = append(args, "--store", store)
 	}
 	return w.run(ctx, args...)
 }
 
+// Up starts `waybill up`, which serves on the embedded log at an address.
+func (w *World) Up(ctx context.Context, address string) (*Process, error) {
+	return w.run(ctx, "up", "--listen", address)
+}
+
 func (w *World) run(ctx context.Context, args ...string) (*Process, error) {
+	args = append(args, "--log-format", "json", "--home", w.home(), "--config", w.file())
 	p := &Process{world: w, Output: new(Output), ended: make(chan struct{})}
 	command := exec.CommandContext(context.WithoutCancel(ctx), w.Binary, args...)
 	command.Dir = w.Folder
