@@ -24,7 +24,7 @@ func eventFlags(f *flag.FlagSet, o *Options) {
 	f.IntVar(&o.Writers, "senders", 64, "senders at the same time")
 }
 
-const benchToken = "the-token-of-the-bench"
+const eventToken = "the-token-of-the-bench"
 
 // eventTriggers is the server.yaml of the bench.
 const eventTriggers = `triggers: {orders: {filter: {exact: {type: order}}, handler: noop, parameters: {data: {path: $.data}}, backlog: 1000000}}`
@@ -64,7 +64,7 @@ func eventRound(ctx context.Context, o Options) (Round, error) {
 		return Round{}, err
 	}
 	offers := service.Offers{Triggers: func() map[string]config.Trigger { return c.Triggers }}
-	api := server.New(service.New(s.Ledger, nil, service.Options{Offers: offers}), server.Options{Token: benchToken})
+	api := server.New(service.New(s.Ledger, nil, service.Options{Offers: offers}), server.Options{Token: eventToken})
 	face := httptest.NewServer(api.Handler())
 	defer face.Close()
 	round, err := s.measure(ctx, func() (Round, error) { return sendEvents(ctx, o, face.URL) })
@@ -117,7 +117,7 @@ func sendEvent(ctx context.Context, client *http.Client, url string, n int64, bo
 	if err != nil {
 		return err
 	}
-	for name, value := range map[string]string{"Authorization": "Bearer " + benchToken, "Content-Type": "application/json", "ce-specversion": "1.0",
+	for name, value := range map[string]string{"Authorization": "Bearer " + eventToken, "Content-Type": "application/json", "ce-specversion": "1.0",
 		"ce-type": "order", "ce-source": "/bench", "ce-id": fmt.Sprint(n)} {
 		r.Header.Set(name, value)
 	}
