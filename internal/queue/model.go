@@ -25,6 +25,12 @@ type ActionState struct {
 	Dismissed  time.Time       `json:"dismissedAt,omitzero"` // time at which a client deleted the ended job
 }
 
+// FaultyAtBirth reports whether the action was stored as FAILED, since its parameters could not be made: a callback or an event was at
+// fault. It has no parameters, and so cannot be done again.
+func (s ActionState) FaultyAtBirth() bool {
+	return s.Thread.Status == action.Failed && s.Thread.Attempt == 0
+}
+
 // Claimed is an action together with the fence of the claim: Thread.ClaimedBy, Thread.Attempt and Thread.Seq are as the claim
 // left them.
 type Claimed struct {

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -36,7 +37,7 @@ type Replayed struct {
 
 // Replay takes one step, the oldest actions first. A page of the range that has a deployment's step in it is
 // fault.OwnedByDeployment, and so nothing of it is stored. Statuses that are not final, or none, are fault.Invalid. An action
-// whose unique key is live by now is answered by that live one, and not counted in Created.
+// whose unique key is live by now is answered by that live one, and not counted in Created. Actions that were faulty at birth are left out.
 func (q *Queue) Replay(ctx context.Context, r Replay) (done Replayed, err error) {
 	if len(r.Statuses) == 0 || len((ActionQuery{Statuses: r.Statuses}).Live()) > 0 {
 		return done, fault.New(fault.Invalid, "replay: want statuses of actions that have ended, such as failed or retries_exhausted")
@@ -98,8 +99,10 @@ func (r Replay) page(tx rows) (Replayed, []ActionState, error) {
 			return done, nil, err
 		}
 	}
-	if done.Found = len(old); len(old) == replayed {
+	if len(old) == replayed {
 		done.Next = old[replayed-1].ID
 	}
+	old = slices.DeleteFunc(old, ActionState.FaultyAtBirth)
+	done.Found = len(old)
 	return done, old, nil
 }

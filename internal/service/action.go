@@ -151,6 +151,10 @@ func (s *Service) RetryAction(ctx context.Context, id action.ID, by string) (Add
 	if err := refuseRepeat(old.Action); err != nil {
 		return AddedAction{}, err
 	}
+	if old.FaultyAtBirth() {
+		return AddedAction{}, fault.New(fault.Refused, "action %s has no parameters to be done with: %s", id, old.Error).
+			WithHint("what requested it was at fault; request it again")
+	}
 	if old.Thread.Status.Live() {
 		return AddedAction{}, fault.New(fault.NotReady, "action %s has not ended: %s", id, old.Thread.Status).
 			WithHint("waybill action watch %s", id)

@@ -204,3 +204,19 @@ func liveEventsAreCounted(t *testing.T, s setup) {
 		}
 	}
 }
+
+// faultyActionsAreNotReplayed, since they have no parameters; those that have failed at their work are.
+func faultyActionsAreNotReplayed(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	bad := event("1", job("a"))
+	bad.Action.Fault = "region is missing"
+	made := s.receive(t, bad, event("2", job("b")))
+	s.end(t, host, s.claimOne(t, host, made[1].ID), action.Outcome{Kind: action.Fatal, Error: "refused"})
+	for _, dry := range []bool{true, false} {
+		done, err := s.Replay(s.ctx, queue.Replay{Statuses: []action.Status{action.Failed}, DryRun: dry, By: "ana"})
+		if err != nil || done.Found != 1 {
+			t.Errorf("dry %v: %+v, %v", dry, done, err)
+		}
+	}
+	s.wantActions(t, 3)
+}

@@ -104,6 +104,7 @@ func properties() map[string]func(*testing.T, setup) {
 		"CachedJobsAnswerEvents":           cachedJobsAnswerEvents,
 		"EventsRaceForOneAction":           eventsRaceForOneAction,
 		"EventsAreForgottenAfterAWeek":     eventsAreForgottenAfterAWeek,
+		"FaultyActionsAreNotReplayed":      faultyActionsAreNotReplayed,
 		"LiveEventsAreCounted":             liveEventsAreCounted,
 		// status
 		"StatusTellsWhereAllActionsStand": statusTellsWhereAllActionsStand,
