@@ -32,20 +32,21 @@ func TestHeadersAreDecoded(t *testing.T) {
 		{value: "%0A", fault: `attribute "x": it has a control character`},
 		{value: "%C2%85", fault: `attribute "x": it has a control character`},
 		{value: "%7f", fault: `attribute "x": it has a control character`},
-		{value: "%", fault: `attribute "x": % is not followed by two hexadecimal digits`},
-		{value: "50% off", fault: `attribute "x": % is not followed by two hexadecimal digits`},
-		{value: "%4", fault: `attribute "x": % is not followed by two hexadecimal digits`},
-		{value: "%+1", fault: `attribute "x": % is not followed by two hexadecimal digits`},
-		{value: `cry "hi"`, fault: `attribute "x": a double quote is neither percent-encoded nor around the whole value`},
-		{value: `"a" b`, fault: `attribute "x": a double quote is neither percent-encoded nor around the whole value`},
-		{value: `"a`, fault: `attribute "x": a double quote is neither percent-encoded nor around the whole value`},
-		{value: `"`, fault: `attribute "x": a double quote is neither percent-encoded nor around the whole value`},
-		{value: `"a\"`, fault: `attribute "x": a double quote is neither percent-encoded nor around the whole value`},
-		{value: `"a\`, fault: `attribute "x": a double quote is neither percent-encoded nor around the whole value`},
-		{value: "grün", fault: `attribute "x": a character outside of printable ASCII is not percent-encoded`},
-		{value: "gr\xfcn", fault: `attribute "x": a character outside of printable ASCII is not percent-encoded`},
-		{value: "a\tb", fault: `attribute "x": a character outside of printable ASCII is not percent-encoded`},
-		{value: `"a` + "\x7f" + `"`, fault: `attribute "x": a character outside of printable ASCII is not percent-encoded`},
+		// senders that encode nothing
+		{value: "%", want: "%"},
+		{value: "50% off", want: "50% off"},
+		{value: "%4", want: "%4"},
+		{value: "%+1", want: "%+1"},
+		{value: `cry "hi"`, want: `cry "hi"`},
+		{value: `"a" b`, want: `"a" b`},
+		{value: `"a`, want: `"a`},
+		{value: `"`, want: `"`},
+		{value: `"a\"`, want: `"a\"`},
+		{value: `"a\`, want: `"a\`},
+		{value: "grün", want: "grün"},
+		{value: "gr\xfcn", fault: `attribute "x": not valid UTF-8`},
+		{value: "a\tb", fault: `attribute "x": it has a control character`},
+		{value: `"a` + "\x7f" + `"`, fault: `attribute "x": it has a control character`},
 	} {
 		h := headers(required)
 		h["Ce-X"] = []string{c.value}
@@ -214,6 +215,19 @@ func TestIsName(t *testing.T) {
 		"my-x": false, "ü": false, "dataref": true} {
 		if got := cloudevent.IsName(name); got != want {
 			t.Errorf("IsName(%q) is %v, want %v", name, got, want)
+		}
+	}
+}
+
+// TestAddressesOfSendersThatEncodeNothing: the percent sign of an address is read literally where the decoded text is not an address.
+func TestAddressesOfSendersThatEncodeNothing(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]string{"/a%20b": "/a%20b", "/a%2520b": "/a%20b", "/a%41": "/aA"} {
+		h := headers(required)
+		h["Ce-Source"] = []string{value}
+		events, _, err := cloudevent.Read(h, nil)
+		if err != nil || events[0].Source != want {
+			t.Errorf("%q: got %+v, %v, want %q", value, events, err, want)
 		}
 	}
 }

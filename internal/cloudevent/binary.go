@@ -54,49 +54,35 @@ func (e *Event) setHeader(name, value string) error {
 	if name == dataName {
 		return wrong(name, errors.New("in binary mode the body is the data"))
 	}
-	text, err := decodeHeader(value)
-	if err != nil {
-		return wrong(name, err)
+	text := decodeHeader(value)
+	if err := check(name, text); err != nil && check(name, value) == nil {
+		text = value // an address that was not encoded once more
 	}
 	return e.set(name, text)
 }
 
-// Faults of the value of a header.
-var (
-	errRaw     = errors.New("a character outside of printable ASCII is not percent-encoded")
-	errQuote   = errors.New("a double quote is neither percent-encoded nor around the whole value")
-	errPercent = errors.New("% is not followed by two hexadecimal digits")
-)
-
-// decodeHeader returns the text that the value of a header encodes: without double quotes around it, and
-// percent-decoded once. Only old senders write quotes (RFC 7230, section 3.2.6).
-func decodeHeader(value string) (string, error) {
+// decodeHeader returns the text that the value of a header encodes: without double quotes around it, and percent-decoded once. Only old
+// senders write quotes (RFC 7230, section 3.2.6). Some senders encode nothing: characters outside of ASCII, a percent sign without
+// digits and quotes inside a value, which an encoded value cannot have, are read literally.
+func decodeHeader(value string) string {
 	value = strings.Trim(value, " \t")
-	if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return "", errRaw
-	}
-	if strings.Contains(value, `"`) {
-		var err error
-		if value, err = unquote(value); err != nil {
-			return "", err
-		}
+	if text, ok := unquote(value); ok {
+		value = text
 	}
 	return decodePercent(value)
 }
 
-// unquote returns the text of a quoted string, with each backslash replaced by the character after it.
-func unquote(quoted string) (string, error) {
+// unquote returns the text of a quoted string, with each backslash replaced by the character after it; false for any other value.
+func unquote(quoted string) (string, bool) {
 	inner, opened := strings.CutPrefix(quoted, `"`)
 	if !opened {
-		return "", errQuote
+		return "", false
 	}
 	var text strings.Builder
 	for i := 0; i < len(inner); i++ {
 		switch c := inner[i]; {
-		case c == '"' && i == len(inner)-1:
-			return text.String(), nil
 		case c == '"':
-			return "", errQuote
+			return text.String(), i == len(inner)-1
 		case c == '\\' && i < len(inner)-1:
 			i++
 			text.WriteByte(inner[i])
@@ -104,26 +90,24 @@ func unquote(quoted string) (string, error) {
 			text.WriteByte(c)
 		}
 	}
-	return "", errQuote
+	return "", false
 }
 
 // decodePercent replaces each %xy by its byte. The text may then be invalid UTF-8, which set refuses.
-func decodePercent(text string) (string, error) {
+func decodePercent(text string) string {
 	if !strings.Contains(text, "%") {
-		return text, nil
+		return text
 	}
 	decoded := make([]byte, 0, len(text))
 	for i := 0; i < len(text); i++ {
-		if text[i] != '%' {
-			decoded = append(decoded, text[i])
-			continue
+		if text[i] == '%' {
+			if octet, err := hex.DecodeString(text[i+1 : min(i+3, len(text))]); err == nil && len(octet) == 1 {
+				decoded = append(decoded, octet[0])
+				i += 2
+				continue
+			}
 		}
-		octet, err := hex.DecodeString(text[i+1 : min(i+3, len(text))])
-		if err != nil || len(octet) != 1 {
-			return "", errPercent
-		}
-		decoded = append(decoded, octet...)
-		i += 2
+		decoded = append(decoded, text[i])
 	}
-	return string(decoded), nil
+	return string(decoded)
 }

@@ -3,8 +3,10 @@
 // HTTP binding and of its JSON format, and is strict wherever these have a MUST, since two programs that read an
 // event differently might route it to different places.
 //
-// Three rules are this package's own:
+// Four rules are this package's own:
 //
+//   - A header's value that its sender has not percent-encoded is read literally where it cannot be meant otherwise. Widely used senders
+//     encode nothing.
 //   - A JSON key may occur once, in the event and everywhere in its data: which of two values counts would depend on
 //     the reader.
 //   - An empty body in binary mode means that data is absent: this mode cannot express the difference.

@@ -89,7 +89,7 @@ func unreadable(err error) error {
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		return fault.New(fault.Invalid, "the key at byte %d is repeated", syntax.ByteOffset)
 	}
-	return fault.New(fault.Invalid, "not valid JSON: at byte %d: %w", syntax.ByteOffset, syntax.Err)
+	return fault.New(fault.Invalid, "not valid JSON: at byte %d", syntax.ByteOffset) // the cause would repeat a part of it
 }
 
 // readEvent reads the next event.
