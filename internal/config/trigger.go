@@ -135,7 +135,12 @@ func (r *reader) keyDigests(n *document.Node, path string) (digests [][sha256.Si
 			continue
 		}
 		raw, _ := hex.DecodeString(item.Text) // notDigest has read it
-		digests = append(digests, [sha256.Size]byte(raw))
+		digest := [sha256.Size]byte(raw)
+		if digest == sha256.Sum256(nil) {
+			r.Add(item, "value-invalid", document.Index(path, i), "it is the digest of an empty text, as of a variable that is not set")
+			continue
+		}
+		digests = append(digests, digest)
 	}
 	return digests
 }

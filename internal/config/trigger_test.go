@@ -77,6 +77,7 @@ func TestFaultsOfTriggersHaveTheirPlaces(t *testing.T) {
 		"path and value":       {"a: {handler: noop, parameters: {x: {path: $.id, value: 1}}}", `2:35: triggers.a.parameters.x: want "path" or "value"`},
 		"items are callbacks'": {"a: {handler: noop, parameters: {x: {path: $.id, itemsFrom: $.x}}}", `2:51: unknown key "itemsFrom" in triggers.a.parameters.x`},
 		"a digest":             {"a: {handler: noop, keys: [secret]}", `2:29: triggers.a.keys[0]: want a digest of 64 hex digits: printf %s TOKEN | sha256sum`},
+		"no token":             {"a: {handler: noop, keys: [e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855]}", `2:29: triggers.a.keys[0]: it is the digest of an empty text, as of a variable that is not set`},
 		"a backlog":            {"a: {handler: noop, backlog: 0}", `2:31: triggers.a.backlog: want a whole number from 1 to 1000000, found 0`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,7 @@ type Server struct {
 func NewServer(in prometheus.Registerer) *Server {
 	create, at := promauto.With(in), named("server")
 	return &Server{events: create.NewCounterVec(at.counter("events_total",
-		"CloudEvents by trigger and outcome: accepted, repeated, unmatched; requests with them that were refused, unavailable."),
+		"CloudEvents by trigger and outcome: accepted, repeated, unmatched, failed from the start; requests with them that were refused, unavailable."),
 		[]string{"trigger", "outcome"})}
 }
 

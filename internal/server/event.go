@@ -3,6 +3,7 @@ package server
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/cloudevent"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/service"
 )
@@ -39,14 +41,10 @@ func (s *Server) receiveEvents(w http.ResponseWriter, r *http.Request) error {
 	if unknown != nil {
 		return unknown
 	}
-	body, err := readBody(w, r, maxEvents)
-	if err != nil {
-		return err
-	}
-	deliveries, err := s.deliver(r, t, body)
+	deliveries, err := s.deliver(w, r, t)
 	if err != nil {
 		s.options.Metrics.Received(name, refusalOf(err), 1)
-		return err
+		return s.withoutCause(r, err)
 	}
 	ids, matched := make([]string, len(deliveries)), false
 	for i, d := range deliveries {
@@ -63,8 +61,25 @@ func (s *Server) receiveEvents(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// deliver reads the events of a request and stores their actions. Few large bodies are read at a time.
-func (s *Server) deliver(r *http.Request, t config.Trigger, body []byte) ([]service.Delivery, error) {
+// withoutCause returns the error for a sender: of a log or a store that is away it does not have the addresses, which the log of
+// this process gets.
+func (s *Server) withoutCause(r *http.Request, err error) error {
+	if !fault.Is(err, fault.LedgerUnavailable) && (!fault.Is(err, fault.Unavailable) || errors.Is(err, service.ErrBacklog)) {
+		return err
+	}
+	s.options.Log.WarnContext(r.Context(), "events cannot be stored", obs.Error(err))
+	return fault.New(fault.CodeOf(err), "the event cannot be stored now").WithHint("send it again later")
+}
+
+// deliver reads the events of a request and stores their actions. Few large bodies are decoded at a time.
+func (s *Server) deliver(w http.ResponseWriter, r *http.Request, t config.Trigger) ([]service.Delivery, error) {
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		return nil, fault.New(fault.BadMediaType, "the content coding %.40q is not known: send the body as it is", coding)
+	}
+	body, err := readBody(w, r, maxEvents)
+	if err != nil {
+		return nil, err
+	}
 	leave, err := s.service.AcquireDecoding(r.Context(), body)
 	if err != nil {
 		return nil, err
@@ -84,6 +99,8 @@ func outcomeOf(d service.Delivery) string {
 		return "unmatched"
 	case d.Repeated:
 		return "repeated"
+	case d.Faulty:
+		return "failed"
 	default:
 		return "accepted"
 	}
@@ -118,7 +135,12 @@ func (a *access) admitSender(r *http.Request, t config.Trigger) error {
 		case err == nil:
 			_, refusal = service.Require(service.WithIdentity(r.Context(), identity), service.ScopeExecute)
 		case !fault.Is(err, fault.Unauthorized):
-			refusal = err // the log is away
+			refusal = fault.New(fault.CodeOf(err), "tokens cannot be checked now").WithHint("send the event again later")
+		}
+	}
+	if fault.Is(refusal, fault.Unauthorized) {
+		if err := a.sources.take(sourceOf(r)); err != nil {
+			return err
 		}
 	}
 	return refusal
@@ -136,7 +158,6 @@ func hasKey(t config.Trigger, token string) bool {
 // eventOperation describes the requests with events.
 func eventOperation() *huma.Operation {
 	answers := hookAnswers(maxEvents)
-	delete(answers, "429")
 	header := func(name, description string) map[string]*huma.Param {
 		return map[string]*huma.Param{name: {Description: description, Schema: &huma.Schema{Type: huma.TypeString}}}
 	}

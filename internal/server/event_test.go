@@ -13,6 +13,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/config"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/service"
 )
@@ -91,7 +92,7 @@ func TestAnEventHasOneAction(t *testing.T) {
 		t.Fatalf("status %d", status)
 	}
 	state := s.actionOf(t, first)
-	if state.Kind != "event" || state.Name != "orders" || state.Handler != "greet" || state.CreatedBy != "trigger orders" ||
+	if state.Kind != "event" || state.Name != "orders" || state.Handler != "greet" || state.CreatedBy != "trigger orders, event 1 of /shop" ||
 		string(state.Parameters) != `{"order":42}` {
 		t.Errorf("the action: %+v", state.Action)
 	}
@@ -166,6 +167,8 @@ func TestEventsThatAreRefused(t *testing.T) {
 		"another version":                  {"POST", "orders", "{}", append(event("1", "order.a", authorized...), "ce-specversion", "0.3"), 400, "specversion"},
 		"broken data":                      {"POST", "orders", "{", append(good, authorized...), 400, "data"},
 		"another format":                   {"POST", "orders", "{}", append([]string{"Content-Type", "application/cloudevents+avro"}, authorized...), 415, "format"},
+		"a compressed body":                {"POST", "orders", "{}", append(event("1", "order.a", authorized...), "Content-Encoding", "gzip"), 415, "gzip"},
+		"an empty token":                   {"POST", "orders?access_token=", "{}", append(good, "Authorization", "Bearer "), 401, "execute"},
 		"a large body":                     {"POST", "orders", strings.Repeat(" ", 1<<20+1), append(good, authorized...), 413, "1048576"},
 		"a key of the trigger":             {"POST", "orders?access_token=key-of-orders", "{}", good, 202, ""},
 		"a key in the header":              {"POST", "orders", "{}", append(good, "Authorization", "Bearer key-of-orders"), 202, ""},
@@ -187,7 +190,7 @@ func TestEventsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestAFaultyEventIsAFailedAction: its sender cannot mend it, and a person finds it.
+// TestAFaultyEventIsAFailedAction: its sender cannot correct it, and a person finds it.
 func TestAFaultyEventIsAFailedAction(t *testing.T) {
 	t.Parallel()
 	s := orders(t)
@@ -197,7 +200,69 @@ func TestAFaultyEventIsAFailedAction(t *testing.T) {
 		if status != http.StatusAccepted || state.Thread.Status != action.Failed || !strings.Contains(state.Error, words) {
 			t.Errorf("%s: %d, %s, %q, want FAILED and %q", body, status, state.Thread.Status, state.Error, words)
 		}
+		if _, err := s.Service.RetryAction(t.Context(), state.ID, "ana"); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), words) {
+			t.Errorf("%s: a retry without parameters: %v", body, err)
+		}
 	}
+}
+
+// TestARefusedEventLeavesNothing in the blob store, and neither does a repeat.
+func TestARefusedEventLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s := serveTriggers(t, "triggers: {big: {handler: noop, parameters: {all: {path: $.data}}, backlog: 1}}")
+	blobs := func() (n int) {
+		folders, err := s.Blobs.Folders(t.Context(), "action")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, week := range folders {
+			ids, err := s.Blobs.Folders(t.Context(), "action/"+week)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += len(ids)
+		}
+		return n
+	}
+	bytes := strings.Repeat("x", 60_000) // more than an inline blob has, in base64
+	send := func(id string) int {
+		status, _ := s.send(t, "big", bytes, event(id, "a", "Content-Type", "application/octet-stream")...)
+		return status
+	}
+	if status := send("1"); status != http.StatusAccepted || blobs() != 1 {
+		t.Fatalf("%d, %d blobs", status, blobs())
+	}
+	for range 3 {
+		if again, other := send("1"), send("2"); again != http.StatusAccepted || other != http.StatusServiceUnavailable {
+			t.Errorf("a repeat: %d, another event: %d", again, other)
+		}
+	}
+	if n := blobs(); n != 1 {
+		t.Errorf("%d blobs, want that of the first event", n)
+	}
+}
+
+// TestRepeatsTakeNoRoom in the backlog, and neither do actions that have ended; a batch is stored whole.
+func TestRepeatsTakeNoRoom(t *testing.T) {
+	t.Parallel()
+	s := orders(t)
+	for range 5 {
+		s.send(t, "narrow", `{}`, event("1", "a")...)
+	}
+	one := func(id string) string {
+		return fmt.Sprintf(`{"specversion":"1.0","id":%q,"source":"/shop","type":"a"}`, id)
+	}
+	batch := "[" + one("1") + "," + one("2") + "," + one("3") + "," + one("2") + "]"
+	for _, delivery := range []string{"first", "second"} {
+		status, ids := s.send(t, "narrow", batch, "Content-Type", "application/cloudevents-batch+json")
+		if all := strings.Split(ids, ","); status != http.StatusAccepted || len(all) != 4 || all[1] != all[3] {
+			t.Errorf("the %s delivery of a batch: %d, %q", delivery, status, ids)
+		}
+	}
+	if status, _ := s.send(t, "narrow", `{}`, event("4", "a")...); status != http.StatusServiceUnavailable {
+		t.Errorf("an event above the backlog: %d", status)
+	}
+	s.wantActions(t, 3)
 }
 
 // TestABacklogRefusesEvents, but not repeats, nor those that do not match.

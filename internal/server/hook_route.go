@@ -38,6 +38,7 @@ func hookSchemes() map[string]*huma.SecurityScheme {
 			"Gitea's is in X-Gitea-Signature, "+
 			"Forgejo's in X-Forgejo-Signature, and Bitbucket's in X-Hub-Signature"),
 		gitlabScheme: inHeader("X-Gitlab-Token", "the secret of the hook, as GitLab sends it"),
+		keyScheme:    {Type: "apiKey", In: "query", Name: tokenQuery, Description: "a key of the trigger, or a token; also as Authorization: Bearer"},
 		azureScheme:  {Type: "http", Scheme: "basic", Description: "the user and the password of the hook, as Azure DevOps sends them"},
 	}
 }

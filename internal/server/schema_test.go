@@ -28,3 +28,35 @@ func TestEverySchemaHasAName(t *testing.T) {
 		t.Errorf("names in schemaNames (-) and in the description (+):\n%s", diff)
 	}
 }
+
+// TestEverySecuritySchemeIsDescribed that an operation names.
+func TestEverySecuritySchemeIsDescribed(t *testing.T) {
+	t.Parallel()
+	_, body, _ := serve(t, "").ask(t, "GET", "/api/v1/openapi.json", "")
+	var description struct {
+		Components struct {
+			Schemes map[string]any `json:"securitySchemes"`
+		} `json:"components"`
+		Paths map[string]map[string]struct {
+			Security []map[string][]string `json:"security"`
+		} `json:"paths"`
+	}
+	if err := json.Unmarshal([]byte(body), &description); err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for path, operations := range description.Paths {
+		for method, o := range operations {
+			for _, requirement := range o.Security {
+				for scheme := range requirement {
+					if named++; description.Components.Schemes[scheme] == nil {
+						t.Errorf("%s %s names the scheme %q, which is not described", method, path, scheme)
+					}
+				}
+			}
+		}
+	}
+	if named == 0 {
+		t.Error("no operation names a scheme")
+	}
+}

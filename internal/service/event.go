@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -32,145 +33,199 @@ func (s *Service) Trigger(name string) (config.Trigger, error) {
 type Delivery struct {
 	ActionID action.ID // zero: the trigger's filter does not match
 	Repeated bool      // it was received before
+	Faulty   bool      // its action is FAILED from the start
 }
 
 // ReceiveEvents stores the actions that events request at a trigger, all or none, and returns the outcome of each, in their
 // order. An event that was received before is answered with its first action, whatever the filter is now. fault.Unavailable when
 // as many actions of the trigger live as its backlog has.
 func (s *Service) ReceiveEvents(ctx context.Context, t config.Trigger, events []cloudevent.Event) ([]Delivery, error) {
-	received, err := s.received(ctx, t, events)
-	if err != nil {
+	r := reception{service: s, trigger: t, outcomes: make(map[queue.EventID]Delivery, len(events)), ids: make([]queue.EventID, len(events))}
+	r.plan(events)
+	if err := r.store(ctx); err != nil {
 		return nil, err
-	}
-	var fresh []queue.Event
-	for i := range events {
-		e := &events[i]
-		if _, known := received[eventID(t, e)]; known || !t.Filter.Matches(e) {
-			continue
-		}
-		one, err := s.eventAction(ctx, t, e)
-		if err != nil {
-			return nil, err
-		}
-		fresh = append(fresh, one)
-	}
-	if err := s.backlogs.admit(ctx, s.ledger, t, len(fresh)); err != nil {
-		return nil, err
-	}
-	made, err := s.ledger.Receive(ctx, fresh...)
-	if err != nil {
-		return nil, err
-	}
-	outcomes := make(map[queue.EventID]Delivery, len(events))
-	for i, one := range made {
-		if _, repeated := outcomes[fresh[i].EventID]; !repeated {
-			outcomes[fresh[i].EventID] = Delivery{one.ID, !one.Created}
-		}
-	}
-	for id, first := range received {
-		outcomes[id] = Delivery{first, true}
 	}
 	deliveries := make([]Delivery, len(events))
-	for i := range events {
-		deliveries[i] = outcomes[eventID(t, &events[i])]
+	for i, id := range r.ids {
+		deliveries[i] = r.outcomes[id]
 	}
 	return deliveries, nil
 }
 
-func eventID(t config.Trigger, e *cloudevent.Event) queue.EventID {
-	return queue.EventID{Trigger: t.Name, Source: e.Source, ID: e.ID}
+// reception is one request with events.
+type reception struct {
+	service   *Service
+	trigger   config.Trigger
+	ids       []queue.EventID // ids in the order of the events
+	fresh     []queue.Event   // those to be stored, each once
+	unmatched bool            // the filter does not match some
+	outcomes  map[queue.EventID]Delivery
 }
 
-// received returns the actions of events that were received before. It reads the log only where the answer decides something that
-// Receive does not: whether an event counts that the filter does not match, whether the backlog refuses it, whether large parameters are
-// stored again. While the log is away, an event that does not match was not received.
-func (s *Service) received(ctx context.Context, t config.Trigger, events []cloudevent.Event) (map[queue.EventID]action.ID, error) {
-	isAsked, matches := s.backlogs.isFull(t), false
-	ids := make([]queue.EventID, len(events))
+// plan makes the actions of the events that match.
+func (r *reception) plan(events []cloudevent.Event) {
+	planned := map[queue.EventID]bool{}
 	for i := range events {
 		e := &events[i]
-		ids[i] = eventID(t, e)
-		isMatch := t.Filter.Matches(e)
-		isAsked, matches = isAsked || !isMatch || e.Size() > blob.Inline, matches || isMatch
+		id := queue.EventID{Trigger: r.trigger.Name, Source: e.Source, ID: e.ID}
+		r.ids[i] = id
+		if !r.trigger.Filter.Matches(e) {
+			r.unmatched = true
+			continue
+		}
+		if planned[id] {
+			continue
+		}
+		planned[id] = true
+		p := trigger.Plan(&r.trigger.Trigger, e)
+		r.fresh = append(r.fresh, queue.Event{EventID: id, Action: queue.Successor{Action: p.Action, Code: p.Code, Fault: p.Fault}})
 	}
-	if !isAsked {
-		return nil, nil
-	}
-	received, err := s.ledger.Received(ctx, ids...)
-	if err != nil && !matches {
-		return nil, nil
-	}
-	return received, err
 }
 
-// eventAction returns an event with the action that it requests. Large parameters are stored as a blob first.
-func (s *Service) eventAction(ctx context.Context, t config.Trigger, e *cloudevent.Event) (queue.Event, error) {
-	planned := trigger.Plan(&t.Trigger, e)
-	a := planned.Action
-	if len(a.Parameters) > blob.Inline {
-		var err error
-		if a, err = s.offloadParameters(ctx, a); err != nil {
-			return queue.Event{}, err
+// store stores the actions. It reads the inbox first only where that decides something which Receive does not: whether an event
+// counts that does not match, whether the backlog refuses an event, and whether large parameters are stored again.
+func (r *reception) store(ctx context.Context) error {
+	if r.unmatched || slices.ContainsFunc(r.fresh, hasLarge) {
+		if err := r.recall(ctx); err != nil {
+			return err
 		}
 	}
-	a.Trace = obs.Traceparent(ctx)
-	return queue.Event{EventID: eventID(t, e), Action: queue.Successor{Action: a, Code: planned.Code, Fault: planned.Fault}}, nil
+	err := r.admit(ctx)
+	if errors.Is(err, ErrBacklog) {
+		if err := r.recall(ctx); err != nil {
+			return err
+		}
+		err = r.admit(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	admitted := len(r.fresh)
+	made, err := r.receive(ctx)
+	for i, one := range made {
+		r.outcomes[r.fresh[i].EventID] = Delivery{one.ID, !one.Created, one.Created && r.fresh[i].Action.Fault != ""}
+		if one.Created && r.fresh[i].Action.Fault == "" {
+			admitted--
+		}
+	}
+	r.service.backlogs.of(r.trigger.Name).giveBack(admitted)
+	return err
 }
 
-// backlogs knows how many actions of each trigger live.
+// hasLarge reports whether the parameters of an event's action need a blob.
+func hasLarge(e queue.Event) bool { return len(e.Action.Action.Parameters) > blob.Inline }
+
+// recall takes the events that were received before out of those to be stored. While the log is away, an event that does not match
+// was not received.
+func (r *reception) recall(ctx context.Context) error {
+	received, err := r.service.ledger.Received(ctx, r.ids...)
+	if err != nil && len(r.fresh) == 0 {
+		return nil
+	}
+	for id, first := range received {
+		r.outcomes[id] = Delivery{ActionID: first, Repeated: true}
+	}
+	r.fresh = slices.DeleteFunc(r.fresh, func(e queue.Event) bool {
+		_, known := received[e.EventID]
+		return known
+	})
+	return err
+}
+
+// admit reserves room in the backlog for the events to be stored.
+func (r *reception) admit(ctx context.Context) error {
+	if len(r.fresh) == 0 {
+		return nil
+	}
+	return r.service.backlogs.of(r.trigger.Name).admit(ctx, r.service.ledger, r.trigger, len(r.fresh))
+}
+
+// receive stores the actions, and large parameters before them.
+func (r *reception) receive(ctx context.Context) ([]queue.Enqueued, error) {
+	trace := obs.Traceparent(ctx)
+	for i := range r.fresh {
+		a := &r.fresh[i].Action.Action
+		if hasLarge(r.fresh[i]) {
+			stored, err := r.service.offloadParameters(ctx, *a)
+			if err != nil {
+				return nil, err
+			}
+			*a = stored
+		}
+		a.Trace = trace
+	}
+	return r.service.ledger.Receive(ctx, r.fresh...)
+}
+
+// backlogs counts the live actions of triggers, by their names.
 type backlogs struct {
 	mu  sync.Mutex
 	all map[string]*backlog
 }
 
-// backlog counts live actions of a trigger: those of the last count, and those that were admitted since.
+// backlog counts the live actions of a trigger: those of the last count, and those that were admitted since.
 type backlog struct {
-	mu        sync.Mutex
+	mu        sync.Mutex // it is not held while the log counts
 	live      int
 	countedAt time.Time
+	counting  bool
 }
 
-// backlogAge is the time for which a count holds. Other instances may admit more meanwhile.
-const backlogAge = time.Second
+// A count holds for backlogAge, and a count that refuses events for fullAge. Other instances may admit more meanwhile.
+const (
+	backlogAge = time.Second
+	fullAge    = 50 * time.Millisecond
+)
 
-func (b *backlogs) of(t config.Trigger) *backlog {
+func (b *backlogs) of(trigger string) *backlog {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.all[t.Name] == nil {
-		b.all[t.Name] = &backlog{}
+	if b.all[trigger] == nil {
+		b.all[trigger] = &backlog{}
 	}
-	return b.all[t.Name]
+	return b.all[trigger]
 }
 
-// isFull reports whether the trigger had no room for one more action when that was last known.
-func (b *backlogs) isFull(t config.Trigger) bool {
-	one := b.of(t)
-	one.mu.Lock()
-	defer one.mu.Unlock()
-	return one.live >= t.Backlog
-}
+// ErrBacklog is wrapped by the error of an event that a full backlog refuses.
+var ErrBacklog = errors.New("the backlog is full")
 
-// admit counts n more actions, or returns fault.Unavailable.
-func (b *backlogs) admit(ctx context.Context, l liveEvents, t config.Trigger, n int) error {
-	if n == 0 {
-		return nil
-	}
-	one := b.of(t)
-	one.mu.Lock()
-	defer one.mu.Unlock()
-	if time.Since(one.countedAt) > backlogAge {
-		live, err := l.LiveEvents(ctx, t.Name, t.Backlog)
-		if err != nil {
+// admit counts n more actions, or returns fault.Unavailable when the backlog is full already. A batch may exceed it, since otherwise one
+// with more events than the backlog could never be stored. One caller at a time counts, while the rest go by the count before.
+func (b *backlog) admit(ctx context.Context, l liveEvents, t config.Trigger, n int) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if age := time.Since(b.countedAt); !b.counting && (age > backlogAge || b.live >= t.Backlog && age > fullAge) {
+		if err := b.count(ctx, l, t); err != nil {
 			return err
 		}
-		one.live, one.countedAt = live, time.Now()
 	}
-	if one.live+n > t.Backlog {
-		return fault.New(fault.Unavailable, "the trigger %s has %d live actions; its backlog is %d", t.Name, one.live, t.Backlog).
+	if b.live >= t.Backlog {
+		return fault.New(fault.Unavailable, "%w: the trigger %s has %d live actions; its backlog is %d", ErrBacklog, t.Name, b.live, t.Backlog).
 			WithHint("send the event again later")
 	}
-	one.live += n
+	b.live += n
 	return nil
+}
+
+// count reads the number of live actions. The lock is held when it is called and when it returns.
+func (b *backlog) count(ctx context.Context, l liveEvents, t config.Trigger) error {
+	before := b.live
+	b.counting = true
+	b.mu.Unlock()
+	live, err := l.LiveEvents(ctx, t.Name, t.Backlog)
+	b.mu.Lock()
+	b.counting = false
+	if err == nil {
+		b.live, b.countedAt = live+b.live-before, time.Now() // with those that were admitted meanwhile
+	}
+	return err
+}
+
+// giveBack takes back actions that were admitted and are not live.
+func (b *backlog) giveBack(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.live = max(0, b.live-n)
 }
 
 // liveEvents counts in the log.

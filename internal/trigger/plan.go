@@ -3,6 +3,7 @@ package trigger
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/callback"
@@ -56,12 +57,19 @@ func Plan(t *Trigger, e *cloudevent.Event) callback.Planned {
 		a = action.Action{Kind: Kind, Name: t.Name, Handler: t.Target.Handler, Policy: action.DefaultPolicy(),
 			Delivery: action.AtLeastOnce}
 	}
-	a.CreatedBy = "trigger " + t.Name
+	a.CreatedBy = createdBy(t.Name, e)
 	planned := callback.Planned{Action: a, Code: code}
 	if err != nil {
 		planned.Fault = err.Error()
 	}
 	return planned
+}
+
+// createdBy names the trigger and the event, by which people find it in its source's log; cut to the size of an action's texts.
+func createdBy(trigger string, e *cloudevent.Event) string {
+	const most = 1024
+	text := fmt.Sprintf("trigger %s, event %s of %s", trigger, e.ID, e.Source)
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
 // action makes the action. Its error has a code.

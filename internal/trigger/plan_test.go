@@ -59,7 +59,7 @@ func TestPlanMakesAnActionOfAHandler(t *testing.T) {
 	got := trigger.Plan(tr, event(t, `, "data": {"id": 42}`))
 	want := callback.Planned{Action: action.Action{Kind: "event", Name: "order-created", Handler: "mail", Lane: "mail/x",
 		Delivery:  action.AtMostOnce,
-		CreatedBy: "trigger order-created", Parameters: json.RawMessage(`{"order":42,"region":"eu"}`)}}
+		CreatedBy: "trigger order-created, event 1 of /shop", Parameters: json.RawMessage(`{"order":42,"region":"eu"}`)}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -69,7 +69,7 @@ func TestPlanMakesAJobOfAProcess(t *testing.T) {
 	got := trigger.Plan(&trigger.Trigger{Name: "order-created", Target: process()}, event(t, ""))
 	want := callback.Planned{Action: action.Action{Kind: "job", Name: "import", Version: 3, Handler: "argo",
 		Lane: "argo", CacheKey: action.ID{1},
-		CreatedBy: "trigger order-created", Parameters: json.RawMessage(`{}`)}}
+		CreatedBy: "trigger order-created, event 1 of /shop", Parameters: json.RawMessage(`{}`)}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -177,7 +177,7 @@ func TestWhatDoesNotFitIsAFailedAction(t *testing.T) {
 				c.more))
 			want := callback.Planned{Code: c.code, Fault: c.want, Action: action.Action{Kind: "event", Name: "order-created",
 				Handler:   c.target.Handler,
-				CreatedBy: "trigger order-created", Policy: action.DefaultPolicy(), Delivery: action.AtLeastOnce}}
+				CreatedBy: "trigger order-created, event 1 of /shop", Policy: action.DefaultPolicy(), Delivery: action.AtLeastOnce}}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
