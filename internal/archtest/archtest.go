@@ -44,7 +44,7 @@ var layers = map[string]Layer{
 	"git": Adapter, "command": Adapter, "yamltree": Adapter, "results": Adapter, "workspace": Adapter,
 	"buildcache": Adapter, "attempt": Adapter, "docker": Adapter, "config": Adapter,
 	"listener": Adapter, "secret": Adapter, "ssh": Adapter, "webhook": Adapter, "callback": Adapter, "jsonpath": Adapter,
-	"marker": Adapter, "githost": Adapter, "cloudevent": Adapter, "trigger": Adapter,
+	"marker": Adapter, "githost": Adapter, "cloudevent": Adapter, "trigger": Adapter, "osb": Adapter,
 	"conductor": Component, "deployer": Component, "caboose": Component, "builder": Component,
 	"promoter": Component,
 	"service":  Face, "operation": Face, "client": Face, "server": Face, "web": Face,
@@ -73,7 +73,7 @@ func LayerOf(path string) Layer {
 
 // sequential are the packages besides L0 that have no goroutines and whose tests have none.
 var sequential = map[string]bool{"archtest": true, "callback": true, "cloudevent": true, "jsonpath": true, "marker": true,
-	"secret": true, "trigger": true, "yamltree": true}
+	"osb": true, "secret": true, "trigger": true, "yamltree": true}
 
 // Sequential reports whether neither a package nor its tests have goroutines, so that the race detector would find nothing.
 func Sequential(path string) bool {

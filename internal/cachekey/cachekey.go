@@ -25,6 +25,10 @@ func KeyOf(process string, rules Rules, value any) (Key, error) {
 	return derive(derive(namespace, []byte(process)), canonical), nil
 }
 
+// Canonical returns the canonical form of a value that encoding/json decoded, with numbers as json.Number. Integers beyond
+// 2^53 keep their digits. A number that no double holds is an error.
+func Canonical(value any) ([]byte, error) { return appendCanonical(nil, value) }
+
 // derive returns the UUID version 5 of a name in a namespace.
 func derive(space Key, name []byte) Key {
 	h := sha1.New() //nolint:gosec // see above
