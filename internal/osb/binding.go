@@ -1,0 +1,82 @@
+package osb
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+)
+
+// Binding is the row of a service binding.
+type Binding struct {
+	Instance   string // id of its service instance
+	ID         string // chosen by the platform, unique in its service instance
+	Parameters Canonical
+}
+
+type bindingBody struct {
+	Credentials json.RawMessage `json:"credentials"`
+	Parameters  json.RawMessage `json:"parameters,omitempty"`
+}
+
+// Bind decides about a bind that the catalog's CheckBind accepted with a plan. existing is the row with the binding's
+// id; nil if there is none.
+func (s Subject) Bind(b Bind, plan *Plan, existing *Binding) Decision {
+	row, state := s.find()
+	switch state {
+	case None, Gone, ProvisionFailed:
+		return fail(notFound("the service instance is %s", state))
+	}
+	if current := row.Current(); b.ServiceID != current.ServiceID || b.PlanID != current.PlanID {
+		return fail(invalid("service_id, plan_id: the service instance has others"))
+	}
+	switch state {
+	case Provisioning, Updating, Deprovisioning:
+		return fail(busy(state))
+	case DeprovisionFailed:
+		return fail(refused(CodeBeingDeleted, "the service instance is %s: delete it", state))
+	}
+	body := bindingBody{Credentials: s.credentials(plan)}
+	if existing == nil {
+		binding := &Binding{Instance: row.ID, ID: b.BindingID, Parameters: b.Parameters}
+		return Decision{Status: http.StatusCreated, Body: body, Insert: binding}
+	}
+	if existing.Parameters != b.Parameters {
+		return fail(conflict("the binding exists with other parameters"))
+	}
+	return Decision{Status: http.StatusOK, Body: body}
+}
+
+// Unbind decides about the removal of a binding, which is possible in every state; existing is its row, or nil.
+func (s Subject) Unbind(u Unbind, existing *Binding) Decision {
+	row, state := s.find()
+	if state == None || state == Gone || existing == nil {
+		return fail(gone("the binding is unknown"))
+	}
+	if err := row.checkIDs(u.ServiceID, u.PlanID); err != nil {
+		return fail(err)
+	}
+	return Decision{Status: http.StatusOK, Body: struct{}{}, Remove: true}
+}
+
+// GetBinding decides about a fetch of a binding; existing is its row, or nil. The plan is the current one of the
+// catalog; nil if it is not there any more.
+func (s Subject) GetBinding(plan *Plan, existing *Binding) Decision {
+	if _, state := s.find(); state == None || state == Gone || existing == nil {
+		return fail(notFound("the binding is unknown"))
+	}
+	parameters := json.RawMessage(cmp.Or(string(existing.Parameters), string(Empty)))
+	return Decision{Status: http.StatusOK, Body: bindingBody{Credentials: s.credentials(plan), Parameters: parameters}}
+}
+
+// LastBindingOperation decides about a poll of a binding: none is ever in progress.
+func (s Subject) LastBindingOperation() Decision {
+	return fail(notFound("bindings have no operations: they are made and removed at once"))
+}
+
+// credentials returns the credentials of the service instance's bindings, by the current plan or by that of the time
+// when the attributes were applied.
+func (s Subject) credentials(plan *Plan) json.RawMessage {
+	current := s.Row.Current()
+	template := cmp.Or(string(plan.work(current.Work).Credentials), string(current.Work.Credentials))
+	return json.RawMessage(fillCredentials(Canonical(template), current.Parameters))
+}

@@ -1,0 +1,70 @@
+package osb
+
+import "testing"
+
+func TestDeletes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, state string
+		request     Deprovision
+		leftover    bool
+		want        string
+	}{
+		{"not asynchronous", "ready", Deprovision{ServiceID: "folder", PlanID: "small"}, false, "422 AsyncRequired"},
+		{"not asynchronous, wrong plan", "ready", Deprovision{ServiceID: "folder", PlanID: "x"}, false, "422 AsyncRequired"},
+		{"not asynchronous, unknown", "none", Deprovision{ServiceID: "folder", PlanID: "small"}, true, "422 AsyncRequired"},
+		{"wrong plan", "ready", Deprovision{AcceptsIncomplete: true, ServiceID: "folder", PlanID: "x"}, false, "400 InvalidRequest"},
+		{"wrong service", "ready", Deprovision{AcceptsIncomplete: true, ServiceID: "x", PlanID: "small"}, false, "400 InvalidRequest"},
+		{"wrong plan while it is deleted", "deprovisioning", Deprovision{AcceptsIncomplete: true, ServiceID: "folder", PlanID: "x"}, false,
+			"400 InvalidRequest"},
+		{"wrong plan of none", "none", Deprovision{AcceptsIncomplete: true, ServiceID: "x", PlanID: "x"}, false, "410 Gone"},
+		{"leftovers of none", "none", Deprovision{AcceptsIncomplete: true, ServiceID: "x", PlanID: "x"}, true, "new deprovision"},
+		{"leftovers of one that is gone", "gone", Deprovision{AcceptsIncomplete: true, ServiceID: "x", PlanID: "x"}, true, "new deprovision"},
+	} {
+		if got := show(t, subject(t, c.state).Delete(c.request, nil, c.leftover)); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// TestDeletesAcceptThePlanOfAnUnfinishedUpdate checks that a platform may send either plan after a failed change of
+// plan.
+func TestDeletesAcceptThePlanOfAnUnfinishedUpdate(t *testing.T) {
+	t.Parallel()
+	for _, state := range []string{"updating", "update failed"} {
+		for plan, want := range map[string]bool{"small": true, "large": true, "fixed": false} {
+			s := subject(t, state)
+			s.Row.Asked.PlanID = "large"
+			d := s.Delete(Deprovision{AcceptsIncomplete: true, ServiceID: "folder", PlanID: plan}, nil, false)
+			if got := d.Start != nil; got != want {
+				t.Errorf("%s, %s: got %s", state, plan, show(t, d))
+			}
+		}
+	}
+}
+
+func TestDeletesOutliveTheirPlan(t *testing.T) {
+	t.Parallel()
+	request := Deprovision{AcceptsIncomplete: true, ServiceID: "folder", PlanID: "small"}
+	s := subject(t, "update failed")
+	d := s.Delete(request, nil, false)
+	if d.Start == nil || d.Start.Work.Handlers.Of(VerbDeprovision) != "remove" {
+		t.Fatalf("without the plan: got %+v", d)
+	}
+	if d.Start.Given.Parameters != `{"size":2}` || d.Start.Asked.Parameters != `{"size":4}` {
+		t.Errorf("got %+v: want the applied attributes for the handler, and those of the update in the row", d.Start)
+	}
+	renamed := &Plan{Work: Work{Handlers: &Handlers{Deprovision: "erase"}}}
+	if d = s.Delete(request, renamed, false); d.Start.Work.Handlers.Of(VerbDeprovision) != "erase" {
+		t.Errorf("with the plan of today: got %+v", d.Start.Work.Handlers)
+	}
+}
+
+func TestAFailedDeleteOfWhatNeverWasHasNothingToFetch(t *testing.T) {
+	t.Parallel()
+	s := subject(t, "deprovision failed")
+	s.Row.Applied = nil
+	if got := show(t, s.Get()); got != "404 NotFound" {
+		t.Errorf("got %s", got)
+	}
+}

@@ -1,0 +1,210 @@
+package osb
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+)
+
+// Put decides about a provision that the catalog's CheckProvision accepted with a plan.
+func (s Subject) Put(p Provision, plan *Plan) Decision {
+	if s.taken() {
+		return fail(conflict("the id of the service instance is in use"))
+	}
+	asked := p.Attributes
+	asked.Maintenance = plan.version() // also the one that is sent, if any
+	asked.Work = plan.Work
+	start := s.start(VerbProvision, asked)
+
+	row, state := s.find()
+	switch state {
+	case None, Gone:
+		return start
+	case Deprovisioning:
+		return fail(busy(state))
+	case DeprovisionFailed:
+		return fail(conflict("the service instance is %s: delete it first", state))
+	}
+	if !row.Current().same(asked) {
+		return fail(conflict("the service instance exists with other attributes, and is %s", state))
+	}
+	switch state {
+	case Provisioning:
+		return accepted(row.Operation, s.Dashboard)
+	case ProvisionFailed:
+		return start
+	case Updating:
+		return fail(busy(state))
+	}
+	return s.done()
+}
+
+// start starts an operation that makes the service instance as a request wants it.
+func (s Subject) start(verb Verb, asked Attributes) Decision {
+	return Decision{Start: &Start{Verb: verb, Asked: asked, Given: asked, Work: asked.Work, dashboard: s.Dashboard}}
+}
+
+// Patch decides about an update that the catalog's CheckUpdate accepted with a change.
+func (s Subject) Patch(u Update, change Change) Decision {
+	row, state := s.find()
+	if state == None || state == Gone {
+		return fail(notFound("the service instance is %s", state))
+	}
+	if row.Current().ServiceID != u.ServiceID {
+		return fail(invalid("service_id: the service instance is of another service"))
+	}
+	switch state {
+	case Provisioning, Deprovisioning:
+		return fail(busy(state))
+	case ProvisionFailed:
+		return fail(unrepeatable(CodeNotProvisioned, state))
+	case DeprovisionFailed:
+		return fail(unrepeatable(CodeBeingDeleted, state))
+	}
+	if !u.changes() && state == Updating {
+		return fail(busy(state))
+	}
+	if !u.changes() {
+		return s.done() // also when the plan has left the catalog
+	}
+	if change.Plan == nil {
+		return fail(invalid("plan_id: the plan of the service instance is not in the catalog any more"))
+	}
+	asked := row.Current().with(u, change.Plan)
+	if state == Updating {
+		if asked.alike(row.Asked) {
+			return accepted(row.Operation, s.Dashboard)
+		}
+		return fail(busy(state))
+	}
+	return s.update(u, change, asked)
+}
+
+// busy returns the ConcurrencyError of a service instance with an operation in progress.
+func busy(state State) *Error {
+	return refused(CodeConcurrency, "the service instance is %s: repeat the request when that has ended", state)
+}
+
+// unrepeatable refuses an update that will never succeed in the state.
+func unrepeatable(code string, state State) *Error {
+	err, repeatable := refused(code, "the service instance is %s: delete it", state), false
+	err.UpdateRepeatable = &repeatable
+	return err
+}
+
+// update starts an update to attributes, unless it has no effect. A failed update may have done half of its
+// work: an update to the applied attributes takes it back.
+func (s Subject) update(u Update, change Change, asked Attributes) Decision {
+	current := s.Row.Current()
+	if asked.alike(current) && asked.alike(s.Row.Asked) {
+		return s.done()
+	}
+	moved := asked.PlanID != current.PlanID
+	if moved && !change.Service.updateable(current.PlanID) {
+		return fail(refused(CodeNotSupported, "plan_id: the plan of this service instance cannot be changed"))
+	}
+	if !change.Plan.Work.Updatable() {
+		return fail(refused(CodeNotSupported, "service instances of plan %s cannot be changed", change.Plan.Name))
+	}
+	if moved && u.Parameters == nil {
+		if err := change.Plan.CheckParameters(asked.Parameters); err != nil {
+			return fail(err)
+		}
+	}
+	return s.start(VerbUpdate, asked)
+}
+
+// Delete decides about a deprovision. The plan is the current one of the catalog; nil if it is not there any more: a
+// service instance outlives its plan. leftover reports that the work of an unknown service instance was found, which
+// counts only if the id is not in use.
+func (s Subject) Delete(d Deprovision, plan *Plan, leftover bool) Decision {
+	if !d.AcceptsIncomplete {
+		return fail(asyncRequired())
+	}
+	row, state := s.find()
+	if state == None || state == Gone {
+		if !leftover || s.taken() {
+			return fail(gone("the service instance is %s", state))
+		}
+		named := Attributes{ServiceID: d.ServiceID, PlanID: d.PlanID}
+		return Decision{Start: &Start{Verb: VerbDeprovision, Asked: named, Given: named, Work: plan.work(Work{})}}
+	}
+	if err := row.checkIDs(d.ServiceID, d.PlanID); err != nil {
+		return fail(err)
+	}
+	if state == Deprovisioning {
+		return accepted(row.Operation, "")
+	}
+	start := &Start{Verb: VerbDeprovision, Asked: row.Asked, Given: row.Current(), Work: plan.work(row.Current().Work)}
+	if state == Provisioning || state == Updating {
+		start.Cancels = row.Operation
+	}
+	return Decision{Start: start}
+}
+
+// checkIDs compares the ids of a request that removes something with the row. While a change of plan has not
+// succeeded, platforms send the old plan or the new one.
+func (i *Instance) checkIDs(service, plan string) *Error {
+	current := i.Current()
+	switch {
+	case service != current.ServiceID:
+		return invalid("service_id: the service instance is of another service")
+	case plan != current.PlanID && plan != i.Asked.PlanID:
+		return invalid("plan_id: the service instance has another plan")
+	}
+	return nil
+}
+
+// instanceBody is the body of a fetched service instance.
+type instanceBody struct {
+	ServiceID   string           `json:"service_id"`
+	PlanID      string           `json:"plan_id"`
+	Dashboard   string           `json:"dashboard_url,omitempty"`
+	Parameters  json.RawMessage  `json:"parameters"`
+	Maintenance *maintenanceBody `json:"maintenance_info,omitempty"`
+}
+
+type maintenanceBody struct {
+	Version string `json:"version"`
+}
+
+// Get decides about a fetch of the service instance.
+func (s Subject) Get() Decision {
+	row, state := s.find()
+	switch state {
+	case Updating, Deprovisioning:
+		return fail(busy(state))
+	case None, Gone, Provisioning, ProvisionFailed:
+		return fail(notFound("the service instance is %s", state))
+	}
+	if state == DeprovisionFailed && row.Applied == nil {
+		return fail(notFound("the service instance was never provisioned"))
+	}
+	current := row.Current()
+	body := instanceBody{ServiceID: current.ServiceID, PlanID: current.PlanID, Dashboard: s.Dashboard,
+		Parameters: json.RawMessage(cmp.Or(string(current.Parameters), string(Empty)))}
+	if current.Maintenance != "" {
+		body.Maintenance = &maintenanceBody{Version: current.Maintenance}
+	}
+	return Decision{Status: http.StatusOK, Body: body}
+}
+
+// with returns the attributes after an update to a plan: fields that it does not send stay. A change of plan without
+// a maintenance version takes that of the new plan.
+func (a Attributes) with(u Update, plan *Plan) Attributes {
+	if u.PlanID != "" && u.PlanID != a.PlanID {
+		a.PlanID, a.Maintenance = u.PlanID, plan.version()
+	}
+	if u.Parameters != nil {
+		a.Parameters = *u.Parameters
+	}
+	if u.Maintenance != "" {
+		a.Maintenance = u.Maintenance
+	}
+	if u.Context != nil {
+		a.Context = u.Context.Text
+		a.Platform, a.Namespace = cmp.Or(u.Context.Platform, a.Platform), cmp.Or(u.Context.Namespace, a.Namespace)
+	}
+	a.Work = plan.Work
+	return a
+}

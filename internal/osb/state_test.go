@@ -1,0 +1,110 @@
+package osb
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/action"
+)
+
+func TestStateFollowsFromRowAndThread(t *testing.T) {
+	t.Parallel()
+	live := []action.Status{action.Pending, action.Queued, action.Running, action.Backoff}
+	bad := []action.Status{action.Failed, action.Canceled, action.TimedOut, action.Invalid, action.RetriesExhausted}
+	for _, c := range []struct {
+		verb               Verb
+		live, done, failed State
+	}{
+		{VerbProvision, Provisioning, Ready, ProvisionFailed},
+		{VerbUpdate, Updating, Ready, UpdateFailed},
+		{VerbDeprovision, Deprovisioning, Gone, DeprovisionFailed},
+	} {
+		want := map[action.Status]State{action.Successful: c.done}
+		for _, status := range live {
+			want[status] = c.live
+		}
+		for _, status := range bad {
+			want[status] = c.failed
+		}
+		for status, state := range want {
+			row := &Instance{Verb: c.verb}
+			if got := row.State(&Thread{Status: status}); got != state {
+				t.Errorf("%s, thread %s: got %s, want %s", c.verb, status, got, state)
+			}
+			if !status.Ended() {
+				continue
+			}
+			row.End = status
+			for _, thread := range []*Thread{nil, {}, {Status: action.Running}} {
+				if got := row.State(thread); got != state {
+					t.Errorf("%s, ended %s: got %s, want %s", c.verb, status, got, state)
+				}
+			}
+		}
+		if got := (&Instance{Verb: c.verb}).State(nil); got != c.live {
+			t.Errorf("%s without thread and end: got %s, want %s", c.verb, got, c.live)
+		}
+	}
+	var none *Instance
+	if none.State(nil) != None || none.Purged(now) {
+		t.Error("a service instance without a row has a state")
+	}
+}
+
+// TestRowsThroughALife follows the row of one service instance from its provision to its second one.
+func TestRowsThroughALife(t *testing.T) {
+	t.Parallel()
+	two, four := attributes(), attributes()
+	four.Parameters = `{"size":4}`
+	start := func(verb Verb, asked Attributes) *Start { return &Start{Verb: verb, Asked: asked} }
+	row := start(VerbProvision, two).Row("demo-1", "platform", nil, op(1))
+	check := func(name string, state State, applied *Attributes) {
+		t.Helper()
+		if got := row.State(nil); got != state {
+			t.Errorf("%s: got %s, want %s", name, got, state)
+		}
+		if diff := cmp.Diff(applied, row.Applied); diff != "" {
+			t.Errorf("%s: applied (-want +got):\n%s", name, diff)
+		}
+	}
+	check("provision started", Provisioning, nil)
+	row = row.Ended(op(1), VerbProvision, action.Successful, now)
+	check("provisioned", Ready, &two)
+	row = start(VerbUpdate, four).Row("demo-1", "platform", &row, op(2))
+	check("update started", Updating, &two)
+	row = row.Ended(op(2), VerbUpdate, action.Failed, now)
+	check("update failed", UpdateFailed, &two)
+	row = start(VerbUpdate, four).Row("demo-1", "platform", &row, op(3))
+	row = start(VerbDeprovision, four).Row("demo-1", "platform", &row, op(4))
+	check("deleted while it was updated", Deprovisioning, &two)
+	row = row.Ended(op(3), VerbUpdate, action.Successful, now)
+	check("the update succeeded before it was cancelled", Deprovisioning, &four)
+	row = row.Ended(op(4), VerbDeprovision, action.TimedOut, now)
+	check("delete failed", DeprovisionFailed, &four)
+	row = start(VerbDeprovision, four).Row("demo-1", "platform", &row, op(5))
+	row = row.Ended(op(5), VerbDeprovision, action.Successful, now)
+	check("deleted", Gone, &four)
+	if !row.GoneAt.Equal(now) || row.Purged(now.Add(30*24*time.Hour-time.Second)) || !row.Purged(now.Add(30*24*time.Hour)) {
+		t.Errorf("gone at %s: want %s, and 30 days more", row.GoneAt, now)
+	}
+	row = start(VerbProvision, two).Row("demo-1", "other", &row, op(6))
+	check("provisioned again", Provisioning, nil)
+	if !row.GoneAt.IsZero() || row.User != "other" || row.Operation != op(6) {
+		t.Errorf("provisioned again: got %+v", row)
+	}
+	row = row.Ended(op(5), VerbDeprovision, action.Successful, now)
+	check("an old operation ends", Provisioning, nil)
+}
+
+// TestACancelledProvisionAppliesNothing checks that only success applies attributes.
+func TestACancelledProvisionAppliesNothing(t *testing.T) {
+	t.Parallel()
+	row := (&Start{Verb: VerbProvision, Asked: attributes()}).Row("demo-1", "platform", nil, op(1))
+	row = (&Start{Verb: VerbDeprovision, Asked: attributes()}).Row("demo-1", "platform", &row, op(2))
+	row = row.Ended(op(1), VerbProvision, action.Canceled, now)
+	if row.Applied != nil || row.State(nil) != Deprovisioning {
+		t.Errorf("got %+v", row)
+	}
+}
