@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/postgres"
 	"github.com/waybill-dev/waybill/internal/promotions/promotionstest"
 	"github.com/waybill-dev/waybill/internal/queue/queuetest"
+	"github.com/waybill-dev/waybill/internal/services/servicestest"
 	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/store/storetest"
 )
@@ -65,5 +66,6 @@ func TestConformance(t *testing.T) {
 	journaltest.Run(t, database)
 	buildstest.Run(t, database)
 	promotionstest.Run(t, database)
+	servicestest.Run(t, database)
 	ledgertest.Run(t, database)
 }

@@ -73,7 +73,7 @@ func codedAnswer(answer *pgconn.PgError, err error) error {
 					"make it the owner of the database")
 	case answer.Code == "22P05":
 		return fault.New(fault.Unavailable, "PostgreSQL cannot store a character: %w", err).WithHint(wantUTF8)
-	case answer.Code == "23505" && answer.TableName == "thread":
+	case answer.Code == "23505" && (answer.TableName == "thread" || answer.TableName == "service_instance"):
 		return fmt.Errorf("%w: %w", store.ErrRace, err)
 	case answer.Code == "57014":
 		return fault.New(fault.LedgerUnavailable, "PostgreSQL ended a statement that took too long: %w", err).

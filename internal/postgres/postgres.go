@@ -21,6 +21,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/promotions"
 	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/services"
 	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/token"
 )
@@ -264,6 +265,9 @@ func (*Driver) BuildRows(r store.Rows) (builds.Rows, builds.PasswordRows) {
 
 // PromotionRows returns the rows of package promotions in a transaction of this driver.
 func (*Driver) PromotionRows(r store.Rows) promotions.Rows { return r.(*tx) }
+
+// ServiceRows returns the rows of package services in a transaction of this driver.
+func (*Driver) ServiceRows(r store.Rows) services.Rows { return r.(*tx) }
 
 // JournalRows returns the rows of package journal in a transaction of this driver.
 func (*Driver) JournalRows(r store.Rows) journal.Rows { return r.(*tx) }

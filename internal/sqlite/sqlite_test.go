@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger/ledgertest"
 	"github.com/waybill-dev/waybill/internal/promotions/promotionstest"
 	"github.com/waybill-dev/waybill/internal/queue/queuetest"
+	"github.com/waybill-dev/waybill/internal/services/servicestest"
 	"github.com/waybill-dev/waybill/internal/sqlite"
 	"github.com/waybill-dev/waybill/internal/sqlite/sqlitetest"
 	"github.com/waybill-dev/waybill/internal/store"
@@ -29,6 +30,7 @@ func TestConformance(t *testing.T) {
 	journaltest.Run(t, database)
 	buildstest.Run(t, database)
 	promotionstest.Run(t, database)
+	servicestest.Run(t, database)
 	ledgertest.Run(t, database)
 }
 
