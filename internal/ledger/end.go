@@ -5,12 +5,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// onEnd has the ends of actions recorded by the builds, the promotions and the journal, in the order reverse to that of their
-// locks.
+// onEnd has the ends of actions recorded by the services, the promotions, the builds and the journal, in the order reverse to
+// that of their locks.
 func (l *Ledger) onEnd(tx *store.Tx, actions []*action.Action) (record func([]action.EndedAction) error, err error) {
 	var records []func([]action.EndedAction) error
 	for _, lock := range []func(*store.Tx, []*action.Action) (func([]action.EndedAction) error, error){
-		l.Journal.OnEnd, l.onEndOfBuild, l.Promotions.OnEnd,
+		l.Journal.OnEnd, l.onEndOfBuild, l.Promotions.OnEnd, l.Services.OnEnd,
 	} {
 		record, err := lock(tx, actions)
 		if err != nil {

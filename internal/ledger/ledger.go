@@ -3,7 +3,9 @@
 // to the queue, the end of a step's action appends its entry to the journal, and the journal asks whether the instance that
 // holds a pipeline lives. The queue and the builds meet likewise: a build without a deployment is stored with its action, and ends
 // with it at the latest. The queue and the promotions meet as the queue and the journal do: a decision gives its attempts to the queue, and
-// the end of an attempt's action is recorded with the promotions. It also stores the ticks of schedules.
+// the end of an attempt's action is recorded with the promotions. The queue and the services meet
+// likewise: a decision about a service instance is stored with the action of its operation, and the end of that action in its row.
+// It also stores the ticks of schedules.
 package ledger
 
 import (
@@ -16,6 +18,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/promotions"
 	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/services"
 	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/token"
 )
@@ -27,6 +30,7 @@ type Driver interface {
 	journal.Driver
 	builds.Driver
 	promotions.Driver
+	services.Driver
 	token.Driver
 }
 
@@ -47,6 +51,7 @@ type Ledger struct {
 	*journal.Uploads
 	Builds     *builds.Builds         // whose method names, such as Steps, others have too
 	Promotions *promotions.Promotions // likewise
+	Services   *services.Services     // likewise
 	*token.Tokens
 	*store.Waiter
 	DB *store.DB
@@ -63,6 +68,7 @@ func New(driver Driver, o Options) *Ledger {
 		}})
 	l.Journal = journal.New(db, driver, journal.Options{Steps: l.Queue.Steps, Alive: l.Queue.Alive})
 	l.Promotions = promotions.New(db, driver, promotions.Options{Actions: l.Queue.Attempts})
+	l.Services = services.New(db, driver, services.Options{Release: l.Queue.Release})
 	l.Homes, l.Stream, l.Uploads = queue.NewHomes(l.Queue), queue.NewStream(l.Queue), journal.NewUploads(l.Journal)
 	return l
 }
@@ -81,7 +87,7 @@ func (l *Ledger) ForReaders() *Ledger {
 	view := *l.NewWaiter()
 	view.DB = l.DB.For(store.ForReaders)
 	view.Queue, view.Journal, view.Tokens = l.Queue.ForReaders(), l.Journal.ForReaders(), l.Tokens.ForReaders()
-	view.Builds, view.Promotions = l.Builds.ForReaders(), l.Promotions.ForReaders()
+	view.Builds, view.Promotions, view.Services = l.Builds.ForReaders(), l.Promotions.ForReaders(), l.Services.ForReaders()
 	view.Homes, view.Stream = queue.NewHomes(view.Queue), queue.NewStream(view.Queue)
 	return &view
 }
@@ -101,10 +107,10 @@ func (l *Ledger) ID(ctx context.Context) (action.ID, error) { return store.ID(ct
 // Outdated returns a channel that is closed once a newer Waybill has migrated the database; see store.Signals.
 func (l *Ledger) Outdated() <-chan struct{} { return l.DB.Signals().Outdated() }
 
-// Retain deletes rows that are too old to be needed: actions, idempotency keys, and uploads that were never
-// registered. See queue.Queue.Retain and journal.Uploads.SweepUploads.
+// Retain deletes rows that are too old to be needed: actions, idempotency keys, uploads that were never registered, and service
+// instances that are gone. See queue.Queue.Retain, journal.Uploads.SweepUploads and services.Services.Retain.
 func (l *Ledger) Retain(ctx context.Context, retention time.Duration, stored store.Folders) error {
-	return errors.Join(l.Queue.Retain(ctx, retention, stored), l.SweepUploads(ctx, stored))
+	return errors.Join(l.Queue.Retain(ctx, retention, stored), l.SweepUploads(ctx, stored), l.Services.Retain(ctx))
 }
 
 // Close waits for work in progress and ends every connection. Nothing committed is lost.

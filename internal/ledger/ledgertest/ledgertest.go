@@ -38,6 +38,23 @@ func properties() map[string]func(*testing.T, setup) {
 		"DecisionsAreAllOrNothing":           decisionsAreAllOrNothing,
 		"NoticesAreStoredWithTheirDecision":  noticesAreStoredWithTheirDecision,
 		"EndsAgainstDecisionsDoNotDeadlock":  endsAgainstDecisionsDoNotDeadlock,
+		// service instances
+		"IdenticalRequestsMakeOneOperation":  identicalRequestsMakeOneOperation,
+		"RefusedRequestsStoreNothing":        refusedRequestsStoreNothing,
+		"OperationsEndInTheirRow":            operationsEndInTheirRow,
+		"DeletesEndWaitingOperations":        deletesEndWaitingOperations,
+		"DeletesWaitForRunningOperations":    deletesWaitForRunningOperations,
+		"DeletesWaitForAllOperations":        deletesWaitForAllOperations,
+		"OperationsEndsHastenNoBackOff":      endsHastenNoBackOff,
+		"DeletesThatWaitTooLongTimeOut":      deletesThatWaitTooLongTimeOut,
+		"LaterDeletesWaitForOperationsToo":   laterDeletesWaitForOperationsToo,
+		"RepairsLeaveTheirRow":               repairsLeaveTheirRow,
+		"OperationsAreAllOrNothing":          operationsAreAllOrNothing,
+		"RepeatedOperationsAreNotDoubled":    repeatedOperationsAreNotDoubled,
+		"BindingsAreDecidedUnderTheLock":     bindingsAreDecidedUnderTheLock,
+		"DecisionsThatDoNotFitAreRefused":    decisionsThatDoNotFitAreRefused,
+		"EndsAgainstOperationsDoNotDeadlock": endsAgainstOperationsDoNotDeadlock,
+		"RetentionForgetsGoneServices":       retentionForgetsGoneServices,
 		// status
 		"TicksMakeOneAction": ticksMakeOneAction,
 		// the rest

@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/services"
 	"github.com/waybill-dev/waybill/internal/store/storetest"
 )
 
@@ -111,6 +112,20 @@ func plansUseIndexes(t *testing.T, s setup) {
 		"CountKeys: events":            func(tx rows) error { _, err := tx.CountKeys("event/orders/", 10); return err },
 		"Inbox":                        func(tx rows) error { _, err := tx.Inbox([]action.ID{id}); return err },
 		"UpdateInbox":                  func(tx rows) error { return tx.UpdateInbox([]queue.InboxRow{{Key: id, ActionID: id}}) },
+		"LockServiceInstances": func(tx rows) error {
+			_, err := tx.LockServiceInstances([]string{"a", "b"})
+			return err
+		},
+		"UpdateServiceInstance": func(tx rows) error { return tx.UpdateServiceInstance(serviceRow("a", id, services.Update)) },
+		"ServiceInstances: one": func(tx rows) error { _, err := tx.ServiceInstances(services.Query{ID: "a"}); return err },
+		"ServiceInstances: a page": func(tx rows) error {
+			_, err := tx.ServiceInstances(services.Query{After: "a", Limit: 5})
+			return err
+		},
+		"ForgetServiceInstances":        func(tx rows) error { _, err := tx.ForgetServiceInstances(time.Now(), 10); return err },
+		"ServiceBinding":                func(tx rows) error { _, _, err := tx.ServiceBinding("a", "b"); return err },
+		"DeleteServiceBindings: one":    func(tx rows) error { return tx.DeleteServiceBindings("a", "b") },
+		"DeleteServiceBindings: of one": func(tx rows) error { return tx.DeleteServiceBindings("a", "") },
 		"EventsAfter: what happens to all": func(tx rows) error {
 			_, err := tx.EventsAfter(queue.EventPosition{Tx: 1}, 10)
 			return err
@@ -242,6 +257,7 @@ var unplanned = map[string]string{
 	"InsertThreads": "adds rows", "Notify": "reads nothing",
 	"InsertActions": "adds rows", "InsertEvents": "adds rows", "InsertToken": "adds a row", "InsertSession": "adds a row",
 	"InsertSubscriber": "adds a row", "InsertDismissal": "adds a row", "InsertInbox": "adds rows",
+	"InsertServiceInstance": "adds a row", "PutServiceBinding": "adds a row, or changes it by its key",
 	"PutStageRun":  "adds a row, or changes it by its key",
 	"PutResources": "adds rows, or changes them by their key", "PutInstance": "adds a row, or changes it by its key",
 	"UpdateHead": "changes a row by its key", "DeleteInstance": "deletes a row by its key", "DeleteSession": "deletes a row by its key",
@@ -286,13 +302,13 @@ func readsWholeTable(line string) bool {
 	line = strings.TrimSpace(line)
 	year, week := time.Now().UTC().ISOWeek()
 	of := fmt.Sprintf("_%04dw%02d", year, week)
-	for _, table := range []string{"action" + of, "event" + of, "thread_done" + of, "thread", "entry"} {
+	for _, table := range []string{"action" + of, "event" + of, "thread_done" + of, "thread", "entry", "service_instance", "service_binding"} {
 		if strings.Contains(line, "Seq Scan on "+table+" ") {
 			return true
 		}
 	}
 	return slices.Contains([]string{"SCAN action", "SCAN event", "SCAN thread", "SCAN thread_done", "SCAN entry",
-		"SCAN l", "SCAN revision", "SCAN revision_artifact"}, line)
+		"SCAN l", "SCAN revision", "SCAN revision_artifact", "SCAN service_instance", "SCAN service_binding"}, line)
 }
 
 // readsAllTargets knows how both databases report that they read every target of a pipeline.
@@ -329,6 +345,7 @@ func (s setup) fill(t *testing.T, host queue.Instance) journal.Head {
 		notes[i] = note(int64(i%100)+2, fmt.Sprintf("%s/beta/all/host-%d", testPipeline, i%100), pipeline.StepFailed)
 	}
 	head := s.append(t, notes...)
+	s.fillServices(t, some)
 	if !s.Embedded() {
 		storetest.Check(t, s.database.Exec("ANALYZE"))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/queue/queuetest"
+	"github.com/waybill-dev/waybill/internal/services"
 	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/store/storetest"
 	"github.com/waybill-dev/waybill/internal/token"
@@ -53,6 +54,7 @@ type rows interface {
 	queue.CacheRows
 	queue.HostRows
 	journal.Rows
+	services.Rows
 	token.Rows
 }
 

@@ -1,0 +1,74 @@
+package queue
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/store"
+)
+
+// longWait is the time for which an action waits that begins after others. Release ends it, or the action's deadline.
+const longWait = farthest - 24*time.Hour
+
+// StartAfter stores an action in a transaction of the caller, and requests the live actions with some unique keys to
+// stop. Those that no conductor works on end at once. If any is left, the action waits until the last one has ended:
+// Options.OnEnd has Release called in the same transaction. The caller has locked the rows in which the ends of
+// all these actions are recorded.
+//
+// Errors: fault.DuplicateKey when a live action has the key of the action; fault.Invalid for an action that cannot be
+// stored; fault.Unavailable when an end would be deferred.
+func (q *Queue) StartAfter(tx *store.Tx, a action.Action, keys []string) error {
+	t := &txn{rows: q.in(tx), core: q.core}
+	if err := t.stop("queue", keys, action.AskCancel); err != nil {
+		return err
+	}
+	if err := t.deferred.Err(); err != nil {
+		return err
+	}
+	left, err := t.LiveKeys(keys)
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		a.RunAt = t.Now().Add(longWait)
+	}
+	made, err := t.enqueue([]action.Action{a})
+	if err == nil && !made[0].Created {
+		err = fault.New(fault.DuplicateKey, "action %s works on the same already", made[0].ID)
+	}
+	return err
+}
+
+// Release lets an action of StartAfter begin whose unique key is one of these, if no other of the keys has a live
+// action. It works in a transaction of the caller, which has recorded the end of one of those actions.
+func (q *Queue) Release(tx *store.Tx, keys []string) error {
+	t := &txn{rows: q.in(tx), core: q.core}
+	left, err := t.LiveKeys(keys)
+	if err != nil || len(left) != 1 {
+		return err
+	}
+	found, err := t.lockLive(slices.Collect(maps.Values(left)))
+	if err != nil || len(found) == 0 || !found[0].waitsForOthers(t.Now()) {
+		return err
+	}
+	return t.snooze(found[0], t.Now(), "queue")
+}
+
+// waitsForOthers reports whether an action of StartAfter has not begun. One whose deadline has passed does not begin
+// any more.
+func (f live) waitsForOthers(now time.Time) bool {
+	late := !f.thread.Deadline.IsZero() && !now.Before(f.thread.Deadline)
+	return f.thread.Status == action.Pending && f.thread.Idle() && f.thread.RunAt.After(now) && !late
+}
+
+// Find returns an action in a transaction of the caller; nil if it does not exist or is not retained any more.
+func (q *Queue) Find(tx *store.Tx, id action.ID) (*ActionState, error) {
+	found, err := q.in(tx).ActionStates([]action.ID{id}, ActionQuery{})
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return &found[0], nil
+}
