@@ -46,8 +46,8 @@ var layers = map[string]Layer{
 	"listener": Adapter, "secret": Adapter, "ssh": Adapter, "webhook": Adapter, "callback": Adapter, "jsonpath": Adapter,
 	"marker": Adapter, "githost": Adapter, "cloudevent": Adapter, "trigger": Adapter, "osb": Adapter,
 	"conductor": Component, "deployer": Component, "caboose": Component, "builder": Component,
-	"promoter": Component,
-	"service":  Face, "operation": Face, "client": Face, "server": Face, "web": Face,
+	"promoter": Component, "broker": Component,
+	"service": Face, "operation": Face, "client": Face, "server": Face, "web": Face,
 	"assembly": Wiring, "cli": Wiring,
 	"lifecycle": Beside, "obs": Beside, "archtest": Beside,
 }

@@ -63,6 +63,7 @@ var Parts = []Part{
 		"internal/cli/pipeline/install", "internal/signature",
 	}},
 	{"events", 2000, []string{"internal/cloudevent", "internal/trigger"}},
+	{"broker", 4000, []string{"internal/broker", "internal/osb", "internal/services"}},
 	{"stores", 12500, []string{
 		"internal/blob", "internal/ledger", "internal/postgres", "internal/sqlite", "internal/store", "internal/token",
 	}},

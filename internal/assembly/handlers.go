@@ -134,8 +134,9 @@ func (s *Session) offers() service.Offers {
 }
 
 // orderable returns the handlers that people may add actions for now: the configured ones, and noop.
-func (s *Session) orderable() service.Handlers {
-	c := s.Live.Now()
+func (s *Session) orderable() service.Handlers { return orderable(s.Live.Now()) }
+
+func orderable(c *config.Config) service.Handlers {
 	table := service.Handlers{config.TypeNoop: prepared(config.Handler{
 		Name: config.TypeNoop, Type: config.TypeNoop, Policy: c.Defaults, Delivery: action.AtLeastOnce})}
 	for name, h := range c.Handlers {

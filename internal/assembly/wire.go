@@ -44,6 +44,7 @@ const (
 	RoleAggregator  = "aggregator"
 	RoleWatchdog    = "watchdog"
 	RolePromoter    = "promoter"
+	RoleBroker      = "broker"
 )
 
 // RoleOptions configures the roles of one process.
@@ -149,6 +150,9 @@ func (s *Session) role(ctx context.Context, name string, o RoleOptions) ([]lifec
 	case RolePromoter:
 		promote, err := s.promoterRole(o)
 		return []lifecycle.Role{promote}, err
+	case RoleBroker:
+		served, err := s.broker(ctx, o)
+		return []lifecycle.Role{served}, err
 	case RoleProvisioner, RoleAggregator, RoleWatchdog:
 		built, err := s.builderRole(ctx, name, o)
 		return []lifecycle.Role{built}, err
@@ -173,7 +177,7 @@ func (s *Session) takeOver(ctx context.Context) error {
 // presence makes the role that keeps those of the named roles registered that claim nothing; none if all do. A
 // caboose joins on its own while it has handlers; that it runs is in the report of any instance of the process.
 func (s *Session) presence(o RoleOptions, names []string) []lifecycle.Role {
-	claimless := []string{RoleAPI, RoleProvisioner, RoleWatchdog}
+	claimless := []string{RoleAPI, RoleProvisioner, RoleWatchdog, RoleBroker}
 	if s.Kind != shared { // where an aggregator joins on its own, to share the workers
 		claimless = append(claimless, RoleAggregator)
 	}

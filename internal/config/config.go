@@ -31,6 +31,7 @@ type Config struct {
 	Schedules   map[string]Schedule  // what is done again and again, by name
 	Triggers    map[string]Trigger   // handlers and processes for events, by name
 	Caboose     Caboose
+	Broker      *Broker   // nil (default): this configuration has no service broker
 	Promoter    *Promoter // nil (default): this configuration has no management cluster
 	Builder     Builder
 	Builds      Builds
@@ -153,6 +154,9 @@ func (r *reader) fill(c *Config, root *document.Node) {
 	}
 	if n := root.Get("promoter"); fits(n, document.Object) {
 		c.Promoter = r.promoter(n)
+	}
+	if n := root.Get("broker"); fits(n, document.Object) {
+		c.Broker = r.broker(n)
 	}
 	r.builder(root.Get("builder"), &c.Builder)
 	r.builds(root.Get("builds"), c)

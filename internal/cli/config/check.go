@@ -10,12 +10,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/broker"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/config/probe"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/file"
+	"github.com/waybill-dev/waybill/internal/osb"
 )
 
 // Command returns `waybill config` with every command below it.
@@ -75,6 +78,7 @@ func checkConfig(ctx context.Context, a *cmdline.App, path string, live bool) er
 	}
 	config, problems := config.Check(path, source)
 	problems = append(problems, probe.Regions(ctx, path, source, config)...)
+	problems = append(problems, checkCatalog(&config)...)
 	problems.Sort()
 	if live && problems.Err() == nil {
 		problems = append(problems, probe.All(ctx, path, source, config)...)
@@ -100,6 +104,19 @@ func checkConfig(ctx context.Context, a *cmdline.App, path string, live bool) er
 		show.Count(len(config.Processes), "process"), show.Count(callbacks, "callback"), show.Count(len(config.Schedules), "schedule"),
 		show.Count(len(config.Triggers), "trigger"))
 	return err
+}
+
+// checkCatalog returns the faults of the service broker's catalog.
+func checkCatalog(c *config.Config) fault.Problems {
+	if c.Broker == nil || c.Broker.Catalog == "" {
+		return nil
+	}
+	content, err := file.Read(c.Broker.Catalog, osb.CatalogFile)
+	if err != nil {
+		return fault.Problems{{Position: fault.Position{File: c.Broker.Catalog}, Code: "file", Text: "read the catalog: " + file.Plain(err).Error()}}
+	}
+	_, problems := broker.ParseCatalog(c.Broker.Catalog, content, assembly.BrokerHandlers(c))
+	return problems
 }
 
 // configFault returns the error for problems that have been shown. When all of the problems are things that do not answer,

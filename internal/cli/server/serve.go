@@ -65,8 +65,8 @@ func UpCommand(a *cmdline.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Run the roles of one machine in one process, with the web page",
-		Long: `Runs the roles api, caboose, conductor and deployer on the log of this home, and the role promoter
-if server.yaml has the section promoter: deployments proceed, and a web page shows them. On a
+		Long: `Runs the roles api, caboose, conductor and deployer on the log of this home, and the roles promoter
+and broker if server.yaml has their sections: deployments proceed, and a web page shows them. On a
 terminal it prints an address that logs one browser in once, within a quarter of an hour. A ship
 beside it registers and watches. Ctrl-C, or closing the terminal, lets running attempts end
 (conductors.default.drain); a second Ctrl-C exits at once. Without a terminal SIGHUP has server.yaml
@@ -83,12 +83,24 @@ read again.`,
 
 // allRoles returns every role, in the order of starting.
 func allRoles() []string {
-	return append([]string{assembly.RoleProvisioner, assembly.RoleAggregator, assembly.RoleWatchdog, assembly.RolePromoter}, upRoles()...)
+	return append([]string{assembly.RoleProvisioner, assembly.RoleAggregator, assembly.RoleWatchdog, assembly.RolePromoter, assembly.RoleBroker},
+		upRoles()...)
 }
 
 // upRoles returns the roles of `waybill up`, in the order of starting.
 func upRoles() []string {
 	return []string{assembly.RoleConductor, assembly.RoleDeployer, assembly.RoleCaboose, assembly.RoleAPI}
+}
+
+// configuredRoles returns the roles that run with upRoles if server.yaml has their sections.
+func configuredRoles(c *config.Config) (names []string) {
+	if c.Promoter != nil {
+		names = append(names, assembly.RolePromoter)
+	}
+	if c.Broker != nil {
+		names = append(names, assembly.RoleBroker)
+	}
+	return names
 }
 
 // ServeCommand returns `waybill serve`.
@@ -103,6 +115,7 @@ process runs roles; it holds waybill.lock.
 
   aggregator   stores what the workers of builds record
   api          the HTTP API and the web page
+  broker       serves the Open Service Broker API, on an address of its own
   caboose      looks after workflows: archives them, records how they end
   conductor    does the work: builds, copies, switches, tests
   deployer     decides what comes next
@@ -177,8 +190,8 @@ func serve(ctx context.Context, a *cmdline.App, names []string, flags serveFlags
 	if err := s.ServeAs(flags.conductor); err != nil {
 		return err
 	}
-	if page && s.Live.Now().Promoter != nil {
-		names = append(names, assembly.RolePromoter)
+	if page {
+		names = append(names, configuredRoles(s.Live.Now())...)
 	}
 	a.WarnPrivateBlobs(s.PrivateBlobs())
 	warnUnguarded(ctx, s, buildsOf(names, s.Live.Now().Builder.Provisioner), a.Printer())

@@ -1,0 +1,22 @@
+#!/bin/sh
+# Makes, changes or removes the folder of a service instance. The parameters come as JSON on standard input.
+set -eu
+parameters=$(cat)
+of() { printf %s "$parameters" | sed -n "s/.*\"$1\":\"*\([A-Za-z0-9-]*\).*/\1/p"; }
+id=$(of instance_id)
+if [ -z "$id" ]; then
+	echo "want an id of letters, digits and hyphens" >&2
+	exit 78 # repeating it would not help
+fi
+case $1 in
+make | change)
+	[ -d "folders/$id" ] || mkdir "folders/$id" # fails while the folder of all folders is away
+	of size >"folders/$id/size"
+	;;
+remove)
+	[ -d folders ]
+	rm -rf "folders/$id"
+	;;
+esac
+case $1 in make) done=made ;; *) done=${1}d ;; esac
+echo "$done folder $id" >"$WAYBILL_OUTPUT"

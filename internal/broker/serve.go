@@ -1,0 +1,221 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/listener"
+	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/osb"
+)
+
+// Bounds of requests.
+const (
+	maxBody     = 1 << 20
+	bodyTime    = 30 * time.Second
+	retryAfter  = 5 * time.Second // suggested while the log is away
+	connections = 1000
+)
+
+// Headers of the standard.
+const requestIdentity = "X-Broker-API-Request-Identity"
+
+// Serve answers requests on a listener until ctx ends.
+func (b *Broker) Serve(ctx context.Context, l net.Listener) error {
+	return listener.Serve(ctx, l, listener.Config{Name: "the service broker", Handler: b, Log: b.Log, Connections: connections,
+		Header: 64 << 10, HeaderTime: 10 * time.Second, IdleTime: 2 * time.Minute, BodyTime: bodyTime, AnswerTime: 2 * bodyTime,
+		Drain: 10 * time.Second})
+}
+
+// asker is a request with its user and its whole body.
+type asker struct {
+	*http.Request
+	user string
+	body []byte
+}
+
+// osb returns the request as package osb reads it.
+func (a asker) osb() osb.Request {
+	return osb.Request{Header: a.Header, Instance: a.PathValue("instance"), Binding: a.PathValue("binding"), Query: a.URL.RawQuery, Body: a.body}
+}
+
+// register returns the ten routes.
+func (b *Broker) register() *http.ServeMux {
+	const instance, binding = "/v2/service_instances/{instance}", "/v2/service_instances/{instance}/service_bindings/{binding}"
+	mux := http.NewServeMux()
+	for pattern, serve := range map[string]func(asker) answer{
+		"GET /v2/catalog":                     b.catalog,
+		"PUT " + instance:                     b.provision,
+		"GET " + instance:                     b.fetch,
+		"PATCH " + instance:                   b.update,
+		"DELETE " + instance:                  b.deprovision,
+		"GET " + instance + "/last_operation": b.poll,
+		"PUT " + binding:                      b.bind,
+		"GET " + binding:                      b.fetchBinding,
+		"DELETE " + binding:                   b.unbind,
+		"GET " + binding + "/last_operation":  b.pollBinding,
+	} {
+		mux.Handle(pattern, route(func(w http.ResponseWriter, r *http.Request) { b.handle(w, r, serve) }))
+	}
+	return mux
+}
+
+// route is a handler of the API, unlike those by which http.ServeMux answers that it knows no address or method.
+type route func(http.ResponseWriter, *http.Request)
+
+func (f route) ServeHTTP(w http.ResponseWriter, r *http.Request) { f(w, r) }
+
+// ServeHTTP answers a request.
+func (b *Broker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if identity := r.Header.Get(requestIdentity); identity != "" {
+		w.Header().Set(requestIdentity, identity)
+	}
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	if handler, _ := b.routes.Handler(r); isRoute(handler) {
+		b.routes.ServeHTTP(w, r)
+		return
+	}
+	b.handle(w, r, func(a asker) answer {
+		handler, _ := b.routes.Handler(a.Request)
+		return unknown(handler, a.Request)
+	})
+}
+
+func isRoute(h http.Handler) bool {
+	_, ok := h.(route)
+	return ok
+}
+
+// unknown answers a request that no route is for.
+func unknown(by http.Handler, r *http.Request) answer {
+	refused := recorder{header: http.Header{}, status: http.StatusOK}
+	by.ServeHTTP(&refused, r)
+	if refused.status != http.StatusMethodNotAllowed {
+		return failed(&osb.Error{Status: http.StatusNotFound, Code: osb.CodeNotFound, Description: "the address is not one of the API: " + r.URL.Path})
+	}
+	a := failed(&osb.Error{Status: refused.status, Code: "MethodNotAllowed", Description: r.Method + " is not possible here"})
+	a.header = map[string]string{"Allow": refused.header.Get("Allow")}
+	return a
+}
+
+// recorder keeps the status and the headers of an answer.
+type recorder struct {
+	header http.Header
+	status int
+}
+
+func (r *recorder) Header() http.Header         { return r.header }
+func (r *recorder) Write(p []byte) (int, error) { return len(p), nil }
+func (r *recorder) WriteHeader(status int)      { r.status = status }
+
+// answer is what a request gets. err is a fault of this side, or of the database.
+type answer struct {
+	osb.Decision
+	raw    []byte // body, instead of that of the decision
+	header map[string]string
+	err    error
+}
+
+func failed(err *osb.Error) answer { return answer{Decision: osb.Decision{Err: err}} }
+
+// decided returns the answer of a decision, or of the error that kept it from being made.
+func decided(d osb.Decision, err error) answer { return answer{Decision: d, err: err} }
+
+// handle answers a request once its body and its user are known.
+func (b *Broker) handle(w http.ResponseWriter, r *http.Request, serve func(asker) answer) {
+	begun := time.Now()
+	a := b.answer(w, r, serve)
+	status := b.write(w, r, a)
+	b.Metrics.Answered(cmp.Or(r.Pattern, "none"), strconv.Itoa(status), time.Since(begun))
+}
+
+// answer checks the bounds, then the user, and then has the request served.
+func (b *Broker) answer(w http.ResponseWriter, r *http.Request, serve func(asker) answer) answer {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return failed(&osb.Error{Status: http.StatusRequestEntityTooLarge, Code: "RequestTooLarge",
+			Description: fmt.Sprintf("the body has more than %d bytes", maxBody)})
+	}
+	if err != nil {
+		return failed(&osb.Error{Status: http.StatusRequestTimeout, Code: "RequestTimeout", Description: "the body did not arrive"})
+	}
+	user, ok := b.userOf(r)
+	if !ok {
+		a := failed(&osb.Error{Status: http.StatusUnauthorized, Code: "Unauthorized", Description: "user or password are not valid"})
+		a.header = map[string]string{"WWW-Authenticate": `Basic realm="waybill", charset="UTF-8"`}
+		return a
+	}
+	return serve(asker{r, user, body})
+}
+
+// userOf returns the user of a request by basic authentication. An unknown user takes as long as a known one.
+func (b *Broker) userOf(r *http.Request) (name string, ok bool) {
+	name, password, _ := r.BasicAuth()
+	digest := sha256.Sum256([]byte(password))
+	for _, one := range append(b.Users()[name].Passwords, [sha256.Size]byte{}) {
+		ok = subtle.ConstantTimeCompare(one[:], digest[:]) == 1 || ok
+	}
+	return name, ok
+}
+
+// write writes an answer, and returns its status.
+func (b *Broker) write(w http.ResponseWriter, r *http.Request, a answer) int {
+	if a.err != nil {
+		a = b.fault(r, a.err)
+	}
+	status, body := a.Status, a.Body
+	if a.Err != nil {
+		status, body = a.Err.Status, a.Err
+	}
+	for name, value := range a.header {
+		w.Header().Set(name, value)
+	}
+	if a.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(a.RetryAfter.Seconds())))
+	}
+	if status == http.StatusNotModified {
+		w.WriteHeader(status)
+		return status
+	}
+	raw := a.raw
+	if raw == nil {
+		var err error
+		if raw, err = osb.Encode(body); err != nil {
+			b.Log.Error("an answer cannot be written", obs.Error(err))
+			status, raw = http.StatusInternalServerError, []byte(`{"error":"InternalError","description":"the answer cannot be written"}`)
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(raw) // the platform may have left
+	return status
+}
+
+// fault returns the answer for an error. One of the standard stays; the log that is away is 503, which platforms repeat.
+func (b *Broker) fault(r *http.Request, err error) answer {
+	if refused, ok := errors.AsType[*osb.Error](err); ok {
+		return failed(refused)
+	}
+	code := fault.CodeOf(err)
+	if status := code.HTTP(); status == http.StatusServiceUnavailable || errors.Is(err, context.DeadlineExceeded) {
+		a := failed(&osb.Error{Status: http.StatusServiceUnavailable, Code: "Unavailable", Description: "the log is away: " + err.Error()})
+		a.RetryAfter = retryAfter
+		return a
+	}
+	if code == fault.DuplicateKey {
+		return failed(&osb.Error{Status: http.StatusUnprocessableEntity, Code: osb.CodeConcurrency, Description: err.Error()})
+	}
+	b.Log.Error("a request failed", "method", r.Method, "path", r.URL.Path, obs.Error(err))
+	return failed(&osb.Error{Status: http.StatusInternalServerError, Code: "InternalError", Description: "the broker failed; its log says why"})
+}
