@@ -49,7 +49,7 @@ func subject(t *testing.T, state string) Subject {
 	applied, bigger := attributes(), attributes()
 	bigger.Parameters = `{"size":4}`
 	row := Instance{ID: "demo-1", User: "platform", Operation: op(1), Asked: applied, Applied: &applied}
-	thread := &Thread{Status: action.Running}
+	thread := &Thread{Status: action.Running, Attempt: 1}
 	switch state {
 	case "none":
 		return Subject{User: "platform", Now: now}

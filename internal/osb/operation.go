@@ -79,12 +79,15 @@ func (s Subject) report(verb Verb, status action.Status, thread *Thread, deleted
 
 // progress describes a live operation: the last text of its attempt, or the error of a failed one and when the next is.
 func (t *Thread) progress(now time.Time) string {
-	if t.Error == "" {
+	if t.Error == "" && (t.Text != "" || t.Status != action.Running) {
 		return shorten(cmp.Or(t.Text, "waits for its turn"))
 	}
 	text := fmt.Sprintf("attempt %d", t.Attempt)
 	if t.Attempts > 0 {
 		text = fmt.Sprintf("%s of %d", text, t.Attempts)
+	}
+	if t.Error == "" {
+		return text + " runs"
 	}
 	if t.Status == action.Backoff {
 		text = fmt.Sprintf("%s, next in %d s", text, seconds(t.Next.Sub(now)))

@@ -14,12 +14,12 @@ func TestLastOperationInEveryState(t *testing.T) {
 	for state, want := range map[string]string{
 		"none":               "404 NotFound",
 		"gone":               `200 {"state":"succeeded","description":"deprovision succeeded"}`,
-		"provisioning":       `200 {"state":"in progress","description":"waits for its turn"}`,
+		"provisioning":       `200 {"state":"in progress","description":"attempt 1 runs"}`,
 		"provision failed":   `200 {"state":"failed","description":"provision failed"}`,
 		"ready":              `200 {"state":"succeeded","description":"provision succeeded"}`,
-		"updating":           `200 {"state":"in progress","description":"waits for its turn"}`,
+		"updating":           `200 {"state":"in progress","description":"attempt 1 runs"}`,
 		"update failed":      `200 {"state":"failed","description":"update did not end in time","instance_usable":true,"update_repeatable":true}`,
-		"deprovisioning":     `200 {"state":"in progress","description":"waits for its turn"}`,
+		"deprovisioning":     `200 {"state":"in progress","description":"attempt 1 runs"}`,
 		"deprovision failed": `200 {"state":"failed","description":"deprovision failed","instance_usable":false}`,
 	} {
 		d := subject(t, state).LastOperation(nil, time.Hour)
@@ -40,6 +40,7 @@ func TestThreadsAsTheStateOfAnOperation(t *testing.T) {
 		pause  time.Duration
 	}{
 		{Thread{Status: action.Pending}, `{"state":"in progress","description":"waits for its turn"}`, time.Second},
+		{Thread{Status: action.Running, Attempt: 2, Attempts: 6}, `{"state":"in progress","description":"attempt 2 of 6 runs"}`, time.Second},
 		{Thread{Status: action.Queued, Text: "x"}, `{"state":"in progress","description":"x"}`, time.Second},
 		{Thread{Status: action.Running, Text: "making folder"}, `{"state":"in progress","description":"making folder"}`, time.Second},
 		{Thread{Status: action.Backoff, Text: "the Broker is not ready", Next: now.Add(4 * time.Second)},
