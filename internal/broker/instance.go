@@ -15,8 +15,8 @@ func (b *Broker) catalog(a asker) answer {
 		return failed(err)
 	}
 	now := b.Catalog.Now()
-	header := map[string]string{"ETag": now.ETag()}
-	if matches(a.Header.Get("If-None-Match"), now.ETag()) {
+	header := map[string]string{"ETag": now.ETag(), "Cache-Control": "no-cache"} // a platform may keep it, and compares the tag
+	if matches(strings.Join(a.Header.Values("If-None-Match"), ","), now.ETag()) {
 		return answer{Decision: osb.Decision{Status: http.StatusNotModified}, header: header}
 	}
 	return answer{Decision: osb.Decision{Status: http.StatusOK}, raw: now.JSON(), header: header}

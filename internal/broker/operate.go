@@ -12,7 +12,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/osb"
@@ -89,17 +88,17 @@ func (o *operator) action(s *osb.Start) (a action.Action, err error) {
 	name := s.Work.Handlers.Of(s.Verb)
 	h, ok := o.broker.Handlers()[name]
 	if !ok {
-		return a, fault.New(fault.Unavailable, "the plan names the handler %q, which server.yaml does not have", name)
+		return a, osb.NewError(http.StatusServiceUnavailable, codeUnavailable, "the plan names the handler %q, which server.yaml does not have", name)
 	}
 	parameters, err := o.parameters(s.Given, h.Parameters)
 	if err != nil {
 		return a, err
 	}
 	if a, err = h.Prepare(parameters); err != nil {
-		return a, &osb.Error{Status: http.StatusBadRequest, Code: osb.CodeInvalid, Description: fmt.Sprintf("parameters: %s", err)}
+		return a, osb.NewError(http.StatusBadRequest, osb.CodeInvalid, "parameters: %s", err)
 	}
 	a.ID, a.CreatedBy, a.Trace = o.id, o.by, o.trace
-	a.Name = string(s.Verb) + " " + o.key.Instance
+	a.Name = nameOf(s.Verb, o.key.Instance)
 	a.Policy.Deadline = action.Duration(s.Work.Polling)
 	if len(a.Parameters) <= blob.Inline {
 		return a, nil
@@ -110,6 +109,9 @@ func (o *operator) action(s *osb.Start) (a action.Action, err error) {
 	a.Parameters, a.ParametersRef = nil, o.ref
 	return a, nil
 }
+
+// nameOf returns the name of the actions of a service instance's operations with a verb.
+func nameOf(verb osb.Verb, instance string) string { return string(verb) + " " + instance }
 
 // serviceParameter is the parameter that says which service instance an operation is for, if the handler has it.
 const serviceParameter = "service"

@@ -6,10 +6,11 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -26,6 +27,9 @@ const (
 	retryAfter  = 5 * time.Second // suggested while the log is away
 	connections = 1000
 )
+
+// codeUnavailable is the code of a 503, which platforms repeat.
+const codeUnavailable = "Unavailable"
 
 // Headers of the standard.
 const requestIdentity = "X-Broker-API-Request-Identity"
@@ -70,7 +74,7 @@ func (b *Broker) register() *http.ServeMux {
 	return mux
 }
 
-// route is a handler of the API, unlike those by which http.ServeMux answers that it knows no address or method.
+// route is a handler of the API, unlike those of http.ServeMux for an unknown address or method.
 type route func(http.ResponseWriter, *http.Request)
 
 func (f route) ServeHTTP(w http.ResponseWriter, r *http.Request) { f(w, r) }
@@ -102,9 +106,9 @@ func unknown(by http.Handler, r *http.Request) answer {
 	refused := recorder{header: http.Header{}, status: http.StatusOK}
 	by.ServeHTTP(&refused, r)
 	if refused.status != http.StatusMethodNotAllowed {
-		return failed(&osb.Error{Status: http.StatusNotFound, Code: osb.CodeNotFound, Description: "the address is not one of the API: " + r.URL.Path})
+		return refuse(http.StatusNotFound, osb.CodeNotFound, "the address is not one of the API: %s", r.URL.Path)
 	}
-	a := failed(&osb.Error{Status: refused.status, Code: "MethodNotAllowed", Description: r.Method + " is not possible here"})
+	a := refuse(refused.status, "MethodNotAllowed", "%s is not possible here", r.Method)
 	a.header = map[string]string{"Allow": refused.header.Get("Allow")}
 	return a
 }
@@ -119,7 +123,7 @@ func (r *recorder) Header() http.Header         { return r.header }
 func (r *recorder) Write(p []byte) (int, error) { return len(p), nil }
 func (r *recorder) WriteHeader(status int)      { r.status = status }
 
-// answer is what a request gets. err is a fault of this side, or of the database.
+// answer holds the answer to a request. err is a fault of this side, or of the database.
 type answer struct {
 	osb.Decision
 	raw    []byte // body, instead of that of the decision
@@ -128,6 +132,11 @@ type answer struct {
 }
 
 func failed(err *osb.Error) answer { return answer{Decision: osb.Decision{Err: err}} }
+
+// refuse returns the answer with an error.
+func refuse(status int, code, format string, args ...any) answer {
+	return failed(osb.NewError(status, code, format, args...))
+}
 
 // decided returns the answer of a decision, or of the error that kept it from being made.
 func decided(d osb.Decision, err error) answer { return answer{Decision: d, err: err} }
@@ -144,15 +153,17 @@ func (b *Broker) handle(w http.ResponseWriter, r *http.Request, serve func(asker
 func (b *Broker) answer(w http.ResponseWriter, r *http.Request, serve func(asker) answer) answer {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return failed(&osb.Error{Status: http.StatusRequestEntityTooLarge, Code: "RequestTooLarge",
-			Description: fmt.Sprintf("the body has more than %d bytes", maxBody)})
+		return refuse(http.StatusRequestEntityTooLarge, "RequestTooLarge", "the body has more than %d bytes", maxBody)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return refuse(http.StatusRequestTimeout, "RequestTimeout", "the body did not arrive in time")
 	}
 	if err != nil {
-		return failed(&osb.Error{Status: http.StatusRequestTimeout, Code: "RequestTimeout", Description: "the body did not arrive"})
+		return refuse(http.StatusBadRequest, osb.CodeInvalid, "the body cannot be read: %s", err)
 	}
 	user, ok := b.userOf(r)
 	if !ok {
-		a := failed(&osb.Error{Status: http.StatusUnauthorized, Code: "Unauthorized", Description: "user or password are not valid"})
+		a := refuse(http.StatusUnauthorized, "Unauthorized", "user or password are not valid")
 		a.header = map[string]string{"WWW-Authenticate": `Basic realm="waybill", charset="UTF-8"`}
 		return a
 	}
@@ -163,7 +174,8 @@ func (b *Broker) answer(w http.ResponseWriter, r *http.Request, serve func(asker
 func (b *Broker) userOf(r *http.Request) (name string, ok bool) {
 	name, password, _ := r.BasicAuth()
 	digest := sha256.Sum256([]byte(password))
-	for _, one := range append(b.Users()[name].Passwords, [sha256.Size]byte{}) {
+	passwords := b.Users()[name].Passwords
+	for _, one := range append(slices.Clip(passwords), [sha256.Size]byte{}) { // a copy: requests share the list
 		ok = subtle.ConstantTimeCompare(one[:], digest[:]) == 1 || ok
 	}
 	return name, ok
@@ -204,18 +216,21 @@ func (b *Broker) write(w http.ResponseWriter, r *http.Request, a answer) int {
 
 // fault returns the answer for an error. One of the standard stays; the log that is away is 503, which platforms repeat.
 func (b *Broker) fault(r *http.Request, err error) answer {
-	if refused, ok := errors.AsType[*osb.Error](err); ok {
-		return failed(refused)
-	}
 	code := fault.CodeOf(err)
-	if status := code.HTTP(); status == http.StatusServiceUnavailable || errors.Is(err, context.DeadlineExceeded) {
-		a := failed(&osb.Error{Status: http.StatusServiceUnavailable, Code: "Unavailable", Description: "the log is away: " + err.Error()})
+	refused, ok := errors.AsType[*osb.Error](err)
+	switch {
+	case ok:
+	case code.HTTP() == http.StatusServiceUnavailable, errors.Is(err, context.DeadlineExceeded), r.Context().Err() != nil:
+		refused = osb.NewError(http.StatusServiceUnavailable, codeUnavailable, "the log is away: %s", err)
+	case code == fault.DuplicateKey:
+		refused = osb.NewError(http.StatusUnprocessableEntity, osb.CodeConcurrency, "%s", err)
+	default:
+		b.Log.Error("a request failed", obs.KeyDoing, r.Method+" "+r.URL.Path, obs.KeyRef, r.Header.Get(requestIdentity), obs.Error(err))
+		return refuse(http.StatusInternalServerError, "InternalError", "the broker failed; its log says why")
+	}
+	a := failed(refused)
+	if refused.Status == http.StatusServiceUnavailable {
 		a.RetryAfter = retryAfter
-		return a
 	}
-	if code == fault.DuplicateKey {
-		return failed(&osb.Error{Status: http.StatusUnprocessableEntity, Code: osb.CodeConcurrency, Description: err.Error()})
-	}
-	b.Log.Error("a request failed", "method", r.Method, "path", r.URL.Path, obs.Error(err))
-	return failed(&osb.Error{Status: http.StatusInternalServerError, Code: "InternalError", Description: "the broker failed; its log says why"})
+	return a
 }

@@ -36,26 +36,31 @@ type Error struct {
 // Error returns the code and the description.
 func (e *Error) Error() string { return e.Code + ": " + e.Description }
 
+// NewError returns an error whose description is cut to 1 KiB: it may quote other systems.
+func NewError(status int, code, format string, args ...any) *Error {
+	return &Error{Status: status, Code: code, Description: describe(format, args...)}
+}
+
 // invalid returns a 400 for a field, a header or a parameter.
 func invalid(format string, args ...any) *Error {
-	return &Error{Status: http.StatusBadRequest, Code: CodeInvalid, Description: describe(format, args...)}
+	return NewError(http.StatusBadRequest, CodeInvalid, format, args...)
 }
 
 func notFound(format string, args ...any) *Error {
-	return &Error{Status: http.StatusNotFound, Code: CodeNotFound, Description: describe(format, args...)}
+	return NewError(http.StatusNotFound, CodeNotFound, format, args...)
 }
 
 func gone(format string, args ...any) *Error {
-	return &Error{Status: http.StatusGone, Code: CodeGone, Description: describe(format, args...)}
+	return NewError(http.StatusGone, CodeGone, format, args...)
 }
 
 func conflict(format string, args ...any) *Error {
-	return &Error{Status: http.StatusConflict, Code: CodeConflict, Description: describe(format, args...)}
+	return NewError(http.StatusConflict, CodeConflict, format, args...)
 }
 
 // refused returns a 422 with a code.
 func refused(code, format string, args ...any) *Error {
-	return &Error{Status: http.StatusUnprocessableEntity, Code: code, Description: describe(format, args...)}
+	return NewError(http.StatusUnprocessableEntity, code, format, args...)
 }
 
 // asyncRequired refuses a client that cannot poll: every operation is asynchronous.

@@ -1,0 +1,149 @@
+package broker_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/waybill-dev/waybill/internal/broker"
+	"github.com/waybill-dev/waybill/internal/bubbletest"
+)
+
+var fetchCatalog = request{method: http.MethodGet, path: "/v2/catalog"}
+
+func TestUsersAndPasswords(t *testing.T) {
+	t.Parallel()
+	w := start(t, openSQLite)
+	for _, c := range []struct {
+		user, password string
+		status         int
+	}{
+		{user, password, 200},
+		{otherUser, "former", 200},
+		{otherUser, otherPassword, 200},
+		{user, otherPassword, 401},
+		{otherUser, password, 401},
+		{user, "", 401},
+		{user, password + " ", 401},
+		{"stranger", "", 401},
+		{"Platform", password, 401},
+	} {
+		if a := w.send(fetchCatalog.as(c.user, c.password)); a.status != c.status {
+			t.Errorf("%q with %q: %s, want %d", c.user, c.password, a, c.status)
+		}
+	}
+	for _, header := range []string{"", "Basic", "Basic x", "Basic cGxhdGZvcm0=", "Bearer secret", "Basic cGxhdGZvcm06c2VjcmV0 x"} {
+		if a := w.send(fetchCatalog.heading("Authorization", header)); a.status != 401 {
+			t.Errorf("Authorization %q: %s", header, a)
+		}
+	}
+}
+
+// TestOnlyTheCatalogIsKept: a platform compares it by its tag, and keeps no other answer.
+func TestOnlyTheCatalogIsKept(t *testing.T) {
+	t.Parallel()
+	w := start(t, openSQLite)
+	tag := w.send(fetchCatalog).header.Get("ETag")
+	for _, c := range []struct {
+		request request
+		want    string
+	}{{fetchCatalog, "no-cache"}, {fetchCatalog.heading("If-None-Match", tag), "no-cache"}, {get("demo"), "no-store"},
+		{fetchCatalog.as(user, "wrong"), "no-store"}} {
+		if a := w.send(c.request); a.header.Get("Cache-Control") != c.want {
+			t.Errorf("%s: Cache-Control %q, want %q", a, a.header.Get("Cache-Control"), c.want)
+		}
+	}
+}
+
+// TestPasswordsRotate without a restart: the new one is added, and later the old one removed.
+func TestPasswordsRotate(t *testing.T) {
+	t.Parallel()
+	w := start(t, openSQLite)
+	w.reach("ready", "demo")
+	old, renewed := get("demo"), get("demo").as(user, "newer")
+	for _, c := range []struct {
+		passwords    [][sha256.Size]byte
+		old, renewed int
+	}{
+		{[][sha256.Size]byte{digest(password)}, 200, 401},
+		{[][sha256.Size]byte{digest(password), digest("newer")}, 200, 200},
+		{[][sha256.Size]byte{digest("newer")}, 401, 200},
+		{nil, 401, 401},
+	} {
+		w.users.Store(&map[string]broker.User{user: {Passwords: c.passwords}})
+		if a, b := w.send(old), w.send(renewed); a.status != c.old || b.status != c.renewed {
+			t.Errorf("with %d passwords: %s and %s, want %d and %d", len(c.passwords), a, b, c.old, c.renewed)
+		}
+	}
+	w.users.Store(&map[string]broker.User{})
+	w.send(old).want(401, "Unauthorized")
+}
+
+// TestUsersAreReadByManyRequests: a list of passwords is shared, and no request writes to it.
+func TestUsersAreReadByManyRequests(t *testing.T) {
+	t.Parallel()
+	w := start(t, openSQLite)
+	passwords := append(make([][sha256.Size]byte, 0, 8), digest(password))
+	w.users.Store(&map[string]broker.User{user: {Passwords: passwords}})
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if a := w.send(fetchCatalog); a.status != http.StatusOK {
+				t.Errorf("%s", a)
+			}
+			w.send(fetchCatalog.as(user, "wrong")).want(401, "Unauthorized")
+		})
+	}
+	all.Wait()
+}
+
+// TestSlowBodiesAreGivenUp: a body that stops arrives no more after half a minute, from any sender.
+func TestSlowBodiesAreGivenUp(t *testing.T) {
+	t.Parallel()
+	bubbletest.Test(t, func(t *testing.T) {
+		l := bubbletest.Listen()
+		b := broker.New(broker.Config{Users: func() map[string]broker.User { return nil }, Log: slog.New(slog.DiscardHandler)})
+		ctx, stop := context.WithCancel(t.Context())
+		served := make(chan error, 1)
+		go func() { served <- b.Serve(ctx, l) }()
+		conn := l.Dial()
+		go io.WriteString(conn, "PUT /v2/service_instances/a HTTP/1.1\r\nHost: a\r\nX-Broker-API-Request-Identity: r\r\nContent-Length: 9\r\n\r\n{")
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		check(t, err)
+		body, err := io.ReadAll(response.Body)
+		check(t, err)
+		if response.StatusCode != http.StatusRequestTimeout || response.Header.Get(identityHeader) != "r" || len(body) == 0 {
+			t.Errorf("%s %v %s", response.Status, response.Header, body)
+		}
+		check(t, conn.Close())
+		stop()
+		check(t, <-served)
+	})
+}
+
+// TestBrokenBodies: one whose framing is wrong did arrive, and is the sender's fault.
+func TestBrokenBodies(t *testing.T) {
+	t.Parallel()
+	bubbletest.Test(t, func(t *testing.T) {
+		l := bubbletest.Listen()
+		b := broker.New(broker.Config{Users: func() map[string]broker.User { return nil }, Log: slog.New(slog.DiscardHandler)})
+		ctx, stop := context.WithCancel(t.Context())
+		served := make(chan error, 1)
+		go func() { served <- b.Serve(ctx, l) }()
+		conn := l.Dial()
+		go io.WriteString(conn, "PUT /v2/service_instances/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n")
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		check(t, err)
+		if _, err := io.ReadAll(response.Body); err != nil || response.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s, %v", response.Status, err)
+		}
+		check(t, conn.Close())
+		stop()
+		check(t, <-served)
+	})
+}
