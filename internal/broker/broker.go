@@ -31,6 +31,7 @@ type Config struct {
 type Ledger interface {
 	Now(ctx context.Context) (time.Time, error)
 	Action(ctx context.Context, id action.ID) (queue.ActionState, error)
+	Actions(ctx context.Context, query queue.ActionQuery) ([]queue.ActionState, error)
 	Service(ctx context.Context, key ledger.ServiceKey) (ledger.ServiceState, error)
 	Operate(ctx context.Context, key ledger.ServiceKey, decide func(ledger.ServiceState) (ledger.ServiceChange, error)) error
 }

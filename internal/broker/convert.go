@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/osb"
@@ -60,10 +61,13 @@ func bindingOf(b *services.Binding) *osb.Binding {
 	return &osb.Binding{Instance: b.Instance, ID: b.ID, Parameters: osb.Canonical(b.Document)}
 }
 
-// threadOf returns the progress of an operation's action.
+// threadOf returns the progress of an operation's action. Attempts that only came too early are not counted.
 func threadOf(state queue.ActionState) osb.Thread {
-	t := osb.Thread{Status: state.Thread.Status, Attempt: int(state.Thread.Attempt), Error: state.Error, Next: state.Thread.RunAt,
+	t := osb.Thread{Status: state.Thread.Status, Attempt: max(1, state.Thread.Spent), Error: state.Error, Next: state.Thread.RunAt,
 		Attempts: state.Policy.Retries + 1, Text: textOf(state.Output)}
+	if t.Status == action.Running {
+		t.Attempt = state.Thread.Spent + 1
+	}
 	return t
 }
 

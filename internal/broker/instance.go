@@ -7,6 +7,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/osb"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/services"
 )
 
 // catalog answers with the services that there are.
@@ -98,7 +100,7 @@ func (b *Broker) poll(a asker) answer {
 		return failed(refused)
 	}
 	return decided(b.look(a, key(f.Instance, ""), func(s osb.Subject, _ *osb.Binding) (osb.Decision, error) {
-		found, err := b.operation(a.Context(), f.Named)
+		found, err := b.operation(a.Context(), s.Row, f.Named)
 		return s.LastOperation(found, b.Tombstone()), err
 	}))
 }
@@ -169,10 +171,17 @@ func (b *Broker) look(a asker, key ledger.ServiceKey, decide func(osb.Subject, *
 	return decide(subject, bindingOf(state.Binding))
 }
 
-// operation returns the operation that a poll names by its id; nil if it is not kept, or names none.
-func (b *Broker) operation(ctx context.Context, named osb.Named) (*osb.Operation, error) {
-	if named.ID.IsZero() {
+// operation returns the operation that a poll names, by its id or as the newest with a verb; nil if it is not kept, or names none.
+func (b *Broker) operation(ctx context.Context, row *osb.Instance, named osb.Named) (*osb.Operation, error) {
+	if row == nil || named.Verb == row.Verb || named == (osb.Named{}) {
 		return nil, nil
+	}
+	if named.Verb != "" {
+		some, err := b.Ledger.Actions(ctx, queue.ActionQuery{Kind: services.Kind, Name: nameOf(named.Verb, row.ID), Limit: 1})
+		if err != nil || len(some) == 0 {
+			return nil, err
+		}
+		return operationOf(some[0]), nil
 	}
 	state, err := b.Ledger.Action(ctx, named.ID)
 	if isUnknown(err) {
