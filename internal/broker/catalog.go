@@ -21,7 +21,8 @@ type Catalog struct {
 	path     string
 	handlers func() map[string]Handler
 	now      atomic.Pointer[osb.Catalog]
-	read     []byte // content of the last read, good or bad
+	read     []byte // content in force
+	fault    string // last fault of the file that was reported; "": none since it was good
 }
 
 // catalogEvery is the time between two looks at the file.
@@ -66,20 +67,31 @@ func ParseCatalog(path string, content []byte, handlers map[string]Handler) (*os
 // Watch puts a changed file in force within seconds, until ctx ends. A file with faults is reported once, and the catalog stays as it is.
 func (c *Catalog) Watch(ctx context.Context, log *slog.Logger, metrics *obs.Broker) {
 	for loop.Pause(ctx, catalogEvery) {
-		content, err := file.Read(c.path, osb.CatalogFile)
-		if err == nil && bytes.Equal(content, c.read) {
-			continue
+		changed, err := c.reload()
+		if changed {
+			log.Info("the catalog has changed", obs.KeyFile, c.path)
 		}
 		if err == nil {
-			c.read = content
-			catalog, problems := ParseCatalog(c.path, content, c.handlers())
-			if err = problems.Err(); err == nil {
-				c.now.Store(catalog)
-				log.Info("the catalog has changed", obs.KeyFile, c.path)
-				continue
-			}
+			c.fault = ""
+		} else if text := err.Error(); text != c.fault {
+			c.fault = text
+			metrics.CatalogFailed()
+			log.Warn("the catalog cannot be read; the former one stays", obs.KeyFile, c.path, obs.Error(err))
 		}
-		metrics.CatalogFailed()
-		log.Warn("the catalog cannot be read; the former one stays", obs.KeyFile, c.path, obs.Error(err))
 	}
+}
+
+// reload puts the file in force if it differs from the catalog there. One with faults is parsed again by each call: it may wait for a handler.
+func (c *Catalog) reload() (changed bool, err error) {
+	content, err := file.Read(c.path, osb.CatalogFile)
+	if err != nil || bytes.Equal(content, c.read) {
+		return false, err
+	}
+	catalog, problems := ParseCatalog(c.path, content, c.handlers())
+	if err := problems.Err(); err != nil {
+		return false, err
+	}
+	c.read = content
+	c.now.Store(catalog)
+	return true, nil
 }
