@@ -68,7 +68,7 @@ func (b *Broker) update(a asker) answer {
 		return failed(refused)
 	}
 	return b.decide(a, key(u.Instance, ""), u.Origin, func(s osb.Subject, _ *osb.Binding) osb.Decision {
-		if u.PlanID == "" && s.PlanID() != planNow { // another request has changed it meanwhile
+		if u.PlanID == "" && s.PlanID() != planNow { // another request has just changed it
 			return osb.Decision{Err: &osb.Error{Status: http.StatusUnprocessableEntity, Code: osb.CodeConcurrency,
 				Description: "the plan of the service instance has just changed: repeat the request"}}
 		}

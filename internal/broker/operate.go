@@ -43,7 +43,7 @@ type operator struct {
 	broker          *Broker
 	key             ledger.ServiceKey
 	user, by, trace string
-	id              action.ID // of the operation, if one starts
+	id              action.ID // id of the operation, if one starts
 	stored          string    // parameters that the blob has
 	ref             string    // key of the blob
 }
@@ -113,7 +113,7 @@ func (o *operator) action(s *osb.Start) (a action.Action, err error) {
 // nameOf returns the name of the actions of a service instance's operations with a verb.
 func nameOf(verb osb.Verb, instance string) string { return string(verb) + " " + instance }
 
-// serviceParameter is the parameter that says which service instance an operation is for, if the handler has it.
+// serviceParameter names the service instance of an operation, for handlers that have it.
 const serviceParameter = "service"
 
 // parameters returns those that a handler has in its schema.
@@ -153,7 +153,7 @@ func (o *operator) offload(ctx context.Context, p largeParameters) (stored, ref 
 	return string(p), ref, err
 }
 
-// createdBy names who has an operation done: the broker's user, and the user of the platform where the platform says so.
+// createdBy names who has an operation done: the broker's user, and the user of the platform where that names one.
 func createdBy(user string, origin *osb.Identity) string {
 	const most = 1000 // bytes; an action's texts are bounded
 	by := "broker user " + user

@@ -3,8 +3,8 @@
 //
 // A request passes the same checks in the same order on every route: its version, its headers, its body, the catalog,
 // and the state of its service instance. Request parses it, Catalog checks it, and Subject decides: an answer, an
-// operation to start, or an Error. A decision never writes: Start.Row and Instance.Ended return the rows that the
-// caller stores in the transaction that enqueues an operation, and in the one that ends it.
+// operation to start, or an Error. A decision never writes: Start.Row returns the row that the caller
+// stores in the transaction that enqueues an operation; services.Instance.Ended returns that of its end.
 //
 // The states of a service instance follow from its row and from the thread of its last operation:
 //

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/services"
 )
 
 // State is the state of a service instance.
@@ -93,30 +94,8 @@ func (i *Instance) Current() Attributes {
 	return i.Asked
 }
 
-// Ended returns the row after an operation with the verb has ended. An operation that a deprovision cancelled may
-// still succeed before it notices; then its attributes are applied.
-func (i Instance) Ended(operation action.ID, verb Verb, status action.Status, now time.Time) Instance {
-	current := operation == i.Operation
-	canceled := !current && i.Verb == VerbDeprovision && i.GoneAt.IsZero() && verb != VerbDeprovision
-	if status == action.Successful && verb != VerbDeprovision && (current || canceled) {
-		applied := i.Asked
-		i.Applied = &applied
-	}
-	if !current {
-		return i
-	}
-	i.End = status
-	if status == action.Successful && verb == VerbDeprovision {
-		i.GoneAt = now
-	}
-	return i
-}
-
-// Retention bounds the time for which the row of a deleted service instance is kept.
-const Retention = 30 * 24 * time.Hour
-
 // Purged reports whether the service instance was deleted so long ago that its row is to be deleted, and until then
 // means nothing.
 func (i *Instance) Purged(now time.Time) bool {
-	return i != nil && !i.GoneAt.IsZero() && !now.Before(i.GoneAt.Add(Retention))
+	return i != nil && !i.GoneAt.IsZero() && !now.Before(i.GoneAt.Add(services.Retention))
 }

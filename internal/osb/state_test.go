@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/services"
 )
 
 func TestStateFollowsFromRowAndThread(t *testing.T) {
@@ -70,21 +71,21 @@ func TestRowsThroughALife(t *testing.T) {
 		}
 	}
 	check("provision started", Provisioning, nil)
-	row = row.Ended(op(1), VerbProvision, action.Successful, now)
+	row = ended(row, op(1), VerbProvision, action.Successful, now)
 	check("provisioned", Ready, &two)
 	row = start(VerbUpdate, four).Row("demo-1", "platform", &row, op(2))
 	check("update started", Updating, &two)
-	row = row.Ended(op(2), VerbUpdate, action.Failed, now)
+	row = ended(row, op(2), VerbUpdate, action.Failed, now)
 	check("update failed", UpdateFailed, &two)
 	row = start(VerbUpdate, four).Row("demo-1", "platform", &row, op(3))
 	row = start(VerbDeprovision, four).Row("demo-1", "platform", &row, op(4))
 	check("deleted while it was updated", Deprovisioning, &two)
-	row = row.Ended(op(3), VerbUpdate, action.Successful, now)
+	row = ended(row, op(3), VerbUpdate, action.Successful, now)
 	check("the update succeeded before it was cancelled", Deprovisioning, &four)
-	row = row.Ended(op(4), VerbDeprovision, action.TimedOut, now)
+	row = ended(row, op(4), VerbDeprovision, action.TimedOut, now)
 	check("delete failed", DeprovisionFailed, &four)
 	row = start(VerbDeprovision, four).Row("demo-1", "platform", &row, op(5))
-	row = row.Ended(op(5), VerbDeprovision, action.Successful, now)
+	row = ended(row, op(5), VerbDeprovision, action.Successful, now)
 	check("deleted", Gone, &four)
 	if !row.GoneAt.Equal(now) || row.Purged(now.Add(30*24*time.Hour-time.Second)) || !row.Purged(now.Add(30*24*time.Hour)) {
 		t.Errorf("gone at %s: want %s, and 30 days more", row.GoneAt, now)
@@ -94,7 +95,7 @@ func TestRowsThroughALife(t *testing.T) {
 	if !row.GoneAt.IsZero() || row.User != "other" || row.Operation != op(6) {
 		t.Errorf("provisioned again: got %+v", row)
 	}
-	row = row.Ended(op(5), VerbDeprovision, action.Successful, now)
+	row = ended(row, op(5), VerbDeprovision, action.Successful, now)
 	check("an old operation ends", Provisioning, nil)
 }
 
@@ -103,8 +104,20 @@ func TestACancelledProvisionAppliesNothing(t *testing.T) {
 	t.Parallel()
 	row := (&Start{Verb: VerbProvision, Asked: attributes()}).Row("demo-1", "platform", nil, op(1))
 	row = (&Start{Verb: VerbDeprovision, Asked: attributes()}).Row("demo-1", "platform", &row, op(2))
-	row = row.Ended(op(1), VerbProvision, action.Canceled, now)
+	row = ended(row, op(1), VerbProvision, action.Canceled, now)
 	if row.Applied != nil || row.State(nil) != Deprovisioning {
 		t.Errorf("got %+v", row)
 	}
+}
+
+// ended returns the row after an operation has ended, as the store writes it.
+func ended(i Instance, operation action.ID, verb Verb, status action.Status, at time.Time) Instance {
+	row := services.Instance{Operation: i.Operation, Verb: services.Verb(i.Verb), End: i.End, GoneAt: i.GoneAt, Asked: []byte("{}")}.
+		Ended(operation, services.Verb(verb), status, at)
+	i.End, i.GoneAt = row.End, row.GoneAt
+	if row.Applied != nil {
+		asked := i.Asked
+		i.Applied = &asked
+	}
+	return i
 }
