@@ -1,11 +1,16 @@
 package broker_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
+	"github.com/waybill-dev/waybill/internal/broker"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -43,6 +48,34 @@ func TestTheLogIsAway(t *testing.T) {
 		w.away.set(nil)
 		w.unchanged(before)
 	})
+}
+
+// TestAClientLeaves: that is not a fault of the broker, so its log has no line. A fault has one, with the request's identity.
+func TestAClientLeaves(t *testing.T) {
+	t.Parallel()
+	w := serve(t, openSQLite)
+	var log bytes.Buffer
+	b := broker.New(broker.Config{Ledger: w.away, Catalog: w.catalog, Handlers: w.handlersNow, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Users: func() map[string]broker.User { return *w.users.Load() }})
+	ask := func(ctx context.Context) int {
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/v2/service_instances/demo", nil)
+		r.SetBasicAuth(user, password)
+		r.Header.Set(versionHeader, "2.17")
+		r.Header.Set(identityHeader, "request-1")
+		answered := httptest.NewRecorder()
+		b.ServeHTTP(answered, r)
+		return answered.Code
+	}
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	if status := ask(left); status != http.StatusServiceUnavailable || log.Len() > 0 {
+		t.Errorf("%d, log:\n%s", status, &log)
+	}
+	w.away.set(errors.New("broken"))
+	if status := ask(t.Context()); status != http.StatusInternalServerError || !strings.Contains(log.String(), "request-1") ||
+		!strings.Contains(log.String(), "broken") {
+		t.Errorf("%d, log:\n%s", status, &log)
+	}
 }
 
 // TestAPersonHasRepeatedAnOperation: the live action of the service instance is not its last operation.

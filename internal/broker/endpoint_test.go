@@ -37,7 +37,7 @@ func (w *world) exchanges(all []exchange) {
 }
 
 func TestRefusedProvisions(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
+	onEach(t, func(_ *testing.T, w *world) {
 		before := w.stored()
 		p := provision("demo")
 		w.exchanges([]exchange{
@@ -70,7 +70,7 @@ func TestRefusedProvisions(t *testing.T) {
 }
 
 func TestProvisionsThatRepeatTheFirst(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
+	onEach(t, func(_ *testing.T, w *world) {
 		p := provision("demo").with("context", fields{"platform": "kubernetes", "namespace": "shop", "clusterid": "a"})
 		w.send(p).operation()
 		w.finish("demo", done("made"))
@@ -95,7 +95,7 @@ func TestProvisionsThatRepeatTheFirst(t *testing.T) {
 }
 
 func TestUpdates(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
+	onEach(t, func(_ *testing.T, w *world) {
 		w.reach("ready", "demo")
 		w.send(provision("rigid").with("plan_id", "fixed")).operation()
 		w.finish("rigid", done("made"))

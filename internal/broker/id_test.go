@@ -47,7 +47,7 @@ func TestIDsHaveAnyCharacters(t *testing.T) {
 }
 
 func TestRefusedIDs(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
+	onEach(t, func(_ *testing.T, w *world) {
 		w.reach("ready", "demo")
 		before := w.stored()
 		for _, id := range []string{strings.Repeat("x", services.MostID+1), strings.Repeat("ä", 128), "a\x00", "\xff", "\xed\xa0\x80"} {

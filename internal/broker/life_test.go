@@ -42,7 +42,7 @@ func TestPollsFollowAnOperation(t *testing.T) {
 
 // TestPollsOfAVerb: a client that keeps no ids polls the last operation of a kind.
 func TestPollsOfAVerb(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
+	onEach(t, func(_ *testing.T, w *world) {
 		w.reach("update failed", "demo")
 		w.send(poll("demo", "provision")).want(200, "").is(`{"state":"succeeded","description":"made"}`)
 		w.send(poll("demo", "update")).want(200, "").is(
@@ -61,7 +61,7 @@ func TestPollsOfAVerb(t *testing.T) {
 
 // TestFailedOperationsCanBeRepeated, and the service instance is as before until then.
 func TestFailedOperationsCanBeRepeated(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
+	onEach(t, func(_ *testing.T, w *world) {
 		first := w.reach("provision failed", "demo")
 		second := w.send(provision("demo")).operation()
 		w.send(poll("demo", first)).want(200, "").is(`{"state":"failed","description":"the disk is full"}`)
@@ -129,7 +129,7 @@ func TestADeleteBeforeTheProvisionBegins(t *testing.T) {
 }
 
 func TestTombstones(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
+	onEach(t, func(_ *testing.T, w *world) {
 		w.send(provision("demo")).operation()
 		made := w.finish("demo", done("made")).ID.String()
 		removed := w.send(deprovision("demo")).operation().String()

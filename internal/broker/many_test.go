@@ -91,7 +91,7 @@ func TestConflictingRequestsAtOnce(t *testing.T) {
 
 // TestAProvisionAndADeleteAtOnce end in one of two ways: the delete came first and found nothing, or it cancels the provision.
 func TestAProvisionAndADeleteAtOnce(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
+	onEach(t, func(_ *testing.T, w *world) {
 		w.script.setAutomatic()
 		for round := range 20 {
 			id := fmt.Sprintf("demo-%d", round)

@@ -56,15 +56,13 @@ func (o *operator) try(ctx context.Context, decide decider) (d osb.Decision, err
 			return change, err
 		}
 		d = decide(subject, bindingOf(state.Binding))
-		switch {
-		case d.Err != nil:
-			return change, nil
-		case d.Start != nil:
+		if d.Start != nil {
 			if change, err = o.start(d.Start, subject); err == nil {
 				d = d.Start.Answer(o.id)
 			}
 			return change, err
-		case d.Insert != nil:
+		}
+		if d.Insert != nil {
 			change.Bind = &services.Binding{Instance: d.Insert.Instance, ID: d.Insert.ID, Document: json.RawMessage(d.Insert.Parameters)}
 		}
 		change.Unbind = d.Remove

@@ -119,7 +119,7 @@ func (r *random) flawed(sent request) request {
 		if sent.body == nil {
 			return sent
 		}
-		value := pick[any](r, "value", nil, "", "folder", "box", "small", "large", "fixed", "crate", "\x00", 1, -0.0, 1e300, true, []any{}, fields{},
+		value := pick[any](r, "value", nil, "", "folder", "box", "small", "large", "fixed", "crate", "\x00", 1, -0.5, 1e300, true, []any{}, fields{},
 			fields{"size": 3}, fields{"size": 1000}, fields{"size": "x"}, fields{"data": "\x00"}, fields{"data": strings.Repeat("x", 70<<10)},
 			fields{"version": "1.0.0"}, fields{"version": "9.9.9"}, fields{"platform": "kubernetes", "namespace": "n"}, fields{"platform": 1})
 		return sent.with(pick(r, "field", "service_id", "plan_id", "organization_guid", "space_guid", "parameters", "context", "maintenance_info",

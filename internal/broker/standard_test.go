@@ -104,7 +104,7 @@ func (d *document) refuses(sent *http.Request, a answer) error {
 	if a.status == http.StatusNotModified {
 		return nil
 	}
-	return d.Components.Schemas["Error"].Value.VisitJSON(map[string]any(a.fields))
+	return d.Components.Schemas["Error"].Value.VisitJSON(a.fields)
 }
 
 // TestTheDocumentIsApplied checks the check.
