@@ -9,6 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/cli/action"
 	"github.com/waybill-dev/waybill/internal/cli/backup"
+	"github.com/waybill-dev/waybill/internal/cli/broker"
 	"github.com/waybill-dev/waybill/internal/cli/build"
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/config"
@@ -104,6 +105,7 @@ func addCommands(a *cmdline.App, root *cobra.Command) {
 		action.ProcessCommand(a),
 		build.Command(a),
 		service.Command(a),
+		broker.Command(a),
 		deployment.LogCommand(a),
 	)
 	add(

@@ -79,6 +79,28 @@ func (l *Ledger) Service(ctx context.Context, key ServiceKey) (state ServiceStat
 	return state, err
 }
 
+// ServicePage reads at most limit service instances after an id, in the order of their ids byte by byte, with their
+// operations, as one state of the database. See services.Services.List.
+func (l *Ledger) ServicePage(ctx context.Context, after string, limit int) (page []ServiceState, err error) {
+	err = l.DB.List(ctx, "list service instances", func(tx *store.Tx) error {
+		page = nil
+		rows, err := l.Services.ListIn(tx, after, limit)
+		if err != nil {
+			return err
+		}
+		var operations []action.ID
+		for _, row := range rows {
+			operations = append(operations, row.Operation)
+		}
+		threads, err := l.FindAll(tx, operations)
+		for i := range rows {
+			page = append(page, ServiceState{Row: &rows[i], Thread: threads[rows[i].Operation], Now: tx.Now()})
+		}
+		return err
+	})
+	return page, err
+}
+
 // serviceState reads the action and the binding that belong to the row of a service instance.
 func (l *Ledger) serviceState(tx *store.Tx, row *services.Instance, key ServiceKey) (state ServiceState, err error) {
 	state = ServiceState{Row: row, Now: tx.Now()}

@@ -66,9 +66,16 @@ func (f live) waitsForOthers(now time.Time) bool {
 
 // Find returns an action in a transaction of the caller; nil if it does not exist or is not retained any more.
 func (q *Queue) Find(tx *store.Tx, id action.ID) (*ActionState, error) {
-	found, err := q.in(tx).ActionStates([]action.ID{id}, ActionQuery{})
-	if err != nil || len(found) == 0 {
-		return nil, err
+	found, err := q.FindAll(tx, []action.ID{id})
+	return found[id], err
+}
+
+// FindAll returns those of some actions that exist, by their ids, in a transaction of the caller.
+func (q *Queue) FindAll(tx *store.Tx, ids []action.ID) (map[action.ID]*ActionState, error) {
+	states, err := q.in(tx).ActionStates(append([]action.ID{}, ids...), ActionQuery{})
+	found := make(map[action.ID]*ActionState, len(states))
+	for i := range states {
+		found[states[i].ID] = &states[i]
 	}
-	return &found[0], nil
+	return found, err
 }

@@ -65,5 +65,6 @@ func (a *api) register() {
 	a.registerLimits()
 	a.registerStatus()
 	a.registerSchedules()
+	a.registerServiceInstances()
 	a.registerBuilds()
 }

@@ -138,12 +138,17 @@ func (s *Services) Get(ctx context.Context, id string) (found *Instance, err err
 // List reads at most limit service instances after an id, in the order of their ids, byte by byte. Those that are
 // gone are among them until Retain deletes their rows.
 func (s *Services) List(ctx context.Context, after string, limit int) (page []Instance, err error) {
-	if !store.IsText(after) {
-		return nil, store.ErrNotText
-	}
 	err = s.db.List(ctx, "list service instances", func(tx *store.Tx) error {
-		page, err = s.in(tx).ServiceInstances(Query{After: after, Limit: limit})
+		page, err = s.ListIn(tx, after, limit)
 		return err
 	})
 	return page, err
+}
+
+// ListIn reads like List, in a transaction of the caller.
+func (s *Services) ListIn(tx *store.Tx, after string, limit int) ([]Instance, error) {
+	if !store.IsText(after) {
+		return nil, store.ErrNotText
+	}
+	return s.in(tx).ServiceInstances(Query{After: after, Limit: limit})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/service"
+	"github.com/waybill-dev/waybill/internal/services"
 )
 
 func Command(a *cmdline.App) *cobra.Command {
@@ -55,7 +56,7 @@ func actionListCommand(a *cmdline.App) *cobra.Command {
 	}
 	query := &flags.query
 	c.Flags().StringSliceVar(&query.Status, "status", nil, "only those with this status, such as running or failed; may be repeated")
-	c.Flags().StringVar(&query.Kind, "kind", "", "only those of this kind: action, job, callback, step, build or stop")
+	c.Flags().StringVar(&query.Kind, "kind", "", "only those of this kind: action, job, callback, step, build, stop or osb")
 	c.Flags().StringVar(&query.Name, "name", "", "only those with this name; of a job its process")
 	c.Flags().StringVar(&query.Handler, "handler", "", "only those of this handler, such as notify, step or build")
 	c.Flags().StringVar(&query.Lane, "lane", "", "only those of this lane; needs --live, a live --status or --since")
@@ -66,7 +67,7 @@ func actionListCommand(a *cmdline.App) *cobra.Command {
 	c.Flags().StringVar(&query.After, "after", "", "only those older than the action with this id: the next page")
 	c.Flags().BoolVar(&query.Live, "live", false, "only those that have not ended")
 	c.Flags().IntVar(&query.Limit, "limit", cmdline.ListLimit, "at most this many; 0: all")
-	cmdline.Offer(c, "kind", config.KindAction, config.KindJob, "callback", "step", "build")
+	cmdline.Offer(c, "kind", config.KindAction, config.KindJob, "callback", "step", "build", services.Kind)
 	cmdline.Offer(c, "status", statusNames(action.Pending)...)
 	cmdline.OfferFrom(c, cmdline.CompleteConfigured(a, cmdline.HandlerNames), "handler")
 	cmdline.OfferFrom(c, completeLimits(a), "lane")

@@ -55,6 +55,7 @@ func properties() map[string]func(*testing.T, setup) {
 		"DecisionsThatDoNotFitAreRefused":    decisionsThatDoNotFitAreRefused,
 		"EndsAgainstOperationsDoNotDeadlock": endsAgainstOperationsDoNotDeadlock,
 		"RetentionForgetsGoneServices":       retentionForgetsGoneServices,
+		"PagesOfServicesHaveTheirOperations": pagesOfServicesHaveTheirOperations,
 		// status
 		"TicksMakeOneAction": ticksMakeOneAction,
 		// the rest
