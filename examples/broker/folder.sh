@@ -2,7 +2,7 @@
 # Makes, changes or removes the folder of a service instance. The parameters come as JSON on standard input.
 set -eu
 parameters=$(cat)
-of() { printf %s "$parameters" | sed -n "s/.*\"$1\":\"*\([A-Za-z0-9-]*\).*/\1/p"; }
+of() { printf '%s\n' "$parameters" | sed -n "s/.*\"$1\":\"*\([A-Za-z0-9-]*\).*/\1/p"; }
 id=$(of instance_id)
 if [ -z "$id" ]; then
 	echo "want an id of letters, digits and hyphens" >&2

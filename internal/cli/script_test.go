@@ -101,11 +101,13 @@ func setUp(env *testscript.Env) error {
 		env.Setenv("GIT_"+who+"_NAME", "Ana")
 		env.Setenv("GIT_"+who+"_EMAIL", "ana@example.net")
 	}
-	port, err := childtest.FreePort(context.Background())
-	if err != nil {
-		return err
+	for _, name := range []string{"PORT", "PORT2"} {
+		port, err := childtest.FreePort(context.Background())
+		if err != nil {
+			return err
+		}
+		env.Setenv(name, strconv.Itoa(port))
 	}
-	env.Setenv("PORT", strconv.Itoa(port))
 	docs, err := filepath.Abs("../../docs")
 	if err != nil {
 		return err
