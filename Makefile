@@ -6,7 +6,7 @@ export CGO_ENABLED = 0
 # Without the folder's name in it, what one clone has compiled serves the next one, too.
 export GOFLAGS := $(strip -trimpath $(filter-out -trimpath,$(GOFLAGS)))
 
-.PHONY: help build demo demo-promotion check test slow measures soak fuzz worlds edges former mutate simulate hosts stories e2e lint generate bench setup clean
+.PHONY: help build demo demo-broker demo-promotion check test slow measures soak fuzz worlds edges former mutate simulate hosts stories e2e lint generate bench setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ bin/waybill: FORCE
 
 demo: bin/waybill ## build Waybill and ship examples/hello to four local hosts
 	@scripts/demo
+
+demo-broker: bin/waybill ## provision, change and delete service instances, which are folders, by the Open Service Broker API
+	@scripts/demo-broker
 
 demo-promotion: bin/waybill ## promote a version through three local clusters with Flux and a Git host; the first run takes a quarter of an hour
 	@scripts/demo-promotion
