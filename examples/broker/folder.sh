@@ -2,8 +2,7 @@
 # Makes, changes or removes the folder of a service instance. The parameters come as JSON on standard input.
 set -eu
 parameters=$(cat)
-of() { printf '%s\n' "$parameters" | sed -n "s/.*\"$1\":\"*\([A-Za-z0-9-]*\).*/\1/p"; }
-id=$(of instance_id)
+id=$(printf '%s\n' "$parameters" | sed -n 's/.*"instance_id":"\([A-Za-z0-9-]*\)".*/\1/p')
 if [ -z "$id" ]; then
 	echo "want an id of letters, digits and hyphens" >&2
 	exit 78 # repeating it would not help
@@ -11,7 +10,7 @@ fi
 case $1 in
 make | change)
 	[ -d "folders/$id" ] || mkdir "folders/$id" # fails while the folder of all folders is away
-	of size >"folders/$id/size"
+	printf '%s\n' "$parameters" | sed -n 's/.*"size":\([0-9]*\).*/\1/p' >"folders/$id/size"
 	;;
 remove)
 	[ -d folders ]

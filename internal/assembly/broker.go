@@ -33,17 +33,17 @@ func (s *Session) broker(ctx context.Context, o RoleOptions) (role lifecycle.Rol
 	if err != nil {
 		return role, err
 	}
-	catalog, err := broker.OpenCatalog(cfg.Catalog, s.brokerHandlers)
-	if err != nil {
-		return role, err
-	}
 	log := obs.Component(cmp.Or(o.Log, slog.New(slog.DiscardHandler)), RoleBroker)
+	catalog, err := broker.OpenCatalog(cfg.Catalog, s.brokerHandlers)
+	if err != nil { // the other roles of the process work all the same
+		log.Error("the catalog has faults: the broker answers once they are corrected", obs.KeyFile, cfg.Catalog, obs.Error(err))
+	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen)
 	if err != nil {
 		return role, fault.New(fault.Unavailable, "listen for the service broker: %w", err).WithHint("broker: {listen: \"127.0.0.1:0\"}")
 	}
 	metrics, home := obs.NewBroker(o.registerer()), sha256.Sum256([]byte(token))
-	served := broker.New(broker.Config{Ledger: s.Ledger, Blobs: s.blobs, Catalog: catalog, Handlers: s.brokerHandlers, Log: log, Metrics: metrics,
+	served := broker.New(broker.Config{Ledger: s.Ledger.ForReaders(), Blobs: s.blobs, Catalog: catalog, Handlers: s.brokerHandlers, Log: log, Metrics: metrics,
 		Users: func() map[string]broker.User { return brokerUsers(s.Live.Now().Broker, home) },
 		Tombstone: func() time.Duration {
 			if now := s.Live.Now().Broker; now != nil {

@@ -28,23 +28,15 @@ type Catalog struct {
 // catalogEvery is the time between two looks at the file.
 const catalogEvery = 2 * time.Second
 
-// OpenCatalog reads the catalog of a file. Its error is every fault of the file, with its place.
+// OpenCatalog reads the catalog of a file. Its error is every fault of the file, with its place; then the catalog comes into force once
+// the file is right (Watch).
 func OpenCatalog(path string, handlers func() map[string]Handler) (*Catalog, error) {
 	c := &Catalog{path: path, handlers: handlers}
-	content, err := file.Read(path, osb.CatalogFile)
-	if err != nil {
-		return nil, err
-	}
-	c.read = content
-	catalog, problems := ParseCatalog(path, content, handlers())
-	if err := problems.Err(); err != nil {
-		return nil, err
-	}
-	c.now.Store(catalog)
-	return c, nil
+	_, err := c.reload()
+	return c, err
 }
 
-// Now returns the catalog in force.
+// Now returns the catalog in force; nil: there has been none yet.
 func (c *Catalog) Now() *osb.Catalog { return c.now.Load() }
 
 // ParseCatalog reads a catalog, and reports handlers that there are not.

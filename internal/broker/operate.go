@@ -92,7 +92,10 @@ func (o *operator) action(s *osb.Start) (a action.Action, err error) {
 	if err != nil {
 		return a, err
 	}
-	if a, err = h.Prepare(parameters); err != nil {
+	if a, err = h.Prepare(parameters); err != nil && s.Verb == osb.VerbDeprovision {
+		return a, osb.NewError(http.StatusServiceUnavailable, codeUnavailable, "the handler %q cannot delete this service instance: %s", name, err)
+	}
+	if err != nil {
 		return a, osb.NewError(http.StatusBadRequest, osb.CodeInvalid, "parameters: %s", err)
 	}
 	a.ID, a.CreatedBy, a.Trace = o.id, o.by, o.trace

@@ -22,10 +22,13 @@ import (
 
 // Bounds of requests.
 const (
-	maxBody     = 1 << 20
+	maxBody = 1 << 20
+
+	strangersBody = 4 << 10 // bytes that are read of the body of an unknown user
+
 	bodyTime    = 30 * time.Second
 	retryAfter  = 5 * time.Second // suggested while the log is away
-	connections = 1000
+	connections = 200
 )
 
 // codeUnavailable is the code of a 503, which platforms repeat.
@@ -151,21 +154,33 @@ func (b *Broker) handle(w http.ResponseWriter, r *http.Request, serve func(asker
 
 // answer checks the bounds, then the user, and then has the request served.
 func (b *Broker) answer(w http.ResponseWriter, r *http.Request, serve func(asker) answer) answer {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return refuse(http.StatusRequestEntityTooLarge, "RequestTooLarge", "the body has more than %d bytes", maxBody)
+	tooLarge := refuse(http.StatusRequestEntityTooLarge, "RequestTooLarge", "the body has more than %d bytes", maxBody)
+	if r.ContentLength > maxBody {
+		return tooLarge
+	}
+	user, known := b.userOf(r)
+	most := int64(maxBody)
+	if !known {
+		most = strangersBody // no more of it than the order of the checks needs
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	_, large := errors.AsType[*http.MaxBytesError](err)
+	if large && known {
+		return tooLarge
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return refuse(http.StatusRequestTimeout, "RequestTimeout", "the body did not arrive in time")
 	}
-	if err != nil {
+	if err != nil && !large {
 		return refuse(http.StatusBadRequest, osb.CodeInvalid, "the body cannot be read: %s", err)
 	}
-	user, ok := b.userOf(r)
-	if !ok {
+	if !known {
 		a := refuse(http.StatusUnauthorized, "Unauthorized", "user or password are not valid")
 		a.header = map[string]string{"WWW-Authenticate": `Basic realm="waybill", charset="UTF-8"`}
 		return a
+	}
+	if b.Catalog.Now() == nil {
+		return answer{err: osb.NewError(http.StatusServiceUnavailable, codeUnavailable, "the catalog has faults; the broker's log has them")}
 	}
 	return serve(asker{r, user, body})
 }
@@ -221,7 +236,10 @@ func (b *Broker) fault(r *http.Request, err error) answer {
 	switch {
 	case ok:
 	case code.HTTP() == http.StatusServiceUnavailable, errors.Is(err, context.DeadlineExceeded), r.Context().Err() != nil:
-		refused = osb.NewError(http.StatusServiceUnavailable, codeUnavailable, "the log is away: %s", err)
+		refused = osb.NewError(http.StatusServiceUnavailable, codeUnavailable, "the log is away: send the request again")
+		if r.Context().Err() == nil { // else the platform has left
+			b.Log.Warn("a request cannot be answered", obs.KeyDoing, r.Method+" "+r.URL.Path, obs.Error(err))
+		}
 	case code == fault.DuplicateKey:
 		refused = osb.NewError(http.StatusUnprocessableEntity, osb.CodeConcurrency, "%s", err)
 	default:

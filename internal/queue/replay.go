@@ -25,6 +25,7 @@ type Replay struct {
 	By       string
 	// Refuse returns why an action may not be done again, and nothing of its page is stored; nil: every one may.
 	Refuse func(action.Action) error
+	Skip   func(action.Action) bool // actions to leave out; nil: none
 }
 
 // Replayed is the result of one step of a replay.
@@ -88,6 +89,10 @@ func (r Replay) page(tx rows) (Replayed, []ActionState, error) {
 	if err != nil {
 		return done, nil, err
 	}
+	if len(old) == replayed {
+		done.Next = old[replayed-1].ID
+	}
+	old = slices.DeleteFunc(old, func(o ActionState) bool { return o.FaultyAtBirth() || r.Skip != nil && r.Skip(o.Action) })
 	for _, o := range old {
 		if err := OwnedByDeployment(o.Action, "retry"); err != nil {
 			return done, nil, err
@@ -99,10 +104,6 @@ func (r Replay) page(tx rows) (Replayed, []ActionState, error) {
 			return done, nil, err
 		}
 	}
-	if len(old) == replayed {
-		done.Next = old[replayed-1].ID
-	}
-	old = slices.DeleteFunc(old, ActionState.FaultyAtBirth)
 	done.Found = len(old)
 	return done, old, nil
 }

@@ -18,10 +18,11 @@ import (
 // access enforces the access rules. Requests from this machine may read, and all other requests need a token. Every change
 // needs a token with the right scope. Requests from another site's page are refused.
 type access struct {
-	token    string // the home's token
-	stored   tokens // all other tokens
-	proofs   proofs // other proofs of who approves; set by New
-	sources  sources
+	token    string  // the home's token
+	stored   tokens  // all other tokens
+	proofs   proofs  // other proofs of who approves; set by New
+	sources  sources // of hooks and proofs
+	senders  sources // of events without a valid token
 	site     site
 	sessions sessions
 	streams  *streams
@@ -43,7 +44,7 @@ type tokens interface {
 // listens.
 func newAccess(token string, stored tokens, listen string, public *url.URL, next http.Handler) *access {
 	a := &access{
-		token: token, stored: stored, sessions: newSessions(token, stored), next: next, sources: newSources(),
+		token: token, stored: stored, sessions: newSessions(token, stored), next: next, sources: newSources(), senders: newSources(),
 		streams: newStreams(), origin: http.NewCrossOriginProtection(), codes: map[string]loginCode{},
 	}
 	a.site = site{loopback: isLoopback(listen), own: a.sessions.name + ".localhost", public: public}

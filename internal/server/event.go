@@ -139,7 +139,7 @@ func (a *access) admitSender(r *http.Request, t config.Trigger) error {
 		}
 	}
 	if fault.Is(refusal, fault.Unauthorized) {
-		if err := a.sources.take(sourceOf(r)); err != nil {
+		if err := a.senders.take(sourceOf(r)); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/services"
 )
 
 // Handlers maps the name of a handler to a function that makes an action of parameters. The function checks the parameters
@@ -83,6 +84,11 @@ func (s *Service) AddAction(ctx context.Context, o NewAction) (AddedAction, erro
 // complete sets the fields of the action that the request determines besides its parameters.
 func (o NewAction) complete(a *action.Action, now time.Time) error {
 	a.RunAt, a.UniqueKey, a.CreatedBy, a.Priority = o.At, o.UniqueKey, o.By, o.Priority
+	for _, own := range []string{"event/", services.Kind + "/"} {
+		if strings.HasPrefix(o.UniqueKey, own) {
+			return fault.New(fault.Invalid, "unique key %q: keys that begin with %s are those of Waybill", o.UniqueKey, own)
+		}
+	}
 	if o.OnConflict != "" && !slices.Contains(queue.OnConflicts(), o.OnConflict) {
 		return fault.New(fault.Invalid, "onConflict %q: want %s", o.OnConflict, strings.Join(queue.OnConflicts(), ", "))
 	}
@@ -121,6 +127,13 @@ func (s *Service) CancelAction(ctx context.Context, id action.ID) (queue.ActionS
 
 // SnoozeAction makes a waiting action wait until another time. See ledger.Ledger.Snooze for the errors.
 func (s *Service) SnoozeAction(ctx context.Context, id action.ID, until time.Time, by string) (queue.ActionState, error) {
+	state, err := s.ledger.Action(ctx, id)
+	if err != nil {
+		return queue.ActionState{}, err
+	}
+	if state.Kind == services.Kind { // it may wait for another operation to end
+		return queue.ActionState{}, fault.New(fault.Refused, "action %s (%s) is an operation of the service broker: the broker decides when it begins", id, state.Name)
+	}
 	if err := s.ledger.Snooze(ctx, id, until, by); err != nil {
 		return queue.ActionState{}, err
 	}
@@ -130,6 +143,10 @@ func (s *Service) SnoozeAction(ctx context.Context, id action.ID, until time.Tim
 // refuseRepeat refuses to end or to restart a service once more by an old action. The service may have been started again since on
 // purpose, or a deployment may be at work on it: the command finds out, and a service is ended on its own machine only.
 func refuseRepeat(a action.Action) error {
+	if a.Kind == services.Kind {
+		return fault.New(fault.Refused, "action %s (%s) is not done again: its service instance may have changed since", a.ID, a.Name).
+			WithHint("have the platform send its request again")
+	}
 	command, is := map[string]string{step.StopHandler: "waybill pipeline stop", step.RestartHandler: "waybill service restart"}[a.Handler]
 	if !is {
 		return nil
@@ -177,7 +194,7 @@ type ReplayOrder struct {
 // ReplayActions makes one step of a replay, at most 500 actions. The next step begins after Next.
 func (s *Service) ReplayActions(ctx context.Context, o ReplayOrder) (queue.Replayed, error) {
 	r := queue.Replay{ID: o.ID, Handler: o.Handler, Since: o.Since, Until: o.Until, After: o.After, DryRun: o.DryRun,
-		By: o.By, Refuse: refuseRepeat}
+		By: o.By, Refuse: refuseRepeat, Skip: func(a action.Action) bool { return a.Kind == services.Kind }}
 	for _, name := range o.Status {
 		status, err := action.ParseStatus(name)
 		if err != nil {

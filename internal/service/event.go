@@ -168,10 +168,11 @@ type backlog struct {
 	mu        sync.Mutex // it is not held while the log counts
 	live      int
 	countedAt time.Time
+	took      time.Duration // time of the last count
 	counting  bool
 }
 
-// A count holds for backlogAge, and a count that refuses events for fullAge. Other instances may admit more meanwhile.
+// A count holds for backlogAge, and a count that refuses events for fullAge, but ten times as long as it took. Other instances may admit more meanwhile.
 const (
 	backlogAge = time.Second
 	fullAge    = 50 * time.Millisecond
@@ -194,7 +195,7 @@ var ErrBacklog = errors.New("the backlog is full")
 func (b *backlog) admit(ctx context.Context, l liveEvents, t config.Trigger, n int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if age := time.Since(b.countedAt); !b.counting && (age > backlogAge || b.live >= t.Backlog && age > fullAge) {
+	if age := time.Since(b.countedAt); !b.counting && (age > backlogAge || b.live >= t.Backlog && age > max(fullAge, 10*b.took)) {
 		if err := b.count(ctx, l, t); err != nil {
 			return err
 		}
@@ -211,12 +212,13 @@ func (b *backlog) admit(ctx context.Context, l liveEvents, t config.Trigger, n i
 func (b *backlog) count(ctx context.Context, l liveEvents, t config.Trigger) error {
 	before := b.live
 	b.counting = true
+	begun := time.Now()
 	b.mu.Unlock()
 	live, err := l.LiveEvents(ctx, t.Name, t.Backlog)
 	b.mu.Lock()
 	b.counting = false
 	if err == nil {
-		b.live, b.countedAt = live+b.live-before, time.Now() // with those that were admitted meanwhile
+		b.live, b.countedAt, b.took = live+b.live-before, time.Now(), time.Since(begun) // with those that were admitted meanwhile
 	}
 	return err
 }
