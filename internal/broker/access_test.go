@@ -83,7 +83,7 @@ func TestPasswordsRotate(t *testing.T) {
 	w.send(old).want(401, "Unauthorized")
 }
 
-// TestRequestsDoNotWriteToTheListOfPasswords, which they share: not behind its end either.
+// TestRequestsDoNotWriteToTheListOfPasswords, which they share: not after its end either.
 func TestRequestsDoNotWriteToTheListOfPasswords(t *testing.T) {
 	t.Parallel()
 	w := start(t, openSQLite)

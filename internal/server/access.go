@@ -21,8 +21,8 @@ type access struct {
 	token    string  // the home's token
 	stored   tokens  // all other tokens
 	proofs   proofs  // other proofs of who approves; set by New
-	sources  sources // of hooks and proofs
-	senders  sources // of events without a valid token
+	sources  sources // senders of hooks and proofs
+	senders  sources // senders of events without a valid token
 	site     site
 	sessions sessions
 	streams  *streams
