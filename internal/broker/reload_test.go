@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
@@ -175,8 +177,46 @@ func TestCatalogsThatCannotBeOpened(t *testing.T) {
 		t.Error("a file that is missing was opened")
 	}
 	check(t, os.WriteFile(file, []byte(catalogFile), 0o600))
-	_, err := broker.OpenCatalog(file, handlers)
+	catalog, err := broker.OpenCatalog(file, handlers)
 	if err == nil || !strings.Contains(err.Error(), `handler "remove" not found`) || !strings.Contains(err.Error(), ":14:") {
 		t.Errorf("a handler is missing: %v", err)
 	}
+	b := broker.New(broker.Config{Catalog: catalog, Log: slog.New(slog.DiscardHandler),
+		Users: func() map[string]broker.User {
+			return map[string]broker.User{user: {Passwords: [][32]byte{digest(password)}}}
+		}})
+	r := httptest.NewRequest(http.MethodGet, "/v2/catalog", nil)
+	r.SetBasicAuth(user, password)
+	answer := httptest.NewRecorder()
+	b.ServeHTTP(answer, r)
+	if answer.Code != http.StatusServiceUnavailable || answer.Header().Get("Retry-After") == "" {
+		t.Errorf("without a catalog: %d, %v", answer.Code, answer.Header())
+	}
+}
+
+// TestAFaultyCatalogIsServedOnceItIsRight, although the broker started with its faults.
+func TestAFaultyCatalogIsServedOnceItIsRight(t *testing.T) {
+	t.Parallel()
+	bubbletest.Test(t, func(t *testing.T) {
+		w := &watched{t: t, file: t.TempDir() + "/catalog.yaml"}
+		w.setHandlers("make", "change")
+		w.write(catalogFile)
+		var err error
+		if w.Catalog, err = broker.OpenCatalog(w.file, w.handlersNow); err == nil || w.Now() != nil {
+			t.Fatalf("a handler is missing: %v", err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			w.Watch(ctx, slog.New(slog.DiscardHandler), nil)
+		}()
+		w.setHandlers("make", "change", "remove")
+		w.settle()
+		if w.Now() == nil {
+			t.Error("the catalog is not in force")
+		}
+		stop()
+		<-ended
+	})
 }
