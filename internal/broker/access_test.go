@@ -97,27 +97,34 @@ func TestRequestsDoNotWriteToTheListOfPasswords(t *testing.T) {
 	}
 }
 
+// answered has a broker without users serve a connection, on which a sender writes a request, and returns the answer with its body.
+func answered(t *testing.T, request string) (response *http.Response, body []byte) {
+	t.Helper()
+	l := bubbletest.Listen()
+	b := broker.New(broker.Config{Users: func() map[string]broker.User { return nil }, Log: slog.New(slog.DiscardHandler)})
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- b.Serve(ctx, l) }()
+	conn := l.Dial()
+	go io.WriteString(conn, request)
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	check(t, err)
+	body, err = io.ReadAll(response.Body)
+	check(t, err)
+	check(t, conn.Close())
+	stop()
+	check(t, <-served)
+	return response, body
+}
+
 // TestSlowBodiesAreGivenUp: a body that stops arrives no more after half a minute, from any sender.
 func TestSlowBodiesAreGivenUp(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {
-		l := bubbletest.Listen()
-		b := broker.New(broker.Config{Users: func() map[string]broker.User { return nil }, Log: slog.New(slog.DiscardHandler)})
-		ctx, stop := context.WithCancel(t.Context())
-		served := make(chan error, 1)
-		go func() { served <- b.Serve(ctx, l) }()
-		conn := l.Dial()
-		go io.WriteString(conn, "PUT /v2/service_instances/a HTTP/1.1\r\nHost: a\r\nX-Broker-API-Request-Identity: r\r\nContent-Length: 9\r\n\r\n{")
-		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		check(t, err)
-		body, err := io.ReadAll(response.Body)
-		check(t, err)
+		response, body := answered(t, "PUT /v2/service_instances/a HTTP/1.1\r\nHost: a\r\nX-Broker-API-Request-Identity: r\r\nContent-Length: 9\r\n\r\n{")
 		if response.StatusCode != http.StatusRequestTimeout || response.Header.Get(identityHeader) != "r" || len(body) == 0 {
 			t.Errorf("%s %v %s", response.Status, response.Header, body)
 		}
-		check(t, conn.Close())
-		stop()
-		check(t, <-served)
 	})
 }
 
@@ -125,20 +132,9 @@ func TestSlowBodiesAreGivenUp(t *testing.T) {
 func TestBrokenBodies(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {
-		l := bubbletest.Listen()
-		b := broker.New(broker.Config{Users: func() map[string]broker.User { return nil }, Log: slog.New(slog.DiscardHandler)})
-		ctx, stop := context.WithCancel(t.Context())
-		served := make(chan error, 1)
-		go func() { served <- b.Serve(ctx, l) }()
-		conn := l.Dial()
-		go io.WriteString(conn, "PUT /v2/service_instances/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n")
-		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		check(t, err)
-		if _, err := io.ReadAll(response.Body); err != nil || response.StatusCode != http.StatusBadRequest {
-			t.Errorf("%s, %v", response.Status, err)
+		response, body := answered(t, "PUT /v2/service_instances/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n")
+		if response.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s %s", response.Status, body)
 		}
-		check(t, conn.Close())
-		stop()
-		check(t, <-served)
 	})
 }

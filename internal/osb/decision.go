@@ -33,11 +33,10 @@ type Decision struct {
 
 // Start is an operation to enqueue, with the row of its service instance, in one transaction.
 type Start struct {
-	Verb    Verb
-	Cancels action.ID  // the operation to cancel, which ends before this one begins; zero: none
-	Asked   Attributes // stored in the row
-	Given   Attributes // passed to the handler
-	Work    Work       // present work of the plan; its work at the last change if it has left the catalog
+	Verb  Verb
+	Asked Attributes // stored in the row
+	Given Attributes // passed to the handler
+	Work  Work       // present work of the plan; its work at the last change if it has left the catalog
 
 	dashboard string
 }

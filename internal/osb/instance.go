@@ -135,11 +135,7 @@ func (s Subject) Delete(d Deprovision, plan *Plan, leftover bool) Decision {
 	if state == Deprovisioning {
 		return accepted(row.Operation, "")
 	}
-	start := &Start{Verb: VerbDeprovision, Asked: row.Asked, Given: row.Current(), Work: plan.work(row.Current().Work)}
-	if state == Provisioning || state == Updating {
-		start.Cancels = row.Operation
-	}
-	return Decision{Start: start}
+	return Decision{Start: &Start{Verb: VerbDeprovision, Asked: row.Asked, Given: row.Current(), Work: plan.work(row.Current().Work)}}
 }
 
 // checkIDs compares the ids of a request that removes something with the row. While a change of plan has not

@@ -98,11 +98,7 @@ func show(t *testing.T, d Decision) string {
 		if d.Status != 0 || d.Body != nil {
 			t.Errorf("an operation with an answer: %+v", d)
 		}
-		text := "new " + string(d.Start.Verb)
-		if !d.Start.Cancels.IsZero() {
-			text += ", cancels " + d.Start.Cancels.String()
-		}
-		return text
+		return "new " + string(d.Start.Verb)
 	}
 	body, err := Encode(d.Body)
 	if err != nil {
@@ -118,10 +114,7 @@ func show(t *testing.T, d Decision) string {
 	return text
 }
 
-const (
-	concurrency = "422 ConcurrencyError"
-	canceling   = "new deprovision, cancels " + opText
-)
+const concurrency = "422 ConcurrencyError"
 
 // TestEveryRequestInEveryState has a row for each state and a column for each request.
 func TestEveryRequestInEveryState(t *testing.T) {
@@ -134,12 +127,12 @@ func TestEveryRequestInEveryState(t *testing.T) {
 	}{
 		{"none", "new provision", "new provision", "404 NotFound", "404 NotFound", "404 NotFound", "410 Gone", "404 NotFound", "404 NotFound"},
 		{"gone", "new provision", "new provision", "404 NotFound", "404 NotFound", "404 NotFound", "410 Gone", "404 NotFound", "404 NotFound"},
-		{"provisioning", same, "409 Conflict", concurrency, concurrency, concurrency, canceling, "404 NotFound", concurrency},
+		{"provisioning", same, "409 Conflict", concurrency, concurrency, concurrency, "new deprovision", "404 NotFound", concurrency},
 		{"provision failed", "new provision", "409 Conflict", "422 NotProvisioned repeatable=false", "422 NotProvisioned repeatable=false",
 			"422 NotProvisioned repeatable=false", "new deprovision", "404 NotFound", "404 NotFound"},
 		{"ready", "200 {}", "409 Conflict", "new update", "new update", "200 {}", "new deprovision", fetched, bound},
 		{"update failed", "200 {}", "409 Conflict", "new update", "new update", "200 {}", "new deprovision", fetched, bound},
-		{"updating", concurrency, "409 Conflict", same, concurrency, concurrency, canceling, concurrency, concurrency},
+		{"updating", concurrency, "409 Conflict", same, concurrency, concurrency, "new deprovision", concurrency, concurrency},
 		{"deprovisioning", concurrency, concurrency, concurrency, concurrency, concurrency, same, concurrency, concurrency},
 		{"deprovision failed", "409 Conflict", "409 Conflict", "422 BeingDeleted repeatable=false", "422 BeingDeleted repeatable=false",
 			"422 BeingDeleted repeatable=false", "new deprovision", fetched, "422 BeingDeleted"},
