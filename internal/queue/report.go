@@ -16,6 +16,16 @@ type Report struct {
 	Undeletable map[string]string `json:"undeletable,omitempty"` // archived workflows that cannot be deleted, and why
 	Home        *HostHome         `json:"home,omitempty"`        // home of a conductor on a shared database
 	Blobs       *BlobStore        `json:"blobs,omitempty"`       // where the process keeps blobs; nil: its store did not answer at the start
+	Broker      *Broker           `json:"broker,omitempty"`      // service broker of the process; nil: it runs none
+}
+
+// Broker describes the service broker of a process.
+type Broker struct {
+	URL     string    `json:"url"`
+	Catalog string    `json:"catalog"`          // path of the file
+	Served  bool      `json:"served"`           // whether a catalog is in force; without one the broker answers 503
+	TriedAt time.Time `json:"triedAt,omitzero"` // time at which the file was refused; zero: its content is in force
+	Faults  []string  `json:"faults,omitempty"` // reasons for the refusal
 }
 
 // BlobStore is the place where a process keeps blobs.

@@ -149,14 +149,14 @@ func blockedLanesHideNoOther(t *testing.T, s setup) {
 // whether it stopped at the bound.
 func claimsAreBoundedInBytes(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
-	const each = 60_000
+	const each = 10_000
 	most := queue.MaxClaimBytes/each + 1
 	big := make([]action.Action, 2*most)
 	for i := range big {
 		big[i] = inLane("noop/big")
 		big[i].Parameters = json.RawMessage(`"` + strings.Repeat("x", each-2) + `"`)
 	}
-	for batch := range slices.Chunk(big, 20) { // what one transaction stores within its time on a busy machine
+	for batch := range slices.Chunk(big, 100) {
 		_, err := s.Enqueue(s.ctx, batch...)
 		storetest.Check(t, err)
 	}

@@ -56,7 +56,7 @@ func TestAnExistingUnitIsRestarted(t *testing.T) {
 	}
 
 	// A release that does not stay up is taken back, and the journal has the reason.
-	w.service.Ready.Within = action.Duration(2 * time.Second)
+	w.service.Ready.Within = action.Duration(8 * time.Second) // systemctl alone takes seconds on a slow machine
 	w.revise(2, script+"exit 3")
 	w.done(2, pipeline.HostReplicated)
 	w.wantOutcome(w.do(t.Context(), 2, pipeline.HostDeployed), action.Retry, "did not stay up", "last exit status 3",
