@@ -25,6 +25,7 @@ type Config struct {
 	Kubeconfig string // a file; "": the cluster that this process runs in
 	Context    string // in the file; "": its current one
 	Namespace  string // ""; the context's, else default
+	Rate       int    // most requests a second; 0: unbounded
 
 	Hint string // what to do without a Kubeconfig outside of a cluster
 	// Search has an empty Kubeconfig mean the same as for kubectl: the files of KUBECONFIG, else ~/.kube/config, else
@@ -49,6 +50,9 @@ func Open(c Config) (*Cluster, error) {
 		return nil, err
 	}
 	config.QPS = -1 // the API server and the lanes' limits keep order among clients
+	if c.Rate > 0 {
+		config.QPS, config.Burst = float32(c.Rate), c.Rate
+	}
 	config.UserAgent = "waybill"
 	config.WarningHandler = rest.NoWarnings{} // they would be printed
 	client, err := dynamic.NewForConfig(config)

@@ -41,6 +41,23 @@ func TestNamespaceIsTheConfiguredOneThenTheContexts(t *testing.T) {
 	}
 }
 
+func TestRequestsAreBoundedIfARateIsGiven(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for rate, want := range map[int]float32{0: -1, 200: 200} {
+		cluster, err := kube.Open(kube.Config{Kubeconfig: file, Rate: rate})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := cluster.Config().QPS; got != want {
+			t.Errorf("rate %d: got %v requests a second, want %v", rate, got, want)
+		}
+	}
+}
+
 func TestWhatNamesNoClusterIsInvalid(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	missing := filepath.Join(t.TempDir(), "missing")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,4 +36,20 @@ func Outcome(err error) (o action.Outcome, code int) {
 		o.Kind = action.Retry
 	}
 	return o, code
+}
+
+// Refuses reports whether an error of the API server refuses an object itself: by its schema, its size, a policy, a quota or a webhook.
+// Missing rights and a webhook that cannot be reached are other errors.
+func Refuses(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	switch status.Status().Code {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+		return true
+	case http.StatusForbidden:
+		return !strings.Contains(status.Status().Message, ` forbidden: User "`)
+	}
+	return false
 }

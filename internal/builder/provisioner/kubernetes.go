@@ -46,12 +46,8 @@ type Kubernetes struct {
 
 var _ Backend = (*Kubernetes)(nil)
 
-// Bounds of requests to the cluster.
-const (
-	askLimit = 30 * time.Second
-	listPage = 500
-	mostPods = 100_000
-)
+// askLimit bounds a request to the cluster.
+const askLimit = 30 * time.Second
 
 // NewKubernetes returns the back end. It does not call the cluster.
 func NewKubernetes(c KubernetesConfig) *Kubernetes {
@@ -180,29 +176,20 @@ func (k *Kubernetes) List(ctx context.Context) ([]provisionerv1.Worker, error) {
 
 // each visits the pods of all workers.
 func (k *Kubernetes) each(ctx context.Context, visit func(pod *unstructured.Unstructured) error) error {
-	options := metav1.ListOptions{LabelSelector: labelManagedBy + "=" + managedBy + "," + labelComponent + "=" + component, Limit: listPage}
-	for n := 0; ; {
-		page, err := k.Cluster.Pods().List(ctx, options)
+	ours := labelManagedBy + "=" + managedBy + "," + labelComponent + "=" + component
+	for pod, err := range kube.List(ctx, k.Cluster.Pods(), metav1.ListOptions{LabelSelector: ours}) {
 		if err != nil {
 			return refused(ctx, "list the workers", err)
 		}
-		for i := range page.Items {
-			pod := &page.Items[i]
-			if _, err := buildOf(pod); err != nil { // not made by a provisioner
-				k.Log.Warn("pod ignored", obs.KeyWorkerID, pod.GetName(), obs.Error(err))
-				continue
-			}
-			if err := visit(pod); err != nil {
-				return err
-			}
+		if _, err := buildOf(pod); err != nil { // not made by a provisioner
+			k.Log.Warn("pod ignored", obs.KeyWorkerID, pod.GetName(), obs.Error(err))
+			continue
 		}
-		if options.Continue = page.GetContinue(); options.Continue == "" {
-			return nil
-		}
-		if n += len(page.Items); n > mostPods {
-			return fault.New(fault.Unavailable, "list the workers: namespace %s has more than %d", k.Cluster.Namespace, mostPods)
+		if err := visit(pod); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // buildOf returns the build of a worker's pod.

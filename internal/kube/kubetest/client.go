@@ -33,24 +33,40 @@ func (c client) Namespace(namespace string) dynamic.ResourceInterface {
 
 func (c client) at(name string) key { return key{c.resource, c.namespace, name} }
 
-// begin receives a request and locks the API, unless it fails. The caller unlocks it.
-func (c client) begin(ctx context.Context, verb, name string, subresources []string) (Kind, error) {
-	r := Request{
+// request describes a request for objects of the client's kind.
+func (c client) request(verb, name string, subresources []string) Request {
+	return Request{
 		Verb:        verb,
 		Resource:    c.resource.Resource,
 		Subresource: strings.Join(subresources, "/"),
 		Namespace:   c.namespace,
 		Name:        name,
 	}
+}
+
+// serve does a request between the hooks before and after it.
+func serve[T any](ctx context.Context, c client, r Request, do func(Kind) (T, error)) (answer T, err error) {
 	if err := c.api.receive(ctx, r); err != nil {
-		return Kind{}, err
+		return answer, err
 	}
-	kind, served := c.api.kinds[c.resource]
-	if !served || len(subresources) > 0 && (r.Subresource != "status" || !kind.Status) {
-		return Kind{}, c.notFound(name)
+	answer, err = locked(c, r, do)
+	if lost := c.api.done(r); lost != nil {
+		var none T
+		return none, lost
 	}
+	return answer, err
+}
+
+// locked does a request while the API is locked, if the kind has such requests.
+func locked[T any](c client, r Request, do func(Kind) (T, error)) (none T, err error) {
 	c.api.mutex.Lock()
-	return kind, nil
+	defer c.api.mutex.Unlock()
+	kind, is := c.api.kinds[c.resource]
+	switch {
+	case !is, r.Subresource != "" && (r.Subresource != "status" || !kind.Status), kind.Cluster && c.namespace != "":
+		return none, c.notFound(r.Name)
+	}
+	return do(kind.Kind)
 }
 
 func (c client) notFound(name string) error {
@@ -81,20 +97,23 @@ func (c client) Create(
 	o metav1.CreateOptions,
 	subresources ...string,
 ) (*unstructured.Unstructured, error) {
-	kind, err := c.begin(ctx, "create", given.GetName(), subresources)
-	if err != nil {
-		return nil, err
-	}
-	defer c.api.mutex.Unlock()
-	made := given.DeepCopy()
-	if kind.Answer != nil {
-		spec, _, _ := unstructured.NestedMap(made.Object, "spec")
-		made.Object["status"] = kind.Answer(spec)
-		return made, nil
-	}
-	if made.GetName() == "" && made.GetGenerateName() != "" {
-		made.SetName(made.GetGenerateName() + strings.ToLower(rand.Text()[:5]))
-	}
+	r := c.request("create", given.GetName(), subresources)
+	return serve(ctx, c, r, func(kind Kind) (*unstructured.Unstructured, error) {
+		made := given.DeepCopy()
+		if kind.Answer != nil {
+			spec, _, _ := unstructured.NestedMap(made.Object, "spec")
+			made.Object["status"] = kind.Answer(spec)
+			return made, nil
+		}
+		if made.GetName() == "" && made.GetGenerateName() != "" {
+			made.SetName(made.GetGenerateName() + strings.ToLower(rand.Text()[:5]))
+		}
+		return c.create(kind, made, len(o.DryRun) > 0)
+	})
+}
+
+// create stores a new object. The caller holds the mutex.
+func (c client) create(kind Kind, made *unstructured.Unstructured, dry bool) (*unstructured.Unstructured, error) {
 	if made.GetName() == "" {
 		return nil, c.invalid(
 			kind,
@@ -105,21 +124,43 @@ func (c client) Create(
 	if c.api.objects[c.at(made.GetName())] != nil {
 		return nil, apierrors.NewAlreadyExists(c.resource.GroupResource(), made.GetName())
 	}
+	if err := c.checkAnnotations(kind, made); err != nil {
+		return nil, err
+	}
+	dropEmpty(made)
 	made.SetNamespace(c.namespace)
 	made.SetUID("")
 	made.SetCreationTimestamp(metav1.Time{})
 	made.SetDeletionTimestamp(nil)
+	made.SetGeneration(0)
 	identify(made)
+	if !kind.plain {
+		made.SetGeneration(1)
+	}
 	if kind.Status {
 		delete(made.Object, "status")
 	}
 	if c.resource == Pods {
 		made.Object["status"] = map[string]any{"phase": "Pending"}
 	}
-	if len(o.DryRun) > 0 {
+	if dry {
 		return made, nil
 	}
 	return c.api.store(c.at(made.GetName()), made).DeepCopy(), nil
+}
+
+// maxAnnotations bounds the bytes of an object's annotations.
+const maxAnnotations = 256 << 10
+
+func (c client) checkAnnotations(kind Kind, object *unstructured.Unstructured) error {
+	size := 0
+	for key, value := range object.GetAnnotations() {
+		size += len(key) + len(value)
+	}
+	if size <= maxAnnotations {
+		return nil
+	}
+	return c.invalid(kind, object.GetName(), field.TooLong(field.NewPath("metadata", "annotations"), "", maxAnnotations))
 }
 
 func (c client) Get(
@@ -128,15 +169,14 @@ func (c client) Get(
 	_ metav1.GetOptions,
 	subresources ...string,
 ) (*unstructured.Unstructured, error) {
-	if _, err := c.begin(ctx, "get", name, subresources); err != nil {
-		return nil, err
-	}
-	defer c.api.mutex.Unlock()
-	found := c.api.objects[c.at(name)]
-	if found == nil {
-		return nil, c.notFound(name)
-	}
-	return found.DeepCopy(), nil
+	r := c.request("get", name, subresources)
+	return serve(ctx, c, r, func(Kind) (*unstructured.Unstructured, error) {
+		found := c.api.objects[c.at(name)]
+		if found == nil {
+			return nil, c.notFound(name)
+		}
+		return found.DeepCopy(), nil
+	})
 }
 
 func (c client) Update(
@@ -145,22 +185,23 @@ func (c client) Update(
 	_ metav1.UpdateOptions,
 	subresources ...string,
 ) (*unstructured.Unstructured, error) {
-	kind, err := c.begin(ctx, "update", given.GetName(), subresources)
-	if err != nil {
-		return nil, err
-	}
-	defer c.api.mutex.Unlock()
-	if c.api.objects[c.at(given.GetName())] == nil {
-		return nil, c.notFound(given.GetName())
-	}
-	if given.GetResourceVersion() == "" && !kind.Unconditional {
-		return nil, c.invalid(
-			kind,
-			given.GetName(),
-			field.Invalid(field.NewPath("metadata", "resourceVersion"), "0x0", "must be specified for an update"),
-		)
-	}
-	return c.replace(kind, given.DeepCopy(), len(subresources) > 0)
+	r := c.request("update", given.GetName(), subresources)
+	return serve(ctx, c, r, func(kind Kind) (*unstructured.Unstructured, error) {
+		now := c.api.objects[c.at(given.GetName())]
+		switch {
+		case now == nil:
+			return nil, c.notFound(given.GetName())
+		case given.GetResourceVersion() == "" && !kind.Unconditional:
+			return nil, c.invalid(
+				kind,
+				given.GetName(),
+				field.Invalid(field.NewPath("metadata", "resourceVersion"), "0x0", "must be specified for an update"),
+			)
+		case given.GetUID() != "" && given.GetUID() != now.GetUID():
+			return nil, c.otherUID(given.GetName(), given.GetUID(), now.GetUID())
+		}
+		return c.replace(kind, given.DeepCopy(), r.Subresource != "")
+	})
 }
 
 // UpdateStatus changes the status, and of a pod the labels too.
@@ -177,21 +218,12 @@ func (c client) UpdateStatus(
 func (c client) replace(kind Kind, next *unstructured.Unstructured, status bool) (*unstructured.Unstructured, error) {
 	at := c.at(next.GetName())
 	now := c.api.objects[at]
-	switch {
-	case next.GetUID() != "" && next.GetUID() != now.GetUID():
-		return nil, c.conflict(
-			at.name,
-			"Precondition failed: UID in precondition: %s, UID in object meta: %s",
-			next.GetUID(),
-			now.GetUID(),
-		)
-	case next.GetResourceVersion() != "" && next.GetResourceVersion() != now.GetResourceVersion():
-		return nil, c.conflict(
-			at.name,
-			"the object has been modified; please apply your changes to the latest version and try again",
-		)
+	if err := c.check(kind, now, next); err != nil {
+		return nil, err
 	}
-	for _, name := range []string{"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"} {
+	for _, name := range []string{
+		"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation",
+	} {
 		keep(next, now, "metadata", name)
 	}
 	if status {
@@ -199,23 +231,14 @@ func (c client) replace(kind Kind, next *unstructured.Unstructured, status bool)
 	} else if kind.Status {
 		keep(next, now, "status")
 	}
+	dropEmpty(next)
 	next.SetNamespace(c.namespace)
 	next.SetResourceVersion(now.GetResourceVersion())
-	if added := addedFinalizers(now, next); now.GetDeletionTimestamp() != nil && len(added) > 0 {
-		return nil, c.invalid(
-			kind,
-			at.name,
-			field.Forbidden(
-				field.NewPath("metadata", "finalizers"),
-				fmt.Sprintf(
-					"no new finalizers can be added if the object is being deleted, found new finalizers %q",
-					added,
-				),
-			),
-		)
-	}
 	if sameObject(now, next) {
 		return now.DeepCopy(), nil
+	}
+	if !kind.plain && !status && !sameContent(now, next) {
+		next.SetGeneration(now.GetGeneration() + 1)
 	}
 	if now.GetDeletionTimestamp() != nil && len(next.GetFinalizers()) == 0 &&
 		(next.GetDeletionGracePeriodSeconds() == nil || *next.GetDeletionGracePeriodSeconds() == 0) {
@@ -226,6 +249,26 @@ func (c client) replace(kind Kind, next *unstructured.Unstructured, status bool)
 	return c.api.store(at, next).DeepCopy(), nil
 }
 
+// check returns an error if an object cannot have a new state.
+func (c client) check(kind Kind, now, next *unstructured.Unstructured) error {
+	added, metadata := addedFinalizers(now, next), field.NewPath("metadata")
+	switch {
+	case next.GetResourceVersion() != "" && next.GetResourceVersion() != now.GetResourceVersion():
+		return c.conflict(
+			now.GetName(),
+			"the object has been modified; please apply your changes to the latest version and try again",
+		)
+	case next.GetUID() != "" && next.GetUID() != now.GetUID():
+		return c.invalid(kind, now.GetName(), field.Invalid(metadata.Child("uid"), next.GetUID(), "field is immutable"))
+	case now.GetDeletionTimestamp() != nil && len(added) > 0:
+		return c.invalid(kind, now.GetName(), field.Forbidden(
+			metadata.Child("finalizers"),
+			fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %q", added),
+		))
+	}
+	return c.checkAnnotations(kind, next)
+}
+
 func addedFinalizers(now, next *unstructured.Unstructured) []string {
 	return slices.DeleteFunc(
 		slices.Clone(next.GetFinalizers()),
@@ -234,21 +277,25 @@ func addedFinalizers(now, next *unstructured.Unstructured) []string {
 }
 
 func (c client) Delete(ctx context.Context, name string, o metav1.DeleteOptions, subresources ...string) error {
-	if _, err := c.begin(ctx, "delete", name, subresources); err != nil {
-		return err
-	}
-	defer c.api.mutex.Unlock()
+	_, err := serve(ctx, c, c.request("delete", name, subresources), func(Kind) (struct{}, error) {
+		return struct{}{}, c.remove(name, o)
+	})
+	return err
+}
+
+// otherUID returns the error about an object that is not the one with a UID.
+func (c client) otherUID(name string, want, got types.UID) error {
+	return c.conflict(name, "Precondition failed: UID in precondition: %s, UID in object meta: %s", want, got)
+}
+
+// remove deletes an object, or has it wait for its finalizers and its node. The caller holds the mutex.
+func (c client) remove(name string, o metav1.DeleteOptions) error {
 	now := c.api.objects[c.at(name)]
 	if now == nil {
 		return c.notFound(name)
 	}
 	if p := o.Preconditions; p != nil && p.UID != nil && *p.UID != now.GetUID() {
-		return c.conflict(
-			name,
-			"Precondition failed: UID in precondition: %s, UID in object meta: %s",
-			*p.UID,
-			now.GetUID(),
-		)
+		return c.otherUID(name, *p.UID, now.GetUID())
 	}
 	if p := o.Preconditions; p != nil && p.ResourceVersion != nil && *p.ResourceVersion != now.GetResourceVersion() {
 		return c.conflict(
@@ -266,10 +313,14 @@ func (c client) Delete(ctx context.Context, name string, o metav1.DeleteOptions,
 		c.api.store(c.at(name), nil)
 		return nil
 	}
-	if since := now.GetDeletionTimestamp(); since != nil && *now.GetDeletionGracePeriodSeconds() <= grace {
+	since := now.GetDeletionTimestamp()
+	if since != nil && *now.GetDeletionGracePeriodSeconds() <= grace {
 		return nil // it is being deleted
 	}
 	next := now.DeepCopy()
+	if since == nil && now.GetGeneration() > 0 {
+		next.SetGeneration(now.GetGeneration() + 1)
+	}
 	ends := metav1.NewTime(time.Now().Add(time.Duration(grace) * time.Second))
 	next.SetDeletionTimestamp(&ends)
 	next.SetDeletionGracePeriodSeconds(&grace)
@@ -298,25 +349,23 @@ func (c client) grace(object *unstructured.Unstructured, given *int64) int64 {
 }
 
 func (c client) List(ctx context.Context, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-	kind, err := c.begin(ctx, "list", "", nil)
-	if err != nil {
-		return nil, err
-	}
-	defer c.api.mutex.Unlock()
-	chosen, err := c.selector(kind, o)
-	if err != nil {
-		return nil, err
-	}
-	list := &unstructured.UnstructuredList{
-		Object: map[string]any{"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind + "List"},
-	}
-	list.SetResourceVersion(c.api.text())
-	for _, one := range c.api.sorted() {
-		if chosen.has(one, c.api.objects[one]) {
-			list.Items = append(list.Items, *c.api.objects[one].DeepCopy())
+	r := c.request("list", "", nil)
+	return serve(ctx, c, r, func(kind Kind) (*unstructured.UnstructuredList, error) {
+		chosen, err := c.selector(kind, o)
+		if err != nil {
+			return nil, err
 		}
-	}
-	return list, nil
+		list := &unstructured.UnstructuredList{
+			Object: map[string]any{"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind + "List"},
+		}
+		list.SetResourceVersion(c.api.text())
+		for _, one := range c.api.sorted() {
+			if chosen.has(one, c.api.objects[one]) {
+				list.Items = append(list.Items, *c.api.objects[one].DeepCopy())
+			}
+		}
+		return list, nil
+	})
 }
 
 func (c client) Patch(
@@ -327,23 +376,21 @@ func (c client) Patch(
 	_ metav1.PatchOptions,
 	subresources ...string,
 ) (*unstructured.Unstructured, error) {
-	kind, err := c.begin(ctx, "patch", name, subresources)
-	if err != nil {
-		return nil, err
-	}
-	defer c.api.mutex.Unlock()
-	now := c.api.objects[c.at(name)]
-	if now == nil {
-		return nil, c.notFound(name)
-	}
-	next, err := patched(now, form, patch)
-	if err != nil {
-		return nil, err
-	}
-	if len(subresources) == 0 && next.GetName() != name {
-		return nil, apierrors.NewBadRequest("the name of the object does not match the name on the URL")
-	}
-	return c.replace(kind, next, len(subresources) > 0)
+	r := c.request("patch", name, subresources)
+	return serve(ctx, c, r, func(kind Kind) (*unstructured.Unstructured, error) {
+		now := c.api.objects[c.at(name)]
+		if now == nil {
+			return nil, c.notFound(name)
+		}
+		next, err := patched(now, form, patch)
+		if err != nil {
+			return nil, err
+		}
+		if r.Subresource == "" && next.GetName() != name {
+			return nil, apierrors.NewBadRequest("the name of the object does not match the name on the URL")
+		}
+		return c.replace(kind, next, r.Subresource != "")
+	})
 }
 
 var errNotServed = errors.New("kubetest: this request is not served")
@@ -363,19 +410,17 @@ func (c client) Apply(
 	if !slices.Equal(subresources, []string{"status"}) {
 		return nil, errNotServed
 	}
-	kind, err := c.begin(ctx, "patch", name, subresources)
-	if err != nil {
-		return nil, err
-	}
-	defer c.api.mutex.Unlock()
-	now := c.api.objects[c.at(name)]
-	if now == nil {
-		return nil, c.notFound(name)
-	}
-	next := now.DeepCopy()
-	next.SetUID(object.GetUID())
-	next.Object["status"] = object.DeepCopy().Object["status"]
-	return c.replace(kind, next, true)
+	r := c.request("patch", name, subresources)
+	return serve(ctx, c, r, func(kind Kind) (*unstructured.Unstructured, error) {
+		now := c.api.objects[c.at(name)]
+		if now == nil {
+			return nil, c.notFound(name)
+		}
+		next := now.DeepCopy()
+		next.SetUID(object.GetUID())
+		next.Object["status"] = object.DeepCopy().Object["status"]
+		return c.replace(kind, next, true)
+	})
 }
 
 func (c client) ApplyStatus(

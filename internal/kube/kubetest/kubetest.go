@@ -3,7 +3,8 @@
 // waits for finalizers and for nodes, and watches begin at a version. Run is the suite that both pass.
 //
 // An API does the same as an API server at a bad moment when a test requires it: it refuses a request (Before), its
-// events come late (Hold) or again (Repeat), its watches end (Cut), and it forgets changes (Forget).
+// answer is lost (After), its events come late (Hold) or again (Repeat), its watches end (Cut), it forgets changes
+// (Forget), and kinds of custom resources come and go (Install, Remove).
 package kubetest
 
 import (
@@ -30,12 +31,21 @@ type Kind struct {
 	// do.
 	Unconditional bool
 
+	Cluster bool // the objects have no namespace
+
 	// Answer returns the status of a created object, which is answered and not stored, as a review is; nil: it is stored.
 	Answer func(spec map[string]any) map[string]any
+
+	plain bool // the objects have no generation
 }
 
 // Pods is the resource whose objects nodes remove.
 var Pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+
+// Definitions is the resource of the definitions of kinds of custom resources.
+var Definitions = schema.GroupVersionResource{
+	Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+}
 
 // kinds are those that every API serves.
 var kinds = []Kind{
@@ -51,7 +61,9 @@ var kinds = []Kind{
 		Kind:                 "Secret",
 		Fields:               []string{"type"},
 		Unconditional:        true,
+		plain:                true,
 	},
+	{GroupVersionResource: Definitions, Kind: "CustomResourceDefinition", Status: true, Cluster: true},
 	{
 		GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "events"},
 		Kind:                 "Event",
@@ -63,6 +75,7 @@ var kinds = []Kind{
 			"type",
 		},
 		Unconditional: true,
+		plain:         true,
 	},
 }
 
@@ -77,10 +90,10 @@ type Request struct {
 
 // API keeps objects. Make it with New or Open. Its methods may be called from several goroutines.
 type API struct {
-	kinds map[schema.GroupVersionResource]Kind
-
 	mutex    sync.Mutex
+	kinds    map[schema.GroupVersionResource]served
 	before   []func(Request) error
+	after    []func(Request) error
 	version  int64 // version of the last change
 	forgot   int64 // version up to which the history is gone
 	objects  map[key]*unstructured.Unstructured
@@ -90,6 +103,12 @@ type API struct {
 	changed  chan struct{} // closed and replaced when there are more
 	cut      chan struct{} // closed and replaced when watches end
 	watching sync.WaitGroup
+}
+
+// served is a kind while it is served.
+type served struct {
+	Kind
+	removed chan struct{} // closed at the end
 }
 
 var _ dynamic.Interface = (*API)(nil)
@@ -113,7 +132,7 @@ func New(t testing.TB, more ...Kind) *API {
 // Open returns an API that serves pods, Secrets, events and further kinds. The caller closes it.
 func Open(more ...Kind) *API {
 	a := &API{
-		kinds:   map[schema.GroupVersionResource]Kind{},
+		kinds:   map[schema.GroupVersionResource]served{},
 		version: firstVersion,
 		forgot:  firstVersion,
 		objects: map[key]*unstructured.Unstructured{},
@@ -121,7 +140,7 @@ func Open(more ...Kind) *API {
 		cut:     make(chan struct{}),
 	}
 	for _, kind := range append(more, kinds...) {
-		a.kinds[kind.GroupVersionResource] = kind
+		a.kinds[kind.GroupVersionResource] = served{kind, make(chan struct{})}
 	}
 	return a
 }
@@ -157,6 +176,14 @@ func (a *API) Before(f func(Request) error) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	a.before = append(a.before, f)
+}
+
+// After has f be called after each request, before its answer. An error is the answer then, although the request was done: the
+// answer was lost.
+func (a *API) After(f func(Request) error) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.after = append(a.after, f)
 }
 
 // Hold has watches receive no changes until Release. Reads have them at once.
@@ -208,7 +235,19 @@ func (a *API) receive(ctx context.Context, r Request) error {
 	a.mutex.Lock()
 	before := a.before
 	a.mutex.Unlock()
-	for _, f := range before {
+	return call(before, r)
+}
+
+// done calls the hooks after a request.
+func (a *API) done(r Request) error {
+	a.mutex.Lock()
+	after := a.after
+	a.mutex.Unlock()
+	return call(after, r)
+}
+
+func call(hooks []func(Request) error, r Request) error {
+	for _, f := range hooks {
 		if err := f(r); err != nil {
 			return err
 		}

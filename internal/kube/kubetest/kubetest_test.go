@@ -15,7 +15,11 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	kubetest.Run(t, func(t *testing.T) *kube.Cluster { return kubetest.New(t, kubetest.Thing).Cluster("test") })
+	kubetest.Run(t, func(t *testing.T) *kube.Cluster {
+		api := kubetest.New(t)
+		api.Install(kubetest.Thing)
+		return api.Cluster("test")
+	})
 }
 
 func secret(name string) *unstructured.Unstructured {

@@ -32,9 +32,32 @@ func keep(next, now *unstructured.Unstructured, path ...string) {
 	}
 }
 
+// dropEmpty removes empty lists and maps from the metadata of an object.
+func dropEmpty(object *unstructured.Unstructured) {
+	if len(object.GetLabels()) == 0 {
+		object.SetLabels(nil)
+	}
+	if len(object.GetAnnotations()) == 0 {
+		object.SetAnnotations(nil)
+	}
+	if len(object.GetFinalizers()) == 0 {
+		object.SetFinalizers(nil)
+	}
+}
+
 // sameObject reports whether two states are the same in the API's JSON.
 func sameObject(a, b *unstructured.Unstructured) bool {
 	return reflect.DeepEqual(plain(a), plain(b))
+}
+
+// sameContent reports whether two states differ at most in their metadata and their status.
+func sameContent(a, b *unstructured.Unstructured) bool {
+	a, b = a.DeepCopy(), b.DeepCopy()
+	for _, part := range []string{"metadata", "status"} {
+		delete(a.Object, part)
+		delete(b.Object, part)
+	}
+	return sameObject(a, b)
 }
 
 func plain(o *unstructured.Unstructured) any {

@@ -21,15 +21,11 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/dynamic"
 )
 
 // Server serves an API over HTTP/2 and TLS on connections in memory, so that clients work in testing/synctest too. It
-// finds kinds, reads, lists, watches, creates and changes. It is a bad server when a test requires it: down, frozen,
+// finds kinds, reads, lists, watches, creates, changes and deletes. It is a bad server when a test requires it: down, frozen,
 // slow, or strict.
 type Server struct {
 	*API
@@ -333,67 +329,19 @@ func answer(w http.ResponseWriter, status int, document any) {
 	_ = json.NewEncoder(w).Encode(document) // the client may be gone
 }
 
-// document returns a document about the server or its kinds; nil if the path names none.
-func (s *Server) document(path string) any {
-	switch path {
-	case "/version":
-		return map[string]string{"gitVersion": "v1.36.3"}
-	case "/api":
-		return &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}
-	case "/apis":
-		return s.groups()
-	}
-	list := &metav1.APIResourceList{}
-	group := &metav1.APIGroup{}
-	for _, kind := range s.kinds {
-		version := metav1.GroupVersionForDiscovery{GroupVersion: kind.GroupVersion().String(), Version: kind.Version}
-		switch path {
-		case "/api/" + kind.GroupVersion().String(), "/apis/" + kind.GroupVersion().String():
-			list.GroupVersion = kind.GroupVersion().String()
-			list.APIResources = append(list.APIResources,
-				metav1.APIResource{Name: kind.Resource, Kind: kind.Kind, Namespaced: true, Verbs: verbs})
-		case "/apis/" + kind.Group:
-			group.Name, group.PreferredVersion = kind.Group, version
-			group.Versions = append(group.Versions, version)
-		}
-	}
-	switch {
-	case list.APIResources != nil:
-		return list
-	case group.Name != "":
-		return group
-	}
-	return nil
-}
-
-var verbs = metav1.Verbs{"create", "get", "list", "patch", "update", "watch"}
-
-// groups returns the list of groups.
-func (s *Server) groups() *metav1.APIGroupList {
-	list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
-	for _, kind := range s.kinds {
-		if kind.Group == "" {
-			continue
-		}
-		version := metav1.GroupVersionForDiscovery{GroupVersion: kind.GroupVersion().String(), Version: kind.Version}
-		at := slices.IndexFunc(list.Groups, func(g metav1.APIGroup) bool { return g.Name == kind.Group })
-		if at < 0 {
-			list.Groups, at = append(list.Groups, metav1.APIGroup{Name: kind.Group, PreferredVersion: version}), len(list.Groups)
-		}
-		list.Groups[at].Versions = append(list.Groups[at].Versions, version)
-	}
-	return list
-}
-
 // serveObjects reads, lists or watches objects.
 func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request) {
 	path, isStatus := strings.CutSuffix(r.URL.Path, "/status")
 	in, namespace, name, ok := parsePath(path)
-	if _, served := s.kinds[in]; !ok || !served || isStatus && name == "" {
+	if !ok || !s.serves(in) || isStatus && name == "" {
 		fail(w, apierrors.NewNotFound(in.GroupResource(), name))
 		return
 	}
 	objects := s.Resource(in).Namespace(namespace)
+	if r.Method == http.MethodDelete && name != "" && !isStatus {
+		serveDeletion(w, r, objects, name)
+		return
+	}
 	if r.Method != http.MethodGet {
 		serveChange(w, r, objects, changing{name, isStatus})
 		return
@@ -425,52 +373,6 @@ func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request) {
 }
 
 func ptr[T any](v T) *T { return &v }
-
-// changing names the object that a request changes: as a whole, or its status.
-type changing struct {
-	name   string // "": the request creates one
-	status bool
-}
-
-// maxChange bounds the body of a request that changes an object.
-const maxChange = 3 << 20
-
-// serveChange creates or changes an object.
-func serveChange(w http.ResponseWriter, r *http.Request, objects dynamic.ResourceInterface, to changing) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxChange))
-	object := &unstructured.Unstructured{}
-	form := types.PatchType(r.Header.Get("Content-Type"))
-	if isPatch := r.Method == http.MethodPatch && form != types.ApplyYAMLPatchType; err == nil && !isPatch {
-		err = object.UnmarshalJSON(body)
-	}
-	if err != nil {
-		fail(w, apierrors.NewBadRequest(err.Error()))
-		return
-	}
-	var parts []string
-	if to.status {
-		parts = []string{"status"}
-	}
-	code := http.StatusOK
-	switch {
-	case r.Method == http.MethodPost && to.name == "":
-		code = http.StatusCreated
-		object, err = objects.Create(r.Context(), object, metav1.CreateOptions{})
-	case r.Method == http.MethodPut:
-		object, err = objects.Update(r.Context(), object, metav1.UpdateOptions{}, parts...)
-	case r.Method == http.MethodPatch && form == types.ApplyYAMLPatchType:
-		object, err = objects.Apply(r.Context(), to.name, object, metav1.ApplyOptions{}, parts...)
-	case r.Method == http.MethodPatch:
-		object, err = objects.Patch(r.Context(), to.name, form, body, metav1.PatchOptions{}, parts...)
-	default:
-		err = errNotServed
-	}
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	answer(w, code, object)
-}
 
 // serveWatch sends the events of a watch.
 func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, open func(context.Context) (watch.Interface, error)) {
@@ -513,27 +415,6 @@ func fail(w http.ResponseWriter, err error) {
 	body := status.Status()
 	body.Kind, body.APIVersion = "Status", "v1"
 	answer(w, int(body.Code), body)
-}
-
-// parsePath returns the resource, the namespace and the name in a path.
-func parsePath(path string) (in schema.GroupVersionResource, namespace, name string, ok bool) {
-	parts := strings.Split(strings.Trim(path, "/"), "/")
-	switch {
-	case len(parts) > 2 && parts[0] == "api":
-		in.Version, parts = parts[1], parts[2:]
-	case len(parts) > 3 && parts[0] == "apis":
-		in.Group, in.Version, parts = parts[1], parts[2], parts[3:]
-	default:
-		return in, "", "", false
-	}
-	if len(parts) > 2 && parts[0] == "namespaces" {
-		namespace, parts = parts[1], parts[2:]
-	}
-	in.Resource = parts[0]
-	if len(parts) > 1 {
-		name = parts[1]
-	}
-	return in, namespace, name, len(parts) <= 2
 }
 
 // pipes is a listener for connections in memory.

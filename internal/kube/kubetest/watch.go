@@ -30,6 +30,7 @@ type watching struct {
 	next    int           // index of the first change that it has not seen
 	bounded *time.Timer   // nil: it does not end
 	cut     chan struct{}
+	removed chan struct{} // closed once the kind is not served any more
 
 	stop     sync.Once
 	stopping chan struct{}
@@ -40,11 +41,12 @@ func (w *watching) Stop() { w.stop.Do(func() { close(w.stopping) }) }
 func (w *watching) ResultChan() <-chan watch.Event { return w.results }
 
 func (c client) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	kind, err := c.begin(ctx, "watch", fieldName(o), nil)
-	if err != nil {
-		return nil, err
-	}
-	defer c.api.mutex.Unlock()
+	r := c.request("watch", fieldName(o), nil)
+	return serve(ctx, c, r, func(kind Kind) (watch.Interface, error) { return c.watch(ctx, kind, o) })
+}
+
+// watch begins a watch. The caller holds the mutex.
+func (c client) watch(ctx context.Context, kind Kind, o metav1.ListOptions) (watch.Interface, error) {
 	selected, err := c.selector(kind, o)
 	if err != nil {
 		return nil, err
@@ -60,7 +62,13 @@ func (c client) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interfac
 			),
 		)
 	}
-	w := &watching{chosen: selected, results: make(chan watch.Event), cut: c.api.cut, stopping: make(chan struct{})}
+	w := &watching{
+		chosen:   selected,
+		results:  make(chan watch.Event),
+		cut:      c.api.cut,
+		removed:  c.api.kinds[c.resource].removed,
+		stopping: make(chan struct{}),
+	}
 	if o.TimeoutSeconds != nil {
 		w.bounded = time.AfterFunc(time.Duration(*o.TimeoutSeconds)*time.Second, w.Stop)
 	}
@@ -131,15 +139,20 @@ func (w *watching) run(ctx context.Context) {
 			return
 		}
 	}
-	for {
+	for last := false; ; {
 		events, more := w.news()
 		for _, event := range events {
 			if !w.send(ctx, event) {
 				return
 			}
 		}
+		if last {
+			return
+		}
 		select {
 		case <-more:
+		case <-w.removed:
+			last = true
 		case <-w.stopping:
 			return
 		case <-w.cut:

@@ -28,6 +28,9 @@ type Config[T metav1.Object] struct {
 	// the object.
 	Decode  func(*unstructured.Unstructured) T
 	Changed func(T) // receives an object that is new, that has changed, or that is reported again
+	// Updated receives the earlier and the present state of an object that has changed or is reported again. Default: Changed
+	// receives the present one.
+	Updated func(was, now T)
 	Gone    func(T) // receives an object that was deleted, as it was seen last
 
 	Opened      func(error) // receives the result of each request to watch
@@ -37,11 +40,13 @@ type Config[T metav1.Object] struct {
 // Informer follows objects. Make it with New, run it once.
 type Informer[T metav1.Object] struct {
 	informer cache.SharedIndexInformer
+	reports  cache.ResourceEventHandlerRegistration
 }
 
 // New returns an informer.
 func New[T metav1.Object](c Config[T]) (*Informer[T], error) {
-	informer := cache.NewSharedIndexInformer(c.source(), &unstructured.Unstructured{}, c.Resync, cache.Indexers{})
+	informer := cache.NewSharedIndexInformer(c.source(), &unstructured.Unstructured{}, c.Resync,
+		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	if err := informer.SetTransform(c.transform); err != nil {
 		return nil, fmt.Errorf("follow objects: %w", err)
 	}
@@ -53,15 +58,23 @@ func New[T metav1.Object](c Config[T]) (*Informer[T], error) {
 	if err != nil {
 		return nil, fmt.Errorf("follow objects: %w", err)
 	}
-	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	reports, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(now any) { report(c.Changed, now) },
-		UpdateFunc: func(_, now any) { report(c.Changed, now) },
+		UpdateFunc: c.update,
 		DeleteFunc: func(last any) { report(c.Gone, last) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("follow objects: %w", err)
 	}
-	return &Informer[T]{informer}, nil
+	return &Informer[T]{informer, reports}, nil
+}
+
+// Must returns an informer that New has made, and panics if it was refused: none is before it has run.
+func Must[T metav1.Object](informer *Informer[T], err error) *Informer[T] {
+	if err != nil {
+		panic(err)
+	}
+	return informer
 }
 
 // source lists and watches the selected objects.
@@ -90,6 +103,17 @@ func (c Config[T]) transform(object any) (any, error) {
 	return object, nil
 }
 
+// update reports a change, or an object that is reported again.
+func (c Config[T]) update(was, now any) {
+	before, isKept := was.(T)
+	after, areKept := now.(T)
+	if c.Updated != nil && isKept && areKept {
+		c.Updated(before, after)
+		return
+	}
+	report(c.Changed, now)
+}
+
 // report calls f with the kept part of an object, also of one whose deletion was missed.
 func report[T metav1.Object](f func(T), object any) {
 	if late, ok := object.(cache.DeletedFinalStateUnknown); ok {
@@ -103,8 +127,13 @@ func report[T metav1.Object](f func(T), object any) {
 // Run follows the objects until ctx ends.
 func (i *Informer[T]) Run(ctx context.Context) { i.informer.RunWithContext(ctx) }
 
-// Synced reports whether all objects have been seen once.
-func (i *Informer[T]) Synced() bool { return i.informer.HasSynced() }
+// Synced reports whether all objects have been seen and reported once.
+func (i *Informer[T]) Synced() bool { return i.reports.HasSynced() }
+
+// AwaitSync waits until all objects have been seen and reported once. It returns false if ctx ends first.
+func (i *Informer[T]) AwaitSync(ctx context.Context) bool {
+	return cache.WaitFor(ctx, "", i.reports.HasSyncedChecker())
+}
 
 // Get returns the kept part of an object; false if it does not exist, or is not selected.
 func (i *Informer[T]) Get(namespace, name string) (kept T, found bool) {
@@ -117,11 +146,22 @@ func (i *Informer[T]) Get(namespace, name string) (kept T, found bool) {
 }
 
 // List returns the kept part of all objects, in any order.
-func (i *Informer[T]) List() []T {
+func (i *Informer[T]) List() []T { return kept[T](i.informer.GetStore().List()) }
+
+// InNamespace returns the kept part of the objects in a namespace, in any order.
+func (i *Informer[T]) InNamespace(namespace string) []T {
+	found, err := i.informer.GetIndexer().ByIndex(cache.NamespaceIndex, namespace)
+	if err != nil { // the index is always there
+		return nil
+	}
+	return kept[T](found)
+}
+
+func kept[T any](objects []any) []T {
 	var all []T
-	for _, object := range i.informer.GetStore().List() {
-		if kept, ok := object.(T); ok {
-			all = append(all, kept)
+	for _, object := range objects {
+		if one, ok := object.(T); ok {
+			all = append(all, one)
 		}
 	}
 	return all
