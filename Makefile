@@ -6,7 +6,7 @@ export CGO_ENABLED = 0
 # Without the folder's name in it, what one clone has compiled serves the next one, too.
 export GOFLAGS := $(strip -trimpath $(filter-out -trimpath,$(GOFLAGS)))
 
-.PHONY: help build demo demo-broker demo-promotion check test slow measures soak fuzz worlds edges former mutate simulate hosts stories e2e lint generate bench setup clean
+.PHONY: help build demo demo-broker demo-eventflow demo-promotion check test slow measures soak fuzz worlds edges former mutate simulate flows hosts stories e2e lint generate bench setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ demo: bin/waybill ## build Waybill and ship examples/hello to four local hosts
 
 demo-broker: bin/waybill ## provision, change and delete service instances, which are folders, by the Open Service Broker API
 	@scripts/demo-broker
+
+demo-eventflow: bin/waybill ## an event flow with Knative's own programs, from a Channel to an action; the first run takes a quarter of an hour
+	@scripts/demo-eventflow
 
 demo-promotion: bin/waybill ## promote a version through three local clusters with Flux and a Git host; the first run takes a quarter of an hour
 	@scripts/demo-promotion
@@ -48,9 +51,9 @@ measures: ## figures of the source: loops between files, lines, widths; one with
 
 # The parts of make soak run alone, too: make fuzz ROUNDS=10. make test has a sample of each, of less than a minute.
 FIRST := $(or $(FIRST),$(shell date +%s))
-soak: ## the long search, an hour: random programs, worlds and simulations from the seed FIRST on, fuzz targets, odd repositories, many hosts, stories
+soak: ## the long search, an hour: random programs, worlds, simulations and flows from the seed FIRST on, fuzz targets, odd repositories, many hosts, stories
 	@echo "soak: seeds from FIRST=$(FIRST)"
-	@$(MAKE) FIRST=$(FIRST) fuzz worlds former simulate edges hosts stories
+	@$(MAKE) FIRST=$(FIRST) fuzz worlds former simulate flows edges hosts stories
 
 # Each round is 100 random programs of the pipeline engine: definitions, actions that end or fail, retries, edits, crashes. What it
 # decides and explains is compared after every row with the rules computed word by word. A program that fails prints its seed.
@@ -74,6 +77,13 @@ former:
 SEEDS ?= 500
 simulate:
 	$(GO) test ./test/simulation -first $(FIRST) -seeds $(SEEDS) -timeout 0
+
+# Each seed is a random run of EventFlows: flows come and go, processes are killed, requests fail or lose their answers, events come late,
+# people change shared objects. And users of shared objects by themselves. make test has 40 seeds; make flows FLOWS=9 FIRST=7 has those from 7 on.
+FLOWS ?= 4000
+flows:
+	$(GO) test ./internal/flow/controller -run EveryInterleaving -first $(FIRST) -seeds $(FLOWS) -timeout 0
+	$(GO) test ./internal/kube/claim -run UsersComeAndGo -rapid.checks=$(FLOWS) -timeout 0
 
 # Names in archives, known hosts, keys and certificates, files of every format, each for FUZZTIME, and layouts of Git repositories.
 FUZZTIME ?= 1m
@@ -100,9 +110,10 @@ lint: ## vet, and golangci-lint, pinned in tools/go.mod
 
 generate: ## the Go code of api/**/*.proto and the resource definitions of api/kube; buf, its plugins and controller-gen are pinned in tools
 	$(GO) tool -modfile=tools/generate.mod buf generate
-	@for dir in api/kube/v1alpha1 api/kube/gitops/v1alpha1; do \
+	@for dir in api/kube/v1alpha1 api/kube/gitops/v1alpha1 api/kube/flow/v1alpha1; do \
 	  $(GO) tool -modfile=tools/crd.mod controller-gen crd paths=./$$dir output:crd:dir=$$dir || exit 1; \
 	done
+	cp api/kube/flow/v1alpha1/flow.waybill.dev_eventflows.yaml config/flow/crd.yaml
 
 bench: setup ## every figure of docs/performance.md
 	@scripts/bench
