@@ -82,7 +82,7 @@ func (b *Broker) deprovision(a asker) answer {
 		return failed(refused)
 	}
 	plan := b.Catalog.Now().Plan(d.ServiceID, d.PlanID)
-	return b.decide(a, key(d.Instance, ""), d.Origin, func(s osb.Subject, _ *osb.Binding) osb.Decision { return s.Delete(d, plan, false) })
+	return b.decide(a, key(d.Instance, ""), d.Origin, func(s osb.Subject, _ *osb.Binding) osb.Decision { return s.Delete(d, plan, nil) })
 }
 
 func (b *Broker) fetch(a asker) answer {

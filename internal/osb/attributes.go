@@ -35,6 +35,7 @@ const (
 // Work configures the operations and the bindings of a plan. Exactly one kind of plan is set.
 type Work struct {
 	Handlers    *Handlers     `json:"handlers,omitempty"`
+	Flow        *Flow         `json:"flow,omitempty"`
 	Credentials Canonical     `json:"credentials,omitempty"` // with ${parameters.NAME} as whole values; "": not bindable
 	Polling     time.Duration `json:"polling,omitempty"`     // maximum_polling_duration: the deadline of every operation
 }
@@ -60,7 +61,7 @@ func (h *Handlers) Of(verb Verb) string {
 }
 
 // Updatable reports whether the work includes updates.
-func (w Work) Updatable() bool { return w.Handlers.Of(VerbUpdate) != "" }
+func (w Work) Updatable() bool { return w.Flow != nil || w.Handlers.Of(VerbUpdate) != "" }
 
 // same reports whether a provision with the attributes b repeats one with a. Maintenance and the rest of the context
 // may differ: platforms change them without a request for it.

@@ -31,17 +31,20 @@ func (s Subject) Bind(b Bind, plan *Plan, existing *Binding) Decision {
 	}
 	switch state {
 	case Provisioning, Updating, Deprovisioning:
-		return fail(busy(state))
+		return fail(Concurrency())
 	case DeprovisionFailed:
 		return fail(refused(CodeBeingDeleted, "the service instance is %s: delete it", state))
+	}
+	if existing != nil && existing.Parameters != b.Parameters {
+		return fail(conflict("the binding exists with other parameters"))
+	}
+	if own := row.Current().Work.Flow; own != nil && s.Credentials == "" {
+		return Decision{Flow: own}
 	}
 	body := bindingBody{Credentials: s.credentials(plan)}
 	if existing == nil {
 		binding := &Binding{Instance: row.ID, ID: b.BindingID, Parameters: b.Parameters}
 		return Decision{Status: http.StatusCreated, Body: body, Insert: binding}
-	}
-	if existing.Parameters != b.Parameters {
-		return fail(conflict("the binding exists with other parameters"))
 	}
 	return Decision{Status: http.StatusOK, Body: body}
 }
@@ -61,8 +64,12 @@ func (s Subject) Unbind(u Unbind, existing *Binding) Decision {
 // GetBinding decides about a fetch of a binding; existing is its row, or nil. The plan is the current one of the
 // catalog; nil if it is not there any more.
 func (s Subject) GetBinding(plan *Plan, existing *Binding) Decision {
-	if _, state := s.find(); state == None || state == Gone || existing == nil {
+	row, state := s.find()
+	if state == None || state == Gone || existing == nil {
 		return fail(notFound("the binding is unknown"))
+	}
+	if own := row.Current().Work.Flow; own != nil && s.Credentials == "" {
+		return Decision{Flow: own}
 	}
 	parameters := json.RawMessage(cmp.Or(string(existing.Parameters), string(Empty)))
 	return Decision{Status: http.StatusOK, Body: bindingBody{Credentials: s.credentials(plan), Parameters: parameters}}
@@ -76,6 +83,9 @@ func (s Subject) LastBindingOperation() Decision {
 // credentials returns the credentials of the service instance's bindings, by the current plan or by that of the time
 // when the attributes were applied.
 func (s Subject) credentials(plan *Plan) json.RawMessage {
+	if s.Credentials != "" {
+		return json.RawMessage(s.Credentials)
+	}
 	current := s.Row.Current()
 	template := cmp.Or(string(plan.work(current.Work).Credentials), string(current.Work.Credentials))
 	return json.RawMessage(fillCredentials(Canonical(template), current.Parameters))

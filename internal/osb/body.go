@@ -85,8 +85,8 @@ func (b *body) maintenance() string {
 	return version
 }
 
-// context returns the context; nil if it is absent. Its platform must be that of the
-// originating identity.
+// context returns the context; nil if it is absent. Its platform must be that of the originating identity. One that passes on the
+// requests of others, as SAP's service manager, puts its own name there, and the identity's platform into the field origin.
 func (b *body) context(origin *Identity) *Context {
 	object := b.object("context")
 	if object == nil {
@@ -97,7 +97,7 @@ func (b *body) context(origin *Identity) *Context {
 	switch {
 	case object.err != nil:
 		b.fault("context.%s", object.err.Description)
-	case origin != nil && context.Platform != "" && context.Platform != origin.Platform:
+	case origin != nil && context.Platform != "" && context.Platform != origin.Platform && object.fields["origin"] != any(origin.Platform):
 		b.fault("context.platform: %s names another platform", headerIdentity)
 	}
 	return context

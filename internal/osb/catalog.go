@@ -49,7 +49,7 @@ type Maintenance struct {
 
 // Reference names a handler of a plan. The caller checks that the handler exists.
 type Reference struct {
-	Handler string
+	Handler string // "": the plan is an EventFlow, and needs a cluster
 	Verb    Verb
 	Plan    *Plan
 	Scope   string // path in the file
@@ -118,9 +118,14 @@ func (p *Plan) version() string {
 	return p.Maintenance.Version
 }
 
-// work returns the work of the plan, or old if the plan has left the catalog.
+// work returns the work of the plan, or old if the plan has left the catalog or has become another kind. A flow stays where
+// it is, so its old work counts.
 func (p *Plan) work(old Work) Work {
-	if p == nil {
+	switch {
+	case p == nil:
+		return old
+	case old.Flow != nil, p.Work.Flow != nil && old.Handlers != nil:
+		old.Polling = p.Work.Polling
 		return old
 	}
 	return p.Work

@@ -9,13 +9,17 @@ type Change struct {
 }
 
 // CheckProvision refuses a provision that the catalog does not offer, and then one that does not accept an asynchronous
-// answer. It returns the plan.
+// answer. It returns the plan, with the service instance's own work.
 func (c *Catalog) CheckProvision(p Provision) (*Plan, *Error) {
 	plan, err := c.find(p.Attributes.ServiceID, p.Attributes.PlanID)
 	if err != nil {
 		return nil, err
 	}
 	if err := plan.CheckParameters(p.Attributes.Parameters); err != nil {
+		return nil, err
+	}
+	plan, err = plan.placed(p.Attributes, p.Scope)
+	if err != nil {
 		return nil, err
 	}
 	if err := plan.checkVersion(p.Attributes.Maintenance); err != nil {

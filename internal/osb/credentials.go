@@ -6,18 +6,38 @@ import (
 	"strings"
 )
 
-// reference matches a text that a parameter of the service instance replaces.
-var reference = regexp.MustCompile(`^\$\{parameters\.([A-Za-z0-9_-]+)\}$`)
+// reference matches a text that a parameter of the service instance, or a field of its context, replaces.
+var reference = regexp.MustCompile(`^\$\{(parameters|context)\.([A-Za-z0-9_-]+)\}$`)
 
-// checkCredentials calls report for each text in a template that looks like a reference and is none, and for each
-// parameter that the schema of provisions does not have.
-func checkCredentials(value any, create *Schema, report func(text string)) {
-	walk(value, func(text string) {
+// The sources of references.
+const (
+	fromParameters = "parameters"
+	fromContext    = "context"
+)
+
+// values holds the values of references by source and name. A text with another source is not a reference.
+type values map[string]map[string]any
+
+// of returns the value of a reference, and whether it is there; known is false for a text that is not a reference.
+func (v values) of(text string) (value any, there, known bool) {
+	name := reference.FindStringSubmatch(text)
+	if name == nil || v[name[1]] == nil {
+		return nil, false, false
+	}
+	value, there = v[name[1]][name[2]]
+	return value, there, true
+}
+
+// checkReferences calls report for each text in a template that looks like a reference to one of the sources and is none, and for
+// each parameter that the schema of provisions does not have.
+func checkReferences(template any, sources values, create *Schema, report func(text string)) {
+	walk(template, func(text string) {
+		_, _, known := sources.of(text)
 		switch name := reference.FindStringSubmatch(text); {
-		case name == nil && strings.Contains(text, "${"):
+		case !known && strings.Contains(text, "${"):
 			report(fmt.Sprintf("%q is not a reference: want a whole text such as ${parameters.name}", text))
-		case name != nil && create.lacks(name[1]):
-			report(fmt.Sprintf("the plan's schema has no parameter %q", name[1]))
+		case known && name[1] == fromParameters && create.lacks(name[2]):
+			report(fmt.Sprintf("the plan's schema has no parameter %q", name[2]))
 		}
 	})
 }
@@ -40,7 +60,7 @@ func walk(value any, visit func(text string)) {
 
 // fillCredentials returns a template with the values of parameters. A reference to an absent parameter is left out.
 func fillCredentials(template, parameters Canonical) Canonical {
-	filled, _ := fill(template.values(), parameters.values())
+	filled, _ := fill(template.values(), values{fromParameters: parameters.values()})
 	text, err := canonical(filled.(map[string]any))
 	if err != nil {
 		return Empty // the numbers of both were checked when they were read
@@ -49,17 +69,16 @@ func fillCredentials(template, parameters Canonical) Canonical {
 }
 
 // fill returns a value with its references replaced, and whether it is there.
-func fill(value any, parameters map[string]any) (any, bool) {
+func fill(value any, by values) (any, bool) {
 	switch v := value.(type) {
 	case string:
-		if name := reference.FindStringSubmatch(v); name != nil {
-			given, ok := parameters[name[1]]
-			return given, ok
+		if given, there, known := by.of(v); known {
+			return given, there
 		}
 	case []any:
 		list := []any{}
 		for _, item := range v {
-			if one, ok := fill(item, parameters); ok {
+			if one, ok := fill(item, by); ok {
 				list = append(list, one)
 			}
 		}
@@ -67,7 +86,7 @@ func fill(value any, parameters map[string]any) (any, bool) {
 	case map[string]any:
 		object := map[string]any{}
 		for name, below := range v {
-			if one, ok := fill(below, parameters); ok {
+			if one, ok := fill(below, by); ok {
 				object[name] = one
 			}
 		}

@@ -15,6 +15,9 @@ type Subject struct {
 	Thread    *Thread   // thread of the row's operation; nil: its action is not kept any more
 	Dashboard string    // dashboard_url of the service instance; "": none
 	Now       time.Time
+
+	// Credentials are those of the flow that the service instance is, as a decision has requested them (Decision.Flow); "": not read yet.
+	Credentials Canonical
 }
 
 // Decision answers a request. Err, Start and Status exclude each other.
@@ -27,8 +30,13 @@ type Decision struct {
 
 	Start *Start // the operation to enqueue; its Answer is 202
 
+	Row *Instance // the row with other attributes, without an operation; nil: it stays as it is
+
 	Insert *Binding // the row of a new binding
 	Remove bool     // the row of the binding is to be deleted
+
+	// Flow is the flow whose credentials the answer needs: the decision is to be made again with them. nil: it is complete.
+	Flow *Flow
 }
 
 // Start is an operation to enqueue, with the row of its service instance, in one transaction.

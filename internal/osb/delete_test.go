@@ -7,19 +7,19 @@ func TestDeletes(t *testing.T) {
 	for _, c := range []struct {
 		name, state string
 		request     Deprovision
-		leftover    bool
+		leftover    *Flow
 		want        string
 	}{
-		{"not asynchronous", "ready", Deprovision{ServiceID: "folder", PlanID: "small"}, false, "422 AsyncRequired"},
-		{"not asynchronous, wrong plan", "ready", Deprovision{ServiceID: "folder", PlanID: "x"}, false, "422 AsyncRequired"},
-		{"not asynchronous, unknown", "none", Deprovision{ServiceID: "folder", PlanID: "small"}, true, "422 AsyncRequired"},
-		{"wrong plan", "ready", Deprovision{AcceptsIncomplete: true, ServiceID: "folder", PlanID: "x"}, false, "400 InvalidRequest"},
-		{"wrong service", "ready", Deprovision{AcceptsIncomplete: true, ServiceID: "x", PlanID: "small"}, false, "400 InvalidRequest"},
-		{"wrong plan while it is deleted", "deprovisioning", Deprovision{AcceptsIncomplete: true, ServiceID: "folder", PlanID: "x"}, false,
+		{"not asynchronous", "ready", Deprovision{ServiceID: "folder", PlanID: "small"}, nil, "422 AsyncRequired"},
+		{"not asynchronous, wrong plan", "ready", Deprovision{ServiceID: "folder", PlanID: "x"}, nil, "422 AsyncRequired"},
+		{"not asynchronous, unknown", "none", Deprovision{ServiceID: "folder", PlanID: "small"}, &Flow{Namespace: "shop"}, "422 AsyncRequired"},
+		{"wrong plan", "ready", Deprovision{AcceptsIncomplete: true, ServiceID: "folder", PlanID: "x"}, nil, "400 InvalidRequest"},
+		{"wrong service", "ready", Deprovision{AcceptsIncomplete: true, ServiceID: "x", PlanID: "small"}, nil, "400 InvalidRequest"},
+		{"wrong plan while it is deleted", "deprovisioning", Deprovision{AcceptsIncomplete: true, ServiceID: "folder", PlanID: "x"}, nil,
 			"400 InvalidRequest"},
-		{"wrong plan of none", "none", Deprovision{AcceptsIncomplete: true, ServiceID: "x", PlanID: "x"}, false, "410 Gone"},
-		{"leftovers of none", "none", Deprovision{AcceptsIncomplete: true, ServiceID: "x", PlanID: "x"}, true, "new deprovision"},
-		{"leftovers of one that is gone", "gone", Deprovision{AcceptsIncomplete: true, ServiceID: "x", PlanID: "x"}, true, "new deprovision"},
+		{"wrong plan of none", "none", Deprovision{AcceptsIncomplete: true, ServiceID: "x", PlanID: "x"}, nil, "410 Gone"},
+		{"leftovers of none", "none", Deprovision{AcceptsIncomplete: true, ServiceID: "x", PlanID: "x"}, &Flow{Namespace: "shop"}, "new deprovision"},
+		{"leftovers of one that is gone", "gone", Deprovision{AcceptsIncomplete: true, ServiceID: "x", PlanID: "x"}, &Flow{Namespace: "shop"}, "new deprovision"},
 	} {
 		if got := show(t, subject(t, c.state).Delete(c.request, nil, c.leftover)); got != c.want {
 			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
@@ -35,7 +35,7 @@ func TestDeletesAcceptThePlanOfAnUnfinishedUpdate(t *testing.T) {
 		for plan, want := range map[string]bool{"small": true, "large": true, "fixed": false} {
 			s := subject(t, state)
 			s.Row.Asked.PlanID = "large"
-			d := s.Delete(Deprovision{AcceptsIncomplete: true, ServiceID: "folder", PlanID: plan}, nil, false)
+			d := s.Delete(Deprovision{AcceptsIncomplete: true, ServiceID: "folder", PlanID: plan}, nil, nil)
 			if got := d.Start != nil; got != want {
 				t.Errorf("%s, %s: got %s", state, plan, show(t, d))
 			}
@@ -47,7 +47,7 @@ func TestDeletesOutliveTheirPlan(t *testing.T) {
 	t.Parallel()
 	request := Deprovision{AcceptsIncomplete: true, ServiceID: "folder", PlanID: "small"}
 	s := subject(t, "update failed")
-	d := s.Delete(request, nil, false)
+	d := s.Delete(request, nil, nil)
 	if d.Start == nil || d.Start.Work.Handlers.Of(VerbDeprovision) != "remove" {
 		t.Fatalf("without the plan: got %+v", d)
 	}
@@ -55,7 +55,7 @@ func TestDeletesOutliveTheirPlan(t *testing.T) {
 		t.Errorf("got %+v: want the applied attributes for the handler, and those of the update in the row", d.Start)
 	}
 	renamed := &Plan{Work: Work{Handlers: &Handlers{Deprovision: "erase"}}}
-	if d = s.Delete(request, renamed, false); d.Start.Work.Handlers.Of(VerbDeprovision) != "erase" {
+	if d = s.Delete(request, renamed, nil); d.Start.Work.Handlers.Of(VerbDeprovision) != "erase" {
 		t.Errorf("with the plan of today: got %+v", d.Start.Work.Handlers)
 	}
 }

@@ -63,9 +63,16 @@ func refused(code, format string, args ...any) *Error {
 	return NewError(http.StatusUnprocessableEntity, code, format, args...)
 }
 
+// Clients compare the descriptions of these two errors with the texts of the standard, too.
+
 // asyncRequired refuses a client that cannot poll: every operation is asynchronous.
 func asyncRequired() *Error {
-	return refused(CodeAsyncRequired, "the client must accept asynchronous operations: send accepts_incomplete=true")
+	return refused(CodeAsyncRequired, "This service plan requires client support for asynchronous service operations.")
+}
+
+// Concurrency refuses a request that may be repeated once the other has ended.
+func Concurrency() *Error {
+	return refused(CodeConcurrency, "The Service Broker does not support concurrent requests that mutate the same resource.")
 }
 
 // mostText bounds the texts of answers in bytes: they may quote other systems.

@@ -11,9 +11,10 @@ import (
 func TestErrorsInJSON(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]*Error{
-		`{"error":"AsyncRequired","description":"the client must accept asynchronous operations: send accepts_incomplete=true"}`: asyncRequired(),
-		`{"error":"InvalidRequest","description":"x","update_repeatable":false}`:                                                 {Code: CodeInvalid, Description: "x", UpdateRepeatable: new(false)},
-		`{"error":"A","description":"x","instance_usable":true}`:                                                                 {Code: "A", Description: "x", InstanceUsable: new(true)},
+		`{"error":"AsyncRequired","description":"This service plan requires client support for asynchronous service operations."}`:            asyncRequired(),
+		`{"error":"ConcurrencyError","description":"The Service Broker does not support concurrent requests that mutate the same resource."}`: Concurrency(),
+		`{"error":"InvalidRequest","description":"x","update_repeatable":false}`:                                                              {Code: CodeInvalid, Description: "x", UpdateRepeatable: new(false)},
+		`{"error":"A","description":"x","instance_usable":true}`:                                                                              {Code: "A", Description: "x", InstanceUsable: new(true)},
 	} {
 		if got, fault := json.Marshal(err); fault != nil || string(got) != want {
 			t.Errorf("got %s, %v, want %s", got, fault, want)

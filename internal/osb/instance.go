@@ -21,7 +21,7 @@ func (s Subject) Put(p Provision, plan *Plan) Decision {
 	case None, Gone:
 		return start
 	case Deprovisioning:
-		return fail(busy(state))
+		return fail(Concurrency())
 	case DeprovisionFailed:
 		return fail(conflict("the service instance is %s: delete it first", state))
 	}
@@ -34,7 +34,7 @@ func (s Subject) Put(p Provision, plan *Plan) Decision {
 	case ProvisionFailed:
 		return start
 	case Updating:
-		return fail(busy(state))
+		return fail(Concurrency())
 	}
 	return s.done()
 }
@@ -55,17 +55,17 @@ func (s Subject) Patch(u Update, change Change) Decision {
 	}
 	switch state {
 	case Provisioning, Deprovisioning:
-		return fail(busy(state))
+		return fail(Concurrency())
 	case ProvisionFailed:
-		return fail(unrepeatable(CodeNotProvisioned, state))
+		return fail(unrepeatable(CodeNotProvisioned, "the service instance is %s: delete it", state))
 	case DeprovisionFailed:
-		return fail(unrepeatable(CodeBeingDeleted, state))
+		return fail(unrepeatable(CodeBeingDeleted, "the service instance is %s: delete it", state))
 	}
 	if !u.changes() && state == Updating {
-		return fail(busy(state))
+		return fail(Concurrency())
 	}
 	if !u.changes() {
-		return s.done() // also when the plan has left the catalog
+		return s.keep(u.Context) // also when the plan has left the catalog
 	}
 	if change.Plan == nil {
 		return fail(invalid("plan_id: the plan of the service instance is not in the catalog any more"))
@@ -75,19 +75,14 @@ func (s Subject) Patch(u Update, change Change) Decision {
 		if asked.alike(row.Asked) {
 			return accepted(row.Operation, s.Dashboard)
 		}
-		return fail(busy(state))
+		return fail(Concurrency())
 	}
 	return s.update(u, change, asked)
 }
 
-// busy returns the ConcurrencyError of a service instance with an operation in progress.
-func busy(state State) *Error {
-	return refused(CodeConcurrency, "the service instance is %s: repeat the request when that has ended", state)
-}
-
-// unrepeatable refuses an update that will never succeed in the state.
-func unrepeatable(code string, state State) *Error {
-	err, repeatable := refused(code, "the service instance is %s: delete it", state), false
+// unrepeatable refuses an update that will not succeed when it is repeated.
+func unrepeatable(code, format string, args ...any) *Error {
+	err, repeatable := refused(code, format, args...), false
 	err.UpdateRepeatable = &repeatable
 	return err
 }
@@ -97,37 +92,57 @@ func unrepeatable(code string, state State) *Error {
 func (s Subject) update(u Update, change Change, asked Attributes) Decision {
 	current := s.Row.Current()
 	if asked.alike(current) && asked.alike(s.Row.Asked) {
-		return s.done()
+		return s.keep(u.Context)
 	}
 	moved := asked.PlanID != current.PlanID
 	if moved && !change.Service.updateable(current.PlanID) {
-		return fail(refused(CodeNotSupported, "plan_id: the plan of this service instance cannot be changed"))
+		return fail(unrepeatable(CodeNotSupported, "plan_id: the plan of this service instance cannot be changed"))
 	}
 	if !change.Plan.Work.Updatable() {
-		return fail(refused(CodeNotSupported, "service instances of plan %s cannot be changed", change.Plan.Name))
+		return fail(unrepeatable(CodeNotSupported, "service instances of plan %s cannot be changed", change.Plan.Name))
 	}
 	if moved && u.Parameters == nil {
 		if err := change.Plan.CheckParameters(asked.Parameters); err != nil {
 			return fail(err)
 		}
 	}
+	work, err := change.Plan.changed(asked, current.Work)
+	if err != nil {
+		return fail(err)
+	}
+	asked.Work = work
 	return s.start(VerbUpdate, asked)
 }
 
+// keep answers an update without an operation: a context that differs is stored for the operations that follow.
+func (s Subject) keep(context *Context) Decision {
+	d, row := s.done(), *s.Row
+	row.Asked = row.Asked.within(context)
+	if row.Applied != nil {
+		applied := row.Applied.within(context)
+		row.Applied = &applied
+	}
+	if row.Asked != s.Row.Asked || row.Current() != s.Row.Current() {
+		d.Row = &row
+	}
+	return d
+}
+
 // Delete decides about a deprovision. The plan is the current one of the catalog; nil if it is not there any more: a
-// service instance outlives its plan. leftover reports that the work of an unknown service instance was found, which
-// counts only if the id is not in use.
-func (s Subject) Delete(d Deprovision, plan *Plan, leftover bool) Decision {
+// service instance outlives its plan. leftover is the flow that an unknown service instance has left; nil if none was found.
+// It counts only if the id is not in use.
+func (s Subject) Delete(d Deprovision, plan *Plan, leftover *Flow) Decision {
 	if !d.AcceptsIncomplete {
 		return fail(asyncRequired())
 	}
 	row, state := s.find()
 	if state == None || state == Gone {
-		if !leftover || s.taken() {
+		if leftover == nil || s.taken() {
 			return fail(gone("the service instance is %s", state))
 		}
-		named := Attributes{ServiceID: d.ServiceID, PlanID: d.PlanID}
-		return Decision{Start: &Start{Verb: VerbDeprovision, Asked: named, Given: named, Work: plan.work(Work{})}}
+		work := plan.leftover(leftover)
+		named := Attributes{ServiceID: d.ServiceID, PlanID: d.PlanID, Work: work}
+		return Decision{Start: &Start{Verb: VerbDeprovision, Asked: named, Given: named, Work: work}}
 	}
 	if err := row.checkIDs(d.ServiceID, d.PlanID); err != nil {
 		return fail(err)
@@ -169,7 +184,7 @@ func (s Subject) Get() Decision {
 	row, state := s.find()
 	switch state {
 	case Updating, Deprovisioning:
-		return fail(busy(state))
+		return fail(Concurrency())
 	case None, Gone, Provisioning, ProvisionFailed:
 		return fail(notFound("the service instance is %s", state))
 	}
@@ -197,10 +212,15 @@ func (a Attributes) with(u Update, plan *Plan) Attributes {
 	if u.Maintenance != "" {
 		a.Maintenance = u.Maintenance
 	}
-	if u.Context != nil {
-		a.Context = u.Context.Text
-		a.Platform, a.Namespace = cmp.Or(u.Context.Platform, a.Platform), cmp.Or(u.Context.Namespace, a.Namespace)
+	return a.within(u.Context)
+}
+
+// within returns the attributes in another context; nil: in the same. A platform and a namespace that it does not name stay:
+// a repeated provision is compared with them.
+func (a Attributes) within(context *Context) Attributes {
+	if context != nil {
+		a.Context = context.Text
+		a.Platform, a.Namespace = cmp.Or(context.Platform, a.Platform), cmp.Or(context.Namespace, a.Namespace)
 	}
-	a.Work = plan.Work
 	return a
 }

@@ -105,6 +105,9 @@ func show(t *testing.T, d Decision) string {
 		t.Fatal(err)
 	}
 	text := fmt.Sprintf("%d %s", d.Status, body)
+	if d.Row != nil {
+		text += " row"
+	}
 	if d.Insert != nil {
 		text += " insert"
 	}
@@ -130,8 +133,8 @@ func TestEveryRequestInEveryState(t *testing.T) {
 		{"provisioning", same, "409 Conflict", concurrency, concurrency, concurrency, "new deprovision", "404 NotFound", concurrency},
 		{"provision failed", "new provision", "409 Conflict", "422 NotProvisioned repeatable=false", "422 NotProvisioned repeatable=false",
 			"422 NotProvisioned repeatable=false", "new deprovision", "404 NotFound", "404 NotFound"},
-		{"ready", "200 {}", "409 Conflict", "new update", "new update", "200 {}", "new deprovision", fetched, bound},
-		{"update failed", "200 {}", "409 Conflict", "new update", "new update", "200 {}", "new deprovision", fetched, bound},
+		{"ready", "200 {}", "409 Conflict", "new update", "new update", "200 {} row", "new deprovision", fetched, bound},
+		{"update failed", "200 {}", "409 Conflict", "new update", "new update", "200 {} row", "new deprovision", fetched, bound},
 		{"updating", concurrency, "409 Conflict", same, concurrency, concurrency, "new deprovision", concurrency, concurrency},
 		{"deprovisioning", concurrency, concurrency, concurrency, concurrency, concurrency, same, concurrency, concurrency},
 		{"deprovision failed", "409 Conflict", "409 Conflict", "422 BeingDeleted repeatable=false", "422 BeingDeleted repeatable=false",
@@ -150,7 +153,7 @@ func TestEveryRequestInEveryState(t *testing.T) {
 			show(t, s.Put(Provision{Attributes: sameAsked}, small)), show(t, s.Put(Provision{Attributes: other}, small)),
 			patch(Update{Parameters: new(Canonical(`{"size":4}`))}), patch(Update{Parameters: new(Canonical(`{"size":9}`))}),
 			patch(Update{Context: &Context{Text: `{}`}}),
-			show(t, s.Delete(Deprovision{AcceptsIncomplete: true, ServiceID: "folder", PlanID: "small"}, small, false)),
+			show(t, s.Delete(Deprovision{AcceptsIncomplete: true, ServiceID: "folder", PlanID: "small"}, small, nil)),
 			show(t, s.Get()), show(t, s.Bind(Bind{ServiceID: "folder", PlanID: "small", Parameters: Empty}, small, nil)),
 		}
 		want := []string{c.putSame, c.putOther, c.patchBigger, c.patchHuge, c.patchContext, c.remove, c.get, c.bind}
@@ -220,7 +223,7 @@ func TestUpdates(t *testing.T) {
 		{"another version", "ready", Update{ServiceID: "folder", Maintenance: "1.1.0"}, 0, "new update"},
 		{"no parameters at all", "ready", Update{ServiceID: "folder", Parameters: new(Empty)}, 0, "new update"},
 		{"another plan", "ready", Update{ServiceID: "folder", PlanID: "large"}, 1, "new update"},
-		{"a plan without updates", "ready", Update{ServiceID: "folder", PlanID: "fixed"}, 2, "422 NotSupported"},
+		{"a plan without updates", "ready", Update{ServiceID: "folder", PlanID: "fixed"}, 2, "422 NotSupported repeatable=false"},
 		{"another service", "ready", Update{ServiceID: "other"}, 0, "400 InvalidRequest"},
 		{"another service, while provisioning", "provisioning", Update{ServiceID: "other"}, 0, "400 InvalidRequest"},
 		{"another service, unknown", "none", Update{ServiceID: "other"}, 0, "404 NotFound"},
@@ -246,8 +249,8 @@ func TestPlansAreChangedWhereTheOldOneAllows(t *testing.T) {
 		service   bool
 		old, want string
 	}{
-		{true, "", "new update"}, {false, "", "422 NotSupported"},
-		{false, "true", "new update"}, {true, "false", "422 NotSupported"},
+		{true, "", "new update"}, {false, "", "422 NotSupported repeatable=false"},
+		{false, "true", "new update"}, {true, "false", "422 NotSupported repeatable=false"},
 	} {
 		service := folder()
 		service.PlanUpdateable = c.service
@@ -282,10 +285,73 @@ func TestUpdatesKeepWhatTheyDoNotSend(t *testing.T) {
 		want   string
 	}{
 		{Update{ServiceID: "folder", Parameters: new(Empty)}, "400 InvalidRequest"},
-		{Update{ServiceID: "folder", Context: &Context{Text: `{}`}}, "200 {}"},
+		{Update{ServiceID: "folder", Context: &Context{Text: `{}`}}, "200 {} row"},
 	} {
 		if got := show(t, subject(t, "ready").Patch(c.update, Change{Service: service})); got != c.want {
 			t.Errorf("without the plan: got %s, want %s", got, c.want)
+		}
+	}
+}
+
+// TestAContextWithoutAChangeIsKept in both attributes of the row.
+func TestAContextWithoutAChangeIsKept(t *testing.T) {
+	t.Parallel()
+	moved := &Context{Text: `{"namespace":"market","x":1}`, Namespace: "market"}
+	for name, c := range map[string]struct {
+		state  string
+		update Update
+		want   bool
+	}{
+		"context alone":               {"ready", Update{Context: moved}, true},
+		"after a failed update":       {"update failed", Update{Context: moved}, true},
+		"with parameters that are as": {"ready", Update{Context: moved, Parameters: new(Canonical(`{"size":2}`))}, true},
+		"no context":                  {"ready", Update{PlanID: "small"}, false},
+		"the same context":            {"ready", Update{Context: &Context{Platform: "kubernetes", Namespace: "shop"}}, false},
+	} {
+		s, service := subject(t, c.state), folder()
+		before, applied := *s.Row, *s.Row.Applied
+		c.update.ServiceID = "folder"
+		d := s.Patch(c.update, Change{Service: service, Plan: service.Plans[0]})
+		if diff := cmp.Diff(before, *s.Row) + cmp.Diff(applied, *s.Row.Applied); diff != "" {
+			t.Errorf("%s: the row that was given has changed: %s", name, diff)
+		}
+		if d.Err != nil || d.Start != nil || (d.Row != nil) != c.want {
+			t.Errorf("%s: %s, want a row: %t", name, show(t, d), c.want)
+			continue
+		}
+		if !c.want {
+			continue
+		}
+		for _, a := range []*Attributes{&before.Asked, &applied} {
+			a.Context, a.Namespace = moved.Text, moved.Namespace
+		}
+		before.Applied = &applied
+		if diff := cmp.Diff(before, *d.Row); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestAKeptContextIsComparedWithRepeatedProvisions: its namespace is the one to repeat, and one that it did not name stays.
+func TestAKeptContextIsComparedWithRepeatedProvisions(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		context   Context
+		platform  string
+		namespace string
+		want      string
+	}{
+		{Context{Text: `{"namespace":"market"}`, Namespace: "market"}, "kubernetes", "market", "200 {}"},
+		{Context{Text: `{"namespace":"market"}`, Namespace: "market"}, "kubernetes", "shop", "409 Conflict"},
+		{Context{Text: `{"platform":"cloudfoundry"}`, Platform: "cloudfoundry"}, "cloudfoundry", "shop", "200 {}"},
+		{Context{Text: `{"instance_name":"n"}`}, "kubernetes", "shop", "200 {}"},
+	} {
+		s, service := subject(t, "ready"), folder()
+		s.Row = s.Patch(Update{ServiceID: "folder", Context: &c.context}, Change{Service: service, Plan: service.Plans[0]}).Row
+		again := attributes()
+		again.Platform, again.Namespace = c.platform, c.namespace
+		if got := show(t, s.Put(Provision{Attributes: again}, service.Plans[0])); got != c.want {
+			t.Errorf("after %s a PUT in %s, %s: got %s, want %s", c.context.Text, c.platform, c.namespace, got, c.want)
 		}
 	}
 }
@@ -305,7 +371,7 @@ func TestServiceInstancesBelongToTheirUser(t *testing.T) {
 		got := []string{
 			show(t, s.Put(Provision{Attributes: attributes()}, small)),
 			show(t, s.Patch(Update{ServiceID: "folder"}, Change{Service: service, Plan: small})),
-			show(t, s.Delete(Deprovision{AcceptsIncomplete: true, ServiceID: "folder", PlanID: "small"}, small, true)),
+			show(t, s.Delete(Deprovision{AcceptsIncomplete: true, ServiceID: "folder", PlanID: "small"}, small, &Flow{Namespace: "shop"})),
 			show(t, s.Get()), show(t, s.LastOperation(nil, time.Hour)),
 			show(t, s.Bind(Bind{ServiceID: "folder", PlanID: "small"}, small, nil)),
 			show(t, s.Unbind(Unbind{ServiceID: "folder", PlanID: "small"}, binding)),
@@ -349,7 +415,7 @@ func TestDashboardsAreInEveryAnswerAboutAServiceInstance(t *testing.T) {
 		"updated":           {at("ready").Patch(Update{ServiceID: "folder"}, change), `200 {` + url + `}`},
 		"fetched": {at("ready").Get(), `200 {"service_id":"folder","plan_id":"small",` + url +
 			`,"parameters":{"size":2},"maintenance_info":{"version":"1.0.0"}}`},
-		"delete started": {at("ready").Delete(remove, nil, false).Start.Answer(op(1)), "202 " + opJSON},
+		"delete started": {at("ready").Delete(remove, nil, nil).Start.Answer(op(1)), "202 " + opJSON},
 	} {
 		if got := show(t, c.got); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)

@@ -104,7 +104,23 @@ func readItems(decoder *jsontext.Decoder) (any, error) {
 
 func tooDeep() error { return fmt.Errorf("it has more than %d levels", MostLevels) }
 
-// canonical returns the canonical form of an object. It refuses numbers that no double holds.
+// CanonicalOf returns the canonical form of an object of any values that JSON has; that of one without fields is Empty.
+func CanonicalOf(object map[string]any) (Canonical, error) {
+	if len(object) == 0 {
+		return Empty, nil
+	}
+	text, err := json.Marshal(object)
+	if err != nil {
+		return "", err
+	}
+	plain, err := parseObject(text)
+	if err != nil {
+		return "", err
+	}
+	return canonical(plain)
+}
+
+// canonical returns the canonical form of an object that parseObject has read. It refuses numbers that no double holds.
 func canonical(object map[string]any) (Canonical, error) {
 	text, err := cachekey.Canonical(object)
 	return Canonical(text), err

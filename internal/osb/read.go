@@ -72,6 +72,7 @@ func (r *catalogReader) service(n *document.Node, path string) *Service {
 		r.unique(item, place, "name", names)
 		s.Plans = append(s.Plans, r.plan(item, place, s.Bindable))
 	}
+	r.updates(n, path, s)
 	return s
 }
 
@@ -98,8 +99,15 @@ func (r *catalogReader) plan(n *document.Node, path string, bindable bool) *Plan
 	p.Update = r.schema(schemas.Get("service_instance").Get("update"), path+".schemas.service_instance.update.parameters")
 	p.Bind = r.schema(schemas.Get("service_binding").Get("create"), path+".schemas.service_binding.create.parameters")
 	p.Work.Polling = r.polling(n.Get("maximum_polling_duration"), path)
-	p.Work.Handlers = r.handlers(n.Get("handlers"), path+".handlers", p)
-	p.Work.Credentials = r.credentials(n, path, p)
+	switch own := n.Get("flow"); {
+	case (own == nil) == (n.Get("handlers") == nil):
+		r.Add(n, "value-invalid", path, "set exactly one of handlers and flow")
+	case own != nil:
+		p.Work.Flow = r.flow(n, path, p)
+	default:
+		p.Work.Handlers = r.handlers(n.Get("handlers"), path+".handlers", p)
+		p.Work.Credentials = r.credentials(n, path, p)
+	}
 	return p
 }
 
@@ -125,7 +133,7 @@ func (r *catalogReader) credentials(n *document.Node, path string, p *Plan) Cano
 	if template == nil {
 		return ""
 	}
-	checkCredentials(document.Plain(template), p.Create, func(text string) {
+	checkReferences(document.Plain(template), values{fromParameters: {}}, p.Create, func(text string) {
 		r.Add(template, "value-invalid", path+".credentials", "%s", text)
 	})
 	return r.object(n, path, "credentials")

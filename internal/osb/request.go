@@ -1,6 +1,7 @@
 package osb
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strings"
@@ -15,6 +16,7 @@ type Request struct {
 	Binding  string // id of the binding, likewise
 	Query    string // still encoded
 	Body     []byte
+	Scope    Scope
 }
 
 // Context of a service instance in its platform.
@@ -26,6 +28,7 @@ type Context struct {
 
 // Provision is PUT of a service instance. Attributes has no Work, and Maintenance only if it was sent.
 type Provision struct {
+	Scope             Scope
 	Instance          string
 	Origin            *Identity // nil: not sent
 	AcceptsIncomplete bool
@@ -125,6 +128,15 @@ func (r Request) openBinding() (*Identity, url.Values, *Error) {
 
 func accepts(query url.Values) bool { return query.Get("accepts_incomplete") == "true" }
 
+// context reads the context. Its namespace must be that of the address.
+func (r Request) context(b *body, origin *Identity) *Context {
+	context := b.context(origin)
+	if context != nil && context.Namespace != "" && r.Scope.Mount != "" && context.Namespace != r.Scope.Mount {
+		b.fault("context.namespace: the address is that of namespace %q", r.Scope.Mount)
+	}
+	return context
+}
+
 // Provision reads PUT of a service instance.
 func (r Request) Provision() (Provision, *Error) {
 	origin, query, err := r.open()
@@ -132,7 +144,7 @@ func (r Request) Provision() (Provision, *Error) {
 		return Provision{}, err
 	}
 	b := readBody(r.Body)
-	p := Provision{Instance: r.Instance, Origin: origin, AcceptsIncomplete: accepts(query)}
+	p := Provision{Scope: r.Scope, Instance: r.Instance, Origin: origin, AcceptsIncomplete: accepts(query)}
 	p.Attributes = Attributes{
 		ServiceID:    b.required("service_id"),
 		PlanID:       b.required("plan_id"),
@@ -141,10 +153,11 @@ func (r Request) Provision() (Provision, *Error) {
 		Parameters:   b.canonical("parameters"),
 		Maintenance:  b.maintenance(),
 	}
-	if context := b.context(origin); context != nil {
+	if context := r.context(b, origin); context != nil {
 		p.Attributes.Context = context.Text
 		p.Attributes.Platform, p.Attributes.Namespace = context.Platform, context.Namespace
 	}
+	p.Attributes.Namespace = cmp.Or(p.Attributes.Namespace, r.Scope.Mount)
 	if b.err != nil {
 		return Provision{}, b.err
 	}
@@ -167,7 +180,7 @@ func (r Request) Update() (Update, *Error) {
 		parameters := b.canonical("parameters")
 		u.Parameters = &parameters
 	}
-	u.Maintenance, u.Context = b.maintenance(), b.context(origin)
+	u.Maintenance, u.Context = b.maintenance(), r.context(b, origin)
 	b.object("previous_values")
 	if b.err != nil {
 		return Update{}, b.err
@@ -203,7 +216,7 @@ func (r Request) Bind() (Bind, *Error) {
 	b := readBody(r.Body)
 	bind := Bind{Instance: r.Instance, BindingID: r.Binding, Origin: origin,
 		ServiceID: b.required("service_id"), PlanID: b.required("plan_id"), Parameters: b.canonical("parameters")}
-	b.context(origin)
+	r.context(b, origin)
 	b.object("bind_resource")
 	b.text("app_guid")
 	if b.present("predecessor_binding_id") {

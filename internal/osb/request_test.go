@@ -105,6 +105,8 @@ func TestThePlatformOfTheIdentityIsThatOfTheContext(t *testing.T) {
 	}{
 		{"kubernetes", `{"platform":"kubernetes"}`, 200}, {"kubernetes", `{}`, 200}, {"", `{"platform":"kubernetes"}`, 200},
 		{"kubernetes", `{"platform":"cloudfoundry"}`, 400}, {"kubernetes", `{"platform":1}`, 400}, {"", `{"namespace":[]}`, 400},
+		{"kubernetes", `{"platform":"sapcp","origin":"kubernetes"}`, 200}, {"sapcp", `{"platform":"sapcp","origin":"kubernetes"}`, 200},
+		{"kubernetes", `{"platform":"sapcp","origin":"cloudfoundry"}`, 400}, {"kubernetes", `{"platform":"sapcp","origin":["kubernetes"]}`, 400},
 	} {
 		r := Request{Header: header(), Instance: "i", Binding: "b", Body: []byte(whole(`,"context":` + c.context))}
 		if c.platform != "" {

@@ -2,7 +2,7 @@ package osb
 
 import "github.com/waybill-dev/waybill/internal/document"
 
-// The keys of a catalog's file. All but handlers and credentials are the standard's, and mean the same.
+// The keys of a catalog's file. All but handlers, flow and credentials are the standard's, and mean the same.
 var (
 	schemaKeys = []document.Key{
 		{Name: "parameters", Shape: document.Object, Required: true, Help: "A JSON Schema with $schema and without external references, at most 64 kB."},
@@ -33,6 +33,16 @@ var (
 		{Name: "deprovision", Shape: document.Text, Required: true, Help: "Handler that removes one."},
 	}
 
+	flowKeys = []document.Key{
+		{Name: "source", Shape: document.Object, Required: true, Help: "As in the spec of an EventFlow, like the next four."},
+		{Name: "sink", Shape: document.Object, Default: "the Broker default of the namespace", Help: "Where events go."},
+		{Name: "delivery", Shape: document.Object | document.Text, Default: "Knative's", Help: "How events are delivered."},
+		{Name: "meshPolicy", Shape: document.Text, Default: "None", Help: "None or PermissiveMetrics."},
+		{Name: "suspend", Shape: document.Flag | document.Text, Default: "false", Help: "Whether the controller leaves the flow alone."},
+		{Name: "namespace", Shape: document.Text, Default: "that of the address or of context.namespace", Help: "Namespace of all flows of the plan."},
+		{Name: "waitForReady", Shape: document.Flag, Default: "false", Help: "Whether an operation succeeds only once the flow is ready."},
+	}
+
 	planKeys = []document.Key{
 		{Name: "id", Shape: document.Text, Required: true, Help: "Unique among all plans; platforms keep it."},
 		{Name: "name", Shape: document.Text, Required: true, Help: "Unique in the service."},
@@ -44,8 +54,8 @@ var (
 		{Name: "schemas", Shape: document.Object, Keys: schemasKeys, Default: "any parameters", Help: "JSON Schemas of parameters."},
 		{Name: "maximum_polling_duration", Shape: document.Number, Default: "3600", Help: "Seconds after which an operation has failed."},
 		{Name: "maintenance_info", Shape: document.Object, Keys: maintenanceKeys, Help: "Version of what service instances run on."},
-		{Name: "handlers", Shape: document.Object, Required: true, Keys: handlersKeys, Help: "Handlers of server.yaml that do the work."},
-		{Name: "flow", Shape: document.Object, Later: true, Help: "An EventFlow that is the service instance."},
+		{Name: "handlers", Shape: document.Object, Keys: handlersKeys, Help: "Handlers of server.yaml that do the work; either these or flow."},
+		{Name: "flow", Shape: document.Object, Keys: flowKeys, Help: "The EventFlow that a service instance is."},
 		{Name: "credentials", Shape: document.Object, Help: "Credentials of bindings: constants, and ${parameters.NAME} as whole texts."},
 	}
 

@@ -70,6 +70,9 @@ const keyPrefix = Kind + "/"
 // Key returns the unique key of an operation. No verb has a slash, so different operations have different keys.
 func Key(instance string, verb Verb) string { return keyPrefix + instance + "/" + string(verb) }
 
+// ActionName returns the name of the actions of a service instance's operations with a verb.
+func ActionName(instance string, verb Verb) string { return string(verb) + " " + instance }
+
 // keys returns the unique keys of all operations of a service instance.
 func keys(instance string) []string {
 	return []string{Key(instance, Provision), Key(instance, Update), Key(instance, Deprovision), Key(instance, Repair)}

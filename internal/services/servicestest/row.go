@@ -109,6 +109,24 @@ func changesOfAServiceTakeTurns(t *testing.T, s setup) {
 	}
 }
 
+// attributesChangeWithoutOperation, both of the row, after the end of an operation.
+func attributesChangeWithoutOperation(t *testing.T, s setup) {
+	i := row("demo-1", op(1), services.Provision)
+	s.put(t, i)
+	s.ends(t, action.Successful, operation(i))
+	i.End = action.Successful
+	i.Asked, i.Applied = json.RawMessage(`{"size":2,"context":"a"}`), json.RawMessage(`{"size":1,"context":"a"}`)
+	s.put(t, i)
+	s.want(t, "demo-1", &i)
+	s.another(t).want(t, "demo-1", &i)
+	s.ends(t, action.Failed, operation(row("demo-2", op(2), services.Update)))
+	i.Operation, i.Verb, i.End = op(3), services.Update, 0
+	s.put(t, i)
+	s.ends(t, action.Failed, operation(i))
+	i.End = action.Failed
+	s.want(t, "demo-1", &i)
+}
+
 func anErrorStoresNothing(t *testing.T, s setup) {
 	before := row("old", op(1), services.Provision)
 	s.put(t, before)

@@ -29,6 +29,7 @@ func properties() map[string]func(*testing.T, setup) {
 		"IdenticalRequestsMakeOneService":  identicalRequestsMakeOneService,
 		"ChangesOfAServiceTakeTurns":       changesOfAServiceTakeTurns,
 		"AnErrorStoresNothingOfAService":   anErrorStoresNothing,
+		"AttributesChangeWithoutOperation": attributesChangeWithoutOperation,
 		"EndsOfOperationsAreRecorded":      endsOfOperationsAreRecorded,
 		"EndsFindTheRowThatIsStored":       endsFindTheRowThatIsStored,
 		"EndsOfManyServicesDoNotDeadlock":  endsOfManyServicesDoNotDeadlock,
