@@ -20,6 +20,17 @@ func DefaultPolicy() Policy {
 	}
 }
 
+// Unbounded is the number of retries of a policy whose deadline alone ends an action.
+const Unbounded = math.MaxInt32
+
+// Attempts returns the most attempts at an action; 0: no bound.
+func (p Policy) Attempts() int {
+	if p.Retries >= Unbounded {
+		return 0
+	}
+	return p.Retries + 1
+}
+
 // Delay returns how long to wait after the n-th attempt that failed, n from 1. The jitter comes
 // from the id and n, so every instance computes the same delay.
 func (p Policy) Delay(id ID, n int) time.Duration {

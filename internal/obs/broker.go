@@ -12,6 +12,7 @@ type Broker struct {
 	requests *prometheus.CounterVec   // route, code
 	seconds  *prometheus.HistogramVec // route
 	catalogs prometheus.Counter
+	orphans  prometheus.Gauge
 }
 
 // NewBroker makes the metrics in a registry.
@@ -21,6 +22,7 @@ func NewBroker(in prometheus.Registerer) *Broker {
 		requests: create.NewCounterVec(at.counter("requests_total", "Requests to the service broker, by route and HTTP status."), []string{"route", "code"}),
 		seconds:  create.NewHistogramVec(at.histogram("request_seconds", "How long answers took, by route.", short()), []string{"route"}),
 		catalogs: create.NewCounter(at.counter("catalog_errors_total", "Reads of a catalog that was refused.")),
+		orphans:  create.NewGauge(at.gauge("orphans", "Event flows of service instances that this log does not know, or that another log has made.")),
 	}
 }
 
@@ -36,5 +38,12 @@ func (b *Broker) Answered(route, code string, took time.Duration) {
 func (b *Broker) CatalogFailed() {
 	if b != nil {
 		b.catalogs.Inc()
+	}
+}
+
+// SetOrphans stores the number of flows of unknown service instances.
+func (b *Broker) SetOrphans(count int) {
+	if b != nil {
+		b.orphans.Set(float64(count))
 	}
 }
