@@ -64,6 +64,11 @@ func (s *Session) buildHandlers(ctx context.Context, cfg *config.Config, d dutie
 			return nil, err
 		}
 	}
+	if d.builtIn != nil {
+		if err := s.addFlowHandler(cfg, e.table); err != nil {
+			return nil, err
+		}
+	}
 	// Every token that may add actions may add this one, however long it sleeps: it must not take all workers.
 	e.table.Limits[config.TypeNoop] = conductor.Limits{Workers: noopWorkers}
 	archive := evidence.Archive{Blobs: s.blobs, Log: log}
@@ -130,7 +135,8 @@ func (s *Session) offers() service.Offers {
 		Groups:       func() map[string][]string { return s.Live.Now().Groups },
 		Environments: func() (clusters, secrets []string, ok bool) { return s.stageOffers(s.Live.Now().Promoter) },
 		Hooks:        func() map[string]config.Hook { return s.promotion().Hooks },
-		BodylessHMAC: func() bool { return s.promotion().BodylessHMAC }}
+		BodylessHMAC: func() bool { return s.promotion().BodylessHMAC },
+		Broker:       func() bool { return s.Live.Now().Broker != nil }}
 }
 
 // orderable returns the handlers that people may add actions for now: the configured ones, and noop.

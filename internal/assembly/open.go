@@ -187,7 +187,7 @@ func (s *Session) connect(ctx context.Context, m Mode) error {
 	}
 	options := service.Options{
 		Offers: s.offers(), Retention: s.Live.Now().Ledger.Retention, LargestUpload: s.Live.Now().Server.LargestUpload,
-		Projects: s.projects(), Proposals: s.proposals(), Inspect: s.hosts.Look, Verify: s.hosts.Verify, Current: s.hosts.Current, ReadLog: s.hosts.ReadLog,
+		Projects: s.projects(), Proposals: s.proposals(), Flows: s.flows(), Inspect: s.hosts.Look, Verify: s.hosts.Verify, Current: s.hosts.Current, ReadLog: s.hosts.ReadLog,
 	}
 	if s.Kind == Embedded {
 		options.Holder = s.Home.holder

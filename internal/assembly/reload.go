@@ -53,7 +53,11 @@ func (s *Session) reloading(o RoleOptions) lifecycle.Role {
 	path, _ := s.place.ConfigPath(s.Home)
 	reloader := config.NewReloader(config.ReloadOptions{
 		File: path, Read: s.source, Live: s.Live, Asked: o.Reload, Log: o.Log, Metrics: obs.NewReload(o.registerer()),
-		Report: func(now queue.Reload) { s.Ledger.UpdateReport(func(r *queue.Report) { r.Reload = &now }) },
+		Report: func(now queue.Reload) {
+			if s.Ledger != nil {
+				s.Ledger.UpdateReport(func(r *queue.Report) { r.Reload = &now })
+			}
+		},
 		Prepare: func(ctx context.Context, cfg *config.Config) (commit func(), err error) {
 			if err := s.place.override(cfg); err != nil {
 				return nil, err

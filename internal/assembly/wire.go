@@ -45,6 +45,7 @@ const (
 	RoleWatchdog    = "watchdog"
 	RolePromoter    = "promoter"
 	RoleBroker      = "broker"
+	RoleFlow        = "flow"
 )
 
 // RoleOptions configures the roles of one process.
@@ -153,6 +154,10 @@ func (s *Session) role(ctx context.Context, name string, o RoleOptions) ([]lifec
 	case RoleBroker:
 		served, err := s.broker(ctx, o)
 		return []lifecycle.Role{served}, err
+	case RoleFlow:
+		controls, ready, err := s.flowRole(o)
+		s.service.AddReadiness(ready)
+		return []lifecycle.Role{controls}, err
 	case RoleProvisioner, RoleAggregator, RoleWatchdog:
 		built, err := s.builderRole(ctx, name, o)
 		return []lifecycle.Role{built}, err
@@ -177,7 +182,7 @@ func (s *Session) takeOver(ctx context.Context) error {
 // presence makes the role that keeps those of the named roles registered that claim nothing; none if all do. A
 // caboose joins on its own while it has handlers; that it runs is in the report of any instance of the process.
 func (s *Session) presence(o RoleOptions, names []string) []lifecycle.Role {
-	claimless := []string{RoleAPI, RoleProvisioner, RoleWatchdog, RoleBroker}
+	claimless := []string{RoleAPI, RoleProvisioner, RoleWatchdog, RoleBroker, RoleFlow}
 	if s.Kind != shared { // where an aggregator joins on its own, to share the workers
 		claimless = append(claimless, RoleAggregator)
 	}
@@ -322,19 +327,26 @@ func (s *Session) server(o RoleOptions, more server.Options) (*server.Server, er
 	return server.New(s.service, more), nil
 }
 
-// operationsRole serves metrics and health for an instance without the role api. The address of the configuration is the API's,
-// which may be started later on the same machine. So without --listen it uses a free port of the same host.
-func (s *Session) operationsRole(ctx context.Context, o RoleOptions, names []string) (lifecycle.Role, error) {
-	listen := o.Listen
-	if host, _, err := net.SplitHostPort(s.Live.Now().Server.Listen); listen == "" && err == nil {
-		listen = net.JoinHostPort(host, "0")
+// operationsAddress returns where an instance without the role api serves metrics and health. The address of the configuration is the
+// API's, which may be started later on the same machine. So without --listen it is a free port of the same host.
+func (s *Session) operationsAddress(o RoleOptions) string {
+	if host, _, err := net.SplitHostPort(s.Live.Now().Server.Listen); o.Listen == "" && err == nil {
+		return net.JoinHostPort(host, "0")
 	}
-	made, err := s.server(o, server.Options{Listen: listen, OperationsOnly: true})
+	return o.Listen
+}
+
+// operationsRole serves metrics and health for an instance without the role api.
+func (s *Session) operationsRole(ctx context.Context, o RoleOptions, names []string) (lifecycle.Role, error) {
+	made, err := s.server(o, server.Options{Listen: s.operationsAddress(o), OperationsOnly: true})
 	if err != nil {
 		return lifecycle.Role{}, err
 	}
 	if err := made.Listen(ctx); err != nil {
 		return lifecycle.Role{}, err
+	}
+	if slices.Equal(names, []string{RoleBroker}) { // it serves its catalog without the ledger, and answers 503 to the rest
+		s.service.ReadyWithoutLedger()
 	}
 	o.Log.Info("metrics and health are served", obs.KeyURL, made.URL(), obs.KeyRoles, strings.Join(names, " "))
 	return lifecycle.Role{Name: "operations", Run: made.Run}, nil

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/broker"
@@ -55,6 +57,35 @@ func TestOnlyTheCatalogIsKept(t *testing.T) {
 		{fetchCatalog.as(user, "wrong"), "no-store"}} {
 		if a := w.send(c.request); a.header.Get("Cache-Control") != c.want {
 			t.Errorf("%s: Cache-Control %q, want %q", a, a.header.Get("Cache-Control"), c.want)
+		}
+	}
+}
+
+// TestFailedLoginsAreLimited, and no right password is refused for them, whether it comes from the same source or another.
+func TestFailedLoginsAreLimited(t *testing.T) {
+	t.Parallel()
+	w := start(t, openSQLite)
+	statuses := map[int]int{}
+	for range 80 {
+		a := w.send(fetchCatalog.as(user, "wrong"))
+		statuses[a.status]++
+		wait, challenge := a.header.Get("Retry-After"), a.header.Get("WWW-Authenticate")
+		if a.status == http.StatusTooManyRequests && (wait == "" || a.code() != "TooManyRequests") || a.status == http.StatusUnauthorized && challenge == "" {
+			t.Errorf("%s, %v", a, a.header)
+		}
+	}
+	if statuses[401] < 50 || statuses[429] == 0 || len(statuses) != 2 {
+		t.Errorf("statuses %v: want at least 50 times 401, then 429", statuses)
+	}
+	w.send(fetchCatalog).want(200, "")
+	w.send(fetchCatalog.other()).want(200, "")
+	b := broker.New(broker.Config{Users: func() map[string]broker.User { return nil }, Log: slog.New(slog.DiscardHandler)})
+	for n := range 80 {
+		r := httptest.NewRequest(http.MethodGet, "/v2/catalog", nil)
+		r.RemoteAddr = fmt.Sprintf("192.0.2.%d:1", n)
+		answer := httptest.NewRecorder()
+		if b.ServeHTTP(answer, r); answer.Code != http.StatusUnauthorized {
+			t.Errorf("the first failure of source %d is %d", n, answer.Code)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func bindingOf(b *services.Binding) *osb.Binding {
 // threadOf returns the progress of an operation's action. Attempts that only came too early are not counted.
 func threadOf(state queue.ActionState) osb.Thread {
 	t := osb.Thread{Status: state.Thread.Status, Attempt: max(1, state.Thread.Spent), Error: state.Error, Next: state.Thread.RunAt,
-		Attempts: state.Policy.Retries + 1, Text: textOf(state.Output)}
+		Attempts: state.Policy.Attempts(), Text: textOf(state.Output)}
 	if t.Status == action.Running {
 		t.Attempt = state.Thread.Spent + 1
 	}

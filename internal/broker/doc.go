@@ -3,5 +3,7 @@
 //
 // Package osb decides about each request, with the row of its service instance locked; package ledger stores the decision, so that row
 // and operation are one transaction. An operation is an action, which a handler of server.yaml does: the queue repeats it, and its
-// attempts, outputs and errors are those of any action. Nothing is kept in memory but the catalog, so several instances serve alike.
+// attempts, outputs and errors are those of any action. A service instance of a plan with a flow is an EventFlow of a cluster, which this
+// package only reads: for the credentials of bindings, for leftovers of unknown service instances, and for the audit. Nothing is kept
+// in memory but the catalogs, so several instances serve alike.
 package broker

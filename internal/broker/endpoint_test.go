@@ -61,7 +61,7 @@ func TestRefusedProvisions(t *testing.T) {
 			{"101 levels", request{method: p.method, path: p.path, query: p.query, raw: strings.Repeat(`{"a":`, 101) + "1" +
 				strings.Repeat("}", 101)}, 400, "InvalidRequest", "levels", ""},
 			{"other version", p.with("maintenance_info", fields{"version": "2.0.0"}), 422, "MaintenanceInfoConflict", "maintenance_info", ""},
-			{"accepts nothing", p.asking(""), 422, "AsyncRequired", "accepts_incomplete", ""},
+			{"accepts nothing", p.asking(""), 422, "AsyncRequired", "asynchronous", ""},
 			{"accepts 1", p.asking("accepts_incomplete=1"), 422, "AsyncRequired", "", ""},
 			{"accepts TRUE", p.asking("accepts_incomplete=TRUE"), 422, "AsyncRequired", "", ""},
 		})
@@ -149,6 +149,38 @@ func TestHandlersGetTheirParameters(t *testing.T) {
 		wants(`{`+about+`,"size":4}`, "update demo")
 		w.send(deprovision("demo")).operation()
 		wants(`{`+about+`}`, "deprovision demo")
+	})
+}
+
+// TestAContextAloneReachesLaterOperations, also one that was sent after a failed update.
+func TestAContextAloneReachesLaterOperations(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		named := func(name string) fields { return fields{"platform": "kubernetes", "instance_name": name} }
+		w.send(provision("demo").with("context", named("one"))).operation()
+		w.finish("demo", done("made"))
+		alone := func(name string) {
+			t.Helper()
+			w.send(update("demo", 2).with("parameters", nil).with("context", named(name)).asking("")).want(200, "").is(`{}`)
+		}
+		gets := func(verb, name string, outcome action.Outcome) {
+			t.Helper()
+			a := w.begin("demo")
+			a.end <- outcome
+			if !strings.Contains(string(a.Action.Parameters), `"context":{"instance_name":"`+name+`","platform":"kubernetes"}`) {
+				t.Errorf("%s gets %s, want the name %s", verb, a.Action.Parameters, name)
+			}
+			w.await(a.Action.ID, ended)
+		}
+		alone("two")
+		before := w.stored()
+		alone("two")
+		w.unchanged(before)
+		w.send(update("demo", 4)).operation()
+		gets("update", "two", failure())
+		alone("three")
+		w.send(get("demo")).want(200, "").is(`{"service_id":"folder","plan_id":"small","parameters":{"size":2},"maintenance_info":{"version":"1.0.0"}}`)
+		w.send(deprovision("demo")).operation()
+		gets("deprovision", "three", done("removed"))
 	})
 }
 

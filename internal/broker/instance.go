@@ -16,12 +16,21 @@ func (b *Broker) catalog(a asker) answer {
 	if _, err := a.osb().Origin(); err != nil {
 		return failed(err)
 	}
-	now := b.Catalog.Now()
+	if !a.scope().MountAllowed() {
+		return a.refuseMount()
+	}
+	now := a.offered
 	header := map[string]string{"ETag": now.ETag(), "Cache-Control": "no-cache"} // a platform may keep it, and compares the tag
 	if matches(strings.Join(a.Header.Values("If-None-Match"), ","), now.ETag()) {
 		return answer{Decision: osb.Decision{Status: http.StatusNotModified}, header: header}
 	}
 	return answer{Decision: osb.Decision{Status: http.StatusOK}, raw: now.JSON(), header: header}
+}
+
+// refuseMount refuses the namespace of the address.
+func (a asker) refuseMount() answer {
+	return refuse(http.StatusBadRequest, osb.CodeInvalid, "the namespace %q is not allowed to this user, or is not the name of a namespace",
+		a.scope().Mount)
 }
 
 // matches reports whether an If-None-Match names an entity tag (RFC 9110).
@@ -39,7 +48,10 @@ func (b *Broker) provision(a asker) answer {
 	if refused != nil {
 		return failed(refused)
 	}
-	plan, refused := b.Catalog.Now().CheckProvision(p)
+	if !p.Scope.MountAllowed() {
+		return a.refuseMount()
+	}
+	plan, refused := a.offered.CheckProvision(p)
 	if refused != nil {
 		return failed(refused)
 	}
@@ -51,7 +63,7 @@ func (b *Broker) update(a asker) answer {
 	if refused != nil {
 		return failed(refused)
 	}
-	catalog, planNow := b.Catalog.Now(), ""
+	catalog, planNow := a.offered, ""
 	if u.PlanID == "" {
 		state, err := b.Ledger.Service(a.Context(), key(u.Instance, ""))
 		if err != nil {
@@ -69,8 +81,7 @@ func (b *Broker) update(a asker) answer {
 	}
 	return b.decide(a, key(u.Instance, ""), u.Origin, func(s osb.Subject, _ *osb.Binding) osb.Decision {
 		if u.PlanID == "" && s.PlanID() != planNow { // another request has just changed it
-			return osb.Decision{Err: &osb.Error{Status: http.StatusUnprocessableEntity, Code: osb.CodeConcurrency,
-				Description: "the plan of the service instance has just changed: repeat the request"}}
+			return osb.Decision{Err: osb.Concurrency()}
 		}
 		return s.Patch(u, change)
 	})
@@ -81,8 +92,22 @@ func (b *Broker) deprovision(a asker) answer {
 	if refused != nil {
 		return failed(refused)
 	}
-	plan := b.Catalog.Now().Plan(d.ServiceID, d.PlanID)
-	return b.decide(a, key(d.Instance, ""), d.Origin, func(s osb.Subject, _ *osb.Binding) osb.Decision { return s.Delete(d, plan, nil) })
+	plan := a.plan(d.ServiceID, d.PlanID)
+	remove := func(leftover *osb.Flow) answer {
+		return b.decide(a, key(d.Instance, ""), d.Origin, func(s osb.Subject, _ *osb.Binding) osb.Decision { return s.Delete(d, plan, leftover) })
+	}
+	removed := remove(nil)
+	if removed.Err == nil || removed.Err.Status != http.StatusGone || b.Flows == nil {
+		return removed
+	}
+	leftover, err := b.Flows.leftover(a.Context(), d.Instance, a.scope())
+	if err != nil {
+		return answer{err: err}
+	}
+	if leftover == nil {
+		return removed
+	}
+	return remove(leftover)
 }
 
 func (b *Broker) fetch(a asker) answer {
@@ -110,7 +135,7 @@ func (b *Broker) bind(a asker) answer {
 	if refused != nil {
 		return failed(refused)
 	}
-	plan, refused := b.Catalog.Now().CheckBind(bind)
+	plan, refused := a.offered.CheckBind(bind)
 	if refused != nil {
 		return failed(refused)
 	}
@@ -138,7 +163,7 @@ func (b *Broker) fetchBinding(a asker) answer {
 		var plan *osb.Plan
 		if s.Row != nil {
 			current := s.Row.Current()
-			plan = b.Catalog.Now().Plan(current.ServiceID, current.PlanID)
+			plan = a.plan(current.ServiceID, current.PlanID)
 		}
 		return s.GetBinding(plan, existing), nil
 	}))
@@ -164,11 +189,17 @@ func (b *Broker) look(a asker, key ledger.ServiceKey, decide func(osb.Subject, *
 	if err != nil {
 		return osb.Decision{}, err
 	}
-	subject, err := subjectOf(a.user, state)
+	subject, err := b.subject(a.user, key, state)
 	if err != nil {
 		return osb.Decision{}, err
 	}
-	return decide(subject, bindingOf(state.Binding))
+	d, err := decide(subject, bindingOf(state.Binding))
+	if err == nil && d.Flow != nil {
+		if subject.Credentials, err = b.credentials(a.Context(), key.Instance, d.Flow); err == nil {
+			d, err = decide(subject, bindingOf(state.Binding))
+		}
+	}
+	return d, err
 }
 
 // operation returns the operation that a poll names, by its id or as the newest with a verb; nil if it is not kept, or names none.
@@ -177,7 +208,7 @@ func (b *Broker) operation(ctx context.Context, row *osb.Instance, named osb.Nam
 		return nil, nil
 	}
 	if named.Verb != "" {
-		some, err := b.Ledger.Actions(ctx, queue.ActionQuery{Kind: services.Kind, Name: nameOf(named.Verb, row.ID), Limit: 1})
+		some, err := b.Ledger.Actions(ctx, queue.ActionQuery{Kind: services.Kind, Name: services.ActionName(row.ID, services.Verb(named.Verb)), Limit: 1})
 		if err != nil || len(some) == 0 {
 			return nil, err
 		}

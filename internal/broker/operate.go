@@ -35,6 +35,11 @@ func (b *Broker) decide(a asker, key ledger.ServiceKey, origin *osb.Identity, de
 			d, err = o.try(a.Context(), decide)
 		}
 	}
+	if err == nil && d.Flow != nil {
+		if o.credentials, err = b.credentials(a.Context(), key.Instance, d.Flow); err == nil {
+			d, err = o.try(a.Context(), decide)
+		}
+	}
 	return decided(d, err)
 }
 
@@ -46,21 +51,30 @@ type operator struct {
 	id              action.ID // id of the operation, if one starts
 	stored          string    // parameters that the blob has
 	ref             string    // key of the blob
+	credentials     osb.Canonical
 }
 
 // try makes the decision and stores it.
 func (o *operator) try(ctx context.Context, decide decider) (d osb.Decision, err error) {
 	err = o.broker.Ledger.Operate(ctx, o.key, func(state ledger.ServiceState) (change ledger.ServiceChange, err error) {
-		subject, err := subjectOf(o.user, state)
+		subject, err := o.broker.subject(o.user, o.key, state)
 		if err != nil {
 			return change, err
 		}
+		subject.Credentials = o.credentials
 		d = decide(subject, bindingOf(state.Binding))
 		if d.Start != nil {
 			if change, err = o.start(d.Start, subject); err == nil {
 				d = d.Start.Answer(o.id)
 			}
 			return change, err
+		}
+		if d.Row != nil {
+			row, err := rowOf(*d.Row)
+			if err != nil {
+				return change, err
+			}
+			change.Row = &row
 		}
 		if d.Insert != nil {
 			change.Bind = &services.Binding{Instance: d.Insert.Instance, ID: d.Insert.ID, Document: json.RawMessage(d.Insert.Parameters)}
@@ -81,8 +95,39 @@ func (o *operator) start(s *osb.Start, subject osb.Subject) (change ledger.Servi
 	return ledger.ServiceChange{Row: &row, Start: &ledger.ServiceOperation{Verb: services.Verb(s.Verb), Action: a}}, err
 }
 
-// action returns the action of an operation, which the plan's handler does.
+// action returns the action of an operation.
 func (o *operator) action(s *osb.Start) (a action.Action, err error) {
+	if s.Work.Flow != nil {
+		a, err = o.flow(s)
+	} else {
+		a, err = o.handler(s)
+	}
+	if err != nil {
+		return a, err
+	}
+	a.ID, a.CreatedBy, a.Trace = o.id, o.by, o.trace
+	a.Name = services.ActionName(o.key.Instance, services.Verb(s.Verb))
+	a.Policy.Deadline = action.Duration(s.Work.Polling)
+	if len(a.Parameters) <= blob.Inline {
+		return a, nil
+	}
+	if o.stored != string(a.Parameters) {
+		return a, largeParameters(a.Parameters)
+	}
+	a.Parameters, a.ParametersRef = nil, o.ref
+	return a, nil
+}
+
+// flow returns the action of an operation of a flow.
+func (o *operator) flow(s *osb.Start) (a action.Action, err error) {
+	if o.broker.Flows == nil {
+		return a, osb.NewError(http.StatusServiceUnavailable, codeUnavailable, "the plan is a flow, and server.yaml has no section flow")
+	}
+	return flowAction(services.Verb(s.Verb), o.key.Instance, s.Work.Flow)
+}
+
+// handler returns the action of an operation that the plan's handler does.
+func (o *operator) handler(s *osb.Start) (a action.Action, err error) {
 	name := s.Work.Handlers.Of(s.Verb)
 	h, ok := o.broker.Handlers()[name]
 	if !ok {
@@ -98,21 +143,8 @@ func (o *operator) action(s *osb.Start) (a action.Action, err error) {
 	if err != nil {
 		return a, osb.NewError(http.StatusBadRequest, osb.CodeInvalid, "parameters: %s", err)
 	}
-	a.ID, a.CreatedBy, a.Trace = o.id, o.by, o.trace
-	a.Name = nameOf(s.Verb, o.key.Instance)
-	a.Policy.Deadline = action.Duration(s.Work.Polling)
-	if len(a.Parameters) <= blob.Inline {
-		return a, nil
-	}
-	if o.stored != string(a.Parameters) {
-		return a, largeParameters(a.Parameters)
-	}
-	a.Parameters, a.ParametersRef = nil, o.ref
 	return a, nil
 }
-
-// nameOf returns the name of the actions of a service instance's operations with a verb.
-func nameOf(verb osb.Verb, instance string) string { return string(verb) + " " + instance }
 
 // serviceParameter names the service instance of an operation, for handlers that have it.
 const serviceParameter = "service"

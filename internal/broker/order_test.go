@@ -30,6 +30,7 @@ func everywhere() []broken {
 func TestTheFirstFaultOfARequestIsReported(t *testing.T) {
 	t.Parallel()
 	w := start(t, openSQLite)
+	w.sources.Store(1) // more wrong passwords than one source may send
 	w.reach("ready", "there")
 	noID := broken{"id", func(r request) request {
 		long := strings.Repeat("x", 256)

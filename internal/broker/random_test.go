@@ -20,10 +20,15 @@ import (
 func TestRandomRequestsInRandomStates(t *testing.T) {
 	t.Parallel()
 	w := start(t, openSQLite)
+	w.withFlows()
 	var runs atomic.Int64
 	rapid.Check(t, func(t *rapid.T) {
 		run := runs.Add(1)
-		r := random{w: w, T: t, ids: []string{fmt.Sprintf("demo %d", run), fmt.Sprintf("demo/%d", run)}, operations: []string{"", "update", "x"}}
+		r := random{w: w, T: t, flow: fmt.Sprintf("flow %d", run), operations: []string{"", "update", "x"}}
+		r.ids = []string{fmt.Sprintf("demo %d", run), fmt.Sprintf("demo/%d", run), r.flow}
+		for _, namespace := range []string{"shop", "n"} { // the conductor makes none
+			w.addFlow(namespace, r.flow, w.log(), map[string]any{"sinkUri": "http://broker.example"})
+		}
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
 			r.step()
 		}
@@ -38,6 +43,7 @@ type random struct {
 	*rapid.T
 	w          *world
 	ids        []string
+	flow       string   // the one that is a flow
 	operations []string // texts of polls
 }
 
@@ -104,8 +110,15 @@ func (r *random) finish(id string) {
 
 // request draws a request, most of which are good.
 func (r *random) request(id string) request {
-	sent := pick(r, "kind", provision(id), provision(id), update(id, 4), update(id, 5), deprovision(id), get(id), poll(id, ""), bind(id, "b"),
-		unbind(id, "b"), getBinding(id, "b"), request{method: http.MethodGet, path: bindingPath(id, "b") + "/last_operation"})
+	put, small, large, remove, made, unmade := provision(id), update(id, 4), update(id, 5), deprovision(id), bind(id, "b"), unbind(id, "b")
+	if id == r.flow {
+		put, remove = provisionFlow(id, "plain"), deprovisionFlow(id)
+		small = small.with("service_id", "events").with("parameters", fields{"delivery": fields{"retry": 4}})
+		large = small.with("plan_id", "tuned")
+		made, unmade = made.with("service_id", "events").with("plan_id", "plain"), unmade.asking(flowIDs)
+	}
+	sent := pick(r, "kind", put, put, small, large, remove, get(id), poll(id, ""), made,
+		unmade, getBinding(id, "b"), request{method: http.MethodGet, path: bindingPath(id, "b") + "/last_operation"})
 	for range rapid.IntRange(0, 2).Draw(r.T, "flaws") {
 		sent = r.flawed(sent)
 	}
@@ -120,7 +133,7 @@ func (r *random) flawed(sent request) request {
 			return sent
 		}
 		value := pick[any](r, "value", nil, "", "folder", "box", "small", "large", "fixed", "crate", "\x00", 1, -0.5, 1e300, true, []any{}, fields{},
-			fields{"size": 3}, fields{"size": 1000}, fields{"size": "x"}, fields{"data": "\x00"}, fields{"data": strings.Repeat("x", 70<<10)},
+			fields{"size": 3}, fields{"size": 1000}, fields{"size": "x"}, fields{"delivery": fields{"retry": -1}}, fields{"delivery": 1}, "events", "plain", "central", fields{"data": "\x00"}, fields{"data": strings.Repeat("x", 70<<10)},
 			fields{"version": "1.0.0"}, fields{"version": "9.9.9"}, fields{"platform": "kubernetes", "namespace": "n"}, fields{"platform": 1})
 		return sent.with(pick(r, "field", "service_id", "plan_id", "organization_guid", "space_guid", "parameters", "context", "maintenance_info",
 			"previous_values", "predecessor_binding_id", "bind_resource", "app_guid", "x"), value)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,7 +26,29 @@ type watched struct {
 
 	mu       sync.Mutex
 	log      bytes.Buffer
+	reports  []string // faults; "": none
 	handlers map[string]broker.Handler
+}
+
+// watcher returns one that keeps the log and the reports.
+func (w *watched) watcher() broker.Watcher {
+	return broker.Watcher{Log: slog.New(slog.NewTextHandler(w, nil)), Report: func(err error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		w.reports = append(w.reports, text)
+	}}
+}
+
+// reported returns the reports since the last call.
+func (w *watched) reported() (all []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all, w.reports = w.reports, nil
+	return all
 }
 
 // Write takes lines of the log.
@@ -53,10 +76,10 @@ func (w *watched) setHandlers(names ...string) {
 	}
 }
 
-func (w *watched) handlersNow() map[string]broker.Handler {
+func (w *watched) offer() broker.Offer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.handlers
+	return broker.Offer{Handlers: w.handlers}
 }
 
 // watch watches the catalog of the tests until the bubble ends.
@@ -66,13 +89,13 @@ func watch(t *testing.T) *watched {
 	w.setHandlers("make", "change", "remove")
 	w.write(catalogFile)
 	var err error
-	w.Catalog, err = broker.OpenCatalog(w.file, w.handlersNow)
+	w.Catalog, err = broker.OpenCatalog(w.file, w.offer)
 	check(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		w.Watch(ctx, slog.New(slog.NewTextHandler(w, nil)), nil)
+		w.Watch(ctx, w.watcher())
 	}()
 	t.Cleanup(func() { stop(); <-ended })
 	return w
@@ -135,6 +158,31 @@ func TestCatalogsAreReadAgain(t *testing.T) {
 	})
 }
 
+// TestChangesOfTheCatalogAreLogged by name, and faults reported once.
+func TestChangesOfTheCatalogAreLogged(t *testing.T) {
+	t.Parallel()
+	bubbletest.Test(t, func(t *testing.T) {
+		w := watch(t)
+		w.write(strings.Replace(renamed("second"), "id: crate", "id: chest", 1))
+		w.settle()
+		const want = `changes="plan box/chest added, plan box/crate removed, service folder changed"`
+		if got := w.lines(); !strings.Contains(got, want) {
+			t.Errorf("logged %s\nwant %s", got, want)
+		}
+		w.write("services: [")
+		w.settle()
+		w.settle()
+		w.write(renamed("second"))
+		w.settle()
+		if got := w.reported(); len(got) != 2 || !strings.Contains(got[0], "catalog.yaml:1:") || got[1] != "" {
+			t.Errorf("reported %q, want one fault and its end", got)
+		}
+		if err := w.Ready(); err != nil {
+			t.Errorf("with the former catalog: %v", err)
+		}
+	})
+}
+
 // TestCatalogsWaitForTheirHandlers: whichever of the two files is written first, both are in force at the end.
 func TestCatalogsWaitForTheirHandlers(t *testing.T) {
 	t.Parallel()
@@ -169,9 +217,23 @@ func TestOperationsOfARemovedHandler(t *testing.T) {
 	w.send(deprovision("demo")).operation()
 }
 
+func TestFlowPlansNeedACluster(t *testing.T) {
+	t.Parallel()
+	handlers := map[string]broker.Handler{"make": {}, "change": {}, "remove": {}}
+	if _, problems := broker.ParseCatalog("f", []byte(flowCatalog), broker.Offer{Handlers: handlers, Flows: true}); problems != nil {
+		t.Error(problems)
+	}
+	_, problems := broker.ParseCatalog("f", []byte(flowCatalog), broker.Offer{Handlers: handlers})
+	if len(problems) != 3 || !strings.Contains(problems[0].Text, "server.yaml has no section flow") || problems[0].Code != "section-missing" {
+		t.Errorf("without a cluster: %s", problems)
+	}
+}
+
 func TestCatalogsThatCannotBeOpened(t *testing.T) {
 	t.Parallel()
-	handlers := func() map[string]broker.Handler { return map[string]broker.Handler{"make": {}, "change": {}} }
+	handlers := func() broker.Offer {
+		return broker.Offer{Handlers: map[string]broker.Handler{"make": {}, "change": {}}}
+	}
 	file := t.TempDir() + "/catalog.yaml"
 	if _, err := broker.OpenCatalog(file, handlers); err == nil {
 		t.Error("a file that is missing was opened")
@@ -202,19 +264,25 @@ func TestAFaultyCatalogIsServedOnceItIsRight(t *testing.T) {
 		w.setHandlers("make", "change")
 		w.write(catalogFile)
 		var err error
-		if w.Catalog, err = broker.OpenCatalog(w.file, w.handlersNow); err == nil || w.Now() != nil {
+		if w.Catalog, err = broker.OpenCatalog(w.file, w.offer); err == nil || w.Now() != nil {
 			t.Fatalf("a handler is missing: %v", err)
+		}
+		if w.Ready() == nil {
+			t.Error("ready without a catalog")
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			w.Watch(ctx, slog.New(slog.DiscardHandler), nil)
+			w.Watch(ctx, w.watcher())
 		}()
 		w.setHandlers("make", "change", "remove")
 		w.settle()
-		if w.Now() == nil {
-			t.Error("the catalog is not in force")
+		if w.Now() == nil || w.Ready() != nil {
+			t.Errorf("the catalog is not in force: %v", w.Ready())
+		}
+		if got := w.reported(); !slices.Equal(got, []string{""}) {
+			t.Errorf("reported %q, want that the faults are gone", got)
 		}
 		stop()
 		<-ended

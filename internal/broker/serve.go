@@ -47,32 +47,53 @@ func (b *Broker) Serve(ctx context.Context, l net.Listener) error {
 // asker is a request with its user and its whole body.
 type asker struct {
 	*http.Request
-	user string
-	body []byte
+	user       string
+	namespaces []string     // namespaces that the user may have flows in; nil: all
+	offered    *osb.Catalog // nil on a route that needs none, while there is none
+	body       []byte
+}
+
+// plan returns a plan of the catalog; nil if it is not there.
+func (a asker) plan(service, id string) *osb.Plan {
+	if a.offered == nil {
+		return nil
+	}
+	return a.offered.Plan(service, id)
 }
 
 // osb returns the request as package osb reads it.
 func (a asker) osb() osb.Request {
-	return osb.Request{Header: a.Header, Instance: a.PathValue("instance"), Binding: a.PathValue("binding"), Query: a.URL.RawQuery, Body: a.body}
+	return osb.Request{Header: a.Header, Instance: a.PathValue("instance"), Binding: a.PathValue("binding"), Query: a.URL.RawQuery, Body: a.body,
+		Scope: a.scope()}
 }
 
-// register returns the ten routes.
+// scope returns the namespaces that the request's flows may be in.
+func (a asker) scope() osb.Scope {
+	return osb.Scope{Mount: a.PathValue("namespace"), Allowed: a.namespaces}
+}
+
+// register returns the ten routes, with the catalog of the file and with those of namespaces.
 func (b *Broker) register() *http.ServeMux {
 	const instance, binding = "/v2/service_instances/{instance}", "/v2/service_instances/{instance}/service_bindings/{binding}"
 	mux := http.NewServeMux()
-	for pattern, serve := range map[string]func(asker) answer{
-		"GET /v2/catalog":                     b.catalog,
-		"PUT " + instance:                     b.provision,
-		"GET " + instance:                     b.fetch,
-		"PATCH " + instance:                   b.update,
-		"DELETE " + instance:                  b.deprovision,
-		"GET " + instance + "/last_operation": b.poll,
-		"PUT " + binding:                      b.bind,
-		"GET " + binding:                      b.fetchBinding,
-		"DELETE " + binding:                   b.unbind,
-		"GET " + binding + "/last_operation":  b.pollBinding,
+	for _, one := range []struct {
+		method, path string
+		serve        func(asker) answer
+	}{
+		{"GET", "/v2/catalog", b.withCatalog(b.catalog)},
+		{"PUT", instance, b.withCatalog(b.provision)},
+		{"GET", instance, b.fetch},
+		{"PATCH", instance, b.withCatalog(b.update)},
+		{"DELETE", instance, b.perhapsCatalog(b.deprovision)},
+		{"GET", instance + "/last_operation", b.poll},
+		{"PUT", binding, b.withCatalog(b.bind)},
+		{"GET", binding, b.perhapsCatalog(b.fetchBinding)},
+		{"DELETE", binding, b.unbind},
+		{"GET", binding + "/last_operation", b.pollBinding},
 	} {
-		mux.Handle(pattern, route(func(w http.ResponseWriter, r *http.Request) { b.handle(w, r, serve) }))
+		serve := route(func(w http.ResponseWriter, r *http.Request) { b.handle(w, r, one.serve) })
+		mux.Handle(one.method+" "+one.path, serve)
+		mux.Handle(one.method+" /ns/{namespace}"+one.path, serve)
 	}
 	return mux
 }
@@ -158,7 +179,14 @@ func (b *Broker) answer(w http.ResponseWriter, r *http.Request, serve func(asker
 	if r.ContentLength > maxBody {
 		return tooLarge
 	}
-	user, known := b.userOf(r)
+	user, grants, known := b.userOf(r)
+	if !known { // a right password always counts: platforms that share a proxy have one address
+		if err := b.failures.Take(listener.SourceOf(r)); err != nil {
+			a := refuse(http.StatusTooManyRequests, "TooManyRequests", "user or password are not valid, and there are %s", err)
+			a.RetryAfter = retryAfter
+			return a
+		}
+	}
 	most := int64(maxBody)
 	if !known {
 		most = strangersBody // no more of it than the order of the checks needs
@@ -179,21 +207,53 @@ func (b *Broker) answer(w http.ResponseWriter, r *http.Request, serve func(asker
 		a.header = map[string]string{"WWW-Authenticate": `Basic realm="waybill", charset="UTF-8"`}
 		return a
 	}
-	if b.Catalog.Now() == nil {
-		return answer{err: osb.NewError(http.StatusServiceUnavailable, codeUnavailable, "the catalog has faults; the broker's log has them")}
-	}
-	return serve(asker{r, user, body})
+	return serve(asker{Request: r, user: user, namespaces: grants.Namespaces, body: body})
 }
 
-// userOf returns the user of a request by basic authentication. An unknown user takes as long as a known one.
-func (b *Broker) userOf(r *http.Request) (name string, ok bool) {
+// withCatalog has requests served with the catalog of their address, and refused while there is none.
+func (b *Broker) withCatalog(serve func(asker) answer) func(asker) answer {
+	return func(a asker) (refused answer) {
+		if a.offered, refused.err = b.offered(a.scope()); refused.err != nil {
+			return refused
+		}
+		return serve(a)
+	}
+}
+
+// perhapsCatalog has requests served with the catalog of their address if there is one. Service instances outlive it: one that cannot be
+// deleted blocks the deletion of its namespace.
+func (b *Broker) perhapsCatalog(serve func(asker) answer) func(asker) answer {
+	return func(a asker) answer {
+		a.offered, _ = b.offered(a.scope())
+		return serve(a)
+	}
+}
+
+// offered returns the catalog of the address: that of the file, or of a namespace. It is empty for a namespace that is not allowed to the
+// user, whose requests would else find out the plans of that.
+func (b *Broker) offered(scope osb.Scope) (*osb.Catalog, error) {
+	if scope.Mount != "" && b.Applications != nil && scope.MountAllowed() {
+		return b.Applications.Catalog(scope.Mount)
+	}
+	if scope.Mount != "" {
+		return osb.ApplicationCatalog(osb.PerService, nil, nil)
+	}
+	if now := b.Catalog.Now(); now != nil {
+		return now, nil
+	}
+	return nil, osb.NewError(http.StatusServiceUnavailable, codeUnavailable, "the catalog has faults; the broker's log has them")
+}
+
+// userOf returns the user of a request by basic authentication. An unknown user takes as long as a known one. The configuration is read
+// once: a user that is removed while the body arrives must not have the namespaces of a user without a list.
+func (b *Broker) userOf(r *http.Request) (name string, grants User, ok bool) {
 	name, password, _ := r.BasicAuth()
 	digest := sha256.Sum256([]byte(password))
-	passwords := b.Users()[name].Passwords
-	for _, one := range append(slices.Clip(passwords), [sha256.Size]byte{}) { // a copy: requests share the list
+	grants = b.Users()[name]
+	for _, one := range append(slices.Clip(grants.Passwords), [sha256.Size]byte{}) { // a copy: requests share the list
 		ok = subtle.ConstantTimeCompare(one[:], digest[:]) == 1 || ok
 	}
-	return name, ok
+	return name, grants, ok
 }
 
 // write writes an answer, and returns its status.
@@ -241,7 +301,7 @@ func (b *Broker) fault(r *http.Request, err error) answer {
 			b.Log.Warn("a request cannot be answered", obs.KeyDoing, r.Method+" "+r.URL.Path, obs.Error(err))
 		}
 	case code == fault.DuplicateKey:
-		refused = osb.NewError(http.StatusUnprocessableEntity, osb.CodeConcurrency, "%s", err)
+		refused = osb.Concurrency()
 	default:
 		b.Log.Error("a request failed", obs.KeyDoing, r.Method+" "+r.URL.Path, obs.KeyRef, r.Header.Get(requestIdentity), obs.Error(err))
 		return refuse(http.StatusInternalServerError, "InternalError", "the broker failed; its log says why")

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -14,12 +16,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/waybill-dev/waybill/api/kube/flow/v1alpha1"
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/broker"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/config"
+	"github.com/waybill-dev/waybill/internal/kube/kubetest"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/sqlite/sqlitetest"
 )
@@ -92,6 +99,38 @@ services:
 // opener opens an empty log.
 type opener func(t testing.TB) *ledger.Ledger
 
+// flowCatalog is a catalog with plans that are flows.
+const flowCatalog = catalogFile + `
+  - id: events
+    name: events
+    description: Events of the shop
+    plan_updateable: true
+    plans:
+      - id: plain
+        name: plain
+        description: Events that reach the Broker
+        bindable: true
+        flow: {source: {application: commerce}, waitForReady: true}
+      - id: tuned
+        name: tuned
+        description: Events with other retries
+        flow: {source: {application: commerce}, delivery: {retry: 3}}
+  - id: fixed
+    name: fixed
+    description: Events in one namespace
+    plans:
+      - id: central
+        name: central
+        description: Events of one namespace
+        flow: {source: {application: "${parameters.application}"}, namespace: central}
+        schemas: {service_instance: {create: {parameters: {$schema: "http://json-schema.org/draft-07/schema#", type: object}}}}
+`
+
+// newCluster returns a cluster without flows.
+func newCluster(t testing.TB) *kubetest.API {
+	return kubetest.New(t, kubetest.Kind{GroupVersionResource: v1alpha1.Resource(), Kind: v1alpha1.Kind, Status: true})
+}
+
 // stores returns the databases of the tests by name.
 func stores() map[string]opener {
 	all := map[string]opener{"sqlite": openSQLite}
@@ -116,18 +155,24 @@ func onEach(t *testing.T, test func(t *testing.T, w *world)) {
 
 // world is a broker on a server, with a conductor whose attempts the test ends.
 type world struct {
-	t         testing.TB
-	ledger    *ledger.Ledger
-	blobs     blob.Store
-	away      *gate
-	catalog   *broker.Catalog
-	file      string // the catalog's
-	server    *httptest.Server
-	script    *script
-	users     atomic.Pointer[map[string]broker.User]
-	handlers  atomic.Pointer[map[string]broker.Handler]
-	tombstone atomic.Int64 // nanoseconds
-	requests  atomic.Int64 // makes request identities
+	t            testing.TB
+	ledger       *ledger.Ledger
+	blobs        blob.Store
+	away         *gate
+	api          *kubetest.API // cluster of the flows
+	catalog      *broker.Catalog
+	file         string // the catalog's
+	metrics      *obs.Broker
+	server       *httptest.Server
+	broker       atomic.Pointer[broker.Broker]
+	applications broker.Applications
+	script       *script
+	users        atomic.Pointer[map[string]broker.User]
+	handlers     atomic.Pointer[map[string]broker.Handler]
+	tombstone    atomic.Int64 // nanoseconds
+	requests     atomic.Int64 // makes request identities
+	pages        atomic.Value // string: address of the pages; not set: none
+	sources      atomic.Int64 // each request comes from an address of its own; 0: all come from one
 }
 
 // The users of the tests, with their passwords.
@@ -152,17 +197,22 @@ func serve(t testing.TB, open opener) *world {
 	dir, l := t.TempDir(), open(t)
 	blobs, err := blob.Open(t.Context(), filepath.Join(dir, "blobs"))
 	check(t, err)
-	w := &world{t: t, ledger: l, blobs: blobs, away: &gate{Ledger: l}, file: filepath.Join(dir, "catalog.yaml"), script: newScript()}
+	w := &world{t: t, ledger: l, blobs: blobs, away: &gate{Ledger: l}, api: newCluster(t), file: filepath.Join(dir, "catalog.yaml"), script: newScript()}
 	w.tombstone.Store(int64(time.Hour))
 	w.users.Store(&map[string]broker.User{user: {Passwords: [][sha256.Size]byte{digest(password)}},
 		otherUser: {Passwords: [][sha256.Size]byte{digest("former"), digest(otherPassword)}}})
 	w.setHandlers(handlersFile)
 	check(t, os.WriteFile(w.file, []byte(catalogFile), 0o600))
-	w.catalog, err = broker.OpenCatalog(w.file, w.handlersNow)
+	w.catalog, err = broker.OpenCatalog(w.file, w.offer)
 	check(t, err)
-	w.server = httptest.NewServer(broker.New(broker.Config{Ledger: w.away, Blobs: blobs, Catalog: w.catalog, Handlers: w.handlersNow,
-		Users:     func() map[string]broker.User { return *w.users.Load() },
-		Tombstone: func() time.Duration { return time.Duration(w.tombstone.Load()) }, Log: slog.New(slog.DiscardHandler)}))
+	w.server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if n := w.sources.Load(); n > 0 {
+			r.RemoteAddr = fmt.Sprintf("10.0.%d.%d:1", n/256, n%256)
+			w.sources.Add(1)
+		}
+		w.broker.Load().ServeHTTP(rw, r)
+	}))
+	w.serveBroker()
 	t.Cleanup(func() {
 		w.server.Close()
 		check(t, l.Close())
@@ -170,10 +220,28 @@ func serve(t testing.TB, open opener) *world {
 	return w
 }
 
+// serveBroker serves a broker with the world's catalog from now on.
+func (w *world) serveBroker() {
+	w.broker.Store(broker.New(broker.Config{Ledger: w.away, Rows: w.ledger, Blobs: w.blobs, Catalog: w.catalog, Handlers: w.handlersNow,
+		Flows: broker.NewFlows(w.api), Applications: w.applications, Metrics: w.metrics,
+		Users: func() map[string]broker.User { return *w.users.Load() },
+		Pages: func() string {
+			pages, _ := w.pages.Load().(string)
+			return pages
+		},
+		Tombstone: func() time.Duration { return time.Duration(w.tombstone.Load()) }, Log: slog.New(slog.DiscardHandler)}))
+}
+
+// count counts in a registry from now on.
+func (w *world) count(registry *prometheus.Registry) {
+	w.metrics = obs.NewBroker(registry)
+	w.serveBroker()
+}
+
 // conduct runs a conductor until the test ends.
 func (w *world) conduct() {
 	c := conductor.New(w.ledger.NewWaiter(), conductor.Config{Instance: queue.Instance{Name: "conductor"}, Blobs: w.blobs,
-		Handlers: map[string]conductor.Handler{"make": w.script, "change": w.script, "remove": w.script}})
+		Handlers: map[string]conductor.Handler{"make": w.script, "change": w.script, "remove": w.script, "eventflow": w.script}})
 	ctx, stop := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
@@ -207,13 +275,16 @@ func (w *world) setHandlers(file string) {
 	w.handlers.Store(&handlers)
 }
 
+func (w *world) offer() broker.Offer { return broker.Offer{Handlers: w.handlersNow(), Flows: true} }
+
 func (w *world) handlersNow() map[string]broker.Handler { return *w.handlers.Load() }
 
 // gate is the log as the broker reaches it. While it is shut the log is away.
 type gate struct {
 	broker.Ledger
-	mu   sync.Mutex
-	shut error
+	failing string // service instance whose decisions cannot be stored
+	mu      sync.Mutex
+	shut    error
 }
 
 func (g *gate) set(err error) {
@@ -258,6 +329,9 @@ func (g *gate) Service(ctx context.Context, key ledger.ServiceKey) (ledger.Servi
 
 // Operate loses the transaction after the decision, which is the worst moment.
 func (g *gate) Operate(ctx context.Context, key ledger.ServiceKey, decide func(ledger.ServiceState) (ledger.ServiceChange, error)) error {
+	if g.failing != "" && g.failing == key.Instance {
+		return errors.New("the row cannot be locked")
+	}
 	return g.Ledger.Operate(ctx, key, func(state ledger.ServiceState) (ledger.ServiceChange, error) {
 		change, err := decide(state)
 		if away := g.err(); away != nil {

@@ -62,6 +62,7 @@ var exitStatuses = map[string]exits{
 	"pipeline apply": projects, "pipeline install": alone.with("--print"), "pipeline freeze": reads.with("greeter"), "pipeline list": reads, "pipeline thaw": reads.with("greeter"),
 	"pipeline show": reads.with("greeter"), "pipeline stop": beside.with("greeter"), "pipeline trust": projects,
 	"pipeline validate": projects, "pipeline versions": reads.with("greeter"), "plan": projects,
+	"flow list": reads, "flow show": reads.with("shop/orders"), "flow migrate": beside.with("--user waybill"),
 	"broker list": reads, "broker show": reads.with("demo-1"),
 	"process list": reads, "process run": makes.with("mirror"), "process show": reads.with("mirror"),
 	"pipeline history": reads.with("greeter"), "pipeline targets": reads.with("greeter"),

@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/cmdline"
 	"github.com/waybill-dev/waybill/internal/cli/config"
 	"github.com/waybill-dev/waybill/internal/cli/deployment"
+	"github.com/waybill-dev/waybill/internal/cli/flow"
 	"github.com/waybill-dev/waybill/internal/cli/pipeline"
 	"github.com/waybill-dev/waybill/internal/cli/revision"
 	"github.com/waybill-dev/waybill/internal/cli/server"
@@ -106,6 +107,7 @@ func addCommands(a *cmdline.App, root *cobra.Command) {
 		build.Command(a),
 		service.Command(a),
 		broker.Command(a),
+		flow.Command(a),
 		deployment.LogCommand(a),
 	)
 	add(

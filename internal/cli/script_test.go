@@ -85,7 +85,7 @@ func play(t *testing.T, story string, more ...func(*testscript.Env) error) {
 			"commit": commit,
 			"status": status,
 			"edit":   edit,
-			"answer": answer, "promote": promote,
+			"answer": answer, "promote": promote, "flowcluster": flowCluster,
 		},
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/document"
+	"github.com/waybill-dev/waybill/internal/osb"
 )
 
 // Broker configures the service broker.
@@ -16,12 +17,14 @@ type Broker struct {
 	PlainHTTP bool                  // it may listen elsewhere than on loopback, where TLS is in front of it
 	Users     map[string]BrokerUser // platforms by their name
 	Catalog   string                // a file; ParseCatalog of package osb reads it
+	Layout    osb.Layout            // how Applications become services: per-service or per-application; "" (default): none does
 	Tombstone time.Duration         // time for which the end of a deletion is reported; default 1h
 }
 
 // BrokerUser is a platform that may use the broker.
 type BrokerUser struct {
-	Passwords [][sha256.Size]byte // digests; several for rotation
+	Passwords  [][sha256.Size]byte // digests; several for rotation
+	Namespaces []string            // namespaces of Kubernetes where its flows may be; nil (default): all
 }
 
 // Bounds and defaults of the broker.
@@ -39,6 +42,8 @@ func brokerKeys() []document.Key {
 			Help: "listen elsewhere than on loopback: passwords are not encrypted, put TLS in front"},
 		{Name: "users", Shape: document.Object, Help: "platforms by name, each with passwords; the user waybill has the home's token"},
 		{Name: "catalog", Shape: document.Text, Required: true, Help: "file with services and plans, read again when it changes"},
+		{Name: "layout", Shape: document.Text, Values: []string{string(osb.PerService), string(osb.PerApplication)}, Default: "no Applications",
+			Help: "how the Applications that are mapped into a namespace become its catalog, at /ns/NAMESPACE/v2"},
 		{Name: "tombstone", Shape: document.Scalar, Default: "1h", Help: "how long the end of a deletion is reported before its service instance is gone"},
 	}
 }
@@ -46,7 +51,8 @@ func brokerKeys() []document.Key {
 // brokerUserKeys returns the keys of one user of the broker.
 func brokerUserKeys() []document.Key {
 	return []document.Key{{Name: "passwords", Shape: document.Texts, Required: true,
-		Help: "SHA-256 digests in hexadecimal digits, two for rotation: printf %s PASSWORD | sha256sum"}}
+		Help: "SHA-256 digests in hexadecimal digits, two for rotation: printf %s PASSWORD | sha256sum"},
+		{Name: "namespaces", Shape: document.Texts, Default: "all", Help: "namespaces of Kubernetes where its service instances may be flows"}}
 }
 
 // broker reads the section of the broker.
@@ -67,6 +73,9 @@ func (r *reader) broker(n *document.Node) *Broker {
 		b.Tombstone = r.span(v, "broker.tombstone")
 	} else if v != nil && v.Text == "0" {
 		b.Tombstone = 0
+	}
+	if v := n.Get("layout"); fits(v, document.Text) {
+		b.Layout = osb.Layout(v.Text)
 	}
 	b.Users = r.brokerUsers(n.Get("users"))
 	return b
@@ -90,7 +99,8 @@ func (r *reader) brokerUsers(n *document.Node) map[string]BrokerUser {
 			continue
 		}
 		if r.Check(f.Value, document.Place{Path: path, At: f.At}, brokerUserKeys()) {
-			users[f.Key] = BrokerUser{Passwords: r.keyDigests(f.Value.Get("passwords"), path+".passwords")}
+			users[f.Key] = BrokerUser{Passwords: r.keyDigests(f.Value.Get("passwords"), path+".passwords"),
+				Namespaces: r.namespaces(f.Value.Get("namespaces"), path+".namespaces")}
 		}
 	}
 	return users

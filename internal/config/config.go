@@ -31,6 +31,7 @@ type Config struct {
 	Schedules   map[string]Schedule  // what is done again and again, by name
 	Triggers    map[string]Trigger   // handlers and processes for events, by name
 	Caboose     Caboose
+	Flow        *Flow     // nil (default): this configuration has no cluster with EventFlows
 	Broker      *Broker   // nil (default): this configuration has no service broker
 	Promoter    *Promoter // nil (default): this configuration has no management cluster
 	Builder     Builder
@@ -154,6 +155,9 @@ func (r *reader) fill(c *Config, root *document.Node) {
 	}
 	if n := root.Get("promoter"); fits(n, document.Object) {
 		c.Promoter = r.promoter(n)
+	}
+	if n := root.Get("flow"); fits(n, document.Object) {
+		c.Flow = r.flow(n)
 	}
 	if n := root.Get("broker"); fits(n, document.Object) {
 		c.Broker = r.broker(n)

@@ -169,5 +169,12 @@ func (c *Config) keepStarted(old *Config) (restart []string) {
 	if (c.Promoter == nil) != (old.Promoter == nil) { // it decides whether the process has the role
 		keep("promoter", &c.Promoter, &old.Promoter)
 	}
+	if (c.Flow == nil) != (old.Flow == nil) {
+		keep("flow", &c.Flow, &old.Flow)
+	} else if c.Flow != nil { // the roles of a process are all about one cluster
+		before := *c.Flow
+		before.Kubeconfig, before.Context = old.Flow.Kubeconfig, old.Flow.Context
+		keep("flow", c.Flow, &before)
+	}
 	return restart
 }

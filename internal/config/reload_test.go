@@ -75,7 +75,7 @@ func (r *reloading) lines() int { return strings.Count(r.log.String(), "\n") }
 
 const (
 	wait   = "handlers: {wait: {type: noop}}\n"
-	broken = "handlers: {wait: {type: noop, retires: 3}}\nfoo: 1\n"
+	broken = "handlers: {wait: {type: noop, retires: 3}}\nunheard: 1\n"
 )
 
 func TestAChangedFileComesIntoForceWhole(t *testing.T) {
@@ -121,7 +121,7 @@ func TestABadFileChangesNothingAndIsToldOnce(t *testing.T) {
 		}
 		want := []string{
 			r.file + `:1:31: unknown key "retires" in handlers.wait`,
-			r.file + `:2:1: unknown key "foo"`,
+			r.file + `:2:1: unknown key "unheard"`,
 		}
 		if diff := cmp.Diff(want, r.last.Faults); diff != "" {
 			t.Error(diff)
@@ -225,6 +225,39 @@ func TestThePromoterComesAndGoesWithARestart(t *testing.T) {
 				}
 				if len(r.last.Faults) > 0 || c.restart == nil && now.ProposalInterval == 0 {
 					t.Errorf("faults %q; in force: %+v", r.last.Faults, now)
+				}
+			})
+		})
+	}
+}
+
+// TestTheClusterOfFlowsNeedsARestart: the other keys of flow are in force at once.
+func TestTheClusterOfFlowsNeedsARestart(t *testing.T) {
+	const with = wait + "flow: {context: dev, elect: false}\n"
+	dev := config.Flow{Context: "dev", Applications: []string{"kyma-integration"}}
+	for name, c := range map[string]struct {
+		before, after string
+		restart       []string
+		want          *config.Flow // in force after the change
+	}{
+		"added":           {before: wait, after: with, restart: []string{"flow"}},
+		"removed":         {before: with, after: wait, restart: []string{"flow"}, want: &dev},
+		"another cluster": {before: with, after: wait + "flow: {context: prod, elect: false}\n", restart: []string{"flow"}, want: &dev},
+		"another namespace": {before: with, after: wait + "flow: {context: dev, applications: [a]}\n",
+			want: &config.Flow{Context: "dev", Applications: []string{"a"}, Elect: true}},
+		"both": {before: with, after: wait + "flow: {context: prod, applications: [a], elect: false}\n", restart: []string{"flow"},
+			want: &config.Flow{Context: "dev", Applications: []string{"a"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
+				r := reload(t, c.before, nil)
+				r.write(c.after)
+				r.look()
+				if diff := cmp.Diff(c.restart, r.last.Restart); diff != "" {
+					t.Error(diff)
+				}
+				if diff := cmp.Diff(c.want, r.live.Now().Flow); diff != "" {
+					t.Error(diff)
 				}
 			})
 		})

@@ -43,6 +43,7 @@ func keys() []document.Key {
 			{Name: "resync", Shape: document.Scalar, Default: "10m", Help: "between looks at all workflows"},
 		}},
 		{Name: "promoter", Shape: document.Object, Help: "how revisions are promoted through Kubernetes pipelines", Keys: promoterKeys()},
+		{Name: "flow", Shape: document.Object, Help: "the cluster whose EventFlows are kept ready", Keys: flowKeys()},
 		{Name: "broker", Shape: document.Object, Help: "the service broker: the Open Service Broker API over handlers", Keys: brokerKeys()},
 		{Name: "builder", Shape: document.Object, Help: "how builds run in workers", Keys: builderKeys()},
 		{Name: "builds", Shape: document.Object, Help: "what can be built without a deployment", Keys: buildsKeys()},

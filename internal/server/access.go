@@ -10,6 +10,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/listener"
 	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/token"
@@ -18,11 +19,11 @@ import (
 // access enforces the access rules. Requests from this machine may read, and all other requests need a token. Every change
 // needs a token with the right scope. Requests from another site's page are refused.
 type access struct {
-	token    string  // the home's token
-	stored   tokens  // all other tokens
-	proofs   proofs  // other proofs of who approves; set by New
-	sources  sources // senders of hooks and proofs
-	senders  sources // senders of events without a valid token
+	token    string            // the home's token
+	stored   tokens            // all other tokens
+	proofs   proofs            // other proofs of who approves; set by New
+	sources  *listener.Sources // senders of hooks and proofs
+	senders  *listener.Sources // senders of events without a valid token
 	site     site
 	sessions sessions
 	streams  *streams
@@ -44,7 +45,7 @@ type tokens interface {
 // listens.
 func newAccess(token string, stored tokens, listen string, public *url.URL, next http.Handler) *access {
 	a := &access{
-		token: token, stored: stored, sessions: newSessions(token, stored), next: next, sources: newSources(), senders: newSources(),
+		token: token, stored: stored, sessions: newSessions(token, stored), next: next, sources: listener.NewSources(), senders: listener.NewSources(),
 		streams: newStreams(), origin: http.NewCrossOriginProtection(), codes: map[string]loginCode{},
 	}
 	a.site = site{loopback: isLoopback(listen), own: a.sessions.name + ".localhost", public: public}

@@ -100,6 +100,8 @@ func TestEveryQuestionIsAnsweredAlike(t *testing.T) {
 	same(a, operation.ListServiceInstances, operation.ServiceInstancesInput{After: "s", Limit: 2})
 	same(a, operation.GetServiceInstance, operation.ServiceInstancePath{ID: "shop/a"})
 	same(a, operation.GetServiceInstance, operation.ServiceInstancePath{ID: "shop"})
+	same(a, operation.ListFlows, operation.FlowsInput{Namespace: "shop"})
+	same(a, operation.GetFlow, operation.FlowPath{Namespace: "shop", Name: "orders"})
 	a.builds()
 	a.wantAll(s)
 	want, wantErr := operation.PlanEdit(t.Context(), a.here, proposal)

@@ -66,5 +66,6 @@ func (a *api) register() {
 	a.registerStatus()
 	a.registerSchedules()
 	a.registerServiceInstances()
+	a.registerFlows()
 	a.registerBuilds()
 }

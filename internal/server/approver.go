@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/listener"
 	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/signature"
@@ -40,7 +41,7 @@ func (a *access) proveApprover(r *http.Request) (id service.Identity, proved boo
 	if !ok || r.Header.Get("Authorization") == "" && !signed {
 		return id, false, nil
 	}
-	if err := a.sources.take(sourceOf(r)); err != nil {
+	if err := a.sources.Take(listener.SourceOf(r)); err != nil {
 		return id, true, err
 	}
 	if r.Header.Get("Authorization") != "" {

@@ -19,8 +19,7 @@ func (a *access) authorize(r *http.Request) (service.Identity, error) {
 		return service.Identity{}, fault.New(fault.Forbidden, "the request comes from another site's page: %w", err)
 	}
 	if !a.site.isOwnHost(r.Host) {
-		return service.Identity{}, fault.New(fault.Forbidden, "this server does not answer for the host %q", r.Host).
-			WithHint("ask for 127.0.0.1; behind a proxy set server.url in server.yaml to the address that clients use")
+		return service.Identity{}, errForeignHost(r.Host)
 	}
 	identity, proved, err := a.proveApprover(r)
 	if !proved {
@@ -33,6 +32,12 @@ func (a *access) authorize(r *http.Request) (service.Identity, error) {
 		return identity, nil
 	}
 	return service.Require(service.WithIdentity(r.Context(), identity), service.ScopeRead)
+}
+
+// errForeignHost returns the refusal of a request for a host that is not a name of the server.
+func errForeignHost(host string) error {
+	return fault.New(fault.Forbidden, "this server does not answer for the host %q", host).
+		WithHint("ask for 127.0.0.1; behind a proxy set server.url in server.yaml to the address that clients use")
 }
 
 // identify returns the identity of a request's token or cookie. A wrong token is refused even where none is needed, since

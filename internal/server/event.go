@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/cloudevent"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/listener"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/service"
@@ -139,7 +140,7 @@ func (a *access) admitSender(r *http.Request, t config.Trigger) error {
 		}
 	}
 	if fault.Is(refusal, fault.Unauthorized) {
-		if err := a.senders.take(sourceOf(r)); err != nil {
+		if err := a.senders.Take(listener.SourceOf(r)); err != nil {
 			return err
 		}
 	}

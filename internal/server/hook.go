@@ -13,6 +13,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/githost"
+	"github.com/waybill-dev/waybill/internal/listener"
 	"github.com/waybill-dev/waybill/internal/operation"
 	"github.com/waybill-dev/waybill/internal/promotions"
 	"github.com/waybill-dev/waybill/internal/service"
@@ -57,7 +58,7 @@ func (s *Server) registerHooks(mux *http.ServeMux, described huma.API) {
 // posted serves POST requests with a body up to a size, as many as a source may send.
 func (s *Server) posted(most int64, serve func(http.ResponseWriter, *http.Request, []byte) error) http.HandlerFunc {
 	return postOnly(func(w http.ResponseWriter, r *http.Request) error {
-		if err := s.access.sources.take(sourceOf(r)); err != nil {
+		if err := s.access.sources.Take(listener.SourceOf(r)); err != nil {
 			return err
 		}
 		body, err := readBody(w, r, most)
@@ -204,7 +205,7 @@ func (s *Server) callByHost(w http.ResponseWriter, r *http.Request, body []byte)
 		return err
 	}
 	if hook.Repository != "" { // else it tests the connection
-		if err := s.access.sources.take("the hook " + name); err != nil {
+		if err := s.access.sources.Take("the hook " + name); err != nil {
 			return err
 		}
 		if err := s.service.Call(r.Context(), promotions.Call{Host: kind, Name: hook.Repository, Number: hook.Number}); err != nil {

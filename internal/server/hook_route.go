@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/waybill-dev/waybill/internal/listener"
 	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/signature"
 )
@@ -136,7 +137,7 @@ func hookAnswers(most int) map[string]*huma.Response {
 		"404": {Description: "Not found"},
 		"405": {Description: "Another method than POST", Headers: header("Allow", "POST")},
 		"413": {Description: fmt.Sprintf("The body has more than %d bytes", most)},
-		"429": {Description: fmt.Sprintf("The source has sent more than %d requests a second, after a burst of %d", sourceRate, sourceBurst),
+		"429": {Description: fmt.Sprintf("The source has sent more than %d requests a second, after a burst of %d", listener.SourceRate, listener.SourceBurst),
 			Headers: header("Retry-After", "seconds")},
 	}
 }

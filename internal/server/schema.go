@@ -18,6 +18,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/service/buildview"
+	"github.com/waybill-dev/waybill/internal/service/flowview"
 	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
@@ -80,6 +81,13 @@ func schemaNames() map[reflect.Type]string {
 		reflect.TypeFor[service.Failure]():              "Failure",
 		reflect.TypeFor[fault.Position]():               "FaultPosition",
 		reflect.TypeFor[fault.Problem]():                "FaultProblem",
+		reflect.TypeFor[flowview.Flow]():                "Flow",
+		reflect.TypeFor[flowview.Claim]():               "FlowClaim",
+		reflect.TypeFor[flowview.Combined]():            "FlowCombined",
+		reflect.TypeFor[flowview.Condition]():           "FlowCondition",
+		reflect.TypeFor[flowview.Part]():                "FlowPart",
+		reflect.TypeFor[flowview.ServiceInstance]():     "FlowServiceInstance",
+		reflect.TypeFor[service.FlowView]():             "FlowView",
 		reflect.TypeFor[service.Found]():                "Found",
 		reflect.TypeFor[operation.FreezeBody]():         "FreezeInputBody",
 		reflect.TypeFor[service.FreezeView]():           "FreezeView",

@@ -84,10 +84,7 @@ func (s *Server) routes() *http.ServeMux {
 		mux.Handle("GET /metrics", promhttp.HandlerFor(s.options.Gatherer, promhttp.HandlerOpts{}))
 	}
 	if s.options.OperationsOnly {
-		mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-			WriteProblem(w, r, fault.New(fault.NotFound, "this instance does not have the role api").
-				WithHint("it serves /healthz, /readyz and /metrics; ask an instance of waybill serve api"))
-		})
+		mux.HandleFunc("/", noRoleAPI)
 		return mux
 	}
 	described := registerAPI(mux, s.service, s.options.Version)
@@ -104,24 +101,34 @@ func (s *Server) routes() *http.ServeMux {
 	return mux
 }
 
+// noRoleAPI answers all other requests in an instance without the role api.
+func noRoleAPI(w http.ResponseWriter, r *http.Request) {
+	WriteProblem(w, r, fault.New(fault.NotFound, "this instance does not have the role api").
+		WithHint("it serves /healthz, /readyz and /metrics; ask an instance of waybill serve api"))
+}
+
 // Listen opens the port. The error is fault.Unavailable, with a hint, if another process has it, and fault.Invalid if the
 // address is not valid.
-func (s *Server) Listen(ctx context.Context) error {
-	if _, err := net.ResolveTCPAddr("tcp", s.options.Listen); err != nil {
-		return fault.New(fault.Invalid, "listen on %s: %w", s.options.Listen, err).WithHint("--listen or server.listen, such as 127.0.0.1:7070")
+func (s *Server) Listen(ctx context.Context) (err error) {
+	s.listener, err = openPort(ctx, s.options.Listen)
+	return err
+}
+
+func openPort(ctx context.Context, address string) (net.Listener, error) {
+	if _, err := net.ResolveTCPAddr("tcp", address); err != nil {
+		return nil, fault.New(fault.Invalid, "listen on %s: %w", address, err).WithHint("--listen or server.listen, such as 127.0.0.1:7070")
 	}
 	var config net.ListenConfig
-	opened, err := config.Listen(ctx, "tcp", s.options.Listen)
+	opened, err := config.Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fault.New(fault.Unavailable, "listen on %s: %s", s.options.Listen, whoListens(ctx, s.options.Listen)).
+		return nil, fault.New(fault.Unavailable, "listen on %s: %s", address, whoListens(ctx, address)).
 			WithHint("stop it, or choose another address with --listen or server.listen")
 	}
 	if err != nil {
-		return fault.New(fault.Unavailable, "listen on %s: %w", s.options.Listen, err).
+		return nil, fault.New(fault.Unavailable, "listen on %s: %w", address, err).
 			WithHint("choose another address with --listen or server.listen")
 	}
-	s.listener = opened
-	return nil
+	return opened, nil
 }
 
 // URL returns the address on which the server listens, such as http://127.0.0.1:7070; "" before Listen.
@@ -151,7 +158,12 @@ func (s *Server) LoginPage() string {
 
 // Run serves until ctx ends, and then gives requests a few seconds to end. Listen must have been called.
 func (s *Server) Run(ctx context.Context) error {
-	return listener.Serve(ctx, s.listener, listener.Config{Name: s.URL(), Handler: s.access, Log: s.options.Log,
+	return serve(ctx, s.listener, s.access, s.options.Log)
+}
+
+// serve answers requests on a port with the bounds of this package.
+func serve(ctx context.Context, l net.Listener, handler http.Handler, log *slog.Logger) error {
+	return listener.Serve(ctx, l, listener.Config{Name: "http://" + l.Addr().String(), Handler: handler, Log: log,
 		Connections: mostConnections(), Header: mostHeader, HeaderTime: headerTimeout, IdleTime: idleTimeout, Drain: drainTimeout,
 		EndRequests: true}) // clients of streams resume elsewhere or later
 }
@@ -163,9 +175,11 @@ type health struct {
 	PID     int    `json:"pid"`
 }
 
-func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) { writeHealth(w, s.options.Version) }
+
+func writeHealth(w http.ResponseWriter, version string) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(health{"waybill", s.options.Version, os.Getpid()}) // a client that has gone needs no answer
+	_ = json.NewEncoder(w).Encode(health{"waybill", version, os.Getpid()}) // a client that has gone needs no answer
 }
 
 // ready answers /readyz. It needs no token, so it reports no details of the database; those are in the log.

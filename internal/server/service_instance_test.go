@@ -9,17 +9,24 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/operation"
+	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/services"
 )
 
 // provision stores a service instance whose operation is an action that waits.
-func provision(t *testing.T, s *testServer, id string) (operated action.ID) {
+func provision(t *testing.T, s *testServer, id string) action.ID {
+	t.Helper()
+	return provisionIn(t, s, id, `{"credentials":"{\"a\":1}"}`)
+}
+
+// provisionIn stores one whose plan has some work.
+func provisionIn(t *testing.T, s *testServer, id, work string) (operated action.ID) {
 	t.Helper()
 	err := s.Ledger.Operate(t.Context(), ledger.ServiceKey{Instance: id}, func(state ledger.ServiceState) (ledger.ServiceChange, error) {
 		operated = action.RandomID(state.Now)
 		row := services.Instance{ID: id, User: "shop", Operation: operated, Verb: services.Provision,
 			Asked: json.RawMessage(`{"serviceId":"folder","planId":"small","space":"s","parameters":"{\"password\":\"pw\"}",` +
-				`"context":"{\"namespace\":\"n\"}","work":{"credentials":"{\"a\":1}"}}`)}
+				`"context":"{\"namespace\":\"n\"}","work":` + work + `}`)}
 		return ledger.ServiceChange{Row: &row, Start: &ledger.ServiceOperation{Verb: services.Provision,
 			Action: action.Action{ID: operated, Handler: "make-folder", Policy: action.Policy{Retries: 2}}}}, nil
 	})
@@ -68,5 +75,39 @@ func TestServiceInstancesAreListedAndShown(t *testing.T) {
 		if status, body, _ := s.ask(t, http.MethodGet, "/api/v1/service-instances"+path, ""); status != want {
 			t.Errorf("%q: %d %s, want %d", path, status, body, want)
 		}
+	}
+}
+
+// TestAuditsOfServiceInstancesAreShown: only the operations that began after the newest one of the platform.
+func TestAuditsOfServiceInstancesAreShown(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	repair := func() (id action.ID) {
+		t.Helper()
+		err := s.Ledger.Operate(t.Context(), ledger.ServiceKey{Instance: "a"}, func(state ledger.ServiceState) (ledger.ServiceChange, error) {
+			id = action.RandomID(state.Now)
+			return ledger.ServiceChange{Start: &ledger.ServiceOperation{Verb: services.Repair,
+				Action: action.Action{ID: id, Handler: "eventflow", Policy: action.Policy{Retries: action.Unbounded}}}}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	shown := func() []service.ServiceOperation {
+		t.Helper()
+		got, err := operation.GetServiceInstance.Call(t.Context(), s.client(), operation.ServiceInstancePath{ID: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.Audit
+	}
+	provision(t, s, "a")
+	if got := shown(); len(got) != 0 {
+		t.Errorf("without an audit: %+v", got)
+	}
+	id := repair()
+	if got := shown(); len(got) != 1 || got[0].Action != id || got[0].Verb != "repair" || got[0].Handler != "eventflow" || got[0].Attempts != 0 {
+		t.Errorf("with a repair: %+v", got)
 	}
 }

@@ -78,8 +78,10 @@ func TestStatusSaysWhatIsSlow(t *testing.T) {
 		r.Undeletable = map[string]string{"flows/x": "quota"}
 		r.Reload = &queue.Reload{File: "server.yaml", Since: time.Now().UTC(), TriedAt: time.Now().UTC(),
 			Faults: []string{"server.yaml:3:5: unknown key"}, Restart: []string{"ledger"}}
+		r.Broker = &queue.Broker{URL: "http://127.0.0.1:7071/v2", Catalog: "catalog.yaml", Served: true, TriedAt: time.Now().UTC(),
+			Faults: []string{"catalog.yaml:3:5: unknown key"}}
 	})
-	want := []string{"stopped greeter", "unserved mail", "lane notify/hooks.example.org", "undeletable flows/x",
+	want := []string{"stopped greeter", "unserved mail", "catalog catalog.yaml", "lane notify/hooks.example.org", "undeletable flows/x",
 		"reload server.yaml", "restart server.yaml"}
 	v = s.awaitTroubles(t, want)
 	if v.KeepsUp {
@@ -90,8 +92,32 @@ func TestStatusSaysWhatIsSlow(t *testing.T) {
 	if diff := cmp.Diff(unserved, v.Troubles[1], cmpopts.IgnoreFields(service.Trouble{}, "Since")); diff != "" {
 		t.Error(diff)
 	}
-	if !strings.HasPrefix(v.Troubles[2].Text, "lane notify/hooks.example.org is paused by ana: maintenance") {
-		t.Errorf("%q", v.Troubles[2].Text)
+	const kept = "the catalog has faults, so the earlier one stays in force: catalog.yaml:3:5: unknown key"
+	if c := v.Troubles[2]; c.Text != kept || !c.Warning {
+		t.Errorf("%+v", c)
+	}
+	if !strings.HasPrefix(v.Troubles[3].Text, "lane notify/hooks.example.org is paused by ana: maintenance") {
+		t.Errorf("%q", v.Troubles[3].Text)
+	}
+}
+
+// A broker without any catalog serves no platform.
+func TestStatusNamesABrokerWithoutACatalog(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "127.0.0.1:7070")
+	ctx := t.Context()
+	s.Ledger.UpdateReport(func(r *queue.Report) {
+		r.Broker = &queue.Broker{URL: "http://127.0.0.1:7071/v2", Catalog: "catalog.yaml", Faults: []string{"no such file"}}
+	})
+	if err := s.Ledger.Join(ctx, queue.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-b", Roles: []string{"broker"}}); err != nil {
+		t.Fatal(err)
+	}
+	v, err := service.New(s.Ledger, s.Blobs, service.Options{}).Status(ctx)
+	if err != nil || v.KeepsUp || len(v.Troubles) != 1 || v.Troubles[0].Kind != "catalog" || !strings.Contains(v.Troubles[0].Text, "503: no such file") {
+		t.Errorf("%+v, %v", v.Troubles, err)
+	}
+	if !slices.ContainsFunc(v.Processes, func(p service.InstanceView) bool { return p.Broker == "http://127.0.0.1:7071/v2" }) {
+		t.Errorf("no process has the broker's address: %+v", v.Processes)
 	}
 }
 

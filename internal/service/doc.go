@@ -21,6 +21,7 @@
 //	status.go, trouble.go               the whole instance, and troubles for a person to look at
 //	action.go, process.go, enqueue.go   actions, processes and their payloads
 //	build_*.go                          builds; package buildview has their views
+//	flow.go                             EventFlows; package flowview has their views
 //	service_instance.go                 service instances of the broker
 //	service_*.go                        other ones: supervised services
 //	ref.go, words.go                    names of deployments and targets, and words for steps

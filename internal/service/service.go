@@ -14,6 +14,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/semaphore"
 	"github.com/waybill-dev/waybill/internal/service/buildview"
+	"github.com/waybill-dev/waybill/internal/service/flowview"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // Service answers requests about one ledger. It is safe for concurrent use. Errors carry fault codes: NotFound (with the
@@ -38,7 +40,9 @@ type Service struct {
 	retention time.Duration
 	holder    func() *Holder
 	readiness []func() error            // besides the ledger
+	alone     bool                      // readiness does not depend on the ledger
 	proposals func() (Proposals, error) // nil: none
+	flows     func() (*flowview.Cache, error)
 
 	// LargestUpload is the size in bytes above which a snapshot or an artifact is refused; 0: LargestUpload, 1 GiB.
 	LargestUpload int64
@@ -70,6 +74,7 @@ type Offers struct {
 	Hooks        func() map[string]config.Hook
 	// BodylessHMAC reports whether signatures are accepted that do not cover what they approve.
 	BodylessHMAC func() bool
+	Broker       func() bool // whether the configuration has a service broker
 }
 
 // Options hold a Service's sources besides the log. The zero value offers nothing, and no host is on this
@@ -90,6 +95,8 @@ type Options struct {
 	Proofs   func() Proofs    // returns nil where this process reaches no management cluster; nil: it never does
 	// Proposals returns the way to the repositories of pipelines of Kubernetes, or the reason why this process has none; nil: none.
 	Proposals func() (Proposals, error)
+	// Flows returns the EventFlows of the cluster in the configuration; nil, as the function or its result: there is none.
+	Flows func() (*flowview.Cache, error)
 	// Holder returns the one process that may run roles on this log, or nil if none does, even if rows of killed processes
 	// remain; nil: trust the rows.
 	Holder func() *Holder
@@ -115,7 +122,7 @@ func New(l *ledger.Ledger, blobs blob.Store, o Options) *Service {
 		proofs = func() Proofs { return nil }
 	}
 	return &Service{ledger: l, blobs: blobs, offers: offers, retention: o.Retention, holder: o.Holder, builds: o.Builds, projects: o.Projects,
-		proofs: proofs, proposals: o.Proposals,
+		proofs: proofs, proposals: o.Proposals, flows: o.Flows,
 		LargestUpload: o.LargestUpload, Inspect: o.Inspect, Verify: o.Verify, Current: o.Current, ReadLog: o.ReadLog,
 		folds:     folds{byPipeline: map[string]*fold{}},
 		backlogs:  backlogs{all: map[string]*backlog{}},
@@ -132,10 +139,27 @@ var ErrRole = errors.New("a role of this process does not work")
 // AddReadiness adds a condition of Ready. It is called before the service is in use.
 func (s *Service) AddReadiness(ready func() error) { s.readiness = append(s.readiness, ready) }
 
+// ReadyWithoutLedger has Ready not wait for the ledger: the roles of the process do part of their work without it. It is called before
+// the service is in use.
+func (s *Service) ReadyWithoutLedger() { s.alone = true }
+
+// ledgerReady reports whether the ledger serves this process.
+func (s *Service) ledgerReady(ctx context.Context) error {
+	if !s.alone {
+		return s.ledger.Ready(ctx)
+	}
+	select {
+	case <-s.ledger.Outdated():
+		return store.ErrOutdated
+	default:
+		return nil
+	}
+}
+
 // Ready reports whether the ledger answers, see ledger.Ledger.Ready, and the roles of the process do their work. Without
 // the latter the error is ErrRole.
 func (s *Service) Ready(ctx context.Context) error {
-	err := s.ledger.Ready(ctx)
+	err := s.ledgerReady(ctx)
 	for _, ready := range s.readiness {
 		if err == nil {
 			if err = ready(); err != nil {

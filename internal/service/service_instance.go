@@ -1,16 +1,21 @@
 package service
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/osb"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/service/flowview"
+	"github.com/waybill-dev/waybill/internal/services"
 )
 
 // ServiceInstanceView is a service instance of the broker with its newest operation.
@@ -24,8 +29,14 @@ type ServiceInstanceView struct {
 	DeletedAt time.Time `json:"deletedAt,omitzero"` // its row is kept for 30 days
 
 	Operation ServiceOperation   `json:"operation"`
+	Audit     []ServiceOperation `json:"audit,omitempty"`   // those that the broker began itself since, newest first; left out in lists
 	Asked     *ServiceAttributes `json:"asked,omitempty"`   // attributes in the last provision or update; left out in lists
 	Applied   *ServiceAttributes `json:"applied,omitempty"` // those in the last one that succeeded; left out in lists, and if none has
+
+	// Flow is the EventFlow of a service instance that is one, with their combined status; without a name if it does not exist. It is
+	// left out in lists, and in a process that reads no flows.
+	Flow       *flowview.Flow `json:"flow,omitempty"`
+	FlowUnread string         `json:"flowUnread,omitempty"` // reason why it could not be read
 }
 
 // ServiceOperation is the newest operation of a service instance.
@@ -35,7 +46,7 @@ type ServiceOperation struct {
 	Status   action.Status `json:"status,omitzero"`
 	Handler  string        `json:"handler,omitempty"`  // left out if the action is not kept any more, like the rest
 	Spent    int           `json:"spent,omitempty"`    // attempts that failed
-	Attempts int           `json:"attempts,omitempty"` // most attempts
+	Attempts int           `json:"attempts,omitempty"` // most attempts; left out without a bound
 	NextAt   time.Time     `json:"nextAt,omitzero"`    // time of the next attempt
 	Error    string        `json:"error,omitempty"`
 	Text     string        `json:"text,omitempty"` // text that the handler left
@@ -54,7 +65,11 @@ type ServiceAttributes struct {
 	// Parameters and Context may hold secrets: only readers with a token get them.
 	Parameters json.RawMessage `json:"parameters,omitempty"`
 	Context    json.RawMessage `json:"context,omitempty"`
+	Flow       string          `json:"-"` // namespace of the EventFlow that the service instance is; "": it is none
 }
+
+// HasBroker reports whether the configuration has a service broker.
+func (s *Service) HasBroker() bool { return s.offers.Broker != nil && s.offers.Broker() }
 
 // MostServiceInstances is the most service instances of a page: each may have parameters of a mebibyte.
 const MostServiceInstances = 100
@@ -85,12 +100,47 @@ func (s *Service) ServiceInstance(ctx context.Context, id string) (ServiceInstan
 		return ServiceInstanceView{}, fault.New(fault.NotFound, "service instance %q not found", id).WithHint("waybill broker list")
 	}
 	view, err := serviceInstanceView(state)
+	if err != nil {
+		return view, err
+	}
+	view.Audit, err = s.audits(ctx, state.Row)
+	s.readFlow(ctx, &view)
 	for _, a := range []*ServiceAttributes{view.Asked, view.Applied} {
 		if a != nil && !IdentityOf(ctx).Has(ScopeRead) {
 			a.Parameters, a.Context = nil, nil
 		}
 	}
 	return view, err
+}
+
+// mostAudits bounds the operations of audits in a view, for each verb.
+const mostAudits = 5
+
+// audits returns the operations that audits have begun since the newest operation of the platform.
+func (s *Service) audits(ctx context.Context, row *services.Instance) (all []ServiceOperation, err error) {
+	for _, verb := range []services.Verb{services.Repair, services.Deprovision} {
+		found, err := s.ledger.Actions(ctx, queue.ActionQuery{Kind: services.Kind, Name: services.ActionName(row.ID, verb), Limit: mostAudits})
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range found {
+			if bytes.Compare(x.ID[:], row.Operation[:]) > 0 {
+				all = append(all, serviceOperation(verb, x))
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b ServiceOperation) int { return bytes.Compare(b.Action[:], a.Action[:]) })
+	return all, nil
+}
+
+// serviceOperation returns an operation whose action is there.
+func serviceOperation(verb services.Verb, x queue.ActionState) ServiceOperation {
+	o := ServiceOperation{Action: x.ID, Verb: string(verb), Status: x.Thread.Status, Handler: x.Handler, Spent: x.Thread.Spent,
+		Attempts: x.Policy.Attempts(), Error: x.Error, Text: TextOf(x.Output)}
+	if x.Thread.Status == action.Backoff {
+		o.NextAt = x.Thread.RunAt
+	}
+	return o
 }
 
 // serviceInstanceView returns the view of a service instance that has a row.
@@ -110,11 +160,8 @@ func serviceInstanceView(state ledger.ServiceState) (view ServiceInstanceView, e
 	if x := state.Thread; x != nil {
 		thread = &osb.Thread{Status: x.Thread.Status}
 		view.ChangedAt = cmp.Or(x.FinishedAt, x.EnqueuedAt)
-		view.Operation = ServiceOperation{Action: x.ID, Verb: string(row.Verb), Status: cmp.Or(row.End, x.Thread.Status), Handler: x.Handler,
-			Spent: x.Thread.Spent, Attempts: x.Policy.Retries + 1, Error: x.Error, Text: TextOf(x.Output)}
-		if x.Thread.Status == action.Backoff {
-			view.Operation.NextAt = x.Thread.RunAt
-		}
+		view.Operation = serviceOperation(row.Verb, *x)
+		view.Operation.Status = cmp.Or(row.End, x.Thread.Status)
 	}
 	view.State = instance.State(thread).String()
 	return view, nil
@@ -129,6 +176,10 @@ func attributesOf(id string, document json.RawMessage) (*ServiceAttributes, erro
 	if err := json.Unmarshal(document, &a); err != nil {
 		return nil, fmt.Errorf("read the row of service instance %q: %w", id, err)
 	}
-	return &ServiceAttributes{Service: a.ServiceID, Plan: a.PlanID, Organization: a.Organization, Space: a.Space, Platform: a.Platform,
-		Namespace: a.Namespace, Maintenance: a.Maintenance, Parameters: json.RawMessage(a.Parameters), Context: json.RawMessage(a.Context)}, nil
+	view := &ServiceAttributes{Service: a.ServiceID, Plan: a.PlanID, Organization: a.Organization, Space: a.Space, Platform: a.Platform,
+		Namespace: a.Namespace, Maintenance: a.Maintenance, Parameters: json.RawMessage(a.Parameters), Context: json.RawMessage(a.Context)}
+	if a.Work.Flow != nil {
+		view.Flow = a.Work.Flow.Namespace
+	}
+	return view, nil
 }

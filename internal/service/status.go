@@ -40,6 +40,7 @@ type InstanceView struct {
 	Guard    string        `json:"guard"`             // how its end is noticed: lock (at once), lease (within 20 s), home (by waybill.lock)
 	LeaseEnd time.Time     `json:"leaseEnd,omitzero"` // time at which it counts as dead without a further heartbeat; zero: unknown
 	Reload   *queue.Reload `json:"reload,omitempty"`
+	Broker   string        `json:"broker,omitempty"` // address of its service broker
 	holder   *Holder       // with guard home
 }
 
@@ -170,6 +171,9 @@ func (s *Service) instanceViews(instances []queue.InstanceRow, now time.Time) []
 		if p == nil {
 			p = &InstanceView{Name: i.Name, Version: i.Version, Since: i.StartedAt, State: "alive", Guard: "lock", Reload: i.Report.Reload}
 			byName[i.Name] = p
+		}
+		if i.Report.Broker != nil {
+			p.Broker = i.Report.Broker.URL
 		}
 		p.Roles, p.Handlers = slices.Concat(p.Roles, i.Roles, i.Report.Roles), append(p.Handlers, i.Handlers...)
 		if i.StartedAt.Before(p.Since) {

@@ -38,6 +38,7 @@ const (
 	TroubleService     = "service"     // a service is down or keeps restarting, or is not looked at
 	TroubleReload      = "reload"      // the configuration file has faults
 	TroubleRestart     = "restart"     // a change of the configuration needs a restart
+	TroubleCatalog     = "catalog"     // the catalog of a service broker has faults
 )
 
 // Ages from which something counts as a trouble.
@@ -48,7 +49,7 @@ const (
 
 // rank returns the position of a kind of trouble in the list of kinds.
 func rank(kind string) int {
-	return slices.Index([]string{TroubleStopped, TroubleDead, TroubleUnserved, TroublePromoter, TroubleLane, TroubleLate, TroubleBlobs,
+	return slices.Index([]string{TroubleStopped, TroubleDead, TroubleUnserved, TroublePromoter, TroubleCatalog, TroubleLane, TroubleLate, TroubleBlobs,
 		TroubleHosts, TroublePartition, TroubleUndeletable, TroubleSnapshot, TroubleService, TroubleReload, TroubleRestart}, kind)
 }
 
@@ -267,6 +268,9 @@ func reportTroubles(reports []queue.Report) (all []Trouble) {
 				Text: fmt.Sprintf("workflow %s stays in its cluster: %s", workflow, r.Undeletable[workflow]),
 				Hint: "it is archived and recorded; deleting it is tried again"})
 		}
+		if r.Broker != nil && len(r.Broker.Faults) > 0 {
+			add(catalogTrouble(*r.Broker))
+		}
 		if r.Reload == nil {
 			continue
 		}
@@ -281,6 +285,17 @@ func reportTroubles(reports []queue.Report) (all []Trouble) {
 		}
 	}
 	return all
+}
+
+// catalogTrouble returns the trouble of a service broker whose catalog has faults. Without an earlier one it serves no platform.
+func catalogTrouble(b queue.Broker) Trouble {
+	so := "the service broker answers 503"
+	if b.Served {
+		so = "the earlier one stays in force"
+	}
+	return Trouble{Kind: TroubleCatalog, Subject: b.Catalog, Since: b.TriedAt, Warning: b.Served,
+		Text: "the catalog has faults, so " + so + ": " + strings.Join(b.Faults, "; "),
+		Hint: "waybill config check names them with their places; the file is read again when it changes"}
 }
 
 // allReports returns the reports of this process and of all instances.

@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/web/build"
 	"github.com/waybill-dev/waybill/internal/web/deployment"
 	"github.com/waybill-dev/waybill/internal/web/document"
+	"github.com/waybill-dev/waybill/internal/web/flow"
 	"github.com/waybill-dev/waybill/internal/web/page"
 	"github.com/waybill-dev/waybill/internal/web/pipeline"
 )
@@ -33,6 +34,7 @@ func New(s *service.Service) *Pages {
 	deployment.Register(site, s)
 	build.Register(site, s)
 	action.Register(site, s)
+	flow.Register(site, s)
 	return &Pages{document.New(site), site}
 }
 

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,6 +84,20 @@ func TestListOfServiceInstances(t *testing.T) {
 	o.Want(t, "SERVICE INSTANCE  STATE          SERVICE  PLAN   USER  CHANGED       OPERATION                                         ERROR\n"+
 		"demo-1            being updated  folder   small  shop  1 minute ago  update "+clitest.SomeAction+"       exit status 1: no such folder\n"+
 		"old               deleted        folder   small  shop  2 days ago    deprovision "+clitest.SomeAction+"\n", "")
+}
+
+// TestShowServiceInstanceWithAudits: the number of its attempts has no bound.
+func TestShowServiceInstanceWithAudits(t *testing.T) {
+	t.Parallel()
+	x := updating(t)
+	x.Audit = []service.ServiceOperation{{Action: clitest.AnAction(t), Verb: "repair", Status: action.Running, Handler: "eventflow", Spent: 2}}
+	f, o := &instanceLog{instances: []service.ServiceInstanceView{x}}, clitest.NewOutput(clitest.AsText)
+	if err := runs()["broker show"](t.Context(), f, o); err != nil {
+		t.Fatal(err)
+	}
+	if want := "audit             repair running 3 by eventflow, action " + clitest.SomeAction + "\n"; !strings.Contains(o.Printed.String(), want) {
+		t.Errorf("got %s, want %s", o.Printed.String(), want)
+	}
 }
 
 func TestShowServiceInstance(t *testing.T) {

@@ -115,7 +115,7 @@ func checkCatalog(c *config.Config) fault.Problems {
 	if err != nil {
 		return fault.Problems{{Position: fault.Position{File: c.Broker.Catalog}, Code: "file", Text: "read the catalog: " + file.Plain(err).Error()}}
 	}
-	_, problems := broker.ParseCatalog(c.Broker.Catalog, content, assembly.BrokerHandlers(c))
+	_, problems := broker.ParseCatalog(c.Broker.Catalog, content, assembly.BrokerOffer(c))
 	return problems
 }
 

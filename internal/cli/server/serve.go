@@ -65,10 +65,10 @@ func UpCommand(a *cmdline.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Run the roles of one machine in one process, with the web page",
-		Long: `Runs the roles api, caboose, conductor and deployer on the log of this home, and the roles promoter
-and broker if server.yaml has their sections: deployments proceed, and a web page shows them. On a
-terminal it prints an address that logs one browser in once, within a quarter of an hour. A ship
-beside it registers and watches. Ctrl-C, or closing the terminal, lets running attempts end
+		Long: `Runs the roles api, caboose, conductor and deployer on the log of this home, and the roles promoter,
+broker and flow if server.yaml has their sections: deployments proceed, and a web page shows them.
+On a terminal it prints an address that logs one browser in once, within a quarter of an hour. A
+ship beside it registers and watches. Ctrl-C, or closing the terminal, lets running attempts end
 (conductors.default.drain); a second Ctrl-C exits at once. Without a terminal SIGHUP has server.yaml
 read again.`,
 		Example: cmdline.Examples("waybill up", "waybill up --listen 127.0.0.1:8080"),
@@ -83,8 +83,8 @@ read again.`,
 
 // allRoles returns every role, in the order of starting.
 func allRoles() []string {
-	return append([]string{assembly.RoleProvisioner, assembly.RoleAggregator, assembly.RoleWatchdog, assembly.RolePromoter, assembly.RoleBroker},
-		upRoles()...)
+	return append([]string{assembly.RoleProvisioner, assembly.RoleAggregator, assembly.RoleWatchdog, assembly.RolePromoter,
+		assembly.RoleBroker, assembly.RoleFlow}, upRoles()...)
 }
 
 // upRoles returns the roles of `waybill up`, in the order of starting.
@@ -99,6 +99,9 @@ func configuredRoles(c *config.Config) (names []string) {
 	}
 	if c.Broker != nil {
 		names = append(names, assembly.RoleBroker)
+	}
+	if c.Flow != nil {
+		names = append(names, assembly.RoleFlow)
 	}
 	return names
 }
@@ -119,6 +122,7 @@ process runs roles; it holds waybill.lock.
   caboose      looks after workflows: archives them, records how they end
   conductor    does the work: builds, copies, switches, tests
   deployer     decides what comes next
+  flow         keeps the EventFlows of a Kubernetes cluster ready; alone it needs no log
   promoter     carries revisions through the pipelines of a Kubernetes cluster
   provisioner  starts the workers of builds, for programs that ask it over HTTP
   watchdog     looks for builds without workers and workers without builds
@@ -182,6 +186,9 @@ func serve(ctx context.Context, a *cmdline.App, names []string, flags serveFlags
 	}
 	defer func() { _ = tracing.Close(context.WithoutCancel(ctx)) }() // a collector that does not answer loses the last spans
 	options.Tracing = tracing
+	if slices.Equal(names, []string{assembly.RoleFlow}) {
+		return serveFlows(ctx, a, options)
+	}
 	s, err := a.Open(ctx, a.Dir, assembly.Serve)
 	if err != nil {
 		return err
@@ -218,6 +225,18 @@ func serve(ctx context.Context, a *cmdline.App, names []string, flags serveFlags
 				strings.Join(inOrder(names), " "))
 		}
 	}})
+}
+
+// serveFlows serves the role flow in a process of its own, which needs no log.
+func serveFlows(ctx context.Context, a *cmdline.App, options assembly.RoleOptions) error {
+	roles, err := a.OpenFlowRoles(a.Dir)
+	if err != nil {
+		return err
+	}
+	ctx, asked, stop := hangups(ctx, a)
+	defer stop()
+	options.Reload = asked
+	return runServe(ctx, serveOptions{Roles: roles, Names: []string{assembly.RoleFlow}, Options: options, Started: func() {}})
 }
 
 type serveOptions struct {

@@ -24,7 +24,7 @@ func TestRolesWanted(t *testing.T) {
 	}{
 		{nil, "serve wants at least one role", every},
 		{[]string{"conductr"},
-			`role "conductr" not found: the roles are provisioner, aggregator, watchdog, promoter, broker, conductor, deployer, caboose, api`,
+			`role "conductr" not found: the roles are provisioner, aggregator, watchdog, promoter, broker, flow, conductor, deployer, caboose, api`,
 			"waybill serve conductor"},
 		{[]string{"api", "carrier"}, `role "carrier" not found`, every},
 		{[]string{"api", "api"}, `the role "api" is named twice`, ""},

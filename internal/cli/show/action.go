@@ -3,6 +3,7 @@ package show
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,7 +21,7 @@ func Actions(found []queue.ActionState, now time.Time) []string {
 	var t table
 	t.add("ACTION", "NAME", "STATUS", "ATTEMPT", "CREATED", "ERROR")
 	for _, x := range found {
-		t.add(x.ID.String(), ActionName(x), strings.ToLower(x.Thread.Status.String()), attemptsText(x.Thread.Status, x.Thread.Spent, x.Policy),
+		t.add(x.ID.String(), ActionName(x), strings.ToLower(x.Thread.Status.String()), attemptsText(x.Thread.Status, x.Thread.Spent, x.Policy.Attempts()),
 			Ago(now, x.EnqueuedAt), cut(OneLine(x.Error), reasonWidth))
 	}
 	return t.lines()
@@ -35,16 +36,19 @@ func ActionName(x queue.ActionState) string {
 		FirstOf(x.Name, x.Step.Event+" "+x.Step.Target))
 }
 
-// attemptsText returns the number of an attempt and how many are allowed: 1/3. An attempt that runs or succeeded is the
-// one after those that were spent.
-func attemptsText(status action.Status, spent int, p action.Policy) string {
+// attemptsText returns the number of an attempt and the most attempts, 1/3, or the number alone if most is 0. An attempt that runs or
+// succeeded is the one after those that were spent.
+func attemptsText(status action.Status, spent, most int) string {
 	switch status {
 	case action.Pending, action.Queued:
 		return "-"
 	case action.Running, action.Successful:
 		spent++
 	}
-	return fmt.Sprintf("%d/%d", spent, p.Retries+1)
+	if most == 0 {
+		return strconv.Itoa(spent)
+	}
+	return fmt.Sprintf("%d/%d", spent, most)
 }
 
 // ActionHead returns the first line about an action.
@@ -96,7 +100,7 @@ func StepOutput(seen json.RawMessage) []string {
 // ActionEvent returns one event of an action: seq, time, status, attempts, and a remark. The remark of a success is
 // the action's output.
 func ActionEvent(e action.Event, x service.ActionView) string {
-	attempts := attemptsText(e.Status, e.Spent, x.Policy)
+	attempts := attemptsText(e.Status, e.Spent, x.Policy.Attempts())
 	if attempts == "-" {
 		attempts = ""
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/service"
 )
 
@@ -15,7 +14,7 @@ func ServiceInstances(found []service.ServiceInstanceView, now time.Time) []stri
 	var t table
 	t.add("SERVICE INSTANCE", "STATE", "SERVICE", "PLAN", "USER", "CHANGED", "OPERATION", "ERROR")
 	for _, x := range found {
-		t.add(x.ID, x.State, x.Service, x.Plan, x.User, Ago(now, x.ChangedAt), x.Operation.Verb+" "+x.Operation.Action.String(),
+		t.add(OneLine(x.ID), x.State, OneLine(x.Service), OneLine(x.Plan), x.User, Ago(now, x.ChangedAt), x.Operation.Verb+" "+x.Operation.Action.String(),
 			cut(OneLine(x.Operation.Error), reasonWidth))
 	}
 	return t.lines()
@@ -25,10 +24,10 @@ func ServiceInstances(found []service.ServiceInstanceView, now time.Time) []stri
 // that its platform wants.
 func ServiceInstance(x service.ServiceInstanceView, now time.Time) []string {
 	var t table
-	t.add("service instance", x.ID)
+	t.add("service instance", OneLine(x.ID))
 	t.add("state", x.State)
-	t.add("service", x.Service)
-	t.add("plan", x.Plan)
+	t.add("service", OneLine(x.Service))
+	t.add("plan", OneLine(x.Plan))
 	t.add("user", x.User)
 	t.add("changed", Ago(now, x.ChangedAt))
 	op := x.Operation
@@ -41,6 +40,20 @@ func ServiceInstance(x service.ServiceInstanceView, now time.Time) []string {
 	}
 	if op.Text != "" {
 		t.add("output", OneLine(op.Text))
+	}
+	if f := x.Flow; f != nil {
+		name := "none"
+		if f.Name != "" {
+			name = f.Namespace + "/" + f.Name
+		}
+		t.add("flow", OneLine(name))
+		t.add("status", strings.TrimSuffix(reasonedText(f.Combined)+": "+OneLine(f.Combined.Message), ": "))
+	}
+	if x.FlowUnread != "" {
+		t.add("flow", OneLine(x.FlowUnread))
+	}
+	for _, own := range x.Audit {
+		t.add("audit", operationText(own)+", action "+own.Action.String())
 	}
 	if reflect.DeepEqual(x.Asked, x.Applied) {
 		addAttributes(&t, "applied", x.Applied)
@@ -60,7 +73,7 @@ func operationText(op service.ServiceOperation) string {
 	if op.Handler == "" {
 		return text
 	}
-	return fmt.Sprintf("%s %s by %s", text, attemptsText(op.Status, op.Spent, action.Policy{Retries: op.Attempts - 1}), op.Handler)
+	return fmt.Sprintf("%s %s by %s", text, attemptsText(op.Status, op.Spent, op.Attempts), op.Handler)
 }
 
 // addAttributes adds the attributes that a service instance has been given or has.
@@ -68,7 +81,7 @@ func addAttributes(t *table, called string, a *service.ServiceAttributes) {
 	if a == nil {
 		return
 	}
-	t.add(called, strings.TrimSpace(a.Service+" "+a.Plan+" "+a.Maintenance))
+	t.add(called, OneLine(a.Service+" "+a.Plan+" "+a.Maintenance))
 	if len(a.Parameters) > 0 {
 		t.add("  parameters", string(a.Parameters))
 	}
@@ -76,7 +89,7 @@ func addAttributes(t *table, called string, a *service.ServiceAttributes) {
 		{"  platform", a.Platform}, {"  namespace", a.Namespace}, {"  organization", a.Organization}, {"  space", a.Space},
 	} {
 		if place[1] != "" {
-			t.add(place[0], place[1])
+			t.add(place[0], OneLine(place[1]))
 		}
 	}
 }

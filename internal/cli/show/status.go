@@ -109,7 +109,13 @@ func instanceLines(v service.StatusView) []string {
 		t.add(p.Name, p.State, p.Guard, cmp.Or(p.Lease(v.Now), "-"), strings.Join(p.Roles, " "), Ago(v.Now, p.Since),
 			p.Version, reloadText(p, v.Now))
 	}
-	return t.lines()
+	lines := t.lines()
+	for _, p := range v.Processes {
+		if p.Broker != "" {
+			lines = append(lines, "service broker of "+p.Name+": "+p.Broker)
+		}
+	}
+	return lines
 }
 
 // reloadText returns when an instance put its configuration in force, and when it refused a newer one.

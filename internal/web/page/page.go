@@ -38,6 +38,8 @@ type View struct {
 	Live   bool      // the page is sent over a stream, and its script updates texts that depend on the clock
 	// Unsafe reports that the configuration accepts approvals whose signatures do not cover them.
 	Unsafe bool
+	Flows  bool // the configuration names a cluster with flows
+	Broker bool // the configuration has a service broker
 }
 
 // CanOperate reports whether the reader may use the buttons, except those that approve.
@@ -52,7 +54,7 @@ func (v View) CanApprove() bool { return v.Me.Has(service.ScopeApprove) }
 func (s *Site) view(r *http.Request, shown Content) View {
 	return View{
 		Content: shown, Me: service.IdentityOf(r.Context()), Assets: s.assets.digest, Path: r.URL.RequestURI(),
-		Now: time.Now(), Unsafe: s.service.BodylessHMAC(),
+		Now: time.Now(), Unsafe: s.service.BodylessHMAC(), Flows: s.service.HasFlows(), Broker: s.service.HasBroker(),
 	}
 }
 

@@ -1,0 +1,136 @@
+package flow
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/waybill-dev/waybill/api/kube/flow/v1alpha1"
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/cli/clitest"
+	"github.com/waybill-dev/waybill/internal/cli/cmdline"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/flow/migrate"
+	"github.com/waybill-dev/waybill/internal/kube"
+	"github.com/waybill-dev/waybill/internal/kube/kubetest"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// emptyLog has no rows, and takes all that are stored.
+type emptyLog struct{ stored int }
+
+func (l *emptyLog) ID(context.Context) (action.ID, error) {
+	return action.DerivedID(clitest.Noon(), "log"), nil
+}
+
+func (l *emptyLog) Service(context.Context, ledger.ServiceKey) (ledger.ServiceState, error) {
+	return ledger.ServiceState{}, nil
+}
+
+func (l *emptyLog) Operate(_ context.Context, _ ledger.ServiceKey, decide func(ledger.ServiceState) (ledger.ServiceChange, error)) error {
+	l.stored++
+	_, err := decide(ledger.ServiceState{})
+	return err
+}
+
+// catalogCluster has one service instance of the application broker.
+func catalogCluster(t *testing.T) *kube.Cluster {
+	t.Helper()
+	api := kubetest.New(t)
+	for _, k := range []struct{ group, version, resource, kind, object string }{
+		{v1alpha1.Group, v1alpha1.Version, "eventflows", v1alpha1.Kind, ""},
+		{"applicationconnector.kyma-project.io", "v1alpha1", "applications", "Application",
+			`{metadata: {name: commerce}, spec: {services: [{id: svc, entries: [{type: Events}]}]}}`},
+		{"servicecatalog.k8s.io", "v1beta1", "serviceclasses", "ServiceClass",
+			`{metadata: {name: c, namespace: shop}, spec: {serviceBrokerName: application-broker, externalID: svc}}`},
+		{"servicecatalog.k8s.io", "v1beta1", "serviceinstances", "ServiceInstance",
+			`{metadata: {name: orders, namespace: shop}, spec: {externalID: id, serviceClassRef: {name: c}}, status: {conditions: [{type: Ready, status: "True"}]}}`},
+	} {
+		resource := schema.GroupVersionResource{Group: k.group, Version: k.version, Resource: k.resource}
+		api.Install(kubetest.Kind{GroupVersionResource: resource, Kind: k.kind, Status: true, Cluster: k.resource == "applications"})
+		if k.object == "" {
+			continue
+		}
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(k.object), &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		o.SetAPIVersion(resource.GroupVersion().String())
+		o.SetKind(k.kind)
+		api.Add(resource, o)
+	}
+	return &kube.Cluster{Interface: api}
+}
+
+func TestAPlanChangesNothing(t *testing.T) {
+	t.Parallel()
+	l, o := &emptyLog{}, clitest.NewOutput(clitest.AsText)
+	options := migrateOptions{migrateFlags: migrateFlags{Settings: migrate.Settings{User: "platform"}}, Cluster: catalogCluster(t), Log: l, Out: o.Printer}
+	if err := runMigrate(t.Context(), options); err != nil {
+		t.Fatal(err)
+	}
+	o.Want(t, `shop/orders: planned
+  insert the row of service instance id, of user platform
+  create EventFlow shop/event-flow-id, suspended
+  resume EventFlow shop/event-flow-id, and wait until it is ready
+`, "")
+	if l.stored > 0 {
+		t.Error("a row was stored")
+	}
+}
+
+// TestAFlowThatIsNotReadyIsAnExitStatus; the steps are printed as they are done.
+func TestAFlowThatIsNotReadyIsAnExitStatus(t *testing.T) {
+	t.Parallel()
+	l, o := &emptyLog{}, clitest.NewOutput(clitest.AsText)
+	options := migrateOptions{migrateFlags: migrateFlags{Settings: migrate.Settings{User: "platform"}, apply: true}, Cluster: catalogCluster(t), Log: l, Out: o.Printer}
+	clitest.WantFault(t, runMigrate(t.Context(), options), fault.Failed, "1 of 1 are not ready or failed", "repeat the command once the reason is gone")
+	o.Want(t, `shop/orders: insert the row of service instance id, of user platform
+shop/orders: create EventFlow shop/event-flow-id, suspended
+shop/orders: resume EventFlow shop/event-flow-id, and wait until it is ready
+shop/orders: not ready: the role flow has not handled it yet
+service instances: 1 not ready
+`, "")
+	if l.stored != 1 {
+		t.Errorf("%d rows were stored", l.stored)
+	}
+}
+
+func TestNothingToMigrate(t *testing.T) {
+	t.Parallel()
+	for _, flags := range []migrateFlags{{}, {apply: true}, {revert: true}} {
+		o := clitest.NewOutput(clitest.AsText)
+		options := migrateOptions{migrateFlags: flags, Cluster: &kube.Cluster{Interface: kubetest.New(t)}, Log: &emptyLog{}, Out: o.Printer}
+		if err := runMigrate(t.Context(), options); err != nil || !strings.HasPrefix(o.Printed.String(), "nothing to do") {
+			t.Errorf("got %q, %v", o.Printed.String(), err)
+		}
+	}
+}
+
+func TestFlagsThatDoNotFitAreRefused(t *testing.T) {
+	t.Parallel()
+	user := migrate.Settings{User: "platform"}
+	at := func(url string) migrate.Settings { return migrate.Settings{User: "platform", BrokerURL: url} }
+	for want, f := range map[string]migrateFlags{
+		"--user is missing":                        {},
+		"--apply and --revert exclude each other":  {Settings: user, apply: true, revert: true},
+		"--broker-secret needs --broker-url":       {Settings: migrate.Settings{User: "platform", BrokerSecret: "login"}},
+		"want an http or https URL without user":   {Settings: at("http://user@broker.example")},
+		"--broker-url: want an http or https URL":  {Settings: at("broker.example")},
+		"--broker-url: want an http or https URL ": {Settings: at("https://broker.example?a=b")},
+	} {
+		err := f.check(&cmdline.App{})
+		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), strings.TrimSpace(want)) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	good := migrateFlags{Settings: at("https://broker.example/base"), wait: time.Second}
+	if err := good.check(&cmdline.App{}); err != nil {
+		t.Error(err)
+	}
+}
