@@ -65,6 +65,7 @@ type Settings struct {
 
 	Heartbeat time.Duration // ledger.heartbeat of the processes, whose leases are three of it; default: theirs
 
+	Sections    string   // further sections of server.yaml
 	Environment []string // environment of the processes, besides this one's
 }
 
@@ -199,5 +200,6 @@ workflows:
 triggers:
   events: {handler: arrived, parameters: {event: {path: $.id}}, keys: ["%[5]x"]}
 `, w.Target.Address(), GentleRate, GentleBurst, GentleAtOnce, sha256.Sum256([]byte(EventKey)))
+	b.WriteString(w.Sections)
 	return b.String()
 }
