@@ -101,6 +101,16 @@ func (c *Cluster) Start(t testing.TB) {
 	c.server.start(t)
 }
 
+// Collect runs those of Kubernetes' own controllers that delete the dependants of deleted owners and empty deleted namespaces. They
+// notice new resource definitions only twice a minute, so install these first.
+func (c *Cluster) Collect(t testing.TB) {
+	t.Helper()
+	run := &service{name: "collector", dir: t.TempDir(), died: c.fail, argv: c.Inside(program(t, binary.Kube()), "kube-controller-manager",
+		"--controllers=garbage-collector-controller,namespace-controller", "--kubeconfig="+c.Kubeconfig,
+		"--leader-elect=false", "--profiling=false", "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=1000")}
+	run.manage(t)
+}
+
 // fail makes every wait for the cluster return the error.
 func (c *Cluster) fail(why error) {
 	select {

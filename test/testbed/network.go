@@ -50,13 +50,13 @@ type made[T any] struct {
 	err   error
 }
 
-// within calls a function on a thread in the network of a service: a socket belongs to the network of the thread that makes it.
-func within[T any](s *service, call func() (T, error)) (T, error) {
+// within calls a function on a thread in the network at a path: a socket belongs to the network of the thread that makes it.
+func within[T any](namespace string, call func() (T, error)) (T, error) {
 	done := make(chan made[T], 1)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		var m made[T]
-		if m.err = enter(networkOf(s)); m.err == nil {
+		if m.err = enter(namespace); m.err == nil {
 			m.value, m.err = call()
 		}
 		done <- m
@@ -75,7 +75,7 @@ func enter(namespace string) error {
 }
 
 func dial(ctx context.Context, s *service, network, address string) (net.Conn, error) {
-	return within(s, func() (net.Conn, error) {
+	return within(networkOf(s), func() (net.Conn, error) {
 		return (&net.Dialer{FallbackDelay: -1}).DialContext(ctx, network, address) // without a second goroutine, which has another thread
 	})
 }
@@ -83,7 +83,7 @@ func dial(ctx context.Context, s *service, network, address string) (net.Conn, e
 // listen returns a listener on a free port of an address in the network of a service.
 func listen(t testing.TB, s *service, host string) net.Listener {
 	t.Helper()
-	listener, err := within(s, func() (net.Listener, error) {
+	listener, err := within(networkOf(s), func() (net.Listener, error) {
 		return (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(host, "0"))
 	})
 	if err != nil {

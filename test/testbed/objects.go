@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -131,6 +132,26 @@ func (c *Cluster) Await(t testing.TB, resource dynamic.ResourceInterface, name s
 		t.Fatalf("testbed: await %s: %v (%v); last seen: %v", name, err, context.Cause(ctx), last)
 	}
 	return event.Object.(*unstructured.Unstructured)
+}
+
+// AwaitGone waits until an object does not exist.
+func (c *Cluster) AwaitGone(t testing.TB, resource dynamic.ResourceInterface, name string) {
+	t.Helper()
+	ctx, cancel := c.patient(t.Context())
+	defer cancel(nil)
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for {
+		last, err := resource.Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			t.Fatalf("testbed: await the end of %s: %v; last seen: %v (%v)", name, context.Cause(ctx), last, err)
+		}
+	}
 }
 
 // patient returns a context that ends when waiting has become long or vain.

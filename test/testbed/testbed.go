@@ -1,12 +1,12 @@
 // Package testbed starts real systems for tests: a Kubernetes control plane or a
-// whole cluster with a node, Argo's workflow controller, an S3 server, a Docker Engine. Each is started by a function that
+// whole cluster with a node, Argo's workflow controller, Knative Eventing, an S3 server, a Docker Engine. Each is started by a function that
 // takes the test, belongs to that test, and is gone when the test has ended;
 // tests that share one are subtests of the test that started it.
 //
 // Nothing survives a test process, however it dies: every system is a child that
 // the kernel kills with its parent, listens on a loopback port of its own, and
 // keeps its data in the test's temporary folder. Mounts and network
-// namespaces are those of a Docker Engine or a node, and end with its processes; its control groups are
+// namespaces are those of a Docker Engine, a node or Knative, and end with processes; control groups are
 // removed by the test, or by cmd/testbed.
 //
 // Package binary builds the programs on first use. "make e2e" does so before the

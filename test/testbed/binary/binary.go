@@ -75,8 +75,32 @@ func Gitea() Binary {
 	return Binary{Name: "gitea", module: "gitea", target: GiteaModule, ldflags: "-s -w", tags: "sqlite,sqlite_unlock_notify", cgo: true}
 }
 
+// KnativeModule is the module of Knative Eventing and its resource definitions; GatewayModule has those of the Gateway API.
+const (
+	KnativeModule = "knative.dev/eventing"
+	GatewayModule = "sigs.k8s.io/gateway-api"
+)
+
+// Knative returns the program of Knative Eventing in a folder of its commands.
+func Knative(command string) Binary {
+	name := "knative-" + strings.ReplaceAll(path.Base(command), "_", "-")
+	return Binary{Name: name, module: "knative", target: KnativeModule + "/cmd/" + command, ldflags: "-s -w"}
+}
+
+// KnativeCommands returns the folders of the commands that make channels and brokers work.
+func KnativeCommands() []string {
+	return []string{"controller", "mtchannel_broker", "broker/ingress", "broker/filter",
+		"in_memory/channel_controller", "in_memory/channel_dispatcher"}
+}
+
 // All returns the binaries that the tests use.
-func All() []Binary { return append([]Binary{S3(), Argo()}, Promotion()...) }
+func All() []Binary {
+	all := append([]Binary{S3(), Argo()}, Promotion()...)
+	for _, command := range KnativeCommands() {
+		all = append(all, Knative(command))
+	}
+	return all
+}
 
 // Promotion returns the binaries that the worked example of promotion uses.
 func Promotion() []Binary {

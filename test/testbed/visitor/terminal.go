@@ -1,4 +1,4 @@
-package main
+package visitor
 
 import (
 	"bufio"
@@ -11,12 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is a terminal whose other end a program writes to: waybill up prints an address that logs its reader in only at one.
-type terminal struct {
-	ours, theirs *os.File
+// Terminal is a terminal whose other end a program writes to: waybill up prints an address that logs its reader in only at one.
+type Terminal struct {
+	Theirs *os.File // the program's end
+
+	ours *os.File
 }
 
-func openTerminal(t testing.TB) terminal {
+// OpenTerminal makes a terminal. It ends with the test.
+func OpenTerminal(t testing.TB) Terminal {
 	t.Helper()
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
@@ -35,13 +38,13 @@ func openTerminal(t testing.TB) terminal {
 		t.Fatalf("open a terminal: %v", err)
 	}
 	t.Cleanup(func() { theirs.Close() })
-	return terminal{ours, theirs}
+	return Terminal{theirs, ours}
 }
 
 var loginAddress = regexp.MustCompile(`https?://\S+/login\?code=\S+`)
 
-// login returns the address that the program prints, and keeps reading, so that the program can always write.
-func (term terminal) login(t testing.TB) string {
+// Login returns the address that the program prints, and keeps reading, so that the program can always write.
+func (term Terminal) Login(t testing.TB) string {
 	t.Helper()
 	scanner := bufio.NewScanner(term.ours)
 	for scanner.Scan() {
