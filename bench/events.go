@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/config"
+	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/service"
@@ -22,6 +23,9 @@ import (
 func eventFlags(f *flag.FlagSet, o *Options) {
 	counted(20_000)(f, o)
 	f.IntVar(&o.Writers, "senders", 64, "senders at the same time")
+	o.Rate = 20
+	f.BoolVar(&o.Start, "start", false, "measure how long it takes until the action of an event starts, beside latency")
+	f.Func("rate", "with --start: events a second (default 20/s)", perSecond(&o.Rate))
 }
 
 const eventToken = "the-token-of-the-bench"
@@ -31,6 +35,10 @@ const eventTriggers = `triggers: {orders: {filter: {exact: {type: order}}, handl
 
 // events measures events/s of 1 KiB that so many senders send over HTTP, beside the enqueue of as many callers.
 func events(ctx context.Context, o Options) ([]Result, error) {
+	if o.Start {
+		o.N = min(o.N, mostStarts)
+		return eventStarts(ctx, o)
+	}
 	ours := Result{Bench: "events", Subject: fmt.Sprintf("%d senders", o.Writers), Driver: o.Driver, Unit: "events/s"}
 	beside := Result{Bench: "events", Subject: fmt.Sprintf("enqueue, %d callers", o.Writers), Driver: o.Driver, Unit: "actions/s"}
 	for range o.Rounds {
@@ -59,13 +67,10 @@ func eventRound(ctx context.Context, o Options) (Round, error) {
 		return Round{}, err
 	}
 	defer s.remove()
-	c, err := config.Read("server.yaml", []byte(eventTriggers))
+	face, err := eventFace(s.Ledger)
 	if err != nil {
 		return Round{}, err
 	}
-	offers := service.Offers{Triggers: func() map[string]config.Trigger { return c.Triggers }}
-	api := server.New(service.New(s.Ledger, nil, service.Options{Offers: offers}), server.Options{Token: eventToken})
-	face := httptest.NewServer(api.Handler())
 	defer face.Close()
 	round, err := s.measure(ctx, func() (Round, error) { return sendEvents(ctx, o, face.URL) })
 	if err != nil {
@@ -76,6 +81,16 @@ func eventRound(ctx context.Context, o Options) (Round, error) {
 		err = fmt.Errorf("%d events have %d actions", o.N, len(made))
 	}
 	return round, err
+}
+
+// eventFace serves the API of a ledger with the trigger of the bench.
+func eventFace(l *ledger.Ledger) (*httptest.Server, error) {
+	c, err := config.Read("server.yaml", []byte(eventTriggers))
+	if err != nil {
+		return nil, err
+	}
+	offers := service.Offers{Triggers: func() map[string]config.Trigger { return c.Triggers }}
+	return httptest.NewServer(server.New(service.New(l, nil, service.Options{Offers: offers}), server.Options{Token: eventToken}).Handler()), nil
 }
 
 // sendEvents sends events of 1 KiB, and measures the time until each answer.

@@ -24,6 +24,10 @@ type starts struct {
 	began chan struct{}
 }
 
+func newStarts(o Options) *starts {
+	return &starts{at: map[string]time.Time{}, began: make(chan struct{}, o.N+int(o.Rate))}
+}
+
 // Do notes the time.
 func (s *starts) Do(_ context.Context, a conductor.Attempt) action.Outcome {
 	s.note(a.Action.Name)
@@ -101,24 +105,17 @@ func latencyRound(ctx context.Context, o Options) (Round, error) {
 
 // latencies measures on a store that is open.
 func (s *scratch) latencies(ctx context.Context, o Options) (Round, error) {
-	producer := s.Ledger
-	if s.dsn != "" {
-		driver, err := postgres.Open(ctx, s.dsn, postgres.Options{})
-		if err != nil {
-			return Round{}, err
-		}
-		producer = ledger.New(driver, ledger.Options{})
-		defer producer.Close()
+	producer, done, err := s.producer(ctx)
+	if err != nil {
+		return Round{}, err
 	}
-	handler := &starts{at: map[string]time.Time{}, began: make(chan struct{}, o.N+int(o.Rate))}
-	running, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	c := conductor.New(s.NewWaiter(), conductor.Config{Instance: queue.Instance{Name: "bench"},
-		Handlers: map[string]conductor.Handler{"noop": handler}, Workers: 100, Drain: time.Minute})
-	go func() { ended <- c.Run(running) }()
-	defer func() { stop(); <-ended }()
+	defer done()
+	handler := newStarts(o)
+	defer s.runHandler(ctx, handler)()
 	if o.KillListener {
-		go killListeners(running, s.dsn)
+		killing, stop := context.WithCancel(ctx)
+		defer stop()
+		go killListeners(killing, s.dsn)
 	}
 	return steady(o, handler, func(name string) error {
 		a := job()
@@ -126,6 +123,29 @@ func (s *scratch) latencies(ctx context.Context, o Options) (Round, error) {
 		_, err := producer.Enqueue(ctx, a)
 		return err
 	})
+}
+
+// producer returns the ledger as another process has it, on PostgreSQL with connections of its own, until done is called.
+func (s *scratch) producer(ctx context.Context) (l *ledger.Ledger, done func(), err error) {
+	if s.dsn == "" {
+		return s.Ledger, func() {}, nil
+	}
+	driver, err := postgres.Open(ctx, s.dsn, postgres.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	l = ledger.New(driver, ledger.Options{})
+	return l, func() { _ = l.Close() }, nil
+}
+
+// runHandler runs a conductor with a handler that is called noop until stop is called.
+func (s *scratch) runHandler(ctx context.Context, handler conductor.Handler) (stop func()) {
+	running, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	c := conductor.New(s.NewWaiter(), conductor.Config{Instance: queue.Instance{Name: "bench"},
+		Handlers: map[string]conductor.Handler{"noop": handler}, Workers: 100, Drain: time.Minute})
+	go func() { ended <- c.Run(running) }()
+	return func() { cancel(); <-ended }
 }
 
 // steady enqueues at the rate and waits for every start.
@@ -148,16 +168,24 @@ func steady(o Options, handler *starts, enqueue func(name string) error) (Round,
 			return Round{}, errors.New("some actions did not start within a minute")
 		}
 	}
-	round := measured(len(asked), begun)
-	took := make([]float64, 0, o.N)
-	handler.mu.Lock()
-	defer handler.mu.Unlock()
-	for i, at := range asked[int(o.Rate):] { // the first second warms up
-		took = append(took, float64(handler.at[fmt.Sprint(i+int(o.Rate))].Sub(at).Microseconds())/1000)
+	round := handler.since(o, func(n int) time.Time { return asked[n] })
+	whole := measured(len(asked), begun)
+	round.Ops, round.Seconds, round.PerSecond = whole.Ops, whole.Seconds, whole.PerSecond
+	return round, nil
+}
+
+// since returns the percentiles of the times until the starts. The first second warms up.
+func (s *starts) since(o Options, from func(n int) time.Time) (round Round) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	took := make([]float64, o.N)
+	for i := range took {
+		n := i + int(o.Rate)
+		took[i] = max(0, milliseconds(s.at[fmt.Sprint(n)].Sub(from(n))))
 	}
 	slices.Sort(took)
 	round.P50, round.P99 = took[len(took)/2], took[len(took)*99/100]
-	return round, nil
+	return round
 }
 
 // killListeners cuts every connection that listens, until ctx ends.

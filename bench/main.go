@@ -41,7 +41,9 @@ type Options struct {
 	Pending      []int         // claim-cost: sizes of the queue
 	Lanes        []int         // blocked: how many lanes are
 	KillListener bool          // latency
-	Writers      int           // enqueue
+	Writers      int           // enqueue; senders of events, clients of broker
+	Polls        bool          // broker
+	Start        bool          // events
 	Handlers     int           // idle
 	Live         int           // restart
 	HoldXmin     time.Duration // drain; 0: a full queue is drained
@@ -56,6 +58,7 @@ type Options struct {
 	ArchiveFails, DeleteFails int // caboose-faults: of each workflow
 	Pipelines, Leaves         int // promotion-fleet, -delay, -idle
 	Original                  string
+	Flow                      flowOptions
 
 	Stages, Deployments int   // engine; Deployments of edit too
 	Hosts               []int // engine: of each stage; edit: of the pipeline
@@ -75,6 +78,7 @@ func benches() map[string]bench {
 		"ask":            {"ms of each question to a log of many entries", askFlags, ask},
 		"append":         {"entries/s through Ledger.Append, batch 1, 100, 1000, beside a bare insert", appendFlags, appendEntries},
 		"caboose-faults": {"what a caboose gets wrong whose archive and whose cluster fail again and again", cabooseFaultsFlags, cabooseFaults},
+		"broker":         {"service instances/s that platforms make, poll and delete, or polls/s, beside a broker in memory", brokerFlags, broke},
 		"build-follow":   {"ms from the write of a step's process to a follower of the server", followFlags, followBuild},
 		"build-idle":     {"CPU of an aggregator and the idle workers that it follows", idleBuildsFlags, idleBuilds},
 		"build-line":     {"CPU µs of a step's line in its worker, beside bufio.Scanner", counted(1_000_000), lineCPU},
@@ -91,6 +95,7 @@ func benches() map[string]bench {
 		"edit":             {"CPU ms of an edit with deployments inside, computed and applied", editFlags, edit},
 		"edit-lock":        {"ms for which an edit holds the lock of the head, with deployments in progress", editFlags, editLock},
 		"engine":           {"rows per CPU second of the scheduler alone, its heap, and passes beside many deployments", engineFlags, engine},
+		"flows":            {"seconds until many EventFlows are ready and deleted, writes, restarts, rest, delays, faults", flowFlags, eventFlows},
 		"fold":             {"rows per CPU second of folding a log from memory, or ms from a database", foldFlags, fold},
 		"in-flight-heap":   {"MB of heap that deployments take in memory, beside the graph", inFlightHeapFlags, inFlightHeap},
 		"global-limit":     {"actions/s of several instances that share a limit, beside the same without one", globalLimitFlags, globalLimit},

@@ -54,6 +54,8 @@ type Result struct {
 	Ratio    float64           `json:"ratio,omitempty"`  // ratio of medians, to the rival of the same run
 	Target   string            `json:"target,omitempty"` // what the figure is to be
 	Pass     *bool             `json:"pass,omitempty"`   // whether it is
+
+	limit *float64 // upper limit of the figure; nil: none
 }
 
 // summarize fills in the median and the spread of the rates.
