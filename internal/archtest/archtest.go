@@ -46,20 +46,20 @@ var layers = map[string]Layer{
 	"listener": Adapter, "secret": Adapter, "ssh": Adapter, "webhook": Adapter, "callback": Adapter, "jsonpath": Adapter,
 	"marker": Adapter, "githost": Adapter, "cloudevent": Adapter, "trigger": Adapter, "osb": Adapter,
 	"conductor": Component, "deployer": Component, "caboose": Component, "builder": Component,
-	"promoter": Component, "broker": Component,
+	"promoter": Component, "broker": Component, "flow": Adapter,
 	"service": Face, "operation": Face, "client": Face, "server": Face, "web": Face,
 	"assembly": Wiring, "cli": Wiring,
 	"lifecycle": Beside, "obs": Beside, "archtest": Beside,
 }
 
-// deciders are the packages below a component that decide for it.
-var deciders = map[string]bool{"conductor/turn": true}
+// exceptions are the layers of packages that are not in that of the folder above them.
+var exceptions = map[string]Layer{"conductor/turn": Pure, "flow/controller": Component, "flow/migrate": Component}
 
 // LayerOf returns the layer of an import path of this module; Unassigned for a folder that the
 // table does not name.
 func LayerOf(path string) Layer {
-	if deciders[strings.TrimPrefix(path, Module+"/internal/")] {
-		return Pure
+	if layer, ok := exceptions[strings.TrimPrefix(path, Module+"/internal/")]; ok {
+		return layer
 	}
 	top := Top(path)
 	if strings.HasSuffix(top, "test") {

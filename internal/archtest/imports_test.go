@@ -82,7 +82,7 @@ func TestPackagesImportOnlyLowerLayers(t *testing.T) {
 
 // TestRoomsOfTheFaceImportOnlyLowerOnes: an answer does not depend on the way of asking.
 func TestRoomsOfTheFaceImportOnlyLowerOnes(t *testing.T) {
-	level := map[string]int{"service/buildview": 1, "service": 2, "operation": 3, "client": 4, "server": 4, "server/ogc": 5, "web": 6}
+	level := map[string]int{"service/buildview": 1, "service/flowview": 1, "service": 2, "operation": 3, "client": 4, "server": 4, "server/ogc": 5, "web": 6}
 	forEachImport(t, func(f archtest.File, path string) string {
 		from, to := level[strings.TrimPrefix(f.Package, internal)], level[strings.TrimPrefix(path, internal)]
 		if from > 0 && to >= from {

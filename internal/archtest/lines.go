@@ -63,14 +63,15 @@ var Parts = []Part{
 		"internal/cli/pipeline/install", "internal/signature",
 	}},
 	{"events", 2000, []string{"internal/cloudevent", "internal/trigger"}},
-	{"broker", 4000, []string{"internal/broker", "internal/osb", "internal/services"}},
+	{"flows", 8000, []string{"api/kube/flow", "internal/flow", "internal/kube/claim", "internal/conductor/handler/eventflow"}},
+	{"broker", 5500, []string{"internal/broker", "internal/osb", "internal/services"}},
 	{"stores", 13000, []string{
 		"internal/blob", "internal/ledger", "internal/postgres", "internal/sqlite", "internal/store", "internal/token",
 	}},
-	{"faces", 28500, []string{"internal/client", "internal/operation", "internal/server", "internal/service", "internal/web"}},
-	{"cli", 16000, []string{"cmd", "internal/cli"}},
+	{"faces", 29500, []string{"internal/client", "internal/operation", "internal/server", "internal/service", "internal/web"}},
+	{"cli", 16500, []string{"cmd", "internal/cli"}},
 	{"kube", 3500, []string{"internal/kube"}},
-	{"the rest", 15500, nil},
+	{"the rest", 16000, nil},
 }
 
 // partOf returns the index in Parts of the part that a folder belongs to.
