@@ -2,6 +2,8 @@ package watch
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -16,7 +18,7 @@ type QueueConfig struct {
 	Retry   loop.Backoff // delays after failures of a name in a row
 
 	// Handle does the work for a name. again is the time until a failed name is handled again; 0:
-	// the next delay of Retry.
+	// the next delay of Retry. A panic is an error, too.
 	Handle func(ctx context.Context, name string) (again time.Duration, err error)
 	// Failed receives each failure with the time until the name is handled again.
 	Failed func(name string, err error, again time.Duration)
@@ -85,7 +87,7 @@ func (q *Queue) next(ctx context.Context) bool {
 		q.names.AddAfter(name, left) // it may be in line for an earlier time, by a failure that was forgotten
 		return true
 	}
-	again, err := q.config.Handle(ctx, name)
+	again, err := q.handle(ctx, name)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
@@ -96,6 +98,16 @@ func (q *Queue) next(ctx context.Context) bool {
 		q.Forget(name)
 	}
 	return true
+}
+
+// handle calls Handle. Its panic is an error: a bad object must not end the process, and with it the work for all others.
+func (q *Queue) handle(ctx context.Context, name string) (again time.Duration, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			again, err = 0, fmt.Errorf("panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return q.config.Handle(ctx, name)
 }
 
 // waits returns how long a name that has failed still waits.

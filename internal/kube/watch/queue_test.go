@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -151,6 +152,33 @@ func TestAFailedNameWaits(t *testing.T) {
 			"1m0s a: away, again in 1m0s",
 			"1m10s begin a",
 		)
+	})
+}
+
+// TestAPanicIsAFailure of the name, which is handled again; no other name notices.
+func TestAPanicIsAFailure(t *testing.T) {
+	t.Parallel()
+	bubbletest.Test(t, func(t *testing.T) {
+		panics := true
+		var handled []string
+		b := newBench(t, 1, func(_ context.Context, name string) (time.Duration, error) {
+			if name == "bad" && panics {
+				panics = false
+				panic("nil flow")
+			}
+			handled = append(handled, name)
+			return 0, nil
+		})
+		b.Add("bad")
+		b.Add("good")
+		<-time.After(2 * time.Second)
+		b.done()
+		if want := []string{"good", "bad"}; !cmp.Equal(handled, want) {
+			t.Errorf("handled %q, want %q", handled, want)
+		}
+		if all := fmt.Sprint(b.notes); !strings.Contains(all, "bad: panicked: nil flow\n") || !strings.Contains(all, "queue_test.go") {
+			t.Errorf("the failure does not name the panic and its place: %s", all)
+		}
 	})
 }
 
