@@ -51,14 +51,14 @@ func TestEventsFollowTheLifeOfFlows(t *testing.T) {
 			{"a second flow", func() { w.apply(flows, returns) }, []string{"Normal Ready", "Normal SubscriptionCreated"}},
 			{"a fault", func() { w.knative.set(brokers, true, false) }, []string{"Warning NotReady", "Warning NotReady"}},
 			{"its end", func() { w.knative.set(brokers, false, false) }, []string{"Normal Ready", "Normal Ready"}},
-			{"the first leaves", func() { w.delete(flows, "shop/orders") }, []string{"Normal SubscriptionDeleted", "Warning NotReady"}},
+			{"the first leaves", func() { w.delete(flows, "shop/orders") }, []string{"Normal SubscriptionDeleted"}},
 			{"suspension", func() { w.patch(flows, "shop/returns", `{spec: {suspend: true}}`) }, nil},
 			{"resumption", func() { w.patch(flows, "shop/returns", `{spec: {suspend: false}}`) }, []string{"Normal Ready"}},
 			{"a deletion that is stuck", func() {
 				w.knative.set(brokers, false, true)
 				w.delete(flows, "shop/returns")
 				<-time.After(10 * time.Minute)
-			}, []string{"Normal BrokerDeleted", "Normal SubscriptionDeleted", "Warning DeletionBlocked", "Warning NotReady"}},
+			}, []string{"Normal BrokerDeleted", "Normal SubscriptionDeleted", "Warning DeletionBlocked"}},
 			{"its end", func() { w.knative.set(brokers, false, false) }, nil},
 			{"a Broker to retain", func() {
 				w.apply(flows, orders)
@@ -67,7 +67,7 @@ func TestEventsFollowTheLifeOfFlows(t *testing.T) {
 				rest()
 				w.delete(flows, "shop/orders")
 			}, []string{"Normal BrokerCreated", "Normal BrokerRetained", "Normal Ready", "Normal SubscriptionCreated",
-				"Normal SubscriptionDeleted", "Warning NotReady"}},
+				"Normal SubscriptionDeleted"}},
 		} {
 			step.do()
 			if diff := cmp.Diff(step.want, w.happened(seen)); diff != "" {

@@ -65,11 +65,6 @@ func (c *Controller) handle(ctx context.Context, name string) (again time.Durati
 		return 0, nil
 	}
 	defer c.cfg.Metrics.Pass(time.Now(), &err)
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("pass over flow %s panicked: %v", name, r)
-		}
-	}()
 	err = p.run(ctx)
 	if errors.Is(err, errUnseen) {
 		p.used = nil // all needs stay
@@ -142,7 +137,7 @@ func (c *Controller) objects(of schema.GroupKind, namespace string) (dynamic.Res
 	if !installed {
 		return nil, errUnseen // its removal wakes the flow
 	}
-	return c.cfg.Cluster.Resource(k.gvr()).Namespace(namespace), nil
+	return c.counted(k.Kind, c.cfg.Cluster.Resource(k.gvr()).Namespace(namespace)), nil
 }
 
 // patchFinalizers stores the finalizers of the flow.
@@ -158,9 +153,8 @@ func (p *pass) patchFlow(ctx context.Context, patch map[string]any, parts ...str
 	if err != nil {
 		return fmt.Errorf("write a patch: %w", err)
 	}
-	objects := p.cfg.Cluster.Resource(v1alpha1.Resource()).Namespace(p.flow.Namespace)
+	objects := p.counted(v1alpha1.Kind, p.cfg.Cluster.Resource(v1alpha1.Resource()).Namespace(p.flow.Namespace))
 	written, err := objects.Patch(ctx, p.flow.Name, types.MergePatchType, text, metav1.PatchOptions{}, parts...)
-	p.cfg.Metrics.Wrote("patch", v1alpha1.Kind)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", p.self(), err)
 	}

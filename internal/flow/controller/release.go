@@ -90,16 +90,11 @@ func (p *pass) release(ctx context.Context, object *flow.Object) (claim.Released
 	if err != nil {
 		return "", fmt.Errorf("release %s: %w", object.Ref(), err)
 	}
-	verb := "patch"
-	if released == claim.Deleting {
-		if object.DeletionTimestamp != nil || !p.memory.Of(p.flow.UID).firstDeletes(object.UID) {
-			return released, nil // an earlier pass has deleted it
-		}
-		verb = "delete"
-	} else {
+	if released != claim.Deleting {
 		p.claims.remove(p.flow.UID, keyOf(object)) // the informer will see it
+	} else if object.DeletionTimestamp != nil || !p.memory.Of(p.flow.UID).firstDeletes(object.UID) {
+		return released, nil // an earlier pass has deleted it
 	}
-	p.cfg.Metrics.Wrote(verb, object.Kind.Kind)
 	p.log.Info("shared object released", obs.KeyRef, object.Ref().String(), obs.KeyOutcome, released)
 	p.noteRelease(ctx, object, released)
 	return released, nil

@@ -125,11 +125,12 @@ func (p *pass) write(ctx context.Context, next v1alpha1.EventFlowStatus) error {
 			p.cfg.Metrics.BecameReady(p.flow.CreationTimestamp.Time)
 			m.wasReady = true
 		}
-	case was.Status == metav1.ConditionTrue && now.Status != metav1.ConditionTrue && now.Reason != v1alpha1.ReasonSuspended:
-		p.log.Info("flow is not ready", obs.KeyReason, now.Reason)
-		p.event(ctx, "NotReady", now.Reason+": "+now.Message)
 	case now.Reason == v1alpha1.ReasonDeletionBlocked && was.Reason != now.Reason:
 		p.event(ctx, v1alpha1.ReasonDeletionBlocked, now.Message)
+	case now.Reason == v1alpha1.ReasonSuspended, now.Reason == v1alpha1.ReasonDeleting: // users did that
+	case was.Status == metav1.ConditionTrue && now.Status != metav1.ConditionTrue:
+		p.log.Info("flow is not ready", obs.KeyReason, now.Reason)
+		p.event(ctx, "NotReady", now.Reason+": "+now.Message)
 	}
 	return nil
 }
@@ -154,7 +155,8 @@ func (p *pass) event(ctx context.Context, reason, text string) {
 		"firstTimestamp": now.UTC().Format(time.RFC3339), "lastTimestamp": now.UTC().Format(time.RFC3339),
 		"source": map[string]any{"component": "waybill"}, "reportingComponent": "waybill", "reportingInstance": p.cfg.Identity,
 	}}
-	if _, err := p.cfg.Cluster.In(p.flow.Namespace).Events().Create(ctx, object, metav1.CreateOptions{}); err != nil {
+	events := p.counted("Event", p.cfg.Cluster.In(p.flow.Namespace).Events())
+	if _, err := events.Create(ctx, object, metav1.CreateOptions{}); err != nil {
 		p.log.Warn("event not written", obs.KeyReason, reason, obs.Error(err))
 	}
 }

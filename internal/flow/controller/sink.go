@@ -130,7 +130,6 @@ func (p *pass) claim(ctx context.Context, w wish, objects dynamic.ResourceInterf
 		return held{object: object, state: flow.Claimed}, false, nil
 	}
 	added, err := p.shares(objects).Add(ctx, object.Name, object.UID, mine)
-	p.cfg.Metrics.Wrote("patch", w.kind.Kind)
 	if err != nil {
 		return held{}, false, fmt.Errorf("claim %s: %w", object.Ref(), err)
 	}
@@ -164,7 +163,6 @@ func (p *pass) create(ctx context.Context, w wish, objects dynamic.ResourceInter
 	object := w.create.DeepCopy()
 	claim.Mark(object, claim.Claim{UID: p.flow.UID, Policy: w.policy, Namespace: p.flow.Namespace, Name: p.flow.Name})
 	made, err := objects.Create(ctx, object, metav1.CreateOptions{})
-	p.cfg.Metrics.Wrote("create", w.kind.Kind)
 	switch {
 	case err == nil:
 		p.memory.Of(p.flow.UID).created = time.Now()

@@ -132,7 +132,6 @@ func (p *pass) patchShared(ctx context.Context, object *flow.Object, patch map[s
 		return held{object: object}, err
 	}
 	written, err := objects.Patch(ctx, object.Name, types.MergePatchType, text, metav1.PatchOptions{})
-	p.cfg.Metrics.Wrote("patch", object.Kind.Kind)
 	switch {
 	case kube.Refuses(err):
 		return held{object: object, why: err.Error()}, nil

@@ -22,6 +22,7 @@ import (
 	"github.com/waybill-dev/waybill/api/kube/flow/v1alpha1"
 	"github.com/waybill-dev/waybill/internal/flow/controller"
 	"github.com/waybill-dev/waybill/internal/kube/kubetest"
+	"github.com/waybill-dev/waybill/internal/obs"
 )
 
 // The resources of the world.
@@ -56,6 +57,7 @@ type world struct {
 	api     *kubetest.API
 	knative *knative
 	log     io.Writer // the controllers write here
+	metrics *obs.Flow // nil: none
 
 	applications []string // integration namespaces
 }
@@ -114,7 +116,7 @@ func (w *world) start() *instance {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
 	i := &instance{Controller: controller.New(controller.Config{
-		Cluster: w.api.Cluster("waybill"), Applications: w.applications, Identity: "test",
+		Cluster: w.api.Cluster("waybill"), Applications: w.applications, Identity: "test", Metrics: w.metrics,
 		Log: slog.New(slog.NewTextHandler(w.log, nil))})}
 	ended := make(chan struct{})
 	go func() {
