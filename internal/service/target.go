@@ -233,9 +233,9 @@ func (s *Service) runsByOtherName(ctx context.Context, f *fold, target string) *
 // fillStanding fills in what has finished and failed at a target. deployments has those that the roll-up names.
 func (s *Service) fillStanding(ctx context.Context, f *fold, view *TargetView, at journal.Standing,
 	deployments map[int64]journal.Deployment) (err error) {
-	view.Current = s.reached(ctx, f, at.Current, at.Revision, at.At)
-	view.Highest = s.reached(ctx, f, 0, at.Highest, time.Time{})
-	view.Failed = s.reached(ctx, f, at.Failed, deployments[at.Failed].Revision, at.FailedAt)
+	view.Current = s.reached(ctx, f, Reached{Deployment: at.Current, Revision: at.Revision, At: at.At})
+	view.Highest = s.reached(ctx, f, Reached{Revision: at.Highest})
+	view.Failed = s.reached(ctx, f, Reached{Deployment: at.Failed, Revision: deployments[at.Failed].Revision, At: at.FailedAt})
 	if kind := deployments[at.Current].Kind; kind != pipeline.KindRollback && kind != pipeline.KindCatchUp {
 		return nil
 	}
@@ -246,12 +246,13 @@ func (s *Service) fillStanding(ctx context.Context, f *fold, view *TargetView, a
 	return err
 }
 
-// reached returns a revision at a target; nil for revision 0.
-func (s *Service) reached(ctx context.Context, f *fold, deployment, revision int64, at time.Time) *Reached {
-	if revision == 0 {
+// reached returns r with the label of its revision; nil for revision 0.
+func (s *Service) reached(ctx context.Context, f *fold, r Reached) *Reached {
+	if r.Revision == 0 {
 		return nil
 	}
-	return &Reached{Deployment: deployment, Revision: revision, Label: s.revisionLabel(ctx, f, revision), At: at}
+	r.Label = s.revisionLabel(ctx, f, r.Revision)
+	return &r
 }
 
 // reachedBefore returns what a deployment brought to a target, from the entries of that deployment.
@@ -269,7 +270,7 @@ func (s *Service) reachedBefore(ctx context.Context, f *fold, target string, num
 			}
 		}
 	}
-	return s.reached(ctx, f, number, d.Revision, at), nil
+	return s.reached(ctx, f, Reached{Deployment: number, Revision: d.Revision, At: at}), nil
 }
 
 // fillOpen fills in the active deployments with steps to do at each target or below it. Only steps that are named are explained.
