@@ -35,9 +35,9 @@ func configCheckCommand(a *cmdline.App) *cobra.Command {
 		Short: "Report every fault of server.yaml",
 		Long: `Reads FILE, else --config, WAYBILL_CONFIG or the home's server.yaml, and reports every fault with
 its place: keys, references, templates, schemas, response rules. With --live it also looks for what
-the file names, from here: secrets, hosts of webhooks, workflow templates, state machines,
-queues, the bucket. The exit status is 2 when there are faults, 3 when all is there but something
-does not answer, and 0 when there are only warnings.`,
+the file names, from here: secrets, hosts of webhooks, workflow templates, kinds that event flows
+need, state machines, queues, the bucket. The exit status is 2 when there are faults, 3 when all is
+there but something does not answer, and 0 when there are only warnings.`,
 		Example: cmdline.Examples("waybill config check", "waybill config check --live", "waybill config check deploy/server.yaml -o json"),
 		Args:    cmdline.Arguments(0, 1, "FILE"),
 		RunE: func(c *cobra.Command, given []string) error {
@@ -54,7 +54,7 @@ does not answer, and 0 when there are only warnings.`,
 			return checkConfig(c.Context(), a, path, live)
 		},
 	}
-	c.Flags().BoolVar(&live, "live", false, "look for what the file names, too: secrets, hosts, templates, state machines, queues, the bucket")
+	c.Flags().BoolVar(&live, "live", false, "look for what the file names, too: secrets, hosts, templates, kinds, state machines, queues, the bucket")
 	return c
 }
 

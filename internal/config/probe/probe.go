@@ -1,5 +1,5 @@
 // Package probe searches for the things that a configuration names and only the world can confirm: secrets, hosts,
-// clusters, queues, the bucket. There is a file for each kind of thing. A probe reads and changes nothing.
+// clusters and their kinds, queues, the bucket. There is a file for each kind of thing. A probe reads and changes nothing.
 package probe
 
 import (
@@ -46,6 +46,7 @@ func All(ctx context.Context, path string, source []byte, cfg config.Config) fau
 			l.cirrus(ctx, at, cfg, h)
 		}
 	}
+	l.flowKinds(ctx, cfg)
 	l.all.Wait()
 	return l.problems
 }
