@@ -3,10 +3,7 @@
 package flow_test
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,32 +13,8 @@ import (
 
 	"github.com/waybill-dev/waybill/api/kube/flow/v1alpha1"
 	"github.com/waybill-dev/waybill/internal/flow/controller"
-	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/test/testbed"
 )
-
-// startController runs a controller with the rights that rbac.yaml gives, until the test ends.
-func startController(t *testing.T, cluster *testbed.Cluster, name string) {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(file, []byte(cluster.Account(t, "waybill", "waybill-flow")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	client, err := kube.Open(kube.Config{Kubeconfig: file, Namespace: "waybill"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := controller.New(controller.Config{Cluster: client, Applications: []string{"kyma-integration"}, Elect: true, Identity: name})
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- c.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("controller %s: %v", name, err)
-		}
-	})
-}
 
 // route is a channel, and the way from the Broker to the sink.
 const route = `
@@ -73,20 +46,24 @@ spec:
 `
 
 // TestEventsReachTheSinkOfAFlow with Knative's own controllers and the shipped rights: two flows share the Subscription and the Broker, so
-// an event arrives once; a Broker that is deleted comes back; the last flow removes both.
+// an event arrives once; a Broker that is deleted comes back though the controller that led has ended; the last flow removes both.
 func TestEventsReachTheSinkOfAFlow(t *testing.T) {
 	t.Parallel()
 	cluster := testbed.Kubernetes(t)
 	knative := testbed.Knative(t, cluster)
 	cluster.InstallReferenceGrants(t)
 	cluster.Apply(t, string(v1alpha1.Definition))
-	rights, err := os.ReadFile("../../../config/flow/rbac.yaml")
-	if err != nil {
-		t.Fatal(err)
+	kubeconfig := account(t, cluster)
+	stop := startController(t, controller.Config{Cluster: open(t, kubeconfig), Elect: true, Identity: "a"})
+	leases := cluster.Dynamic.Resource(schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"})
+	awaitLeader := func(name string) {
+		cluster.Await(t, leases.Namespace("waybill"), "waybill-flow", func(o *unstructured.Unstructured) bool {
+			holder, _, _ := unstructured.NestedString(o.Object, "spec", "holderIdentity")
+			return holder == name
+		})
 	}
-	cluster.Apply(t, string(rights))
-	startController(t, cluster, "a")
-	startController(t, cluster, "b")
+	awaitLeader("a")
+	startController(t, controller.Config{Cluster: open(t, kubeconfig), Elect: true, Identity: "b"})
 
 	namespace := cluster.Namespace(t)
 	sink := knative.Sink(t, namespace, "sink")
@@ -106,6 +83,8 @@ func TestEventsReachTheSinkOfAFlow(t *testing.T) {
 	knative.Send(t, channel, testbed.Event{ID: "first", Source: "/shop", Type: "order.created.v1", Data: `{"id":42}`})
 	sink.Await(t, "first")
 
+	stop()
+	awaitLeader("b")
 	former, err := brokers.Get(t.Context(), "default", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
