@@ -38,18 +38,17 @@ func TestPagesOfBuildsFitDeskAndPhone(t *testing.T) {
 	deployed.Status(1, build.Running, "")
 	deployed.Print(1, colourful...)
 	browser := browsertest.Start(t)
-	for _, on := range screens() {
-		for _, page := range []struct{ name, path, selector string }{
-			{"deployment-build", fmt.Sprintf("/deployments/greeter/%d", ref.Number), ".buildtail .row"},
-			{"builds", "/builds", "#build-41 .t-failed"},
-			{"builds-filtered", "/builds?test=checkout&stage=lint&since=2020-01-01", "#build-41 .t-failed"},
-			{"build-broken", "/builds/41", `.virtual .row[id="3:308"]`},
-			{"build-running", "/builds/42", `.virtual .row[id="2:1"]`},
-		} {
-			look(browser, t, s.URL+page.path, page.selector, page.name, on)
+	for _, page := range []struct{ name, path, selector string }{
+		{"deployment-build", fmt.Sprintf("/deployments/greeter/%d", ref.Number), ".buildtail .row"},
+		{"builds", "/builds", "#build-41 .t-failed"},
+		{"builds-filtered", "/builds?test=checkout&stage=lint&since=2020-01-01", "#build-41 .t-failed"},
+		{"build-broken", "/builds/41", `.virtual .row[id="3:308"]`},
+		{"build-running", "/builds/42", `.virtual .row[id="2:1"]`},
+	} {
+		look(browser, t, s.URL+page.path, page.selector, page.name, func(on screen) {
 			holds(browser, t, page.name+" on a "+on.name,
 				`[...document.querySelectorAll(".scroll > table")].every((e) => e.offsetWidth <= e.parentElement.clientWidth)`)
-		}
+		})
 	}
 }
 

@@ -87,28 +87,26 @@ func TestJobPagesFitDeskAndPhone(t *testing.T) {
 		t.Fatal(entries, err)
 	}
 	at := func(name string) string { return "/jobs/" + jobs[name].String() }
-	for _, on := range screens() {
-		for _, page := range []struct{ name, path, selector string }{
-			{"processes", "/processes", "#process-mirror"},
-			{"process", "/processes/mirror", "#h-outputs"},
-			{"process-schema", "/processes/mirror/inputsschema", "#document"},
-			{"jobs", "/jobs", "#jobs .t-failed"},
-			{"jobs-filtered", "/jobs?status=failed&processID=mirror", "#jobs .t-failed"},
-			{"job-successful", at("successful"), ".t-finished"},
-			{"job-failed", at("failed"), ".failure pre"},
-			{"job-running", at("running"), ".t-running"},
-			{"job-waits", at("waits"), ".reason"},
-			{"job-results", at("successful") + "/results", "#output-features"},
-			{"job-result", at("successful") + "/results/count", "#document"},
-			{"job-inputs", at("failed") + "/inputs", "#document"},
-			{"cache", "/cache", "#cache a"},
-			{"cache-entry", "/cache/" + entries[0].Key.String(), ".facts"},
-			{"api", "/api", "#document summary"},
-			{"conformance", "/conformance", ".plain code"},
-			{"job-missing", "/jobs/nonsense", ".fault"},
-		} {
-			look(browser, t, s.URL+page.path, page.selector, page.name, on)
-		}
+	for _, page := range []struct{ name, path, selector string }{
+		{"processes", "/processes", "#process-mirror"},
+		{"process", "/processes/mirror", "#h-outputs"},
+		{"process-schema", "/processes/mirror/inputsschema", "#document"},
+		{"jobs", "/jobs", "#jobs .t-failed"},
+		{"jobs-filtered", "/jobs?status=failed&processID=mirror", "#jobs .t-failed"},
+		{"job-successful", at("successful"), ".t-finished"},
+		{"job-failed", at("failed"), ".failure pre"},
+		{"job-running", at("running"), ".t-running"},
+		{"job-waits", at("waits"), ".reason"},
+		{"job-results", at("successful") + "/results", "#output-features"},
+		{"job-result", at("successful") + "/results/count", "#document"},
+		{"job-inputs", at("failed") + "/inputs", "#document"},
+		{"cache", "/cache", "#cache a"},
+		{"cache-entry", "/cache/" + entries[0].Key.String(), ".facts"},
+		{"api", "/api", "#document summary"},
+		{"conformance", "/conformance", ".plain code"},
+		{"job-missing", "/jobs/nonsense", ".fault"},
+	} {
+		look(browser, t, s.URL+page.path, page.selector, page.name)
 	}
 }
 

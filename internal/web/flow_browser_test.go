@@ -21,12 +21,10 @@ func TestPagesOfFlowsFitDeskAndPhone(t *testing.T) {
 	if err := chromedp.Run(browser, chromedp.Navigate(s.login())); err != nil {
 		t.Fatal(err)
 	}
-	for _, on := range screens() {
-		look(browser, t, s.URL+"/flows", "#flow-shop-orders .t-failed", "flows", on)
-		look(browser, t, s.URL+"/flows/shop/orders", "#neighbours", "flow", on)
-		look(browser, t, s.URL+"/flows/store/waits", "#status", "flow-waits", on)
-		look(browser, t, s.URL+"/service-instances", "#instances .t-running", "service-instances", on)
-		look(browser, t, s.URL+"/service-instances/a%2Fb", "#alone", "service-instance", on)
-		look(browser, t, bare.URL+"/flows", ".fault", "flows-missing", on)
-	}
+	look(browser, t, s.URL+"/flows", "#flow-shop-orders .t-failed", "flows")
+	look(browser, t, s.URL+"/flows/shop/orders", "#neighbours", "flow")
+	look(browser, t, s.URL+"/flows/store/waits", "#status", "flow-waits")
+	look(browser, t, s.URL+"/service-instances", "#instances .t-running", "service-instances")
+	look(browser, t, s.URL+"/service-instances/a%2Fb", "#alone", "service-instance")
+	look(browser, t, bare.URL+"/flows", ".fault", "flows-missing")
 }

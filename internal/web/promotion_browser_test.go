@@ -29,11 +29,9 @@ func TestAPipelineOfKubernetesInABrowser(t *testing.T) {
 	if err := chromedp.Run(browser, chromedp.Navigate(s.login())); err != nil {
 		t.Fatal(err)
 	}
-	for _, on := range screens() {
-		look(browser, t, s.URL+podinfoPage, "#environment-prod", "promotion", on)
-		look(browser, t, s.URL+"/deployments/"+servertest.PromotionPipeline+"/12", "#stage-prod", "promotion-run", on)
-		look(browser, t, s.URL+"/", ".station[data-stage=prod]", "promotions", on)
-	}
+	look(browser, t, s.URL+podinfoPage, "#environment-prod", "promotion")
+	look(browser, t, s.URL+"/deployments/"+servertest.PromotionPipeline+"/12", "#stage-prod", "promotion-run")
+	look(browser, t, s.URL+"/", ".station[data-stage=prod]", "promotions")
 	err := chromedp.Run(browser, chromedp.EmulateViewport(1280, 900), chromedp.Navigate(s.URL+podinfoPage),
 		chromedp.Click("#ask-approve-prod summary", chromedp.ByQuery),
 		chromedp.WaitVisible("#ask-approve-prod button", chromedp.ByQuery))

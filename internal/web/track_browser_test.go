@@ -60,12 +60,11 @@ func TestPipelineIsDrawnAsItsGraph(t *testing.T) {
 		"a > c", "b > c", "a > d", "b > d", "past > past", "c > e", "d > e", "past > e"}
 	slices.Sort(want)
 	for name, page := range map[string]string{"graphs": "/", "graph": "/pipelines/graph"} {
-		var lines []string
-		for _, on := range screens() {
-			look(browser, t, s.URL+page, ".station[data-stage=e]", name, on)
+		look(browser, t, s.URL+page, ".station[data-stage=e]", name, func(on screen) {
 			if on.width < 720 {
-				continue // text replaces the lines
+				return // text replaces the lines
 			}
+			var lines []string
 			if err := chromedp.Run(browser, chromedp.Evaluate(drawn, &lines)); err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +72,7 @@ func TestPipelineIsDrawnAsItsGraph(t *testing.T) {
 			if diff := cmp.Diff(want, lines); diff != "" {
 				t.Errorf("%s on a %s: %s", page, on.name, diff)
 			}
-		}
+		})
 	}
 	s.Script.Release("a/all/a host-deployed")
 	s.Until(t, failing, "ends", servertest.Ended)
