@@ -162,7 +162,7 @@ func (d *Deployer) storeMost(ctx context.Context, name string, chosen []choice) 
 				return best, nil
 			}
 			if _, ok := stored[number]; !ok {
-				stored[number], err = d.storeEntries(ctx, name, number, archiveMost-rows)
+				stored[number], err = d.storeEntries(ctx, name, number, d.archiveMost-rows)
 				if best != nil && errors.Is(err, errTooLarge) {
 					return best, nil // the next pass reports what is too large
 				}

@@ -40,6 +40,7 @@ type archivist struct {
 	logged   *lockedBuffer
 	put      func() error // called behind each blob that was stored; its error is that of the store
 	before   map[int64][]pipeline.Entry
+	most     int64 // entries of deployments that are archived together; 0: the default
 }
 
 // lockedBuffer is a buffer that several goroutines write to.
@@ -101,6 +102,9 @@ func (a *archivist) start(t *testing.T) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	d := deployer.New(a.fake, deployer.Config{Blobs: a, Metrics: obs.NewDeployer(a.registry, false),
 		Log: slog.New(slog.NewTextHandler(a.logged, nil))})
+	if a.most > 0 {
+		d.SetArchiveMost(a.most)
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx) }()
 	return func() {
@@ -354,7 +358,8 @@ func TestWhatIsNeededAgainMeanwhileStays(t *testing.T) {
 func TestWhatComesBeforeALargeDeploymentIsArchived(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		a := newArchivist(t, 6)
-		a.grow(2, 200_001)
+		a.most = 2000
+		a.grow(2, int(a.most)+1)
 		stop := a.start(t)
 		elapse(deployer.ArchiveFirst + 4*deployer.ArchivePause)
 		stop()

@@ -82,6 +82,7 @@ type Deployer struct {
 	storing     bool               // entries are being stored in the blob store, for one pipeline at a time
 	stopStoring context.CancelFunc // gives that up
 	stored      chan storeOutcome  // how that ended; has room for one
+	archiveMost int64              // entries of deployments that are archived together; a test lowers it
 
 	mu       sync.Mutex
 	instance queue.Instance
@@ -99,6 +100,9 @@ func New(l Ledger, cfg Config) *Deployer {
 		cfg:     cfg,
 		log:     obs.Component(cfg.Log, "deployer"),
 		metrics: cfg.Metrics,
+
+		archiveMost: archiveMost,
+
 		news:    make(chan struct{}, 1),
 		dead:    make(chan struct{}, 1),
 		held:    map[string]*held{},

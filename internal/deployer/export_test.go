@@ -19,6 +19,9 @@ const (
 // Parallel is the number of passes that run at a time.
 const Parallel = parallel
 
+// SetArchiveMost bounds the entries of deployments that are archived together.
+func (d *Deployer) SetArchiveMost(entries int64) { d.archiveMost = entries }
+
 // Stopped returns the pipelines whose decisions stopped at a broken invariant, with the reasons.
 func (d *Deployer) Stopped() map[string]error {
 	d.mu.Lock()
