@@ -32,6 +32,18 @@ func (c *Cluster) InstallKyma(t testing.TB) {
 	)
 }
 
+// InstallServiceCatalog installs definitions of the resources by which the Service Catalog brought service instances to namespaces.
+func (c *Cluster) InstallServiceCatalog(t testing.TB) {
+	t.Helper()
+	const group, version = "servicecatalog.k8s.io", "v1beta1"
+	c.define(t,
+		definition{group, version, "ServiceInstance", "serviceinstances", "Namespaced"},
+		definition{group, version, "ServiceClass", "serviceclasses", "Namespaced"},
+		definition{group, version, "ServicePlan", "serviceplans", "Namespaced"},
+		definition{group, version, "ServiceBroker", "servicebrokers", "Namespaced"},
+	)
+}
+
 // definition names a resource.
 type definition struct{ group, version, kind, plural, scope string }
 

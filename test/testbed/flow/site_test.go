@@ -48,14 +48,20 @@ func account(t *testing.T, cluster *testbed.Cluster) string {
 func open(t *testing.T, kubeconfig string) *kube.Cluster {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(file, []byte(kubeconfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, kubeconfig)
 	client, err := kube.Open(kube.Config{Kubeconfig: file, Namespace: "waybill"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return client
+}
+
+// write writes a file that only this user may read.
+func write(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // startController runs a controller until stop is called or the test ends.
