@@ -15,6 +15,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/builds"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/promotions"
 	"github.com/waybill-dev/waybill/internal/queue"
@@ -55,6 +56,8 @@ type Ledger struct {
 	*token.Tokens
 	*store.Waiter
 	DB *store.DB
+
+	operations *store.Group[*operateCall]
 }
 
 // New returns the log on a driver. Closing it closes the driver.
@@ -69,6 +72,8 @@ func New(driver Driver, o Options) *Ledger {
 	l.Journal = journal.New(db, driver, journal.Options{Steps: l.Queue.Steps, Alive: l.Queue.Alive})
 	l.Promotions = promotions.New(db, driver, promotions.Options{Actions: l.Queue.Attempts})
 	l.Services = services.New(db, driver, services.Options{Release: l.Queue.Release})
+	l.operations = store.NewGroup(store.GroupConfig[*operateCall]{Name: changingService, Most: mostOperations, AtOnce: 1,
+		Run: l.operateAll, Common: func(err error) bool { return fault.Is(err, fault.LedgerUnavailable) }})
 	l.Homes, l.Stream, l.Uploads = queue.NewHomes(l.Queue), queue.NewStream(l.Queue), journal.NewUploads(l.Journal)
 	return l
 }
@@ -115,6 +120,7 @@ func (l *Ledger) Retain(ctx context.Context, retention time.Duration, stored sto
 
 // Close waits for work in progress and ends every connection. Nothing committed is lost.
 func (l *Ledger) Close() error {
+	l.operations.Close()
 	l.Queue.Close()
 	return l.DB.Close()
 }

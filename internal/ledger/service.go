@@ -48,21 +48,58 @@ type ServiceOperation struct {
 // fault.DuplicateKey when an action lives that does the same, as when a person has repeated an ended operation;
 // fault.Unavailable when an end that the operation causes cannot be recorded now.
 func (l *Ledger) Operate(ctx context.Context, key ServiceKey, decide func(ServiceState) (ServiceChange, error)) error {
-	return l.DB.Write(ctx, "change a service instance", func(tx *store.Tx) error {
-		row, err := l.Services.LockIn(tx, key.Instance)
-		if err != nil {
+	o := &operateCall{key: key, decide: decide}
+	if err := l.operations.Do(ctx, o); err != nil {
+		return err
+	}
+	return o.refused
+}
+
+const (
+	changingService = "change a service instance"
+	mostOperations  = 64 // decisions that share a transaction
+)
+
+// operateCall is a call of Operate. Calls share transactions, since each commit waits for the disk.
+type operateCall struct {
+	key     ServiceKey
+	decide  func(ServiceState) (ServiceChange, error)
+	refused error // error of decide, this call's alone
+}
+
+// operateAll has calls decide one after the other. All rows are locked before the first thread, as everywhere.
+func (l *Ledger) operateAll(ctx context.Context, calls []*operateCall) error {
+	ids := make([]string, len(calls))
+	for i, o := range calls {
+		ids[i] = o.key.Instance
+	}
+	return l.DB.Write(ctx, changingService, func(tx *store.Tx) error {
+		if err := l.Services.LockAllIn(tx, ids); err != nil {
 			return err
 		}
-		state, err := l.serviceState(tx, row, key)
-		if err != nil {
-			return err
+		for _, o := range calls {
+			if err := l.operate(tx, o); err != nil {
+				return err
+			}
 		}
-		change, err := decide(state)
-		if err != nil {
-			return err
-		}
-		return l.changeService(tx, key, change)
+		return nil
 	})
+}
+
+func (l *Ledger) operate(tx *store.Tx, o *operateCall) error {
+	row, err := l.Services.LockIn(tx, o.key.Instance)
+	if err != nil {
+		return err
+	}
+	state, err := l.serviceState(tx, row, o.key)
+	if err != nil {
+		return err
+	}
+	var change ServiceChange
+	if change, o.refused = o.decide(state); o.refused != nil {
+		return nil
+	}
+	return l.changeService(tx, o.key, change)
 }
 
 // Service reads a service instance with its operation, and a binding of it, as one state of the database. Errors:

@@ -2,9 +2,11 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
@@ -63,6 +65,59 @@ func (q *Queue) enqueue(ctx context.Context, p part) (made []Enqueued, err error
 		return made, err
 	}
 	return q.gather(ctx, p)
+}
+
+const (
+	fullGroup  = 200 // actions that one transaction of several callers stores at most
+	groupsOnce = 2   // such transactions at a time; the embedded log has one writer
+)
+
+// enqueueCall is a call of Enqueue, EnqueueWith or Receive, which share transactions.
+type enqueueCall struct {
+	part
+	made []Enqueued
+}
+
+// groups returns the transactions that calls share.
+func (q *Queue) groups() *store.Group[*enqueueCall] {
+	once := groupsOnce
+	if q.db.Embedded() {
+		once = 1
+	}
+	return store.NewGroup(store.GroupConfig[*enqueueCall]{Name: "enqueue", Most: fullGroup, AtOnce: once,
+		Weight: func(o *enqueueCall) int { return o.size() }, Run: q.storeGroup, Common: ofTheDatabase})
+}
+
+// gather stores the part of one caller in a transaction with those of others.
+func (q *Queue) gather(ctx context.Context, p part) ([]Enqueued, error) {
+	o := &enqueueCall{part: p}
+	if err := q.calls.Do(ctx, o); err != nil {
+		return nil, err
+	}
+	return o.made, nil
+}
+
+// storeGroup stores the parts of some calls in one transaction.
+func (q *Queue) storeGroup(ctx context.Context, group []*enqueueCall) error {
+	parts := make([]part, len(group))
+	for i, o := range group {
+		parts[i] = o.part
+	}
+	made, err := q.store(ctx, nil, parts...)
+	if err != nil {
+		return err
+	}
+	for i, o := range group {
+		o.made = made[i]
+	}
+	return nil
+}
+
+// ofTheDatabase reports whether an error would meet every call of a group alike: the database is away. A missing partition
+// concerns only the call whose time it is, and what else a Before finds unavailable only its caller.
+func ofTheDatabase(err error) bool {
+	_, own := errors.AsType[beforeError](err)
+	return (fault.Is(err, fault.LedgerUnavailable) || fault.Is(err, fault.Unavailable) && !own) && !errors.Is(err, ErrNoPartition)
 }
 
 // storeAlone stores the part of one caller in a transaction of its own.

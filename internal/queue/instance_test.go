@@ -33,7 +33,7 @@ func TestSilenceIsWatched(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q := New(nil, nil, Options{})
+			q := &Queue{core: &core{}}
 			start, lease := time.Now(), time.Now()
 			var silent []action.ID
 			for _, at := range c.looks {

@@ -38,7 +38,7 @@ type core struct {
 	db       *store.DB
 	driver   Driver
 	options  Options
-	calls    gathering
+	calls    *store.Group[*enqueueCall]
 	planning planning
 
 	// mu guards what follows. It is held for moments only and never while the database is asked, but it may be taken inside
@@ -59,7 +59,9 @@ func New(db *store.DB, driver Driver, o Options) *Queue {
 	}
 	c := &core{db: db, driver: driver, options: o, planning: newPlanning(),
 		written: map[action.ID]string{}, removed: map[action.ID]LossReason{}, joined: map[action.ID]Instance{}}
-	return &Queue{core: c, db: db}
+	q := &Queue{core: c, db: db}
+	c.calls = q.groups()
+	return q
 }
 
 // ForReaders returns the queue for requests of people and programs. Whatever these read, and however many there are,
@@ -74,7 +76,7 @@ func (q *Queue) forTurns() *Queue { return &Queue{core: q.core, db: q.db.For(sto
 // closed. Later calls of Enqueue go to the database one by one and have its error; turns that end actions defer those whose
 // successors are not planned yet.
 func (q *Queue) Close() {
-	q.calls.close()
+	q.calls.Close()
 	q.planning.close()
 }
 

@@ -97,6 +97,16 @@ func (s *Services) LockIn(tx *store.Tx, id string) (*Instance, error) {
 	return &row, nil
 }
 
+// LockAllIn locks the rows of service instances, in an order that all transactions have.
+func (s *Services) LockAllIn(tx *store.Tx, ids []string) error {
+	for _, id := range ids {
+		if err := checkID("the service instance's id", id); err != nil {
+			return err
+		}
+	}
+	return s.in(tx).lock(ids)
+}
+
 // PutIn stores a row that the transaction has locked with LockIn. One that cannot be stored is fault.Invalid.
 func (s *Services) PutIn(tx *store.Tx, i Instance) error {
 	if err := i.check(); err != nil {
