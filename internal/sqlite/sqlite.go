@@ -57,10 +57,10 @@ const lookEvery = time.Second
 type Driver struct {
 	path    string
 	write   *sql.DB
-	read    *sql.DB
-	browse  *sql.DB
+	read    *readers
+	browse  *readers
 	writer  chan *sql.Conn // holds the one connection that writes while no transaction uses it
-	kept    kept           // statements kept by that connection
+	kept    kept           // statements of that connection
 	opened  bool           // whether that connection was made
 	watch   *sql.Conn
 	stop    context.CancelFunc
@@ -100,7 +100,7 @@ func Open(ctx context.Context, path string, options ...Option) (*Driver, error) 
 }
 
 func newDriver(path string, options []Option) *Driver {
-	d := &Driver{path: path, writer: make(chan *sql.Conn, 1), kept: kept{}, paths: paths{byID: map[int64]string{}}, clock: time.Now}
+	d := &Driver{path: path, writer: make(chan *sql.Conn, 1), kept: newKept(mostKept), paths: paths{byID: map[int64]string{}}, clock: time.Now}
 	for _, set := range options {
 		set(d)
 	}
@@ -122,19 +122,20 @@ func (d *Driver) open(ctx context.Context) error {
 	return d.openReaders(ctx)
 }
 
-func (d *Driver) openReaders(ctx context.Context) (err error) {
-	if d.read, err = sql.Open("sqlite", d.source(true)); err != nil {
+func (d *Driver) openReaders(ctx context.Context) error {
+	pool, err := sql.Open("sqlite", d.source(true))
+	if err != nil {
 		return err
 	}
-	d.read.SetMaxOpenConns(queueReads + 1) // the watch is one more
-	d.read.SetMaxIdleConns(queueReads + 1)
-	if d.browse, err = sql.Open("sqlite", d.source(true)); err != nil {
+	d.read = newReaders(pool, queueReads)
+	if d.watch, err = pool.Conn(ctx); err != nil {
 		return err
 	}
-	d.browse.SetMaxOpenConns(browseReads)
-	d.browse.SetMaxIdleConns(browseReads)
-	d.watch, err = d.read.Conn(ctx)
-	return err
+	if pool, err = sql.Open("sqlite", d.source(true)); err != nil {
+		return err
+	}
+	d.browse = newReaders(pool, browseReads)
+	return nil
 }
 
 // prepare makes the connection that writes. It creates the file and its schema where they are
@@ -275,7 +276,7 @@ func (d *Driver) writing(ctx context.Context, plans *[]string, keep bool, fn fun
 	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return d.explain("begin", err)
 	}
-	t := &tx{ctx: ctx, driver: d, conn: conn, kept: d.kept, now: d.now(), plans: plans}
+	t := &tx{ctx: ctx, driver: d, conn: conn, kept: d.kept, writes: true, now: d.now(), plans: plans}
 	if err := fn(t); err != nil {
 		return err
 	}
@@ -294,20 +295,21 @@ func (d *Driver) writing(ctx context.Context, plans *[]string, keep bool, fn fun
 
 // Read runs fn on one state of the database. Readers have connections of their own.
 func (d *Driver) Read(ctx context.Context, use store.Use, fn func(store.Rows) error) error {
-	pool := d.read
+	from := d.read
 	if use == store.ForReaders {
-		pool = d.browse
+		from = d.browse
 	}
-	conn, err := pool.Conn(ctx)
+	r, err := from.take(ctx)
 	if err != nil {
 		return d.explain("read", err)
 	}
-	defer func() { _ = conn.Close() }()                                                // returns it to the pool
+	defer from.give(r)
+	conn := r.conn
 	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") }() // nothing was written; as in writing
 	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
 		return d.explain("read", err)
 	}
-	return fn(&tx{ctx: ctx, driver: d, conn: conn, now: d.now()})
+	return fn(&tx{ctx: ctx, driver: d, conn: conn, kept: r.kept, now: d.now()})
 }
 
 // Explain returns the query plans of what fn does, and undoes it.
@@ -402,9 +404,9 @@ func (d *Driver) Close() error {
 	if d.watch != nil {
 		errs = append(errs, d.watch.Close())
 	}
-	for _, pool := range []*sql.DB{d.read, d.browse} {
-		if pool != nil {
-			errs = append(errs, pool.Close())
+	for _, all := range []*readers{d.read, d.browse} {
+		if all != nil {
+			errs = append(errs, all.close())
 		}
 	}
 	if d.opened {

@@ -18,13 +18,13 @@ import (
 // and token use to run statements and to convert values.
 
 // tx is one transaction on one connection. Lists are passed as JSON (list, idList), many new rows as
-// few INSERTs, and rows that are each searched for go through each. On a connection that reads the
-// database/sql driver compiles a statement each time it runs, so work on many rows is one statement.
+// few INSERTs, and rows that are each searched for go through each.
 type tx struct {
 	ctx    context.Context
 	driver *Driver
 	conn   *sql.Conn
-	kept   kept // nil: conn only reads, and its statements are compiled each time
+	kept   kept // compiled statements of conn
+	writes bool
 	now    time.Time
 	plans  *[]string // receives query plans; nil unless Explain wants them
 
@@ -97,9 +97,6 @@ func (t *tx) each(query string, rows [][]any) error {
 func (t *tx) query(query string, args ...any) (*sql.Rows, error) {
 	if err := t.check(query, args); err != nil {
 		return nil, err
-	}
-	if t.kept == nil {
-		return t.conn.QueryContext(t.ctx, query, args...)
 	}
 	statement, err := t.kept.statement(t.ctx, t.conn, query)
 	if err != nil {

@@ -85,7 +85,7 @@ func (w *walked) entry() (e pipeline.Entry, target int64, err error) {
 // created may be rolled back, and its id be given to another target.
 func (t *tx) name(entries []pipeline.Entry, targets []int64) error {
 	known := &paths{byID: map[int64]string{}}
-	if t.kept == nil {
+	if !t.writes {
 		known = &t.driver.paths
 	}
 	known.mu.Lock()
