@@ -58,7 +58,9 @@ func (c *Cluster) define(t testing.TB, definitions ...definition) {
 const openDefinition = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
-metadata: {name: %[4]s.%[1]s}
+metadata:
+  name: %[4]s.%[1]s
+  annotations: {api-approved.kubernetes.io: "unapproved, only for tests"} # demanded of groups of k8s.io
 spec:
   group: %[1]s
   scope: %[5]s

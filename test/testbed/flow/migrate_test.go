@@ -45,6 +45,8 @@ spec: {services: [{id: svc-orders, entries: [{type: Events}]}]}
 ---
 {apiVersion: v1, kind: Namespace, metadata: {name: kyma-integration}}
 ---
+{apiVersion: sources.kyma-project.io/v1alpha1, kind: HTTPSource, metadata: {name: commerce, namespace: kyma-integration}}
+---
 apiVersion: messaging.knative.dev/v1
 kind: Channel
 metadata: {name: commerce-x, namespace: kyma-integration, labels: {application-name: commerce}}
@@ -90,7 +92,7 @@ func TestAMigrationOnARealAPIServer(t *testing.T) {
 	s.installAll()
 	s.InstallKyma(t)
 	s.InstallServiceCatalog(t)
-	startController(t, controller.Config{Cluster: open(t, account(t, s.Cluster)), Applications: []string{"kyma-integration"}})
+	startController(t, controller.Config{Cluster: open(t, account(t, s.Cluster))})
 	const namespace = "shop"
 	s.Apply(t, fmt.Sprintf(former, namespace))
 	instances := s.Dynamic.Resource(schema.GroupVersionResource{Group: "servicecatalog.k8s.io", Version: "v1beta1", Resource: "serviceinstances"})
@@ -183,6 +185,7 @@ func (m *migrant) command(ctx context.Context, arguments ...string) (output stri
 func (m *migrant) untilItEnds(arguments ...string) {
 	m.t.Helper()
 	arguments = append([]string{"flow", "migrate", "--kubeconfig", m.kubeconfig}, arguments...)
+	last := ""
 	for life := 100 * time.Millisecond; life < time.Minute; life += life / 5 {
 		ctx, cancel := context.WithTimeout(m.t.Context(), life)
 		output, err := m.command(ctx, arguments...)
@@ -191,9 +194,10 @@ func (m *migrant) untilItEnds(arguments ...string) {
 		if err == nil {
 			return
 		}
+		last = output
 		if exit, ok := errors.AsType[*exec.ExitError](err); !killed && (!ok || exit.ExitCode() != 1) { // 1: not ready yet
 			m.t.Fatalf("%v\n%s", err, output)
 		}
 	}
-	m.t.Fatal("it does not end within a minute")
+	m.t.Fatalf("it does not end: %s", last)
 }

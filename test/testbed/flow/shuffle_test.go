@@ -4,6 +4,7 @@ package flow_test
 
 import (
 	"context"
+	"encoding/pem"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -36,11 +37,12 @@ func (s *site) shuffled(kubeconfig string) string {
 		s.t.Fatal(err)
 	}
 	proxy := &shuffler{held: make(chan chan struct{}), next: next}
-	server := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		Transport:     proxy,
-		FlushInterval: -1, // watches
-	})
+	server := httptest.NewTLSServer( // clients send no token without TLS
+		&httputil.ReverseProxy{
+			Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+			Transport:     proxy,
+			FlushInterval: -1, // watches
+		})
 	s.t.Cleanup(server.Close) // controllers end before
 	ctx, cancel := context.WithCancel(context.Background())
 	s.t.Cleanup(cancel)
@@ -50,8 +52,9 @@ func (s *site) shuffled(kubeconfig string) string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	for _, cluster := range config.Clusters {
-		cluster.Server, cluster.CertificateAuthorityData = server.URL, nil
+		cluster.Server, cluster.CertificateAuthorityData = server.URL, authority
 	}
 	text, err := clientcmd.Write(*config)
 	if err != nil {

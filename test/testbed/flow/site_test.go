@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,6 +31,7 @@ var (
 	flows         = v1alpha1.Resource()
 	brokers       = schema.GroupVersionResource{Group: "eventing.knative.dev", Version: "v1", Resource: "brokers"}
 	channels      = schema.GroupVersionResource{Group: "messaging.knative.dev", Version: "v1", Resource: "channels"}
+	sources       = schema.GroupVersionResource{Group: "sources.kyma-project.io", Version: "v1alpha1", Resource: "httpsources"}
 	subscriptions = schema.GroupVersionResource{Group: "messaging.knative.dev", Version: "v1", Resource: "subscriptions"}
 )
 
@@ -67,7 +69,7 @@ func write(t *testing.T, file, content string) {
 // startController runs a controller until stop is called or the test ends.
 func startController(t *testing.T, config controller.Config) (stop func()) {
 	t.Helper()
-	config.Applications = []string{"kyma-integration"}
+	config.Applications, config.Log = []string{"kyma-integration"}, slog.New(slog.NewTextHandler(t.Output(), nil))
 	c := controller.New(config)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -85,7 +87,7 @@ func startController(t *testing.T, config controller.Config) (stop func()) {
 	return stop
 }
 
-// site is a cluster without Knative's programs: the test makes Brokers, Channels and Subscriptions ready.
+// site is a cluster without Knative's programs: the test makes Brokers, Channels, Subscriptions and sources ready.
 type site struct {
 	*testbed.Cluster
 	t *testing.T
@@ -119,7 +121,7 @@ func (s *site) installAll() {
 // provide makes new objects ready until ctx ends.
 func (s *site) provide(ctx context.Context) {
 	for {
-		for _, resource := range []schema.GroupVersionResource{brokers, channels, subscriptions} {
+		for _, resource := range []schema.GroupVersionResource{brokers, channels, sources, subscriptions} {
 			all, err := s.Dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
 			if err != nil {
 				continue // the resource may be missing
@@ -176,10 +178,10 @@ func (s *site) await(namespace, name string, want ...string) {
 	})
 }
 
-// delete deletes an object as a user does.
+// delete deletes an object as a user does, if it exists.
 func (s *site) delete(resource schema.GroupVersionResource, namespace, name string) {
 	s.t.Helper()
-	if err := s.Dynamic.Resource(resource).Namespace(namespace).Delete(s.t.Context(), name, metav1.DeleteOptions{}); err != nil {
+	if err := s.Dynamic.Resource(resource).Namespace(namespace).Delete(s.t.Context(), name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		s.t.Fatal(err)
 	}
 }
