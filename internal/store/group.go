@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -58,12 +57,9 @@ func (g *Group[C]) Do(ctx context.Context, call C) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("%s: %w", g.config.Name, err)
 	}
-	if g.config.Weight(call) >= g.config.Most {
-		return g.config.Run(ctx, []C{call})
-	}
 	o := &groupedCall[C]{call: call, ctx: context.WithoutCancel(ctx), done: make(chan struct{})}
 	g.mu.Lock()
-	if g.closed {
+	if g.closed || g.config.Weight(call) >= g.config.Most {
 		g.mu.Unlock()
 		return g.config.Run(ctx, []C{call})
 	}
@@ -73,17 +69,18 @@ func (g *Group[C]) Do(ctx context.Context, call C) error {
 		g.ended.Go(g.runAll)
 	}
 	g.mu.Unlock()
-	var answer error
 	err := Call(ctx, g.config.Name, func(ctx context.Context) error {
 		select {
 		case <-o.done:
-			answer = o.err
 			return nil
 		case <-ctx.Done(): // it may be done all the same, as when a commit is not answered
 			return ctx.Err()
 		}
 	})
-	return cmp.Or(err, answer)
+	if err != nil {
+		return err
+	}
+	return o.err
 }
 
 // protected runs calls. A panic is an error, as net/http makes it one in a goroutine of a request: it must not end the process.
@@ -96,7 +93,7 @@ func (g *Group[C]) protected(ctx context.Context, calls []C) (err error) {
 	return g.config.Run(ctx, calls)
 }
 
-// Close waits for work in progress. Later calls go to the database one by one.
+// Close waits for work in progress. Later calls run one by one.
 func (g *Group[C]) Close() {
 	g.mu.Lock()
 	g.closed = true

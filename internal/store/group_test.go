@@ -133,7 +133,7 @@ func TestAContextThatEndsLeavesTheOthers(t *testing.T) {
 	})
 }
 
-// TestNoCallWaitsLongerThanCallTimeout behind a database that hangs.
+// TestNoCallWaitsLongerThanCallTimeout for a database that hangs.
 func TestNoCallWaitsLongerThanCallTimeout(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {

@@ -33,7 +33,7 @@ spec:
   sink: {broker: {}}
 `
 
-// grant opens the Channels of a namespace to flows of another one.
+// grant opens the Channels of a namespace to flows of another namespace.
 const grant = `
 apiVersion: gateway.networking.k8s.io/v1beta1
 kind: ReferenceGrant
