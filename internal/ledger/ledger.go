@@ -73,7 +73,7 @@ func New(driver Driver, o Options) *Ledger {
 	l.Promotions = promotions.New(db, driver, promotions.Options{Actions: l.Queue.Attempts})
 	l.Services = services.New(db, driver, services.Options{Release: l.Queue.Release})
 	l.operations = store.NewGroup(store.GroupConfig[*operateCall]{Name: changingService, Most: mostOperations, AtOnce: 1,
-		Run: l.operateAll, Common: func(err error) bool { return fault.Is(err, fault.LedgerUnavailable) }})
+		Weight: func(*operateCall) int { return 1 }, Run: l.operateAll, Common: func(err error) bool { return fault.Is(err, fault.LedgerUnavailable) }})
 	l.Homes, l.Stream, l.Uploads = queue.NewHomes(l.Queue), queue.NewStream(l.Queue), journal.NewUploads(l.Journal)
 	return l
 }

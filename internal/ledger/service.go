@@ -97,7 +97,7 @@ func (l *Ledger) operate(tx *store.Tx, o *operateCall) error {
 	}
 	var change ServiceChange
 	if change, o.refused = o.decide(state); o.refused != nil {
-		return nil
+		return nil //nolint:nilerr // it is the answer to this call alone
 	}
 	return l.changeService(tx, o.key, change)
 }

@@ -20,8 +20,14 @@ type kept struct {
 
 func newKept(most int) kept { return kept{most, map[string]*sql.Stmt{}} }
 
-// statement returns a compiled statement, which its user does not close. It starts again when there are too many.
-func (k kept) statement(ctx context.Context, conn *sql.Conn, query string) (*sql.Stmt, error) {
+// compiled is a statement that stays compiled: who runs it does not close it.
+type compiled interface {
+	ExecContext(ctx context.Context, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, args ...any) (*sql.Rows, error)
+}
+
+// statement returns a compiled statement. It starts again when there are too many.
+func (k kept) statement(ctx context.Context, conn *sql.Conn, query string) (compiled, error) {
 	if found := k.statements[query]; found != nil {
 		return found, nil
 	}
@@ -66,19 +72,19 @@ func newReaders(pool *sql.DB, most int) *readers {
 	return r
 }
 
-// take waits for a connection. The caller gives it back.
+// take waits for a connection. The caller gives it back to free.
 func (r *readers) take(ctx context.Context) (*reader, error) {
 	select {
 	case one, ok := <-r.free:
 		if !ok {
 			return nil, errClosed
 		}
-		if one.conn != nil {
-			return one, nil
-		}
 		var err error
-		if one.conn, err = r.pool.Conn(ctx); err != nil {
-			r.give(one)
+		if one.conn == nil {
+			one.conn, err = r.pool.Conn(ctx)
+		}
+		if err != nil {
+			r.free <- one
 			return nil, err
 		}
 		return one, nil
@@ -86,8 +92,6 @@ func (r *readers) take(ctx context.Context) (*reader, error) {
 		return nil, context.Cause(ctx)
 	}
 }
-
-func (r *readers) give(one *reader) { r.free <- one }
 
 // close ends the connections, after the transactions that are in progress.
 func (r *readers) close() error {

@@ -303,7 +303,7 @@ func (d *Driver) Read(ctx context.Context, use store.Use, fn func(store.Rows) er
 	if err != nil {
 		return d.explain("read", err)
 	}
-	defer from.give(r)
+	defer func() { from.free <- r }()
 	conn := r.conn
 	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") }() // nothing was written; as in writing
 	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {

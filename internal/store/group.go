@@ -14,7 +14,7 @@ type GroupConfig[C any] struct {
 	Name   string      // the work in errors, such as "enqueue"
 	Most   int         // weight of the calls that share a transaction at most; a call with as much goes alone
 	AtOnce int         // transactions at a time
-	Weight func(C) int // weight of a call; nil: 1
+	Weight func(C) int // weight of a call
 
 	// Run does calls in one transaction, in which each writes its results into itself. Its error is that of every call.
 	Run func(ctx context.Context, calls []C) error
@@ -45,9 +45,6 @@ type groupedCall[C any] struct {
 
 // NewGroup makes a group. It starts nothing.
 func NewGroup[C any](c GroupConfig[C]) *Group[C] {
-	if c.Weight == nil {
-		c.Weight = func(C) int { return 1 }
-	}
 	return &Group[C]{config: c}
 }
 
@@ -125,7 +122,6 @@ func (g *Group[C]) take() []*groupedCall[C] {
 	}
 	some := g.waiting[:n:n]
 	if g.waiting = g.waiting[n:]; n == 0 {
-		g.waiting = nil
 		g.running--
 	}
 	return some

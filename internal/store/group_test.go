@@ -49,7 +49,7 @@ func (l *ledger) run(_ context.Context, calls []string) error {
 
 // share has callers share transactions of a group of at most three, and returns their errors. The first call runs alone.
 func share(ctx context.Context, l *ledger, calls ...string) map[string]error {
-	g := store.NewGroup(store.GroupConfig[string]{Name: "store", Most: 3, AtOnce: 1, Run: l.run,
+	g := store.NewGroup(store.GroupConfig[string]{Name: "store", Most: 3, AtOnce: 1, Weight: func(string) int { return 1 }, Run: l.run,
 		Common: func(err error) bool { return errors.Is(err, errAway) }})
 	answers := map[string]error{}
 	var mu sync.Mutex
@@ -138,7 +138,7 @@ func TestNoCallWaitsLongerThanCallTimeout(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {
 		l := &ledger{open: make(chan struct{})}
-		g := store.NewGroup(store.GroupConfig[string]{Name: "store", Most: 3, AtOnce: 1, Run: l.run})
+		g := store.NewGroup(store.GroupConfig[string]{Name: "store", Most: 3, AtOnce: 1, Weight: func(string) int { return 1 }, Run: l.run})
 		begun := time.Now()
 		var all sync.WaitGroup
 		for _, call := range []string{"a", "b"} {
