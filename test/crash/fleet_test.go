@@ -176,6 +176,7 @@ func TestAFleetTakesRevisionsThatRace(t *testing.T) {
 	f.ship(home, 2)
 	working.kill()
 	working = f.up(home)
+	f.until(home, 2, "is through canary", func(_ pipeline.Status, done int) bool { return done > 18 }) // else 3 may supersede it
 	f.join("far", "all", "joined")
 	f.write(true)
 	last := f.ship(home, 3)
