@@ -65,7 +65,7 @@ var Parts = []Part{
 	{"events", 2000, []string{"internal/cloudevent", "internal/trigger"}},
 	{"flows", 8000, []string{"api/kube/flow", "internal/flow", "internal/kube/claim", "internal/conductor/handler/eventflow"}},
 	{"broker", 5500, []string{"internal/broker", "internal/osb", "internal/services"}},
-	{"stores", 13000, []string{
+	{"stores", 13500, []string{
 		"internal/blob", "internal/ledger", "internal/postgres", "internal/sqlite", "internal/store", "internal/token",
 	}},
 	{"faces", 29500, []string{"internal/client", "internal/operation", "internal/server", "internal/service", "internal/web"}},

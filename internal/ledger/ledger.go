@@ -15,7 +15,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/builds"
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/promotions"
 	"github.com/waybill-dev/waybill/internal/queue"
@@ -58,6 +57,7 @@ type Ledger struct {
 	DB *store.DB
 
 	operations *store.Group[*operateCall]
+	lookups    *store.Group[*lookup]
 }
 
 // New returns the log on a driver. Closing it closes the driver.
@@ -73,7 +73,9 @@ func New(driver Driver, o Options) *Ledger {
 	l.Promotions = promotions.New(db, driver, promotions.Options{Actions: l.Queue.Attempts})
 	l.Services = services.New(db, driver, services.Options{Release: l.Queue.Release})
 	l.operations = store.NewGroup(store.GroupConfig[*operateCall]{Name: changingService, Most: mostOperations, AtOnce: 1,
-		Weight: func(*operateCall) int { return 1 }, Run: l.operateAll, Common: func(err error) bool { return fault.Is(err, fault.LedgerUnavailable) }})
+		Weight: func(*operateCall) int { return 1 }, Run: l.operateAll, Common: isOfDatabase})
+	l.lookups = store.NewGroup(store.GroupConfig[*lookup]{Name: readingService, Most: mostOperations, AtOnce: 2,
+		Weight: func(*lookup) int { return 1 }, Run: l.lookUpAll, Common: isOfDatabase})
 	l.Homes, l.Stream, l.Uploads = queue.NewHomes(l.Queue), queue.NewStream(l.Queue), journal.NewUploads(l.Journal)
 	return l
 }
@@ -121,6 +123,7 @@ func (l *Ledger) Retain(ctx context.Context, retention time.Duration, stored sto
 // Close waits for work in progress and ends every connection. Nothing committed is lost.
 func (l *Ledger) Close() error {
 	l.operations.Close()
+	l.lookups.Close()
 	l.Queue.Close()
 	return l.DB.Close()
 }

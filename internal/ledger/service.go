@@ -17,6 +17,14 @@ type ServiceKey struct {
 	Binding  string // id of the binding; "": none
 }
 
+// check refuses ids that cannot be stored.
+func (k ServiceKey) check() error {
+	if err := services.CheckID("the service instance's id", k.Instance); err != nil || k.Binding == "" {
+		return err
+	}
+	return services.CheckID("the binding's id", k.Binding)
+}
+
 // ServiceState is a service instance as a request finds it.
 type ServiceState struct {
 	Row     *services.Instance // nil: there is none
@@ -48,6 +56,9 @@ type ServiceOperation struct {
 // fault.DuplicateKey when an action lives that does the same, as when a person has repeated an ended operation;
 // fault.Unavailable when an end that the operation causes cannot be recorded now.
 func (l *Ledger) Operate(ctx context.Context, key ServiceKey, decide func(ServiceState) (ServiceChange, error)) error {
+	if err := key.check(); err != nil {
+		return err
+	}
 	o := &operateCall{key: key, decide: decide}
 	if err := l.operations.Do(ctx, o); err != nil {
 		return err
@@ -57,8 +68,12 @@ func (l *Ledger) Operate(ctx context.Context, key ServiceKey, decide func(Servic
 
 const (
 	changingService = "change a service instance"
-	mostOperations  = 64 // decisions that share a transaction
+	readingService  = "read a service instance"
+	mostOperations  = 64 // calls that share a transaction
 )
+
+// isOfDatabase reports whether an error would meet every call alike.
+func isOfDatabase(err error) bool { return fault.Is(err, fault.LedgerUnavailable) }
 
 // operateCall is a call of Operate. Calls share transactions, since each commit waits for the disk.
 type operateCall struct {
@@ -67,7 +82,8 @@ type operateCall struct {
 	refused error // error of decide, this call's alone
 }
 
-// operateAll has calls decide one after the other. All rows are locked before the first thread, as everywhere.
+// operateAll has calls decide, each about the rows as those before it have left them. All rows are locked before the first thread, as
+// everywhere.
 func (l *Ledger) operateAll(ctx context.Context, calls []*operateCall) error {
 	ids := make([]string, len(calls))
 	for i, o := range calls {
@@ -77,8 +93,10 @@ func (l *Ledger) operateAll(ctx context.Context, calls []*operateCall) error {
 		if err := l.Services.LockAllIn(tx, ids); err != nil {
 			return err
 		}
-		for _, o := range calls {
-			if err := l.operate(tx, o); err != nil {
+		for left := calls; len(left) > 0; {
+			var round []*operateCall
+			round, left = firstOfEach(left)
+			if err := l.operateRound(tx, round); err != nil {
 				return err
 			}
 		}
@@ -86,90 +104,159 @@ func (l *Ledger) operateAll(ctx context.Context, calls []*operateCall) error {
 	})
 }
 
-func (l *Ledger) operate(tx *store.Tx, o *operateCall) error {
-	row, err := l.Services.LockIn(tx, o.key.Instance)
-	if err != nil {
-		return err
+// firstOfEach divides calls into the first one about each service instance, and the rest.
+func firstOfEach(calls []*operateCall) (first, rest []*operateCall) {
+	seen := map[string]bool{}
+	for _, o := range calls {
+		if seen[o.key.Instance] {
+			rest = append(rest, o)
+			continue
+		}
+		seen[o.key.Instance] = true
+		first = append(first, o)
 	}
-	state, err := l.serviceState(tx, row, o.key)
-	if err != nil {
-		return err
-	}
-	var change ServiceChange
-	if change, o.refused = o.decide(state); o.refused != nil {
-		return nil //nolint:nilerr // it is the answer to this call alone
-	}
-	return l.changeService(tx, o.key, change)
+	return first, rest
 }
 
-// Service reads a service instance with its operation, and a binding of it, as one state of the database. Errors:
-// fault.Invalid for an id that no service instance or binding can have.
-func (l *Ledger) Service(ctx context.Context, key ServiceKey) (state ServiceState, err error) {
-	err = l.DB.Read(ctx, "read a service instance", func(tx *store.Tx) error {
-		row, err := l.Services.ReadIn(tx, key.Instance)
+// operateRound has calls about different service instances decide, and stores the decisions. Rows go first: an operation may end
+// others at once, and their ends are recorded in the row as it is then.
+func (l *Ledger) operateRound(tx *store.Tx, calls []*operateCall) error {
+	rows := make([]*services.Instance, len(calls))
+	for i, o := range calls {
+		var err error
+		if rows[i], err = l.Services.LockIn(tx, o.key.Instance); err != nil {
+			return err
+		}
+	}
+	states, err := l.serviceStates(tx, rows)
+	if err != nil {
+		return err
+	}
+	var starts []queue.Start
+	for i, o := range calls {
+		if states[i].Binding, err = l.binding(tx, o.key); err != nil {
+			return err
+		}
+		var change ServiceChange
+		if change, o.refused = o.decide(states[i]); o.refused != nil {
+			continue // it is the answer to this call alone
+		}
+		if err := l.storeChange(tx, o.key, change); err != nil {
+			return err
+		}
+		if change.Start != nil {
+			starts = append(starts, change.Start.start(o.key.Instance))
+		}
+	}
+	return l.StartAfter(tx, starts...)
+}
+
+// Service reads a service instance with its operation, and a binding of it, as one state of the database. Calls share transactions.
+// Errors: fault.Invalid for an id that no service instance or binding can have.
+func (l *Ledger) Service(ctx context.Context, key ServiceKey) (ServiceState, error) {
+	if err := key.check(); err != nil {
+		return ServiceState{}, err
+	}
+	o := &lookup{key: key}
+	if err := l.lookups.Do(ctx, o); err != nil {
+		return ServiceState{}, err
+	}
+	return o.state, nil
+}
+
+// lookup is a call of Service. Platforms poll each operation every few seconds.
+type lookup struct {
+	key   ServiceKey
+	state ServiceState
+}
+
+// lookUpAll reads what some calls of Service need.
+func (l *Ledger) lookUpAll(ctx context.Context, calls []*lookup) error {
+	ids := make([]string, len(calls))
+	for i, o := range calls {
+		ids[i] = o.key.Instance
+	}
+	return l.DB.For(store.ForReaders).Read(ctx, readingService, func(tx *store.Tx) error {
+		found, err := l.Services.ReadAllIn(tx, ids)
 		if err != nil {
 			return err
 		}
-		state, err = l.serviceState(tx, row, key)
-		return err
+		rows := make([]*services.Instance, len(calls))
+		for i, o := range calls {
+			rows[i] = found[o.key.Instance]
+		}
+		states, err := l.serviceStates(tx, rows)
+		if err != nil {
+			return err
+		}
+		for i, o := range calls {
+			o.state = states[i]
+			if o.state.Binding, err = l.binding(tx, o.key); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
-	return state, err
 }
 
 // ServicePage reads at most limit service instances after an id, in the order of their ids byte by byte, with their
 // operations, as one state of the database. See services.Services.List.
 func (l *Ledger) ServicePage(ctx context.Context, after string, limit int) (page []ServiceState, err error) {
 	err = l.DB.List(ctx, "list service instances", func(tx *store.Tx) error {
-		page = nil
-		rows, err := l.Services.ListIn(tx, after, limit)
+		found, err := l.Services.ListIn(tx, after, limit)
 		if err != nil {
 			return err
 		}
-		var operations []action.ID
-		for _, row := range rows {
-			operations = append(operations, row.Operation)
+		rows := make([]*services.Instance, len(found))
+		for i := range found {
+			rows[i] = &found[i]
 		}
-		threads, err := l.FindAll(tx, operations)
-		for i := range rows {
-			page = append(page, ServiceState{Row: &rows[i], Thread: threads[rows[i].Operation], Now: tx.Now()})
-		}
+		page, err = l.serviceStates(tx, rows)
 		return err
 	})
 	return page, err
 }
 
-// serviceState reads the action and the binding that belong to the row of a service instance.
-func (l *Ledger) serviceState(tx *store.Tx, row *services.Instance, key ServiceKey) (state ServiceState, err error) {
-	state = ServiceState{Row: row, Now: tx.Now()}
-	if row != nil {
-		if state.Thread, err = l.Find(tx, row.Operation); err != nil {
-			return state, err
+// serviceStates reads the actions of the operations that rows name. A row may be nil.
+func (l *Ledger) serviceStates(tx *store.Tx, rows []*services.Instance) ([]ServiceState, error) {
+	states := make([]ServiceState, len(rows))
+	var operations []action.ID
+	for i, row := range rows {
+		states[i] = ServiceState{Row: row, Now: tx.Now()}
+		if row != nil {
+			operations = append(operations, row.Operation)
 		}
 	}
-	if key.Binding != "" {
-		state.Binding, err = l.Services.BindingIn(tx, key.Instance, key.Binding)
+	if len(operations) == 0 {
+		return states, nil
 	}
-	return state, err
+	threads, err := l.FindAll(tx, operations)
+	if err != nil {
+		return nil, err
+	}
+	for i, row := range rows {
+		if row != nil {
+			states[i].Thread = threads[row.Operation]
+		}
+	}
+	return states, nil
 }
 
-// changeService stores a decision. The row goes first: the operation may end others at once, and their ends are
-// recorded in the row as it is then.
-func (l *Ledger) changeService(tx *store.Tx, key ServiceKey, change ServiceChange) error {
+// binding reads the binding of a key; nil: the key has none, or there is none.
+func (l *Ledger) binding(tx *store.Tx, key ServiceKey) (*services.Binding, error) {
+	if key.Binding == "" {
+		return nil, nil
+	}
+	return l.Services.BindingIn(tx, key.Instance, key.Binding)
+}
+
+// storeChange stores the rows of a decision.
+func (l *Ledger) storeChange(tx *store.Tx, key ServiceKey, change ServiceChange) error {
 	if err := change.check(key); err != nil {
 		return err
 	}
 	if change.Row != nil {
 		if err := l.Services.PutIn(tx, *change.Row); err != nil {
-			return err
-		}
-	}
-	if start := change.Start; start != nil {
-		a := start.Action
-		a.Kind, a.UniqueKey = services.Kind, services.Key(key.Instance, start.Verb)
-		if a.Name == "" {
-			a.Name = string(start.Verb) + " " + key.Instance
-		}
-		if err := l.StartAfter(tx, a, services.OtherKeys(key.Instance, start.Verb)); err != nil {
 			return err
 		}
 	}
@@ -180,6 +267,16 @@ func (l *Ledger) changeService(tx *store.Tx, key ServiceKey, change ServiceChang
 		return l.Services.UnbindIn(tx, key.Instance, key.Binding)
 	}
 	return nil
+}
+
+// start returns the action of an operation, which begins after the other operations of its service instance.
+func (o *ServiceOperation) start(instance string) queue.Start {
+	a := o.Action
+	a.Kind, a.UniqueKey = services.Kind, services.Key(instance, o.Verb)
+	if a.Name == "" {
+		a.Name = string(o.Verb) + " " + instance
+	}
+	return queue.Start{Action: a, After: services.OtherKeys(instance, o.Verb)}
 }
 
 // check refuses decisions whose parts do not fit together: a mistake of the program.

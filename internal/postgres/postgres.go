@@ -243,10 +243,14 @@ func (d *Driver) Write(ctx context.Context, use store.Use, fn func(store.Rows) e
 }
 
 // Read runs fn in a transaction that sees one state and changes nothing. Readers have connections of their own, and none of
-// their statements takes longer than readTime.
+// their statements takes longer than readTime. Their reads by key are planned once: to plan the read of one action over all
+// partitions takes longer than to execute it.
 func (d *Driver) Read(ctx context.Context, use store.Use, fn func(store.Rows) error) error {
 	m := mode{pool: d.turns, begin: beginRead, plans: anyPlan, end: "COMMIT"}
-	if use == store.ForReaders {
+	switch use {
+	case store.ForReaders:
+		m.pool, m.within, m.plans = d.reads, readTime, onePlan
+	case store.ForLists:
 		m.pool, m.within = d.reads, readTime
 	}
 	return coded(d.transact(ctx, m, fn))

@@ -57,7 +57,7 @@ func serviceValues(i services.Instance) []any {
 // ServiceInstances reads by query, in the order of ids.
 func (t *tx) ServiceInstances(q services.Query) ([]services.Instance, error) {
 	var f filter
-	f.when(q.ID != "", "id = ?", q.ID)
+	f.when(q.IDs != nil, "id = ANY (?)", q.IDs)
 	f.when(q.After != "", "id > ?", q.After)
 	return query(t, scanService, `SELECT `+serviceColumns+` FROM service_instance`+f.where()+` ORDER BY id`+
 		f.limit(q.Limit), f.arguments...)

@@ -13,31 +13,49 @@ import (
 // longWait is the time for which an action waits that begins after others. Release ends it, or the action's deadline.
 const longWait = farthest - 24*time.Hour
 
-// StartAfter stores an action in a transaction of the caller, and requests the live actions with some unique keys to
-// stop. Those that no conductor works on end at once. If any is left, the action waits until the last one has ended:
-// Options.OnEnd has Release called in the same transaction. The caller has locked the rows in which the ends of
-// all these actions are recorded.
+// Start is an action that begins after others.
+type Start struct {
+	Action action.Action
+	After  []string // unique keys of those that go first
+}
+
+// StartAfter stores actions in a transaction of the caller, and requests the live actions that they begin after to stop. Those that no
+// conductor works on end at once. If any is left, the action waits until the last one has ended: Options.OnEnd has Release called in
+// the same transaction. The caller has locked the rows in which the ends of all these actions are recorded.
 //
-// Errors: fault.DuplicateKey when a live action has the key of the action; fault.Invalid for an action that cannot be
+// Errors: fault.DuplicateKey when a live action has the key of one of the actions; fault.Invalid for an action that cannot be
 // stored; fault.Unavailable when an end would be deferred.
-func (q *Queue) StartAfter(tx *store.Tx, a action.Action, keys []string) error {
+func (q *Queue) StartAfter(tx *store.Tx, starts ...Start) error {
+	if len(starts) == 0 {
+		return nil
+	}
+	var first []string
+	for _, s := range starts {
+		first = append(first, s.After...)
+	}
 	t := &txn{rows: q.in(tx), core: q.core}
-	if err := t.stop("queue", keys, action.AskCancel); err != nil {
+	if err := t.stop("queue", first, action.AskCancel); err != nil {
 		return err
 	}
 	if err := t.deferred.Err(); err != nil {
 		return err
 	}
-	left, err := t.LiveKeys(keys)
+	left, err := t.LiveKeys(first)
 	if err != nil {
 		return err
 	}
-	if len(left) > 0 {
-		a.RunAt = t.Now().Add(longWait)
+	actions := make([]action.Action, len(starts))
+	for i, s := range starts {
+		actions[i] = s.Action
+		if slices.ContainsFunc(s.After, func(key string) bool { return !left[key].IsZero() }) {
+			actions[i].RunAt = t.Now().Add(longWait)
+		}
 	}
-	made, err := t.enqueue([]action.Action{a})
-	if err == nil && !made[0].Created {
-		err = fault.New(fault.DuplicateKey, "action %s works on the same already", made[0].ID)
+	made, err := t.enqueue(actions)
+	for _, m := range made {
+		if err == nil && !m.Created {
+			err = fault.New(fault.DuplicateKey, "action %s works on the same already", m.ID)
+		}
 	}
 	return err
 }

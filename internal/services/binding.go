@@ -9,7 +9,7 @@ import (
 
 // BindingIn reads a binding; nil: there is none.
 func (s *Services) BindingIn(tx *store.Tx, instance, id string) (*Binding, error) {
-	if err := checkID("the binding's id", id); err != nil {
+	if err := CheckID("the binding's id", id); err != nil {
 		return nil, err
 	}
 	found, ok, err := s.in(tx).ServiceBinding(instance, id)
@@ -35,7 +35,7 @@ func (s *Services) BindIn(tx *store.Tx, b Binding) error {
 // UnbindIn deletes a binding of a service instance that the transaction has locked with LockIn. It does
 // nothing if there is none.
 func (s *Services) UnbindIn(tx *store.Tx, instance, id string) error {
-	if err := checkID("the binding's id", id); err != nil {
+	if err := CheckID("the binding's id", id); err != nil {
 		return err
 	}
 	return s.in(tx).DeleteServiceBindings(instance, id)

@@ -100,7 +100,7 @@ func OfAction(a *action.Action) (instance string, verb Verb, ok bool) {
 
 // check refuses rows that cannot be stored.
 func (i Instance) check() error {
-	if err := checkID("the service instance's id", i.ID); err != nil {
+	if err := CheckID("the service instance's id", i.ID); err != nil {
 		return err
 	}
 	switch {
@@ -124,7 +124,7 @@ func (i Instance) check() error {
 
 // check refuses rows that cannot be stored.
 func (b Binding) check() error {
-	if err := checkID("the binding's id", b.ID); err != nil {
+	if err := CheckID("the binding's id", b.ID); err != nil {
 		return err
 	}
 	if flaw := store.JSONFlaw(b.Document); flaw != "" {
@@ -133,8 +133,8 @@ func (b Binding) check() error {
 	return nil
 }
 
-// checkID refuses ids that cannot be stored.
-func checkID(called, id string) error {
+// CheckID refuses ids that cannot be stored.
+func CheckID(called, id string) error {
 	if id == "" || len(id) > MostID || !store.IsText(id) {
 		return fault.New(fault.Invalid, "%s is %.100q: want 1 to %d bytes of UTF-8 without NUL", called,
 			store.CleanText(id), MostID)

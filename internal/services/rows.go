@@ -14,9 +14,9 @@ type Driver interface {
 
 // Query selects service instances in the order of their ids, byte by byte. All conditions hold.
 type Query struct {
-	ID    string // "": all
-	After string // only ids after this one
-	Limit int    // 0: all
+	IDs   []string // nil: all
+	After string   // only ids after this one
+	Limit int      // 0: all
 }
 
 // Rows is service instances and bindings in one transaction. Methods that write need the row of the service instance

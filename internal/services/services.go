@@ -86,7 +86,7 @@ func (t *txn) lock(ids []string) error {
 // LockIn locks a service instance, and returns its row; nil if there is none. It is called before a thread is locked.
 // An id that cannot be stored is fault.Invalid.
 func (s *Services) LockIn(tx *store.Tx, id string) (*Instance, error) {
-	if err := checkID("the service instance's id", id); err != nil {
+	if err := CheckID("the service instance's id", id); err != nil {
 		return nil, err
 	}
 	t := s.in(tx)
@@ -100,7 +100,7 @@ func (s *Services) LockIn(tx *store.Tx, id string) (*Instance, error) {
 // LockAllIn locks the rows of service instances, in an order that all transactions have.
 func (s *Services) LockAllIn(tx *store.Tx, ids []string) error {
 	for _, id := range ids {
-		if err := checkID("the service instance's id", id); err != nil {
+		if err := CheckID("the service instance's id", id); err != nil {
 			return err
 		}
 	}
@@ -124,22 +124,24 @@ func (s *Services) PutIn(tx *store.Tx, i Instance) error {
 	return t.UpdateServiceInstance(i)
 }
 
-// ReadIn reads a service instance without a lock; nil: there is none.
-func (s *Services) ReadIn(tx *store.Tx, id string) (*Instance, error) {
-	if err := checkID("the service instance's id", id); err != nil {
-		return nil, err
+// ReadAllIn reads service instances without locks, by their ids. Those that do not exist are not in the answer.
+func (s *Services) ReadAllIn(tx *store.Tx, ids []string) (map[string]*Instance, error) {
+	rows, err := s.in(tx).ServiceInstances(Query{IDs: append([]string{}, ids...)})
+	found := make(map[string]*Instance, len(rows))
+	for i := range rows {
+		found[rows[i].ID] = &rows[i]
 	}
-	found, err := s.in(tx).ServiceInstances(Query{ID: id, Limit: 1})
-	if err != nil || len(found) == 0 {
-		return nil, err
-	}
-	return &found[0], nil
+	return found, err
 }
 
 // Get reads a service instance; nil: there is none.
 func (s *Services) Get(ctx context.Context, id string) (found *Instance, err error) {
+	if err := CheckID("the service instance's id", id); err != nil {
+		return nil, err
+	}
 	err = s.db.Read(ctx, "read a service instance", func(tx *store.Tx) error {
-		found, err = s.ReadIn(tx, id)
+		rows, err := s.ReadAllIn(tx, []string{id})
+		found = rows[id]
 		return err
 	})
 	return found, err

@@ -64,8 +64,12 @@ func (t *tx) UpdateServiceInstance(i services.Instance) error {
 // ServiceInstances reads by query, in the order of ids.
 func (t *tx) ServiceInstances(q services.Query) ([]services.Instance, error) {
 	where, args := []string{`id > ?`}, []any{q.After}
-	if q.ID != "" {
-		where, args = append(where, `id = ?`), append(args, q.ID)
+	if q.IDs != nil {
+		wanted, err := list(q.IDs)
+		if err != nil {
+			return nil, err
+		}
+		where, args = append(where, `id IN (SELECT value FROM json_each(?))`), append(args, wanted)
 	}
 	return rows(t, scanService, `SELECT `+serviceColumns+` FROM service_instance WHERE `+strings.Join(where, ` AND `)+
 		` ORDER BY id LIMIT ? + 0`, append(args, limit(q.Limit))...)

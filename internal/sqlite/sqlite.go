@@ -296,7 +296,7 @@ func (d *Driver) writing(ctx context.Context, plans *[]string, keep bool, fn fun
 // Read runs fn on one state of the database. Readers have connections of their own.
 func (d *Driver) Read(ctx context.Context, use store.Use, fn func(store.Rows) error) error {
 	from := d.read
-	if use == store.ForReaders {
+	if use == store.ForReaders || use == store.ForLists {
 		from = d.browse
 	}
 	r, err := from.take(ctx)

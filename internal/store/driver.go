@@ -19,7 +19,7 @@ type Driver interface {
 	// Write runs fn in one transaction and commits when it returns nil. It runs fn again when the database requests
 	// it (deadlock, race on a key).
 	Write(ctx context.Context, use Use, fn func(Rows) error) error
-	// Read runs fn in a transaction that sees one state and changes nothing. For ForReaders, the
+	// Read runs fn in a transaction that sees one state and changes nothing. For ForReaders and ForLists, the
 	// database ends a statement that takes longer than its caller waits.
 	Read(ctx context.Context, use Use, fn func(Rows) error) error
 	// Explain runs fn in a transaction that is rolled back, and returns the plan of each of its
@@ -46,7 +46,8 @@ type Use uint8
 const (
 	ForQueue   Use = iota // everything that is neither of the following
 	ForTurns              // the turns of conductors
-	ForReaders            // requests of people and programs
+	ForReaders            // requests of people and programs, by key
+	ForLists              // requests of people and programs for many rows
 )
 
 // Rows is a driver's transaction, as far as every package reads it. Drivers implement queue.Rows,

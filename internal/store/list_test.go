@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// slow is a driver whose reads for readers last until done is closed.
+// slow is a driver whose lists for readers last until done is closed.
 type slow struct {
 	Driver
 	done chan struct{}
@@ -19,7 +19,7 @@ type slow struct {
 func (slow) Listen(func(Signal)) {}
 
 func (s slow) Read(_ context.Context, use Use, _ func(Rows) error) error {
-	if use == ForReaders {
+	if use == ForLists {
 		<-s.done
 	}
 	return nil

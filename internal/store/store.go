@@ -137,8 +137,12 @@ func (db *DB) Write(ctx context.Context, what string, fn func(*Tx) error) error 
 
 // Read runs fn on one state of the database. what names the work in errors.
 func (db *DB) Read(ctx context.Context, what string, fn func(*Tx) error) error {
+	return db.read(ctx, db.use, what, fn)
+}
+
+func (db *DB) read(ctx context.Context, use Use, what string, fn func(*Tx) error) error {
 	return Call(ctx, what, func(ctx context.Context) error {
-		return db.driver.Read(ctx, db.use, func(rows Rows) error { return fn(&Tx{Rows: rows, began: time.Now()}) })
+		return db.driver.Read(ctx, use, func(rows Rows) error { return fn(&Tx{Rows: rows, began: time.Now()}) })
 	})
 }
 
@@ -151,14 +155,15 @@ const (
 // more of them each would take longer, and together they would leave nothing of the database to the
 // queue.
 func (db *DB) List(ctx context.Context, what string, fn func(*Tx) error) error {
-	if db.use == ForReaders {
-		release, err := db.lists.Acquire(ctx)
-		if err != nil {
-			return fmt.Errorf("%s: %w", what, err)
-		}
-		defer release()
+	if db.use != ForReaders {
+		return db.Read(ctx, what, fn)
 	}
-	return db.Read(ctx, what, fn)
+	release, err := db.lists.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	defer release()
+	return db.read(ctx, ForLists, what, fn)
 }
 
 // Call runs fn, which uses the database, within CallTimeout. Its error names the work, and the

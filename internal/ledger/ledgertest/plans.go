@@ -117,7 +117,7 @@ func plansUseIndexes(t *testing.T, s setup) {
 			return err
 		},
 		"UpdateServiceInstance": func(tx rows) error { return tx.UpdateServiceInstance(serviceRow("a", id, services.Update)) },
-		"ServiceInstances: one": func(tx rows) error { _, err := tx.ServiceInstances(services.Query{ID: "a"}); return err },
+		"ServiceInstances: one": func(tx rows) error { _, err := tx.ServiceInstances(services.Query{IDs: []string{"a"}}); return err },
 		"ServiceInstances: a page": func(tx rows) error {
 			_, err := tx.ServiceInstances(services.Query{After: "a", Limit: 5})
 			return err
