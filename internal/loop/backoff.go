@@ -28,8 +28,14 @@ const (
 
 // Next counts a failure and returns how long to wait after it.
 func (b *Backoff) Next() time.Duration {
-	// The shift is bounded, so a loop that fails for months does not overflow the duration.
-	delay := min(cmp.Or(b.Most, maxBackoff), cmp.Or(b.First, firstBackoff)<<min(b.failures, 10))
+	most, delay := cmp.Or(b.Most, maxBackoff), cmp.Or(b.First, firstBackoff)
+	for range b.failures {
+		if delay >= most {
+			break
+		}
+		delay *= 2
+	}
+	delay = min(delay, most)
 	b.failures++
 	if b.Even {
 		return delay
