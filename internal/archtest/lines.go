@@ -63,7 +63,7 @@ var Parts = []Part{
 		"internal/cli/pipeline/install", "internal/signature",
 	}},
 	{"events", 2000, []string{"internal/cloudevent", "internal/trigger"}},
-	{"flows", 8000, []string{"api/kube/flow", "internal/flow", "internal/kube/claim", "internal/conductor/handler/eventflow"}},
+	{"flows", 8500, []string{"api/kube/flow", "internal/flow", "internal/kube/claim", "internal/conductor/handler/eventflow"}},
 	{"broker", 5500, []string{"internal/broker", "internal/osb", "internal/services"}},
 	{"stores", 13500, []string{
 		"internal/blob", "internal/ledger", "internal/postgres", "internal/sqlite", "internal/store", "internal/token",

@@ -24,7 +24,7 @@ type watcher struct {
 	workflows dynamic.ResourceInterface
 	namespace string
 	informer  *watch.Informer[*unstructured.Unstructured]
-	queue     *watch.Queue // names of workflows
+	queue     *watch.Queue[string] // names of workflows
 	memory    watch.Memory[memory]
 	log       *slog.Logger
 }
@@ -49,7 +49,7 @@ func newWatcher(c *Caboose, handler string, cluster *kube.Cluster) (*watcher, er
 		workflows: cluster.Resource(argo.Workflows()).Namespace(cluster.Namespace),
 		log:       c.log.With(obs.KeyHandler, handler),
 	}
-	w.queue = watch.NewQueue(watch.QueueConfig{Workers: c.cfg.Workers,
+	w.queue = watch.NewQueue(watch.QueueConfig[string]{Workers: c.cfg.Workers,
 		Retry:  loop.Backoff{First: c.cfg.Pace.Retry, Most: c.cfg.Pace.RetryMax, Even: true},
 		Handle: w.next, Failed: w.failed})
 	var err error

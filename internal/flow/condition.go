@@ -65,6 +65,14 @@ func Conditions(flow *v1alpha1.EventFlow, parts []Part, now time.Time) []metav1.
 	return next.sorted()
 }
 
+// LastPart returns a part as the status of a flow has it; Pending if that has none.
+func LastPart(flow *v1alpha1.EventFlow, kind string) *Part {
+	if last := ConditionOf(flow.Status, kind); last.Type != "" {
+		return &Part{Type: kind, Status: last.Status, Reason: last.Reason, Message: last.Message}
+	}
+	return &Part{Type: kind, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonPending}
+}
+
 // Deleting returns the conditions of a flow that is being deleted. blocked is the awaited object; nil: none.
 func Deleting(flow *v1alpha1.EventFlow, blocked *Blocked, now time.Time) []metav1.Condition {
 	ready := Part{Type: v1alpha1.ConditionReady}.no(v1alpha1.ReasonDeleting, "what was made for the flow is being removed")

@@ -11,6 +11,8 @@ func JudgePolicy(seen PolicySeen) Part {
 	case !seen.Installed:
 		return part.no(v1alpha1.ReasonPolicyKindNotInstalled,
 			"the kind PeerAuthentication of security.istio.io is not installed; without a mesh nothing needs opening")
+	case seen.Unreadable != "":
+		return part.no(v1alpha1.ReasonReferenceNotAllowed, "PeerAuthentications may not be read: "+Clean(seen.Unreadable))
 	case seen.Rejected != "":
 		return part.no(v1alpha1.ReasonPolicyRejected, Clean(seen.Rejected))
 	case seen.Object == nil:

@@ -20,6 +20,8 @@ func JudgeSubscription(seen SubscriptionSeen) Part {
 	case !seen.Installed:
 		return part.no(v1alpha1.ReasonSubscriptionKindNotInstalled,
 			"the kind Subscription of messaging.knative.dev is not installed")
+	case seen.Unreadable != "":
+		return part.no(v1alpha1.ReasonReferenceNotAllowed, "Subscriptions may not be read: "+Clean(seen.Unreadable))
 	case seen.Source.Withdrawn, seen.Source.Channel == nil:
 		return part.unknown(v1alpha1.ReasonWaitingForChannel, seen.Source.Message)
 	case seen.Sink.Withdrawn:

@@ -21,22 +21,18 @@ func broken(why string) verdict { return verdict{metav1.ConditionFalse, why} }
 
 // kinds has the rules of kstatus, the convention of sigs.k8s.io/cli-utils, for the kinds of Kubernetes.
 var kinds = map[schema.GroupKind]func(tree) verdict{
-	{Group: "", Kind: "ConfigMap"}:                                    alwaysCurrent,
-	{Group: "", Kind: "Secret"}:                                       alwaysCurrent,
-	{Group: "batch", Kind: "CronJob"}:                                 alwaysCurrent,
-	{Group: "policy", Kind: "PodDisruptionBudget"}:                    alwaysCurrent,
-	{Group: "", Kind: "Service"}:                                      judgeService,
-	{Group: "", Kind: "Pod"}:                                          judgePod,
-	{Group: "", Kind: "PersistentVolumeClaim"}:                        judgeVolumeClaim,
-	{Group: "apps", Kind: "Deployment"}:                               judgeDeployment,
-	{Group: "extensions", Kind: "Deployment"}:                         judgeDeployment,
-	{Group: "apps", Kind: "ReplicaSet"}:                               judgeReplicaSet,
-	{Group: "extensions", Kind: "ReplicaSet"}:                         judgeReplicaSet,
-	{Group: "apps", Kind: "StatefulSet"}:                              judgeStatefulSet,
-	{Group: "apps", Kind: "DaemonSet"}:                                judgeDaemonSet,
-	{Group: "extensions", Kind: "DaemonSet"}:                          judgeDaemonSet,
-	{Group: "batch", Kind: "Job"}:                                     judgeJob,
-	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}: judgeDefinition,
+	{Group: "", Kind: "ConfigMap"}:                 alwaysCurrent,
+	{Group: "", Kind: "Secret"}:                    alwaysCurrent,
+	{Group: "batch", Kind: "CronJob"}:              alwaysCurrent,
+	{Group: "policy", Kind: "PodDisruptionBudget"}: alwaysCurrent,
+	{Group: "", Kind: "Service"}:                   judgeService,
+	{Group: "", Kind: "Pod"}:                       judgePod,
+	{Group: "", Kind: "PersistentVolumeClaim"}:     judgeVolumeClaim,
+	{Group: "apps", Kind: "Deployment"}:            judgeDeployment,
+	{Group: "apps", Kind: "ReplicaSet"}:            judgeReplicaSet,
+	{Group: "apps", Kind: "StatefulSet"}:           judgeStatefulSet,
+	{Group: "apps", Kind: "DaemonSet"}:             judgeDaemonSet,
+	{Group: "batch", Kind: "Job"}:                  judgeJob,
 }
 
 func alwaysCurrent(tree) verdict { return current }
@@ -194,24 +190,4 @@ func judgeJob(all tree) verdict {
 		return inProgress("it has not started")
 	}
 	return current
-}
-
-func judgeDefinition(all tree) verdict {
-	for _, c := range all.node("status").nodes("conditions") {
-		no := c.text("status") == "False"
-		switch c.text("type") {
-		case "NamesAccepted":
-			if no {
-				return broken(c.text("message"))
-			}
-		case "Established":
-			if no && c.text("reason") != "Installing" {
-				return broken(c.text("message"))
-			}
-			if c.text("status") == "True" {
-				return current
-			}
-		}
-	}
-	return inProgress("it is being installed")
 }

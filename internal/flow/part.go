@@ -66,12 +66,13 @@ type SinkPart struct {
 
 // SubscriptionSeen decides SubscriptionReady.
 type SubscriptionSeen struct {
-	Source    SourcePart
-	Sink      SinkPart
-	Installed bool    // the kind Subscription
-	Object    *Object // the Subscription of the link; nil: none
-	Conflict  *Object // an object that has the name of the Subscription and is not one of flows, or has another channel
-	Rejected  string  // text of the API server's refusal; "": none
+	Source     SourcePart
+	Sink       SinkPart
+	Installed  bool    // the kind Subscription
+	Object     *Object // the Subscription of the link; nil: none
+	Unreadable string  // why Subscriptions may not be read; "": they may
+	Conflict   *Object // an object that has the name of the Subscription and is not one of flows, or has another channel
+	Rejected   string  // text of the API server's refusal; "": none
 	// DeadLetter has the state of a dead-letter sink that cannot be used: False if it is refused, Unknown while it has no
 	// address. nil: it can be used.
 	DeadLetter *Part
@@ -82,9 +83,10 @@ type SubscriptionSeen struct {
 
 // PolicySeen decides PolicyReady.
 type PolicySeen struct {
-	Installed bool
-	Object    *Object // nil: none
-	Managed   bool
-	Opens     bool   // it opens the port
-	Rejected  string // text of the API server's refusal; "": none
+	Installed  bool
+	Unreadable string  // why PeerAuthentications may not be read; "": they may
+	Object     *Object // nil: none
+	Managed    bool
+	Opens      bool   // it opens the port
+	Rejected   string // text of the API server's refusal; "": none
 }

@@ -83,7 +83,6 @@ func TestKindsWithoutAConditionReadyFollowKstatus(t *testing.T) {
 		daemon     = `apiVersion: apps/v1, kind: DaemonSet, metadata: {generation: 1}, `
 		job        = `apiVersion: batch/v1, kind: Job, `
 		pod        = `apiVersion: v1, kind: Pod, `
-		crd        = `apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, `
 		rolledOut  = `replicas: 2, updatedReplicas: 2, availableReplicas: 2, readyReplicas: 2`
 		available  = `conditions: [{type: Available, status: "True"}, {type: Progressing, status: "True", reason: NewReplicaSetAvailable}]`
 	)
@@ -139,15 +138,10 @@ func TestKindsWithoutAConditionReadyFollowKstatus(t *testing.T) {
 		daemon + `status: {observedGeneration: 1, desiredNumberScheduled: 1, currentNumberScheduled: 1, updatedNumberScheduled: 1,
 			numberAvailable: 1}`: "Unknown",
 		job + `spec: {}`: "Unknown",
-		job + `status: {startTime: "2026-01-02T03:04:05Z"}`:                                                         "True",
-		job + `status: {conditions: [{type: Complete, status: "True"}]}`:                                            "True",
-		job + `status: {startTime: "2026-01-02T03:04:05Z", conditions: [{type: Failed, status: "True"}]}`:           "False",
-		job + `status: {startTime: "2026-01-02T03:04:05Z", conditions: [{type: Failed, status: "False"}]}`:          "True",
-		crd + `status: {conditions: [{type: Established, status: "True"}]}`:                                         "True",
-		crd + `status: {conditions: [{type: Established, status: "False", reason: Installing}]}`:                    "Unknown",
-		crd + `status: {conditions: [{type: Established, status: "False", reason: NotAccepted}]}`:                   "False",
-		crd + `status: {conditions: [{type: NamesAccepted, status: "False"}, {type: Established, status: "True"}]}`: "False",
-		crd + `status: {}`: "Unknown",
+		job + `status: {startTime: "2026-01-02T03:04:05Z"}`:                                                "True",
+		job + `status: {conditions: [{type: Complete, status: "True"}]}`:                                   "True",
+		job + `status: {startTime: "2026-01-02T03:04:05Z", conditions: [{type: Failed, status: "True"}]}`:  "False",
+		job + `status: {startTime: "2026-01-02T03:04:05Z", conditions: [{type: Failed, status: "False"}]}`: "True",
 	} {
 		if got := decode(t, "{"+object+"}").Ready; got.Status != want {
 			t.Errorf("{%s}: %+v, want %s", object, got, want)

@@ -29,7 +29,7 @@ func Status(found Found) v1alpha1.EventFlowStatus {
 		status.Broker = &v1alpha1.BrokerStatus{Namespace: broker.Namespace, Name: broker.Name, UID: string(broker.UID),
 			Managed: found.Managed}
 	}
-	if found.Sink.Address != nil {
+	if found.Sink.Address != nil && len(found.Sink.Address.URL) <= mostURI {
 		status.SinkURI = withoutQuery(found.Sink.Address.URL)
 	}
 	if o := found.Subscription; o != nil {

@@ -7,8 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// mostText is the number of bytes that are kept of a text of another system.
-const mostText = 1 << 10
+const (
+	mostText    = 1 << 10 // bytes that are kept of a text of another system
+	mostMessage = 4 << 10 // bytes of a message, which may have several such texts
+)
 
 // A query may be a credential, and so is the user information of a URL.
 var (
@@ -20,11 +22,15 @@ var (
 // cut to 1 KiB.
 func Clean(text string) string {
 	text = logins.ReplaceAllString(queries.ReplaceAllString(text, "$1"), "$1")
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= mostText {
+	return cut(strings.ToValidUTF8(text, "\uFFFD"), mostText)
+}
+
+// cut returns a text with a number of bytes at most.
+func cut(text string, most int) string {
+	if len(text) <= most {
 		return text
 	}
-	end := mostText - len("…")
+	end := most - len("…")
 	for !utf8.RuneStart(text[end]) {
 		end--
 	}

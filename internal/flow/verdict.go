@@ -6,7 +6,7 @@ import (
 
 // is returns the part in a state.
 func (p Part) is(status metav1.ConditionStatus, reason, message string) Part {
-	p.Status, p.Reason, p.Message = status, reason, message
+	p.Status, p.Reason, p.Message = status, reason, cut(message, mostMessage)
 	return p
 }
 

@@ -42,7 +42,7 @@ const (
 // gate and hands it over; its end, attempts and deadline are the queue's.
 type checks struct {
 	*term
-	queue *watch.Queue                                // ids of actions
+	queue *watch.Queue[string]                        // ids of actions
 	jobs  *watch.Informer[*unstructured.Unstructured] // nil: no gate has a Job
 	first chan struct{}                               // closed with the first Job, from which on they are watched
 
@@ -58,7 +58,7 @@ type check struct {
 
 func newChecks(t *term) *checks {
 	c := &checks{term: t, live: map[string]check{}, first: make(chan struct{})}
-	c.queue = watch.NewQueue(watch.QueueConfig{Workers: checkers, Retry: loop.Backoff{First: time.Second, Most: time.Minute},
+	c.queue = watch.NewQueue(watch.QueueConfig[string]{Workers: checkers, Retry: loop.Backoff{First: time.Second, Most: time.Minute},
 		Handle: c.next, Failed: c.failed})
 	return c
 }

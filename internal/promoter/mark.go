@@ -30,7 +30,7 @@ const (
 // read: the target is unknown until it ends, and the pipeline is put in line then.
 type marks struct {
 	*term
-	queue *watch.Queue // names of marks
+	queue *watch.Queue[string] // names of marks
 
 	mu    sync.Mutex
 	known map[string]*mark
@@ -49,7 +49,7 @@ type mark struct {
 
 func newMarks(t *term) *marks {
 	m := &marks{term: t, known: map[string]*mark{}}
-	m.queue = watch.NewQueue(watch.QueueConfig{Workers: markers, Retry: loop.Backoff{First: 2 * time.Second, Most: time.Minute},
+	m.queue = watch.NewQueue(watch.QueueConfig[string]{Workers: markers, Retry: loop.Backoff{First: 2 * time.Second, Most: time.Minute},
 		Handle: m.next, Failed: m.failed})
 	return m
 }

@@ -31,7 +31,7 @@ const (
 // is faster; nothing is read while no proposal is open.
 type proposals struct {
 	*term
-	queue *watch.Queue // names of polls
+	queue *watch.Queue[string] // names of polls
 
 	mu   sync.Mutex
 	open map[string]poll      // by pipeline and environment
@@ -50,7 +50,7 @@ type poll struct {
 
 func newProposals(t *term) *proposals {
 	p := &proposals{term: t, open: map[string]poll{}, last: map[string]time.Time{}}
-	p.queue = watch.NewQueue(watch.QueueConfig{Workers: pollers, Retry: loop.Backoff{First: 10 * time.Second, Most: 10 * time.Minute},
+	p.queue = watch.NewQueue(watch.QueueConfig[string]{Workers: pollers, Retry: loop.Backoff{First: 10 * time.Second, Most: 10 * time.Minute},
 		Handle: p.next, Failed: p.failed})
 	return p
 }

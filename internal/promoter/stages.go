@@ -40,7 +40,7 @@ func newStages(p *Promoter) *stages {
 	s := &stages{term: &term{Promoter: p, memory: map[string]*memory{}, heads: map[string]int64{}, changes: map[string]time.Time{},
 		looking: map[string]time.Time{}}, seen: map[string]map[promotion.TargetID]promotion.Seen{}, live: map[action.ID]string{},
 		view: map[string]string{}}
-	s.queue = watch.NewQueue(watch.QueueConfig{Workers: p.cfg.Workers, Retry: loop.Backoff{First: firstRetry, Most: time.Minute},
+	s.queue = watch.NewQueue(watch.QueueConfig[string]{Workers: p.cfg.Workers, Retry: loop.Backoff{First: firstRetry, Most: time.Minute},
 		Handle: s.next, Failed: s.failed})
 	s.polls, s.marks, s.checks = newProposals(s.term), newMarks(s.term), newChecks(s.term)
 	s.pool = pool.New(pool.Config{Clusters: p.cfg.Clusters, Dial: p.cfg.Dial, Log: p.log, Changed: func(users []string) {

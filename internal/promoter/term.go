@@ -38,14 +38,14 @@ type term struct {
 	*Promoter
 	objects  dynamic.NamespaceableResourceInterface
 	informer *watch.Informer[*unstructured.Unstructured]
-	queue    *watch.Queue // names of pipelines, such as apps:podinfo
+	queue    *watch.Queue[string] // names of pipelines, such as apps:podinfo
 	pool     *pool.Pool
 	polls    *proposals
 	marks    *marks
 	branches *branches
 	owners   *owners
 	checks   *checks
-	clusters *watch.Queue // names of clusters whose state has changed
+	clusters *watch.Queue[string] // names of clusters whose state has changed
 
 	views *views
 
@@ -77,13 +77,13 @@ type memory struct {
 func newTerm(p *Promoter) (*term, error) {
 	t := &term{Promoter: p, objects: p.cfg.Management.Resource(pipelines), memory: map[string]*memory{}, heads: map[string]int64{},
 		changes: map[string]time.Time{}, looking: map[string]time.Time{}, branches: newBranches()}
-	t.queue = watch.NewQueue(watch.QueueConfig{Workers: p.cfg.Workers,
+	t.queue = watch.NewQueue(watch.QueueConfig[string]{Workers: p.cfg.Workers,
 		Retry:  loop.Backoff{First: firstRetry, Most: time.Minute},
 		Handle: t.next, Failed: t.failed})
 	t.polls = newProposals(t)
 	t.views = newViews(t)
 	t.marks = newMarks(t)
-	t.clusters = watch.NewQueue(watch.QueueConfig{Workers: 1, Retry: loop.Backoff{First: time.Second, Most: time.Minute},
+	t.clusters = watch.NewQueue(watch.QueueConfig[string]{Workers: 1, Retry: loop.Backoff{First: time.Second, Most: time.Minute},
 		Handle: t.reportCluster, Failed: t.clusterFailed})
 	t.pool = pool.New(pool.Config{Clusters: p.cfg.Clusters, Dial: p.cfg.Dial, Check: p.cfg.Check, Log: p.log, Changed: func(users []string) {
 		for _, name := range users {

@@ -25,8 +25,9 @@ const trust = time.Minute
 // cache has the objects of the installed kinds, as informers and the answers to our own writes show them.
 type cache struct {
 	cluster dynamic.Interface
-	changed func(was, now *flow.Object) // was or now is nil for an object that is new or gone
-	opened  func(schema.GroupKind)      // a kind was seen for the first time, or was installed or removed
+	changed func(was, now *flow.Object)  // was or now is nil for an object that is new or gone
+	opened  func(schema.GroupKind)       // a kind was seen for the first time, or was installed or removed
+	broken  func(kind string, err error) // a kind cannot be followed now
 
 	mu        sync.Mutex
 	ctx       context.Context // ends the informers; nil before run
@@ -146,18 +147,20 @@ func (c *cache) awaitSync(ctx context.Context, f *follower) {
 	c.opened(f.kind.GroupKind())
 }
 
-// interrupted notes why a kind cannot be read. Outages are not noted: the last state counts.
+// interrupted notes why a kind cannot be read. Outages are not noted: the last state counts. So does a right that is withdrawn later,
+// since an API server that has just started refuses requests, too, until it knows its roles.
 func (c *cache) interrupted(f *follower, err error) {
+	c.broken(f.kind.Kind, err)
 	if !apierrors.IsForbidden(err) {
 		return
 	}
 	c.mu.Lock()
-	is := f.refused == "" && !f.synced
-	if is {
+	refused := f.refused == "" && !f.synced
+	if refused {
 		f.refused = err.Error()
 	}
 	c.mu.Unlock()
-	if is {
+	if refused {
 		c.opened(f.kind.GroupKind())
 	}
 }

@@ -7,13 +7,13 @@ import (
 	"reflect"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/waybill-dev/waybill/api/kube/flow/v1alpha1"
 	"github.com/waybill-dev/waybill/internal/flow"
+	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/kube/claim"
 )
 
@@ -48,7 +48,7 @@ func (c *Controller) noteClaims(was, now *flow.Object) {
 		sweep = sweep || c.flows.live(one.Namespace, one.Name, uid) == nil
 	}
 	if now != nil && sweep {
-		c.sweepLater(k)
+		c.sweeps.Add(k)
 	}
 }
 
@@ -105,7 +105,7 @@ func (c *Controller) exists(ctx context.Context, one claim.Claim) (bool, error) 
 		return true, nil
 	}
 	found, err := c.cfg.Cluster.Resource(v1alpha1.Resource()).Namespace(one.Namespace).Get(ctx, one.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if kube.IsAbsent(err) {
 		return false, nil
 	}
 	if err != nil {

@@ -41,22 +41,20 @@ type Controller struct {
 	log    *slog.Logger
 	cache  *cache
 	flows  *flows
-	queue  *watch.Queue // flows, by namespace/name
-	sweeps *watch.Queue // shared objects, by the text of their key
+	queue  *watch.Queue[string] // flows, by namespace/name
+	sweeps *watch.Queue[key]    // shared objects
 	needs  needs
 	claims claims
 	memory watch.Memory[memory]
 	leads  atomic.Bool // this instance works
 
 	definitions *watch.Informer[*definition]
-
-	mu     sync.Mutex
-	shared map[string]key // keys in sweeps, by their texts
 }
 
 // memory keeps facts about a flow besides its object.
 type memory struct {
 	written  string    // version of the object after our last write
+	at       time.Time // time of that write
 	wasReady bool      // the flow has been ready while this process ran
 	created  time.Time // time of the last creation of an object for the flow
 	since    time.Time // begin of the second in which passes are counted
@@ -85,13 +83,19 @@ func New(cfg Config) *Controller {
 	if cfg.Workers <= 0 {
 		cfg.Workers = defaultWorkers
 	}
-	c := &Controller{cfg: cfg, log: obs.Component(cfg.Log, role), shared: map[string]key{}}
-	c.cache = &cache{cluster: cfg.Cluster, changed: c.objectChanged, opened: c.kindChanged, kinds: builtin(),
+	c := &Controller{cfg: cfg, log: obs.Component(cfg.Log, role)}
+	c.cache = &cache{cluster: cfg.Cluster, changed: c.objectChanged, opened: c.kindChanged, broken: c.interrupted, kinds: builtin(),
 		followers: map[schema.GroupKind]*follower{}, answers: map[key]answer{}}
 	c.flows = &flows{Controller: c}
 	retry := loop.Backoff{First: 5 * time.Millisecond, Most: 5 * time.Minute}
-	c.queue = watch.NewQueue(watch.QueueConfig{Workers: cfg.Workers, Retry: retry, Handle: c.handle, Failed: c.failed})
-	c.sweeps = watch.NewQueue(watch.QueueConfig{Workers: 1, Retry: retry, Handle: c.sweep, Failed: c.failed})
+	c.queue = watch.NewQueue(watch.QueueConfig[string]{Workers: cfg.Workers, Retry: retry, Handle: c.handle,
+		Failed: func(name string, err error, again time.Duration) {
+			c.log.Warn("pass failed", obs.KeyFlow, name, obs.KeyRetryIn, again.String(), obs.Error(err))
+		}})
+	c.sweeps = watch.NewQueue(watch.QueueConfig[key]{Workers: 1, Retry: retry, Handle: c.sweep,
+		Failed: func(k key, err error, again time.Duration) {
+			c.log.Warn("shared object not swept", obs.KeyName, k.namespace+"/"+k.name, obs.KeyRetryIn, again.String(), obs.Error(err))
+		}})
 	c.definitions = watch.Must(watch.New(watch.Config[*definition]{
 		Objects: cfg.Cluster.Resource(definitions),
 		Resync:  resync,
@@ -109,15 +113,14 @@ const defaultWorkers = 4
 // Run reconciles until ctx ends, and returns nil.
 func (c *Controller) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	var loops sync.WaitGroup
+	defer c.cache.running.Wait() // last, since loops begin informers
 	defer loops.Wait()
 	defer cancel()
 	c.cache.ctx = ctx
 	loops.Go(func() { c.queue.Run(ctx) })
 	loops.Go(func() { c.sweeps.Run(ctx) })
 	loops.Go(func() { c.definitions.Run(ctx) })
-	defer c.cache.running.Wait()
 	if !c.definitions.AwaitSync(ctx) {
 		return nil
 	}
@@ -129,11 +132,7 @@ func (c *Controller) Synced() bool {
 	return c.definitions.Synced() && c.cache.synced() && c.flows.synced()
 }
 
-func (c *Controller) failed(name string, err error, again time.Duration) {
-	c.log.Warn("pass failed", obs.KeyFlow, name, obs.KeyRetryIn, again.String(), obs.Error(err))
-}
-
-// interrupted logs that objects without which nothing works cannot be followed.
+// interrupted logs that objects cannot be followed.
 func (c *Controller) interrupted(kind string, err error) {
 	c.log.Warn("objects cannot be followed", obs.KeyName, kind, obs.Error(err))
 }
@@ -144,6 +143,7 @@ func decodeFlow(o *unstructured.Unstructured) *eventFlow {
 	if f.fault = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, f.EventFlow); f.fault != nil {
 		f.EventFlow = &v1alpha1.EventFlow{}
 		f.Name, f.Namespace, f.UID, f.ResourceVersion = o.GetName(), o.GetNamespace(), o.GetUID(), o.GetResourceVersion()
+		f.DeletionTimestamp, f.Finalizers = o.GetDeletionTimestamp(), o.GetFinalizers()
 	}
 	return f
 }
@@ -173,7 +173,7 @@ func (c *Controller) uninstall(of schema.GroupKind) {
 // were reported it has passed over each.
 func (c *Controller) kindChanged(of schema.GroupKind) {
 	for _, k := range c.cache.all(func(o *flow.Object) bool { return isShared(o) && o.Kind.GroupKind() == of }) {
-		c.sweepLater(k)
+		c.sweeps.Add(k)
 	}
 	for _, name := range c.needs.usersOf(kindKey(of)) {
 		c.queue.Add(name)

@@ -41,6 +41,11 @@ func (f *flows) install(k kind) {
 	ctx, stop := context.WithCancelCause(f.cache.ctx)
 	f.kind, f.informer, f.stop = k, informer, stop
 	f.cache.running.Go(func() { informer.Run(ctx) })
+	f.cache.running.Go(func() {
+		if informer.AwaitSync(ctx) {
+			f.sweepAll()
+		}
+	})
 }
 
 // remove forgets the flows, whose kind is not installed any more.
@@ -61,6 +66,13 @@ func (f *flows) synced() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.informer == nil || f.informer.Synced()
+}
+
+// known reports whether all flows have been seen, so that a claim of any other one may be stale.
+func (f *flows) known() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.informer != nil && f.informer.Synced()
 }
 
 // get returns a flow by its name, as the informer has it; nil: there is none.
@@ -108,7 +120,7 @@ func (f *flows) gone(was *eventFlow) {
 	f.memory.Forget(was.UID)
 	f.wakeSharers(was.UID)
 	for _, k := range f.claims.usesOf(was.UID) {
-		f.sweepLater(k)
+		f.sweeps.Add(k)
 	}
 	f.queue.Add(nameOf(was))
 }

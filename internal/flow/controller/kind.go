@@ -49,13 +49,18 @@ func (k kind) gvr() schema.GroupVersionResource {
 func builtin() map[schema.GroupKind]kind {
 	all := map[schema.GroupKind]kind{}
 	for resource, gvk := range map[string]schema.GroupVersionKind{
-		"services":     {Version: "v1", Kind: "Service"},
-		"pods":         {Version: "v1", Kind: "Pod"},
-		"deployments":  {Group: "apps", Version: "v1", Kind: "Deployment"},
-		"statefulsets": {Group: "apps", Version: "v1", Kind: "StatefulSet"},
-		"daemonsets":   {Group: "apps", Version: "v1", Kind: "DaemonSet"},
-		"jobs":         {Group: "batch", Version: "v1", Kind: "Job"},
-		"cronjobs":     {Group: "batch", Version: "v1", Kind: "CronJob"},
+		"services":               {Version: "v1", Kind: "Service"},
+		"pods":                   {Version: "v1", Kind: "Pod"},
+		"configmaps":             {Version: "v1", Kind: "ConfigMap"},
+		"secrets":                {Version: "v1", Kind: "Secret"},
+		"persistentvolumeclaims": {Version: "v1", Kind: "PersistentVolumeClaim"},
+		"replicasets":            {Group: "apps", Version: "v1", Kind: "ReplicaSet"},
+		"poddisruptionbudgets":   {Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
+		"deployments":            {Group: "apps", Version: "v1", Kind: "Deployment"},
+		"statefulsets":           {Group: "apps", Version: "v1", Kind: "StatefulSet"},
+		"daemonsets":             {Group: "apps", Version: "v1", Kind: "DaemonSet"},
+		"jobs":                   {Group: "batch", Version: "v1", Kind: "Job"},
+		"cronjobs":               {Group: "batch", Version: "v1", Kind: "CronJob"},
 	} {
 		all[gvk.GroupKind()] = kind{GroupVersionKind: gvk, resource: resource}
 	}

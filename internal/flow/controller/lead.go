@@ -63,7 +63,5 @@ func (c *Controller) begin() {
 	for _, one := range c.flows.list() {
 		c.queue.Add(nameOf(one))
 	}
-	for _, k := range c.cache.all(isShared) {
-		c.sweepLater(k)
-	}
+	c.sweepAll()
 }

@@ -42,7 +42,7 @@ func (c *Controller) handle(ctx context.Context, name string) (again time.Durati
 	case f == nil:
 		c.queue.Forget(name)
 		return 0, nil
-	case f.fault != nil:
+	case f.fault != nil && f.DeletionTimestamp == nil:
 		c.log.Warn("flow cannot be read", obs.KeyFlow, name, obs.Error(f.fault))
 		return 0, nil
 	}
@@ -55,7 +55,7 @@ func (c *Controller) handle(ctx context.Context, name string) (again time.Durati
 	if flow.ConditionOf(f.Status, v1alpha1.ConditionReady).Status == metav1.ConditionTrue {
 		c.memory.Of(f.UID).wasReady = true
 	}
-	if isOlderVersion(f.ResourceVersion, c.memory.Of(f.UID).written) {
+	if m := c.memory.Of(f.UID); isOlderVersion(f.ResourceVersion, m.written) && time.Since(m.at) < trust {
 		p.used = nil
 		return 0, nil // our own write wakes it
 	}
@@ -158,7 +158,8 @@ func (p *pass) patchFlow(ctx context.Context, patch map[string]any, parts ...str
 	if err != nil {
 		return fmt.Errorf("write %s: %w", p.self(), err)
 	}
-	p.memory.Of(p.flow.UID).written = written.GetResourceVersion()
+	m := p.memory.Of(p.flow.UID)
+	m.written, m.at = written.GetResourceVersion(), time.Now()
 	return nil
 }
 

@@ -18,8 +18,11 @@ func (p *pass) policy(ctx context.Context) (*flow.Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	seen := flow.PolicySeen{Installed: at.Absence != flow.NotInstalled && at.Absence != flow.NotAllowed}
-	if seen.Installed {
+	seen := flow.PolicySeen{Installed: at.Absence != flow.NotInstalled}
+	if at.Absence == flow.NotAllowed {
+		seen.Unreadable = at.Why
+	}
+	if seen.Installed && seen.Unreadable == "" {
 		k, _ := p.cache.find(peerAuthentications)
 		h, err := p.hold(ctx, wish{kind: peerAuthentications, policy: v1alpha1.WhenUnused, create: flow.DesiredPolicy(p.flow, k.GroupVersionKind)}, at)
 		if err != nil {
@@ -30,7 +33,9 @@ func (p *pass) policy(ctx context.Context) (*flow.Part, error) {
 				return nil, err
 			}
 		}
-		seen.Object, seen.Rejected = h.object, h.why
+		if seen.Object = h.object; h.state == flow.Rejected {
+			seen.Rejected = h.why
+		}
 		seen.Managed = h.object != nil && claim.Managed(h.object)
 		seen.Opens = h.object != nil && flow.PolicyOpens(p.flow, h.object)
 	}

@@ -26,6 +26,9 @@ func (p *pass) remove(ctx context.Context) error {
 		return nil
 	}
 	for _, kind := range releaseOrder() {
+		if blocked := p.unreadable(kind); blocked != nil {
+			return p.reportDeletion(ctx, blocked)
+		}
 		waits, err := p.releaseKind(ctx, kind, func(key) bool { return false })
 		if waits != nil && (err == nil || time.Since(p.flow.DeletionTimestamp.Time) >= flow.DeletionPatience) {
 			return errors.Join(err, p.reportDeletion(ctx, flow.BlockedBy(waits, err)))
@@ -37,14 +40,29 @@ func (p *pass) remove(ctx context.Context) error {
 	return p.patchFinalizers(ctx, slices.DeleteFunc(slices.Clone(p.flow.Finalizers), func(one string) bool { return one == v1alpha1.Finalizer }))
 }
 
-// releaseUnwanted releases the claims that the flow does not keep. It waits for nothing.
-func (p *pass) releaseUnwanted(ctx context.Context, keeps func(key) bool) error {
-	for _, kind := range releaseOrder() {
-		if _, err := p.releaseKind(ctx, kind, keeps); err != nil {
-			return err
-		}
+// unreadable returns why the claims of a flow on a kind are not known: the controller may not read it. nil: they are, or the flow never
+// wanted an object of the kind.
+func (p *pass) unreadable(kind schema.GroupKind) *flow.Blocked {
+	if kind == peerAuthentications && p.flow.Spec.MeshPolicy != v1alpha1.PermissiveMetrics {
+		return nil
+	}
+	p.need(kindKey(kind))
+	if _, absence, why, _ := p.cache.begin(kind); absence == flow.NotAllowed {
+		return &flow.Blocked{Object: flow.Ref{GroupVersionKind: kind.WithVersion("")}, Why: why}
 	}
 	return nil
+}
+
+// releaseUnwanted releases the claims that the flow does not keep. It waits for nothing: a kind whose objects were not seen yet wakes
+// the flow once they are.
+func (p *pass) releaseUnwanted(ctx context.Context, keeps func(key) bool) error {
+	var all []error
+	for _, kind := range releaseOrder() {
+		if _, err := p.releaseKind(ctx, kind, keeps); err != nil && !errors.Is(err, errUnseen) {
+			all = append(all, err)
+		}
+	}
+	return errors.Join(all...)
 }
 
 // releaseKind releases the objects of a kind that the flow claims, but those that it keeps. It returns an object whose end is

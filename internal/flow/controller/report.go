@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -19,37 +20,33 @@ type outcome struct {
 	source       flow.SourcePart
 	sink         flow.SinkPart
 	subscription *flow.Object
+	policyFailed bool // the mesh policy is not known, so its claim stays
 }
 
 // retryRejected is the time after which a refused write is tried again.
 const retryRejected = 5 * time.Minute
 
-// reconcile makes the missing objects, releases those that are not wanted, and reports.
+// reconcile makes the missing objects, releases those that are not wanted, and reports. An error of one part does not keep access that
+// was withdrawn, and the mesh policy holds back no other part.
 func (p *pass) reconcile(ctx context.Context) error {
 	claimed := p.claims.usesOf(p.flow.UID)
 	var o outcome
-	var err error
-	if o.source, err = p.source(); err != nil {
+	parts, err := p.parts(ctx, &o)
+	if errors.Is(err, errUnseen) {
 		return err
 	}
-	if o.sink, err = p.sink(ctx); err != nil {
-		return err
-	}
-	connection, subscription, err := p.subscription(ctx, o.source, o.sink)
 	if err != nil {
-		return err
+		return errors.Join(err, p.releaseWithdrawn(ctx, o))
 	}
-	o.subscription = subscription
-	parts := []flow.Part{o.source.Part, o.sink.Part, connection}
-	policy, err := p.policy(ctx)
-	if err != nil {
-		return err
+	policy, failed := p.policy(ctx)
+	if errors.Is(failed, errUnseen) {
+		return failed
+	}
+	if o.policyFailed = failed != nil; o.policyFailed {
+		policy = flow.LastPart(p.flow, v1alpha1.ConditionPolicy)
 	}
 	if policy != nil {
 		parts = append(parts, *policy)
-	}
-	if err := p.releaseUnwanted(ctx, p.keeps(o, claimed)); err != nil {
-		return err
 	}
 	for _, one := range parts {
 		switch one.Reason {
@@ -57,7 +54,29 @@ func (p *pass) reconcile(ctx context.Context) error {
 			p.queue.AddAfter(p.name(), retryRejected)
 		}
 	}
-	return p.report(ctx, parts, o)
+	return errors.Join(failed, p.releaseUnwanted(ctx, p.keeps(o, claimed)), p.report(ctx, parts, o))
+}
+
+// parts finds and makes source, sink and connection, in this order, and adds to o how far it has come.
+func (p *pass) parts(ctx context.Context, o *outcome) (parts []flow.Part, err error) {
+	if o.source, err = p.source(); err != nil {
+		return nil, err
+	}
+	if o.sink, err = p.sink(ctx); err != nil {
+		return nil, err
+	}
+	connection, subscription, err := p.subscription(ctx, o.source, o.sink)
+	o.subscription = subscription
+	return []flow.Part{o.source.Part, o.sink.Part, connection}, err
+}
+
+// releaseWithdrawn ends the delivery of a flow whose author may not use its source or its sink any more.
+func (p *pass) releaseWithdrawn(ctx context.Context, o outcome) error {
+	if !o.source.Withdrawn && !o.sink.Withdrawn {
+		return nil
+	}
+	_, err := p.releaseKind(ctx, subscriptions, func(key) bool { return false })
+	return err
 }
 
 // keeps returns which claims stay: those of this pass, and on Subscriptions while the channel is missing, since it may return.
@@ -69,7 +88,7 @@ func (p *pass) keeps(o outcome, claimed []key) func(key) bool {
 		if _, kept := p.kept[k]; kept || !slices.Contains(claimed, k) {
 			return true
 		}
-		return missing && k.GroupKind == subscriptions
+		return missing && k.GroupKind == subscriptions || o.policyFailed && k.GroupKind == peerAuthentications
 	}
 }
 

@@ -17,17 +17,24 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// subscription looks at the connection of channel and sink, and makes it as the flow wants it.
+// subscription looks at the connection of channel and sink, and makes it as the flow wants it. It returns the Subscription if the flow has
+// a claim on it.
 func (p *pass) subscription(ctx context.Context, source flow.SourcePart, sink flow.SinkPart) (flow.Part, *flow.Object, error) {
 	seen := flow.SubscriptionSeen{Source: source, Sink: sink, SinkSpec: p.flow.Spec.Sink}
 	k, installed := p.cache.find(subscriptions)
 	seen.Installed = installed
 	p.need(kindKey(subscriptions))
+	if installed {
+		var err error
+		if _, _, seen.Unreadable, err = p.cache.begin(subscriptions); err != nil {
+			return flow.Part{}, nil, err
+		}
+	}
 	dead, err := p.deadLetter(ctx, &seen)
 	if err != nil {
 		return flow.Part{}, nil, err
 	}
-	if installed && source.Channel != nil && !source.Withdrawn && !sink.Withdrawn && !seen.RefusesDeadLetter() {
+	if installed && seen.Unreadable == "" && source.Channel != nil && !source.Withdrawn && !sink.Withdrawn && !seen.RefusesDeadLetter() {
 		want := flow.Wanted{Kind: k.GroupVersionKind, Channel: source.Channel, Sink: sink, DeadLetter: dead}
 		if err := p.connect(ctx, &seen, flow.DesiredSubscription(p.flow, want)); err != nil {
 			return flow.Part{}, nil, err
@@ -36,17 +43,23 @@ func (p *pass) subscription(ctx context.Context, source flow.SourcePart, sink fl
 	if seen.Policies, err = p.policies(sink); err != nil {
 		return flow.Part{}, nil, err
 	}
-	return flow.JudgeSubscription(seen), seen.Object, nil
+	claimed := seen.Object
+	if claimed != nil {
+		if _, kept := p.kept[keyOf(claimed)]; !kept {
+			claimed = nil
+		}
+	}
+	return flow.JudgeSubscription(seen), claimed, nil
 }
 
 // connect finds the Subscription of the link, creates or claims it, and corrects its spec if this flow decides that.
 func (p *pass) connect(ctx context.Context, seen *flow.SubscriptionSeen, want flow.Connection) error {
 	namespace := seen.Source.Channel.Namespace
 	p.need(key{GroupKind: subscriptions, aspect: byLink, namespace: namespace, name: want.Link})
-	linked, absence, err := p.cache.list(subscriptions, namespace, func(o *flow.Object) bool {
+	linked, _, err := p.cache.list(subscriptions, namespace, func(o *flow.Object) bool {
 		return o.Labels[v1alpha1.LinkLabel] == want.Link && claim.Managed(o)
 	})
-	if err != nil || absence != flow.Present {
+	if err != nil {
 		return err
 	}
 	w := wish{kind: subscriptions, policy: v1alpha1.WhenUnused, event: "SubscriptionCreated"}
@@ -68,7 +81,10 @@ func (p *pass) connect(ctx context.Context, seen *flow.SubscriptionSeen, want fl
 	if err != nil {
 		return err
 	}
-	seen.Object, seen.Rejected = h.object, h.why
+	seen.Object = h.object
+	if h.state == flow.Rejected {
+		seen.Rejected = h.why
+	}
 	if h.object == nil {
 		return nil
 	}
@@ -133,15 +149,17 @@ func (p *pass) patchShared(ctx context.Context, object *flow.Object, patch map[s
 	}
 	written, err := objects.Patch(ctx, object.Name, types.MergePatchType, text, metav1.PatchOptions{})
 	switch {
+	case claim.IsOutdated(err):
+		return held{object: object}, errUnseen // the informer will see the change, and wake the flow
 	case kube.Refuses(err):
-		return held{object: object, why: err.Error()}, nil
+		return held{object: object, state: flow.Rejected, why: err.Error()}, nil
 	case err != nil:
 		return held{object: object}, fmt.Errorf("write %s: %w", object.Ref(), err)
 	}
 	p.log.Info("shared object corrected", obs.KeyRef, object.Ref().String())
 	object = flow.Decode(written)
 	p.cache.answered(object)
-	return held{object: object}, nil
+	return held{object: object, state: flow.Claimed}, nil
 }
 
 // decider returns the flow that decides the delivery of a Subscription: the oldest live one that claims it and is not suspended.

@@ -54,7 +54,7 @@ func (o Objects) Add(ctx context.Context, name string, uid types.UID, c Claim) (
 	switch {
 	case apierrors.IsNotFound(err):
 		return Added{Outcome: Gone}, nil
-	case apierrors.IsConflict(err), isAbout(err, "metadata.uid"):
+	case IsOutdated(err):
 		return Added{Outcome: Replaced}, nil
 	case kube.Refuses(err):
 		return Added{Outcome: Rejected, Text: err.Error()}, nil
@@ -86,6 +86,11 @@ func (o Objects) withdraw(ctx context.Context, foreign *unstructured.Unstructure
 		return Added{Outcome: Replaced}, nil
 	}
 	return Added{Outcome: Foreign, Object: found.object}, nil
+}
+
+// IsOutdated reports whether a write failed because the object is not the one that was read, or not in that version: read it again.
+func IsOutdated(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsConflict(err) || isAbout(err, "metadata.uid")
 }
 
 // isAbout reports whether an error of the API server is about a field.

@@ -219,7 +219,7 @@ func TestStaleClaimsAreSwept(t *testing.T) {
 	w := newWorld(t)
 	w.shared(a, b)
 	w.sweep()
-	w.want("sweeper get", "sweeper: done", "= managed a b") // at rest nothing is written
+	w.want("sweeper get", "sweeper: kept", "= managed a b") // at rest nothing is written
 	w.gone["a"] = true
 	w.sweep()
 	w.want("sweeper get", "sweeper patch", "sweeper: done", "= managed b")

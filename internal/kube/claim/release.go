@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/waybill-dev/waybill/api/kube/flow/v1alpha1"
+	"github.com/waybill-dev/waybill/internal/kube"
 )
 
 // Released is the state of an object after Release or Sweep. It is empty if there was an error.
@@ -23,6 +24,7 @@ const (
 	Done     Released = "done"     // the claim is gone, or the object is absent, replaced or foreign
 	Deleting Released = "deleting" // the object was or is being deleted: wait for its end
 	Retained Released = "retained" // the last claim had Retain: the object is foreign now
+	Kept     Released = "kept"     // every claim is live, so Sweep wrote nothing
 )
 
 // Release removes a user's claim from the object with a UID; "" means the object of that name, whatever its UID. If no live claim
@@ -60,6 +62,9 @@ func (o Objects) Sweep(ctx context.Context, name string, uid types.UID) (Release
 		stale, live, err := o.split(ctx, Of(object))
 		if err != nil {
 			return step{}, err
+		}
+		if live && len(stale) == 0 {
+			return step{outcome: Kept}, nil
 		}
 		retain := slices.ContainsFunc(stale, func(c Claim) bool { return c.Policy == v1alpha1.Retain })
 		return leave(object, stale, rest{live: live, retain: retain}), nil
@@ -155,7 +160,7 @@ func (o Objects) settle(
 	var conflict error
 	for range attempts {
 		object, err := o.Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
+		if kube.IsAbsent(err) {
 			return settled{outcome: Done}, nil
 		}
 		if err != nil {
@@ -169,7 +174,7 @@ func (o Objects) settle(
 		switch {
 		case err == nil:
 			return settled{next.outcome, object}, nil
-		case apierrors.IsNotFound(err):
+		case kube.IsAbsent(err):
 			return settled{outcome: Done}, nil
 		case !apierrors.IsConflict(err):
 			return settled{}, err

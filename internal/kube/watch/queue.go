@@ -12,27 +12,27 @@ import (
 	"github.com/waybill-dev/waybill/internal/loop"
 )
 
-// QueueConfig configures a Queue.
-type QueueConfig struct {
+// QueueConfig configures a Queue of names, or of other keys.
+type QueueConfig[K comparable] struct {
 	Workers int          // number of names that are handled at a time
 	Retry   loop.Backoff // delays after failures of a name in a row
 
 	// Handle does the work for a name. again is the time until a failed name is handled again; 0:
 	// the next delay of Retry. A panic is an error, too.
-	Handle func(ctx context.Context, name string) (again time.Duration, err error)
+	Handle func(ctx context.Context, name K) (again time.Duration, err error)
 	// Failed receives each failure with the time until the name is handled again.
-	Failed func(name string, err error, again time.Duration)
+	Failed func(name K, err error, again time.Duration)
 }
 
 // Queue hands names to workers. One worker at a time has a name; a name that is added while a
 // worker has it is handled once more. A name that has failed waits for its time, however often it
 // is added. Make it with NewQueue, run it once.
-type Queue struct {
-	config QueueConfig
-	names  workqueue.TypedDelayingInterface[string]
+type Queue[K comparable] struct {
+	config QueueConfig[K]
+	names  workqueue.TypedDelayingInterface[K]
 
 	mutex  sync.Mutex
-	failed map[string]*failed // names whose last try failed
+	failed map[K]*failed // names whose last try failed
 }
 
 // failed is a name that is handled again later.
@@ -42,25 +42,25 @@ type failed struct {
 }
 
 // NewQueue returns an empty queue.
-func NewQueue(c QueueConfig) *Queue {
-	return &Queue{config: c, names: workqueue.NewTypedDelayingQueue[string](), failed: map[string]*failed{}}
+func NewQueue[K comparable](c QueueConfig[K]) *Queue[K] {
+	return &Queue[K]{config: c, names: workqueue.NewTypedDelayingQueue[K](), failed: map[K]*failed{}}
 }
 
 // Add puts a name in line, once.
-func (q *Queue) Add(name string) { q.names.Add(name) }
+func (q *Queue[K]) Add(name K) { q.names.Add(name) }
 
 // AddAfter puts a name in line once d has passed. Of several times the earliest counts, and a later one is not forgotten.
-func (q *Queue) AddAfter(name string, d time.Duration) { q.names.AddAfter(name, d) }
+func (q *Queue[K]) AddAfter(name K, d time.Duration) { q.names.AddAfter(name, d) }
 
 // Forget drops the failures of a name, whose object is gone.
-func (q *Queue) Forget(name string) {
+func (q *Queue[K]) Forget(name K) {
 	q.mutex.Lock()
 	defer q.mutex.Unlock()
 	delete(q.failed, name)
 }
 
 // Run handles names until ctx ends.
-func (q *Queue) Run(ctx context.Context) {
+func (q *Queue[K]) Run(ctx context.Context) {
 	var workers sync.WaitGroup
 	for range q.config.Workers {
 		workers.Go(func() {
@@ -74,7 +74,7 @@ func (q *Queue) Run(ctx context.Context) {
 }
 
 // next handles one name. It returns false when the queue is closed.
-func (q *Queue) next(ctx context.Context) bool {
+func (q *Queue[K]) next(ctx context.Context) bool {
 	name, over := q.names.Get()
 	if over {
 		return false
@@ -101,7 +101,7 @@ func (q *Queue) next(ctx context.Context) bool {
 }
 
 // handle calls Handle. Its panic is an error: a bad object must not end the process, and with it the work for all others.
-func (q *Queue) handle(ctx context.Context, name string) (again time.Duration, err error) {
+func (q *Queue[K]) handle(ctx context.Context, name K) (again time.Duration, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			again, err = 0, fmt.Errorf("panicked: %v\n%s", p, debug.Stack())
@@ -111,7 +111,7 @@ func (q *Queue) handle(ctx context.Context, name string) (again time.Duration, e
 }
 
 // waits returns how long a name that has failed still waits.
-func (q *Queue) waits(name string) time.Duration {
+func (q *Queue[K]) waits(name K) time.Duration {
 	q.mutex.Lock()
 	defer q.mutex.Unlock()
 	if f := q.failed[name]; f != nil {
@@ -121,7 +121,7 @@ func (q *Queue) waits(name string) time.Duration {
 }
 
 // fail counts a failure, and returns the time until the name is handled again.
-func (q *Queue) fail(name string, again time.Duration) time.Duration {
+func (q *Queue[K]) fail(name K, again time.Duration) time.Duration {
 	q.mutex.Lock()
 	defer q.mutex.Unlock()
 	f := q.failed[name]

@@ -19,7 +19,7 @@ import (
 
 // bench runs a queue and notes its work, with the time since the start.
 type bench struct {
-	*watch.Queue
+	*watch.Queue[string]
 	start time.Time
 	done  context.CancelFunc
 
@@ -38,7 +38,7 @@ func newBench(t *testing.T, workers int, handle func(ctx context.Context, name s
 	t.Helper()
 	b := &bench{start: time.Now()}
 	b.Queue = watch.NewQueue(
-		watch.QueueConfig{Workers: workers, Retry: loop.Backoff{First: time.Second, Most: 5 * time.Second, Even: true},
+		watch.QueueConfig[string]{Workers: workers, Retry: loop.Backoff{First: time.Second, Most: 5 * time.Second, Even: true},
 			Handle: func(ctx context.Context, name string) (time.Duration, error) {
 				b.note("begin %s", name)
 				return handle(ctx, name)

@@ -24,7 +24,7 @@ const (
 	ReasonChannelAmbiguous       = "ChannelAmbiguous"
 	ReasonChannelRequired        = "ChannelRequired"
 	ReasonApplicationNotMapped   = "ApplicationNotMapped"
-	ReasonReferenceNotAllowed    = "ReferenceNotAllowed" // of SinkReady and SubscriptionReady too
+	ReasonReferenceNotAllowed    = "ReferenceNotAllowed" // of the other parts too
 )
 
 // The reasons of SinkReady.
