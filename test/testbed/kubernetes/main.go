@@ -1,4 +1,4 @@
-// Command kube is etcd and the Kubernetes components that the tests run, linked
+// Command kube is etcd, kubectl and the Kubernetes components that the tests run, linked
 // once: most of their code is the same, and one link is a third of three. The
 // first argument names the component, the rest is its command line.
 package main
@@ -14,6 +14,7 @@ import (
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
+	kubectl "k8s.io/kubectl/pkg/cmd"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
@@ -24,6 +25,7 @@ import (
 func main() {
 	// Another component is one more line here and its import above; the module knows all of Kubernetes.
 	components := map[string]func() *cobra.Command{
+		"kubectl":                 kubectl.NewDefaultKubectlCommand,
 		"kube-apiserver":          apiserver.NewAPIServerCommand,
 		"kube-controller-manager": controllers.NewControllerManagerCommand,
 		"kube-proxy":              proxy.NewProxyCommand,
@@ -31,7 +33,7 @@ func main() {
 		"kubelet":                 func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
 	}
 	if len(os.Args) < 2 {
-		refuse("usage: kube etcd|kube-apiserver|kube-controller-manager|kube-proxy|kube-scheduler|kubelet [FLAG]...")
+		refuse("usage: kube etcd|kube-apiserver|kube-controller-manager|kube-proxy|kube-scheduler|kubelet|kubectl [FLAG]...")
 	}
 	os.Args = os.Args[1:]
 	if os.Args[0] == "etcd" {

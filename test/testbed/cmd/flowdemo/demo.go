@@ -76,55 +76,6 @@ spec:
     uri: /api/v1/events/order-created?access_token=%s
 `
 
-// defaults give the objects of a visitor the fields that Knative's webhook would add. Its controller ends at a Channel without them.
-const defaults = `
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingAdmissionPolicy
-metadata: {name: channels}
-spec:
-  matchConstraints:
-    resourceRules: [{apiGroups: [messaging.knative.dev], apiVersions: [v1], resources: [channels], operations: [CREATE, UPDATE]}]
-  matchConditions: [{name: default, expression: "!has(object.spec) || !has(object.spec.channelTemplate)"}]
-  failurePolicy: Fail
-  reinvocationPolicy: Never
-  mutations:
-  - patchType: JSONPatch
-    jsonPatch:
-      expression: |
-        (has(object.spec) ? [] : [JSONPatch{op: "add", path: "/spec", value: {}}]) +
-        [JSONPatch{op: "add", path: "/spec/channelTemplate", value: {"apiVersion": "messaging.knative.dev/v1", "kind": "InMemoryChannel"}}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingAdmissionPolicyBinding
-metadata: {name: channels}
-spec: {policyName: channels}
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingAdmissionPolicy
-metadata: {name: brokers}
-spec:
-  matchConstraints:
-    resourceRules: [{apiGroups: [eventing.knative.dev], apiVersions: [v1], resources: [brokers], operations: [CREATE]}]
-  matchConditions:
-  - {name: default, expression: "!has(object.metadata.annotations) || !('eventing.knative.dev/broker.class' in object.metadata.annotations)"}
-  failurePolicy: Fail
-  reinvocationPolicy: Never
-  mutations:
-  - patchType: JSONPatch
-    jsonPatch:
-      expression: |
-        (has(object.metadata.annotations) ? [] : [JSONPatch{op: "add", path: "/metadata/annotations", value: {}}]) +
-        (has(object.spec) ? [] : [JSONPatch{op: "add", path: "/spec", value: {}}]) +
-        [JSONPatch{op: "add", path: "/metadata/annotations/" + jsonpatch.escapeKey("eventing.knative.dev/broker.class"), value: "MTChannelBasedBroker"},
-         JSONPatch{op: "add", path: "/spec/config", value: {"apiVersion": "v1", "kind": "ConfigMap", "name": "config-br-default-channel",
-           "namespace": "knative-eventing"}}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingAdmissionPolicyBinding
-metadata: {name: brokers}
-spec: {policyName: brokers}
-`
-
 // next are lines for a second terminal: the kubeconfig, the home, the program, and the folder of the repository.
 const next = `
 Try in a second terminal:
@@ -146,7 +97,7 @@ func (d *demo) run(t testing.TB) {
 	d.cluster = testbed.Kubernetes(t)
 	d.knative = testbed.Knative(t, d.cluster)
 	d.cluster.Apply(t, string(v1alpha1.Definition))
-	d.cluster.Apply(t, defaults)
+	d.cluster.DefaultKnative(t)
 	d.cluster.Apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}")
 	login := d.start(t)
 	d.Printf("After %s all run. See what they do:\n\n  open %s&next=%s\n\nPress Enter to apply a Channel, a flow from it and a Trigger.\n",
