@@ -26,8 +26,8 @@ type reader struct {
 	environment []string
 }
 
-// TestThePageOfFlows: the commands of "The first flow" do on a cluster with Knative what the page promises. The controller runs with a
-// kubeconfig, since there is no image.
+// TestThePageOfFlows: the commands of "The first flow" keep its promises on a cluster with Knative. Instead of an image, the
+// program runs with a kubeconfig.
 func TestThePageOfFlows(t *testing.T) {
 	t.Parallel()
 	cluster := testbed.Kubernetes(t)
