@@ -46,8 +46,11 @@ func Conditions(flow *v1alpha1.EventFlow, parts []Part, now time.Time) []metav1.
 	next := conditions{flow: flow, now: now}
 	if flow.Spec.Suspend {
 		next.keepParts()
-		next.add(Part{Type: v1alpha1.ConditionReady}.unknown(v1alpha1.ReasonSuspended,
-			"the flow is suspended: events keep flowing, and nothing is checked or repaired"))
+		text := "the flow is suspended: events keep flowing, and nothing is checked or repaired"
+		if flow.Status.Subscription == nil {
+			text = "the flow is suspended: nothing is made for it"
+		}
+		next.add(Part{Type: v1alpha1.ConditionReady}.unknown(v1alpha1.ReasonSuspended, text))
 		return next.sorted()
 	}
 	ready := readyOf(flow, parts)
@@ -145,7 +148,7 @@ func needsPerson(reason string) bool {
 	switch reason {
 	case v1alpha1.ReasonChannelAmbiguous, v1alpha1.ReasonChannelRequired, v1alpha1.ReasonInvalidURI, v1alpha1.ReasonClaimRejected,
 		v1alpha1.ReasonSubscriptionConflict, v1alpha1.ReasonSubscriptionRejected, v1alpha1.ReasonDeliveryConflict,
-		v1alpha1.ReasonPolicyRejected, v1alpha1.ReasonPolicyConflict:
+		v1alpha1.ReasonPolicyRejected, v1alpha1.ReasonPolicyConflict, v1alpha1.ReasonSinkIsSource:
 		return true
 	}
 	return false

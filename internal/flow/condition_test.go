@@ -133,14 +133,14 @@ func TestReasonsThatNeedAPersonStallTheFlow(t *testing.T) {
 	t.Parallel()
 	stalling := map[string]bool{
 		"ChannelAmbiguous": true, "ChannelRequired": true, "InvalidURI": true, "ClaimRejected": true, "SubscriptionConflict": true,
-		"SubscriptionRejected": true, "DeliveryConflict": true, "PolicyRejected": true, "PolicyConflict": true,
+		"SubscriptionRejected": true, "DeliveryConflict": true, "PolicyRejected": true, "PolicyConflict": true, "SinkIsSource": true,
 	}
 	for _, reason := range []string{
 		"SourceNotFound", "SourceKindNotInstalled", "SourceDeleting", "SourceNotReady", "ChannelNotFound", "ChannelAmbiguous",
 		"ChannelRequired", "ApplicationNotMapped", "ReferenceNotAllowed", "BrokerTerminating", "BrokerNotReady", "BrokerNotFound",
 		"BrokerKindNotInstalled", "SinkNotFound", "SinkKindNotInstalled", "SinkDeleting", "SinkNotReady", "SinkNotAddressable", "InvalidURI",
 		"NamespaceTerminating", "ClaimRejected", "SubscriptionNotReady", "SubscriptionDeleting", "SubscriptionConflict",
-		"SubscriptionRejected", "DeliveryConflict", "SinkMismatch", "SubscriptionKindNotInstalled", "PolicyRejected", "PolicyConflict",
+		"SubscriptionRejected", "DeliveryConflict", "SinkMismatch", "SubscriptionKindNotInstalled", "SinkIsSource", "PolicyRejected", "PolicyConflict",
 	} {
 		for place := range types {
 			reasons := make([]string, len(types))

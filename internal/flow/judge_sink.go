@@ -29,7 +29,7 @@ func JudgeSink(seen SinkSeen) SinkPart {
 
 func (p SinkPart) uri(uri string) SinkPart {
 	if err := CheckURI(uri); err != nil {
-		p.Part, p.Withdrawn = p.no(v1alpha1.ReasonInvalidURI, "spec.sink.uri: "+err.Error()+"; make a new flow"), true
+		p.Part, p.Withdrawn = p.no(v1alpha1.ReasonInvalidURI, "spec.sink.uri: "+err.Error()+"; delete this flow and make a new one"), true
 		return p
 	}
 	p.Address = &Address{URL: uri}

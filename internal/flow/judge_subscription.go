@@ -26,6 +26,9 @@ func JudgeSubscription(seen SubscriptionSeen) Part {
 		return part.unknown(v1alpha1.ReasonWaitingForChannel, seen.Source.Message)
 	case seen.Sink.Withdrawn:
 		return part.unknown(v1alpha1.ReasonWaitingForSink, seen.Sink.Message)
+	case seen.IsLoop():
+		return part.no(v1alpha1.ReasonSinkIsSource, seen.Source.Channel.Ref().String()+
+			" is the channel of the source and the sink: each event would come back without end; delete this flow and make a new one")
 	case seen.RefusesDeadLetter():
 		return *seen.DeadLetter
 	case seen.Conflict != nil:
@@ -41,6 +44,16 @@ func JudgeSubscription(seen SubscriptionSeen) Part {
 		return part.unknown(v1alpha1.ReasonSubscriptionProvisioning, "the Subscription is being created")
 	}
 	return part.existing(seen)
+}
+
+// IsLoop reports whether the events of the channel would go into it again.
+func (s SubscriptionSeen) IsLoop() bool {
+	if s.Source.Channel == nil {
+		return false
+	}
+	channel, sink := s.Source.Channel.Ref(), s.Sink.Ref
+	channel.Version, sink.Version = "", ""
+	return channel == sink
 }
 
 // existing judges a Subscription that is there.

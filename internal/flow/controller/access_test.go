@@ -1,6 +1,7 @@
 package controller_test
 
 import (
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -94,6 +95,40 @@ func TestReferencesFollowAnyKind(t *testing.T) {
 		rest()
 		if lists > 0 {
 			t.Errorf("the kind is still followed: %d requests", lists)
+		}
+	})
+}
+
+// TestAFlowIntoItsOwnChannelIsRefused: its events would come back without end. No Subscription is made.
+func TestAFlowIntoItsOwnChannelIsRefused(t *testing.T) {
+	t.Parallel()
+	bubbletest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start()
+		w.apply(channels, `{metadata: {name: in, namespace: shop}, status: {conditions: [{type: Ready, status: "True"}], address: {url: "http://in.example"}}}`)
+		w.apply(flows, `{metadata: {name: round, namespace: shop}, spec: {source: {ref: {apiVersion: messaging.knative.dev/v1, kind: Channel, name: in}},
+			sink: {ref: {apiVersion: messaging.knative.dev/v1, kind: Channel, name: in, namespace: shop}}}}`)
+		w.want("shop/round", "SubscriptionReady False SinkIsSource", "Stalled True SinkIsSource")
+		if all := w.list(subscriptions); len(all) > 0 {
+			t.Errorf("Subscriptions: %v", all)
+		}
+	})
+}
+
+// TestOfFlowsOfOneSecondTheFirstByNameDecides their delivery, whatever their UIDs.
+func TestOfFlowsOfOneSecondTheFirstByNameDecides(t *testing.T) {
+	t.Parallel()
+	bubbletest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.open()
+		w.start()
+		for _, name := range []string{"d", "a", "c", "b"} {
+			w.apply(flows, `{metadata: {name: `+name+`, namespace: shop}, spec: {source: {application: commerce}, delivery: {retry: `+
+				strconv.Itoa(int(name[0]-'a'))+`}, sink: {broker: `+broker+`}}}`)
+		}
+		w.want("shop/a", "Ready True Ready")
+		for _, name := range []string{"b", "c", "d"} {
+			w.want("shop/"+name, "SubscriptionReady False DeliveryConflict")
 		}
 	})
 }

@@ -34,7 +34,7 @@ func (p *pass) subscription(ctx context.Context, source flow.SourcePart, sink fl
 	if err != nil {
 		return flow.Part{}, nil, err
 	}
-	if installed && seen.Unreadable == "" && source.Channel != nil && !source.Withdrawn && !sink.Withdrawn && !seen.RefusesDeadLetter() {
+	if installed && seen.Unreadable == "" && !seen.IsLoop() && source.Channel != nil && !source.Withdrawn && !sink.Withdrawn && !seen.RefusesDeadLetter() {
 		want := flow.Wanted{Kind: k.GroupVersionKind, Channel: source.Channel, Sink: sink, DeadLetter: dead}
 		if err := p.connect(ctx, &seen, flow.DesiredSubscription(p.flow, want)); err != nil {
 			return flow.Part{}, nil, err
@@ -162,14 +162,15 @@ func (p *pass) patchShared(ctx context.Context, object *flow.Object, patch map[s
 	return held{object: object, state: flow.Claimed}, nil
 }
 
-// decider returns the flow that decides the delivery of a Subscription: the oldest live one that claims it and is not suspended.
+// decider returns the flow that decides the delivery of a Subscription: the oldest live one that claims it and is not suspended, and of
+// those of a second the first by name.
 func (c *Controller) decider(o *flow.Object) (oldest *eventFlow) {
 	for _, one := range claimsOf(o) {
 		f := c.flows.live(one.Namespace, one.Name, one.UID)
 		if f == nil || f.DeletionTimestamp != nil || f.Spec.Suspend {
 			continue
 		}
-		if oldest == nil || cmp.Or(f.CreationTimestamp.Compare(oldest.CreationTimestamp.Time), cmp.Compare(f.UID, oldest.UID)) < 0 {
+		if oldest == nil || cmp.Or(f.CreationTimestamp.Compare(oldest.CreationTimestamp.Time), cmp.Compare(nameOf(f), nameOf(oldest))) < 0 {
 			oldest = f
 		}
 	}

@@ -62,6 +62,7 @@ const (
 	ReasonDeliveryConflict             = "DeliveryConflict"
 	ReasonSinkMismatch                 = "SinkMismatch"
 	ReasonSubscriptionKindNotInstalled = "SubscriptionKindNotInstalled"
+	ReasonSinkIsSource                 = "SinkIsSource"
 )
 
 // The reasons of PolicyReady.
