@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/waybill-dev/waybill/internal/action"
 )
@@ -36,6 +37,12 @@ func Outcome(err error) (o action.Outcome, code int) {
 		o.Kind = action.Retry
 	}
 	return o, code
+}
+
+// IsAbsent reports whether an error of the API server denies the object of a request. The 404 for a kind that is not served denies none:
+// the definition of the kind may be away for a moment.
+func IsAbsent(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // Refuses reports whether an error of the API server refuses an object itself: by its schema, its size, a policy, a quota or a webhook.

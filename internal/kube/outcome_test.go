@@ -4,12 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/waybill-dev/waybill/internal/kube"
+	"github.com/waybill-dev/waybill/internal/kube/kubetest"
 )
 
 // TestRefusesTellsAnObjectFromItsWriter: a webhook and a quota refuse the object, missing rights refuse its writer, and a webhook that is
@@ -43,6 +48,32 @@ func TestRefusesTellsAnObjectFromItsWriter(t *testing.T) {
 	} {
 		if got := kube.Refuses(c.err); got != c.want {
 			t.Errorf("%s: got %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+// TestAKindThatIsNotServedDeniesNoObject of it.
+func TestAKindThatIsNotServedDeniesNoObject(t *testing.T) {
+	t.Parallel()
+	brokers := schema.GroupVersionResource{Group: "eventing.knative.dev", Version: "v1", Resource: "brokers"}
+	api := kubetest.Open(kubetest.Kind{GroupVersionResource: brokers, Kind: "Broker"})
+	t.Cleanup(api.Close)
+	server := kubetest.ListenServer(api)
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, server.Kubeconfig(server.Address(), "token"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := kube.Open(kube.Config{Kubeconfig: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, client := range []dynamic.Interface{cluster, api} {
+		for resource, want := range map[schema.GroupVersionResource]bool{brokers: true, brokers.GroupResource().WithVersion("v2"): false} {
+			_, err := client.Resource(resource).Namespace("shop").Get(t.Context(), "default", metav1.GetOptions{})
+			if !apierrors.IsNotFound(err) || kube.IsAbsent(err) != want {
+				t.Errorf("%s: %v, want an absent object: %t", resource, err, want)
+			}
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/api/kube/flow/v1alpha1"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/flow"
+	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/kube/claim"
 )
 
@@ -110,7 +110,7 @@ func (w *worker) patch(ctx context.Context, at object, change fields) error {
 // remove deletes an object, unless another object has its name by now. A missing one is not an error.
 func (w *worker) remove(ctx context.Context, at object) error {
 	err := w.objects(at).Delete(ctx, at.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &at.uid}})
-	if apierrors.IsNotFound(err) {
+	if kube.IsAbsent(err) {
 		return nil
 	}
 	return err
@@ -232,7 +232,7 @@ func (w *worker) setBroker(ctx context.Context, at object, redirect bool) error 
 // removeFlow deletes a flow that has no claims any more. Its finalizer goes first, so that no controller has to run.
 func (w *worker) removeFlow(ctx context.Context, at object) error {
 	kept := slices.DeleteFunc(slices.Clone(w.finalizers), func(one string) bool { return one == v1alpha1.Finalizer })
-	if err := w.patch(ctx, at, fields{"metadata": fields{"finalizers": kept}}); err != nil && !apierrors.IsNotFound(err) {
+	if err := w.patch(ctx, at, fields{"metadata": fields{"finalizers": kept}}); err != nil && !kube.IsAbsent(err) {
 		return err
 	}
 	return w.remove(ctx, at)
