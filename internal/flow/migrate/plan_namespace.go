@@ -6,7 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/waybill-dev/waybill/api/kube/flow/v1alpha1"
-	"github.com/waybill-dev/waybill/internal/flow"
 	"github.com/waybill-dev/waybill/internal/kube/claim"
 )
 
@@ -30,8 +29,7 @@ func (p *planner) mesh(namespace string) bool {
 		return true
 	}
 	for _, one := range p.Flows.Items {
-		_, migrated := one.GetAnnotations()[flow.AnnotationMigrated]
-		if migrated && one.GetNamespace() == namespace && text(one.Object, "spec", "meshPolicy") == string(v1alpha1.PermissiveMetrics) {
+		if isMigrated(&one) && one.GetNamespace() == namespace && text(one.Object, "spec", "meshPolicy") == string(v1alpha1.PermissiveMetrics) {
 			return true
 		}
 	}

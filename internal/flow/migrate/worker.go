@@ -60,7 +60,7 @@ func (w *worker) do(ctx context.Context, s *Step) error {
 	case CreateFlow:
 		return w.createFlow(ctx, s.on)
 	case LabelFlow:
-		return w.patch(ctx, s.on, fields{"metadata": fields{"annotations": w.marks()}})
+		return w.patch(ctx, s.on, fields{"metadata": fields{"annotations": w.marks(), "labels": w.labels()}})
 	case Adopt:
 		return w.adopt(ctx, s.on)
 	case Return:
@@ -75,7 +75,7 @@ func (w *worker) do(ctx context.Context, s *Step) error {
 	case Redirect, RestoreBroker:
 		return w.setBroker(ctx, s.on, s.Verb == Redirect)
 	case Resume, Suspend:
-		return w.patch(ctx, w.flow(s.on), fields{"spec": fields{"suspend": s.Verb == Suspend}})
+		return w.suspend(ctx, s.on, s.Verb == Suspend)
 	case RemoveFlow:
 		return w.removeFlow(ctx, s.on)
 	}
@@ -85,10 +85,15 @@ func (w *worker) do(ctx context.Context, s *Step) error {
 // fields is a part of a merge patch.
 type fields map[string]any
 
-// flow completes the place of the flow, which may have been created since the plan.
-func (w *worker) flow(at object) object {
+// suspend suspends or resumes the flow, which may have been created since the plan, and records in the same write whether its migration
+// has ended.
+func (w *worker) suspend(ctx context.Context, at object, suspended bool) error {
 	at.uid = w.uid
-	return at
+	ended := any("true")
+	if suspended {
+		ended = nil
+	}
+	return w.patch(ctx, at, fields{"spec": fields{"suspend": suspended}, "metadata": fields{"annotations": fields{annotationEnded: ended}}})
 }
 
 // patch changes an object, unless another object has its name by now.
@@ -121,6 +126,11 @@ func (w *worker) marks() map[string]string {
 	return flow.InstanceAnnotations(w.ID, w.found.Log.String(), w.operation)
 }
 
+// labels returns the label by which a deprovision finds the flow.
+func (w *worker) labels() map[string]string {
+	return map[string]string{flow.LabelInstance: flow.InstanceHash(w.ID)}
+}
+
 // createFlow creates the flow, suspended and with its finalizer.
 func (w *worker) createFlow(ctx context.Context, at object) error {
 	spec := fields{"source": fields{"application": w.Application}, "suspend": true,
@@ -132,7 +142,7 @@ func (w *worker) createFlow(ctx context.Context, at object) error {
 	annotations[flow.AnnotationMigrated] = w.Name
 	body, err := json.Marshal(fields{"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.Kind, "spec": spec, "metadata": fields{
 		"namespace": at.namespace, "name": at.name, "annotations": annotations,
-		"labels": fields{flow.LabelInstance: flow.InstanceHash(w.ID)}, "finalizers": []string{v1alpha1.Finalizer}}})
+		"labels": w.labels(), "finalizers": []string{v1alpha1.Finalizer}}})
 	if err != nil {
 		return fmt.Errorf("write the flow: %w", err)
 	}
