@@ -90,11 +90,11 @@ func StatusPatch(from, to v1alpha1.EventFlowStatus) (map[string]any, error) {
 			return nil, fmt.Errorf("write a status: %w", err)
 		}
 	}
-	return mergePatch(trees[0], trees[1]), nil
+	return MergePatch(trees[0], trees[1]), nil
 }
 
-// mergePatch returns the merge patch (RFC 7396) that turns an object into another.
-func mergePatch(from, to map[string]any) map[string]any {
+// MergePatch returns the merge patch (RFC 7396) that turns an object into another.
+func MergePatch(from, to map[string]any) map[string]any {
 	patch := map[string]any{}
 	for name, value := range to {
 		was, wasNode := from[name].(map[string]any)
@@ -102,7 +102,7 @@ func mergePatch(from, to map[string]any) map[string]any {
 		switch {
 		case reflect.DeepEqual(from[name], value):
 		case wasNode && isNode:
-			patch[name] = mergePatch(was, is)
+			patch[name] = MergePatch(was, is)
 		default:
 			patch[name] = value
 		}

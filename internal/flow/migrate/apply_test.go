@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -317,4 +318,22 @@ func TestALostLabelIsWrittenAgain(t *testing.T) {
 		w.apply(migrate.Ready, migrate.Ready)
 		w.wantMigrated(subscription, broker)
 	})
+}
+
+// TestAServiceBrokerGetsItsFormerCredentialsBack and no others.
+func TestAServiceBrokerGetsItsFormerCredentialsBack(t *testing.T) {
+	t.Parallel()
+	for _, former := range []string{`{bearer: {secretRef: {name: old}}}`, `{basic: {secretRef: {name: old, namespace: elsewhere}}}`} {
+		bubbletest.Test(t, func(t *testing.T) {
+			w := newWorld(t, strings.Replace(shop, `svc.cluster.local/shop"`, `svc.cluster.local/shop", authInfo: `+former, 1))
+			w.startController()
+			before := w.state()
+			subscription, broker := w.get("Subscription", "kyma-integration", "brokersub-1"), w.get("Broker", "shop", "default")
+			w.apply(migrate.Ready, migrate.Ready, migrate.Finished)
+			w.wantMigrated(subscription, broker)
+			w.revertWithKill(1)
+			rest()
+			w.wantReverted(before)
+		})
+	}
 }

@@ -216,27 +216,24 @@ func (w *worker) setBroker(ctx context.Context, at object, redirect bool) error 
 		return err
 	}
 	spec, _, _ := unstructured.NestedMap(found.Object, "spec")
-	former := found.GetAnnotations()[annotationFormer]
-	if !redirect {
-		var was fields
-		if err := json.Unmarshal([]byte(former), &was); err != nil {
-			return fmt.Errorf("read the annotation %s: %w", annotationFormer, err)
+	have := map[string]any{"url": spec["url"], "authInfo": spec["authInfo"]}
+	former, next := any(nil), maps.Clone(have)
+	if redirect {
+		if former = found.GetAnnotations()[annotationFormer]; former == "" {
+			record, err := json.Marshal(have)
+			if err != nil {
+				return fmt.Errorf("write the annotation %s: %w", annotationFormer, err)
+			}
+			former = string(record)
 		}
-		return w.patch(ctx, at, fields{"metadata": fields{"annotations": fields{annotationFormer: nil}},
-			"spec": fields{"url": was["url"], "authInfo": was["authInfo"]}})
-	}
-	if former == "" {
-		record, err := json.Marshal(fields{"url": spec["url"], "authInfo": spec["authInfo"]})
-		if err != nil {
-			return fmt.Errorf("write the annotation %s: %w", annotationFormer, err)
+		next["url"] = w.cfg.urlOf(at.namespace)
+		if w.cfg.BrokerSecret != "" {
+			next["authInfo"] = map[string]any{"basic": map[string]any{"secretRef": map[string]any{"name": w.cfg.BrokerSecret}}}
 		}
-		former = string(record)
+	} else if err := json.Unmarshal([]byte(found.GetAnnotations()[annotationFormer]), &next); err != nil {
+		return fmt.Errorf("read the annotation %s: %w", annotationFormer, err)
 	}
-	next := fields{"url": w.cfg.urlOf(at.namespace)}
-	if w.cfg.BrokerSecret != "" {
-		next["authInfo"] = fields{"bearer": nil, "basic": fields{"secretRef": fields{"name": w.cfg.BrokerSecret}}}
-	}
-	return w.patch(ctx, at, fields{"metadata": fields{"annotations": fields{annotationFormer: former}}, "spec": next})
+	return w.patch(ctx, at, fields{"metadata": fields{"annotations": fields{annotationFormer: former}}, "spec": flow.MergePatch(have, next)})
 }
 
 // removeFlow deletes a flow that has no claims any more. Its finalizer goes first, so that no controller has to run.
