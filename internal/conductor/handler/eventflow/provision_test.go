@@ -230,7 +230,8 @@ func TestEventFlowsMayBeInstalledLate(t *testing.T) {
 	w.want(w.try(provision, 2), action.Done, "exists", flowOfA) // without EventActivations
 }
 
-// TestAnAttemptWithoutItsClaimWritesNothing: a later operation may have removed the objects that the attempt would create.
+// TestAnAttemptWithoutItsClaimWritesNothing: a later operation may have removed the objects that the attempt would create, or created those
+// that it would remove.
 func TestAnAttemptWithoutItsClaimWritesNothing(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(*world){
@@ -240,6 +241,7 @@ func TestAnAttemptWithoutItsClaimWritesNothing(t *testing.T) {
 			w.try(job{1, order(services.Provision)}, 1)
 			w.add(activations, `{metadata: {name: orders}}`)
 		},
+		"both": func(w *world) { w.try(job{1, activated(order(services.Provision))}, 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -250,6 +252,11 @@ func TestAnAttemptWithoutItsClaimWritesNothing(t *testing.T) {
 			w.held = func() bool { return false }
 			w.want(w.try(job{2, activated(order(services.Provision))}, 1), action.RetryAfter, "the claim on the action may have ended", before...)
 			w.want(w.try(job{2, order(services.Provision)}, 1), action.RetryAfter, "the claim on the action may have ended", before...)
+			kind, text := action.RetryAfter, "the claim on the action may have ended"
+			if name != "a flow" && name != "both" { // neither is of this service instance
+				kind, text = action.Done, "is deleted"
+			}
+			w.want(w.try(job{2, order(services.Deprovision)}, 1), kind, text, before...)
 			w.wantWrites()
 		})
 	}
