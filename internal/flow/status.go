@@ -61,6 +61,15 @@ func ConditionOf(status v1alpha1.EventFlowStatus, kind string) metav1.Condition 
 	return metav1.Condition{}
 }
 
+// CurrentCondition returns the condition of a type that is about the current generation of a flow; Unknown if there is none.
+func CurrentCondition(f *v1alpha1.EventFlow, kind string) metav1.Condition {
+	if found := ConditionOf(f.Status, kind); found.Type != "" && found.ObservedGeneration == f.Generation {
+		return found
+	}
+	return metav1.Condition{Type: kind, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonPending,
+		Message: "the role flow has not handled it yet"}
+}
+
 // SameStatus reports whether two statuses differ in nothing but times.
 func SameStatus(a, b v1alpha1.EventFlowStatus) bool {
 	a.Conditions, b.Conditions = withoutTimes(a.Conditions), withoutTimes(b.Conditions)

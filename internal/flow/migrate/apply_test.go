@@ -38,6 +38,9 @@ func (w *world) states(tasks []migrate.Task, want ...migrate.State) {
 	var got []migrate.State
 	for _, t := range tasks {
 		got = append(got, t.State)
+		if t.State == migrate.Ready && t.Reason != "" {
+			w.t.Errorf("%s is ready, with the reason %q", t.Title(), t.Reason)
+		}
 		if t.State == migrate.Failed || t.State == migrate.NotReady {
 			w.t.Logf("%s is %s: %s", t.Title(), t.State, t.Reason)
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -176,7 +177,7 @@ func (p *planner) planFlow(t *Task) {
 	case len(t.Steps) == 0 && !migrated:
 		t.end(Present, "this broker has provisioned it")
 	case len(t.Steps) == 0:
-		p.judge(t, found)
+		t.judge(found)
 	}
 }
 
@@ -211,11 +212,10 @@ func (p *planner) labelled(found *unstructured.Unstructured) bool {
 }
 
 // judge sets the state of a task that has nothing left.
-func (p *planner) judge(t *Task, found *unstructured.Unstructured) {
-	if ready, why := readiness(found); ready {
-		t.State = Ready
-	} else {
-		t.end(NotReady, "%s", why)
+func (t *Task) judge(found *unstructured.Unstructured) {
+	t.State, t.Reason = Ready, ""
+	if ready := condition(found, v1alpha1.ConditionReady); ready.Status != metav1.ConditionTrue {
+		t.end(NotReady, "%s", strings.TrimPrefix(ready.Reason+": "+ready.Message, ": "))
 	}
 }
 

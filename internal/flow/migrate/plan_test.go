@@ -193,7 +193,7 @@ func TestRowsDecideWhetherAServiceInstanceIsMigrated(t *testing.T) {
 	migrated := fmt.Sprintf(`, annotations: {flow.waybill.dev/migrated-from: i, flow.waybill.dev/action: a, flow.waybill.dev/log: %s}`,
 		action.DerivedID(time.Unix(1, 0), "log"))
 	ended := strings.Replace(migrated, "{", "{flow.waybill.dev/migration-ended: t, ", 1)
-	const readyFlow = `, status: {observedGeneration: 1, conditions: [{type: Ready, status: "True"}]}`
+	const readyFlow = `, status: {observedGeneration: 1, conditions: [{type: Ready, status: "True", observedGeneration: 1}]}`
 	const insert = "shop/i: planned\n  insert the row of service instance id, of user platform\n"
 	const label = "  write the label, the log and the operation to EventFlow shop/event-flow-id\n"
 	const tail = "  resume EventFlow shop/event-flow-id, and wait until it is ready\n"
@@ -211,7 +211,9 @@ func TestRowsDecideWhetherAServiceInstanceIsMigrated(t *testing.T) {
 		"migrated":              {&mine, fmt.Sprintf(form, ended, false, readyFlow), "shop/i: ready\n"},
 		"suspended since": {&mine, fmt.Sprintf(form, ended, true, readyFlow),
 			"shop/i: skipped: EventFlow shop/event-flow-id was suspended after its migration\n"},
-		"migrated, not ready": {&mine, fmt.Sprintf(form, ended, false, ""), "shop/i: not ready: the role flow has not handled it yet\n"},
+		"changed since": {&mine, strings.Replace(fmt.Sprintf(form, ended, false, readyFlow), "observedGeneration: 1}]", "observedGeneration: 0}]", 1),
+			"shop/i: not ready: Pending: the role flow has not handled it yet\n"},
+		"migrated, not ready": {&mine, fmt.Sprintf(form, ended, false, ""), "shop/i: not ready: Pending: the role flow has not handled it yet\n"},
 		"elsewhere":           {&elsewhere, "", "shop/i: skipped: this broker has the service instance without a flow in this namespace\n"},
 		"a folder":            {&folder, "", "shop/i: skipped: this broker has the service instance without a flow in this namespace\n"},
 		"this broker's":       {&mine, fmt.Sprintf(form, "", false, readyFlow), "shop/i: present: this broker has provisioned it\n"},

@@ -256,13 +256,7 @@ func (w *worker) await(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read EventFlow %s/%s: %w", w.Namespace, w.Flow, err)
 		}
-		ready, why := readiness(found)
-		if ready {
-			w.State = Ready
-			return nil
-		}
-		if isStalled(found) || !time.Now().Before(until) {
-			w.end(NotReady, "%s", why)
+		if w.judge(found); w.State == Ready || isStalled(found) || !time.Now().Before(until) {
 			return nil
 		}
 		select {

@@ -96,11 +96,8 @@ func decode(object *unstructured.Unstructured) (view Flow, read v1alpha1.EventFl
 		return view, v1alpha1.EventFlow{}
 	}
 	view.Suspended, view.SinkURI, view.Source = read.Spec.Suspend, cutText(read.Status.SinkURI), cutText(sourceText(read))
-	for _, c := range read.Status.Conditions {
-		if c.Type == v1alpha1.ConditionReady {
-			view.Ready, view.Reason, view.Message = string(c.Status), c.Reason, cutText(c.Message)
-		}
-	}
+	ready := flow.CurrentCondition(&read, v1alpha1.ConditionReady)
+	view.Ready, view.Reason, view.Message = string(ready.Status), ready.Reason, cutText(ready.Message)
 	return view, read
 }
 

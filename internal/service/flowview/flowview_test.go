@@ -65,7 +65,7 @@ status:
   subscription: {namespace: kyma-integration, name: ef-1, uid: other}
   conditions:
   - {type: SinkReady, status: "False", reason: BrokerNotReady, message: Broker shop/default is not ready, lastTransitionTime: "2026-01-02T03:04:05Z"}
-  - {type: Ready, status: "False", reason: BrokerNotReady, message: Broker shop/default is not ready, lastTransitionTime: "2026-01-02T03:04:05Z"}
+  - {type: Ready, observedGeneration: 1, status: "False", reason: BrokerNotReady, message: Broker shop/default is not ready, lastTransitionTime: "2026-01-02T03:04:05Z"}
 `
 
 const broker = `
@@ -98,7 +98,7 @@ func TestAFlowIsShownWithThoseThatShareItsParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	const message = "Broker shop/default is not ready"
-	combined := Combined{"Provisioning", "BrokerNotReady", message} // the status has not seen this generation
+	combined := Combined{"Failed", "BrokerNotReady", message}
 	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	want := Flow{Namespace: "shop", Name: "orders", CreatedAt: got.CreatedAt, Source: "commerce", SinkURI: "http://broker.example/shop/default",
 		Ready: "False", Reason: "BrokerNotReady", Message: message,
@@ -118,6 +118,33 @@ func TestAFlowIsShownWithThoseThatShareItsParts(t *testing.T) {
 	}
 	if got.CreatedAt.IsZero() {
 		t.Error("it has no time of creation")
+	}
+}
+
+// TestAConditionOfAnEarlierGenerationDoesNotCount in a list or alone.
+func TestAConditionOfAnEarlierGenerationDoesNotCount(t *testing.T) {
+	t.Parallel()
+	api := kubetest.New(t, kinds()...)
+	cluster := &kube.Cluster{Interface: api}
+	create(t, api, v1alpha1.Resource(), fmt.Sprintf(provisioned, "a"))
+	change := []byte(`{"spec":{"meshPolicy":"PermissiveMetrics"}}`)
+	_, err := api.Resource(v1alpha1.Resource()).Namespace("shop").Patch(t.Context(), "event-flow-a", "application/merge-patch+json", change, metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := List(t.Context(), cluster, "")
+	if err != nil || len(all) != 1 {
+		t.Fatalf("got %v, %v", all, err)
+	}
+	one, err := Get(t.Context(), cluster, "shop", "event-flow-a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []Flow{all[0], one} {
+		want := Condition{Type: "Ready", Status: "Unknown", Reason: "Pending", Message: "the role flow has not handled it yet"}
+		if diff := cmp.Diff(want, f.AsCondition()); diff != "" || f.Combined.Status != "Provisioning" {
+			t.Errorf("%s together, alone %s", f.Combined.Status, diff)
+		}
 	}
 }
 

@@ -68,9 +68,9 @@ func TestAProvisionWaitsForReady(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	provision := job{1, waiting(order(services.Provision))}
-	w.want(w.try(provision, 1), action.RetryAfter, "shop/event-flow-a is not Ready: the controller of flows has not seen it yet", flowOfA)
+	w.want(w.try(provision, 1), action.RetryAfter, "shop/event-flow-a is not Ready: the role flow has not handled it yet", flowOfA)
 	w.status("Ready True 0 of another generation", "Stalled True 0 of another generation")
-	w.want(w.try(provision, 2), action.RetryAfter, "has not seen it yet", flowOfA)
+	w.want(w.try(provision, 2), action.RetryAfter, "has not handled it yet", flowOfA)
 	w.status("Ready False 1 Channel is missing")
 	w.want(w.try(provision, 3), action.RetryAfter, "is not Ready: Channel is missing", flowOfA)
 	w.status("Ready Unknown 1 ")
@@ -108,7 +108,7 @@ func TestAnUpdateReplacesTheSpec(t *testing.T) {
 	update.Spec = json.RawMessage(`{"source":{"application":"commerce"},"delivery":{"timeout":"PT1S"},"sink":{"broker":{"name":"default"}}}`)
 	second := `event-flow-a {"delivery":{"timeout":"PT1S"},"sink":{"broker":{"name":"default"}},"source":{"application":"commerce"}} ` +
 		hashOfA + " " + action.ID{2}.String() + " a-log a"
-	w.want(w.try(job{2, waiting(update)}, 1), action.RetryAfter, "has not seen it yet", second) // its generation is 2
+	w.want(w.try(job{2, waiting(update)}, 1), action.RetryAfter, "has not handled it yet", second) // its generation is 2
 	w.wantWrites("patch eventflows")
 	found := w.objectsOf(flows)[0]
 	if found.GetAnnotations()["theirs"] != "kept" || !slices.Equal(found.GetFinalizers(), []string{"theirs"}) {
