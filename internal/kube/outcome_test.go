@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -56,18 +54,8 @@ func TestRefusesTellsAnObjectFromItsWriter(t *testing.T) {
 func TestAKindThatIsNotServedDeniesNoObject(t *testing.T) {
 	t.Parallel()
 	brokers := schema.GroupVersionResource{Group: "eventing.knative.dev", Version: "v1", Resource: "brokers"}
-	api := kubetest.Open(kubetest.Kind{GroupVersionResource: brokers, Kind: "Broker"})
-	t.Cleanup(api.Close)
-	server := kubetest.ListenServer(api)
-	t.Cleanup(server.Close)
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(file, server.Kubeconfig(server.Address(), "token"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cluster, err := kube.Open(kube.Config{Kubeconfig: file})
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := kubetest.New(t, kubetest.Kind{GroupVersionResource: brokers, Kind: "Broker"})
+	cluster, _ := serve(t, api)
 	for _, client := range []dynamic.Interface{cluster, api} {
 		for resource, want := range map[schema.GroupVersionResource]bool{brokers: true, brokers.GroupResource().WithVersion("v2"): false} {
 			_, err := client.Resource(resource).Namespace("shop").Get(t.Context(), "default", metav1.GetOptions{})
