@@ -19,7 +19,11 @@ var (
 // Clean returns a text of another system as messages may repeat it: without the queries and the user information of URLs, and
 // cut to 1 KiB.
 func Clean(text string) string {
-	text = logins.ReplaceAllString(queries.ReplaceAllString(text, "$1"), "$1")
+	return Cut(logins.ReplaceAllString(queries.ReplaceAllString(text, "$1"), "$1"))
+}
+
+// Cut returns a text in valid UTF-8 and cut to 1 KiB.
+func Cut(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= mostText {
 		return text

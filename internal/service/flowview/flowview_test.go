@@ -227,17 +227,6 @@ func TestErrorsOfTheClusterHaveCodes(t *testing.T) {
 	}
 }
 
-func TestTextsOfTheClusterAreCut(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat("ä", maxText)
-	if got := cutText(long); len(got) > maxText+len("…") || !strings.HasSuffix(got, "ä…") {
-		t.Errorf("got %d bytes that end in %q", len(got), got[len(got)-8:])
-	}
-	if got := cutText("short"); got != "short" {
-		t.Errorf("got %q", got)
-	}
-}
-
 // TestAnAnswerIsReadOnceInTwoSeconds: also an error, and for readers at the same moment.
 func TestAnAnswerIsReadOnceInTwoSeconds(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {

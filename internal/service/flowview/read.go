@@ -82,7 +82,7 @@ func (r reader) get(ctx context.Context, namespace, name string) (Flow, error) {
 		}
 	}
 	combine(&view, &read, known, false)
-	view.Conditions = conditions(read.Status.Conditions)
+	view.Conditions = conditions(read.Status)
 	if view.Parts, err = readParts(ctx, r.cluster, read.Status); err != nil {
 		return Flow{}, err
 	}
@@ -136,7 +136,7 @@ func claimed(ctx context.Context, cluster *kube.Cluster, w wanted) (Part, error)
 		part.State = "gone"
 		return part, nil
 	case apierrors.IsForbidden(err):
-		part.State = cutText("may not be read: " + err.Error())
+		part.State = flow.Cut("may not be read: " + err.Error())
 		return part, nil
 	case err != nil:
 		return part, readError(err, fmt.Sprintf("%s %s/%s", w.kind, w.namespace, w.name))
