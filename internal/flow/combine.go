@@ -55,7 +55,7 @@ func Combine(instance *unstructured.Unstructured, f *v1alpha1.EventFlow, expecte
 	case f == nil:
 		return i.missing(now)
 	case f.DeletionTimestamp != nil:
-		return Combined{StatusFailed, ReasonFlowDeleting, readyCondition(f).Message}
+		return Combined{StatusFailed, ReasonFlowDeleting, CurrentCondition(f, v1alpha1.ConditionReady).Message}
 	}
 	combined := combineLiveFlow(f)
 	if combined.Status == StatusRunning {
@@ -70,7 +70,7 @@ func combineFlow(f *v1alpha1.EventFlow) Combined {
 	case f == nil:
 		return Combined{Status: StatusNotFound}
 	case f.DeletionTimestamp != nil:
-		ready := readyCondition(f)
+		ready := CurrentCondition(f, v1alpha1.ConditionReady)
 		return Combined{StatusDeprovisioning, ready.Reason, ready.Message}
 	}
 	return combineLiveFlow(f)
@@ -78,25 +78,19 @@ func combineFlow(f *v1alpha1.EventFlow) Combined {
 
 // combineLiveFlow judges a flow that is not being deleted.
 func combineLiveFlow(f *v1alpha1.EventFlow) Combined {
-	ready := readyCondition(f)
+	ready := CurrentCondition(f, v1alpha1.ConditionReady)
 	with := func(status CombinedStatus) Combined { return Combined{status, ready.Reason, ready.Message} }
 	switch {
 	case f.Spec.Suspend && ready.Reason != v1alpha1.ReasonSuspended:
 		return Combined{StatusPending, v1alpha1.ReasonSuspended, "the flow is suspended"}
 	case f.Spec.Suspend:
 		return with(StatusPending)
-	case f.Status.ObservedGeneration == 0, f.Status.ObservedGeneration < f.Generation:
-		return with(StatusProvisioning)
 	case ready.Status == metav1.ConditionTrue:
 		return with(StatusRunning)
 	case ready.Status == metav1.ConditionFalse:
 		return with(StatusFailed)
 	}
 	return with(StatusProvisioning)
-}
-
-func readyCondition(f *v1alpha1.EventFlow) metav1.Condition {
-	return ConditionOf(f.Status, v1alpha1.ConditionReady)
 }
 
 // cause is a condition of a service instance.

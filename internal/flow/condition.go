@@ -186,6 +186,9 @@ func (c *conditions) keepParts() {
 var order = [...]string{v1alpha1.ConditionReady, v1alpha1.ConditionSource, v1alpha1.ConditionSink, v1alpha1.ConditionSubscription,
 	v1alpha1.ConditionPolicy, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled}
 
+// ConditionTypes returns the types of conditions in the order of a status.
+func ConditionTypes() []string { return slices.Clone(order[:]) }
+
 // partsEnd is the place in order after the last part.
 const partsEnd = 5
 

@@ -61,6 +61,15 @@ func ConditionOf(status v1alpha1.EventFlowStatus, kind string) metav1.Condition 
 	return metav1.Condition{}
 }
 
+// CurrentCondition returns the condition of a type that is about the current generation of a flow; Unknown if there is none.
+func CurrentCondition(f *v1alpha1.EventFlow, kind string) metav1.Condition {
+	if found := ConditionOf(f.Status, kind); found.Type != "" && found.ObservedGeneration == f.Generation {
+		return found
+	}
+	return metav1.Condition{Type: kind, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonPending,
+		Message: "the role flow has not handled it yet"}
+}
+
 // SameStatus reports whether two statuses differ in nothing but times.
 func SameStatus(a, b v1alpha1.EventFlowStatus) bool {
 	a.Conditions, b.Conditions = withoutTimes(a.Conditions), withoutTimes(b.Conditions)
@@ -90,11 +99,11 @@ func StatusPatch(from, to v1alpha1.EventFlowStatus) (map[string]any, error) {
 			return nil, fmt.Errorf("write a status: %w", err)
 		}
 	}
-	return mergePatch(trees[0], trees[1]), nil
+	return MergePatch(trees[0], trees[1]), nil
 }
 
-// mergePatch returns the merge patch (RFC 7396) that turns an object into another.
-func mergePatch(from, to map[string]any) map[string]any {
+// MergePatch returns the merge patch (RFC 7396) that turns an object into another.
+func MergePatch(from, to map[string]any) map[string]any {
 	patch := map[string]any{}
 	for name, value := range to {
 		was, wasNode := from[name].(map[string]any)
@@ -102,7 +111,7 @@ func mergePatch(from, to map[string]any) map[string]any {
 		switch {
 		case reflect.DeepEqual(from[name], value):
 		case wasNode && isNode:
-			patch[name] = mergePatch(was, is)
+			patch[name] = MergePatch(was, is)
 		default:
 			patch[name] = value
 		}

@@ -21,9 +21,11 @@ var (
 // Clean returns a text of another system as messages may repeat it: without the queries and the user information of URLs, and
 // cut to 1 KiB.
 func Clean(text string) string {
-	text = logins.ReplaceAllString(queries.ReplaceAllString(text, "$1"), "$1")
-	return cut(strings.ToValidUTF8(text, "\uFFFD"), mostText)
+	return Cut(logins.ReplaceAllString(queries.ReplaceAllString(text, "$1"), "$1"))
 }
+
+// Cut returns a text in valid UTF-8 and cut to 1 KiB.
+func Cut(text string) string { return cut(strings.ToValidUTF8(text, "\uFFFD"), mostText) }
 
 // cut returns a text with a number of bytes at most.
 func cut(text string, most int) string {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -38,8 +39,9 @@ type Cluster struct {
 	dynamic.Interface
 	Namespace string // where workflows and pods are made and watched
 
-	config *rest.Config
-	inside bool // this process runs in the cluster, so it reaches pods by their addresses
+	config    *rest.Config
+	discovery *discovery.DiscoveryClient
+	inside    bool // this process runs in the cluster, so it reaches pods by their addresses
 }
 
 // Open makes a client; it does not ask the cluster anything. A file that is not there or wrong is
@@ -59,7 +61,11 @@ func Open(c Config) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client of Kubernetes: %w", err)
 	}
-	return &Cluster{Interface: client, Namespace: namespace, config: config, inside: inside}, nil
+	kinds, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of Kubernetes: %w", err)
+	}
+	return &Cluster{Interface: client, Namespace: namespace, config: config, discovery: kinds, inside: inside}, nil
 }
 
 // Pods returns the pods of the cluster's namespace.

@@ -39,8 +39,8 @@ func Outcome(err error) (o action.Outcome, code int) {
 	return o, code
 }
 
-// IsAbsent reports whether an error of the API server denies an object. The answer that its kind is not served has the same status,
-// and denies nothing.
+// IsAbsent reports whether an error of the API server denies the object of a request. The 404 for a kind that is not served denies none:
+// the definition of the kind may be away for a moment.
 func IsAbsent(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

@@ -7,9 +7,12 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/waybill-dev/waybill/internal/kube"
+	"github.com/waybill-dev/waybill/internal/kube/kubetest"
 )
 
 // TestRefusesTellsAnObjectFromItsWriter: a webhook and a quota refuse the object, missing rights refuse its writer, and a webhook that is
@@ -43,6 +46,22 @@ func TestRefusesTellsAnObjectFromItsWriter(t *testing.T) {
 	} {
 		if got := kube.Refuses(c.err); got != c.want {
 			t.Errorf("%s: got %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+// TestAKindThatIsNotServedDeniesNoObject of it.
+func TestAKindThatIsNotServedDeniesNoObject(t *testing.T) {
+	t.Parallel()
+	brokers := schema.GroupVersionResource{Group: "eventing.knative.dev", Version: "v1", Resource: "brokers"}
+	api := kubetest.New(t, kubetest.Kind{GroupVersionResource: brokers, Kind: "Broker"})
+	cluster, _ := serve(t, api)
+	for _, client := range []dynamic.Interface{cluster, api} {
+		for resource, want := range map[schema.GroupVersionResource]bool{brokers: true, brokers.GroupResource().WithVersion("v2"): false} {
+			_, err := client.Resource(resource).Namespace("shop").Get(t.Context(), "default", metav1.GetOptions{})
+			if !apierrors.IsNotFound(err) || kube.IsAbsent(err) != want {
+				t.Errorf("%s: %v, want an absent object: %t", resource, err, want)
+			}
 		}
 	}
 }

@@ -3,21 +3,16 @@ package service
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/flow"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/service/flowview"
 )
 
 // MostFlows is the most flows of a page.
 const MostFlows = 500
-
-// statuses are the combined statuses that a flow may have.
-var statuses = [...]flow.CombinedStatus{flow.StatusRunning, flow.StatusProvisioning, flow.StatusPending, flow.StatusFailed, flow.StatusDeprovisioning}
 
 // FlowQuery selects EventFlows.
 type FlowQuery struct {
@@ -46,8 +41,8 @@ func (q FlowQuery) Select(all []flowview.Flow) (page []flowview.Flow, err error)
 	if q.After != "" && !isPair {
 		return nil, fault.New(fault.Invalid, "after %q: want a namespace and a name, such as shop/orders", q.After)
 	}
-	if q.Status != "" && !slices.Contains(statuses[:], flow.CombinedStatus(q.Status)) {
-		return nil, fault.New(fault.Invalid, "status %q: want one of %s", q.Status, strings.Trim(fmt.Sprint(statuses), "[]"))
+	if statuses := flowview.Statuses(); q.Status != "" && !slices.Contains(statuses, q.Status) {
+		return nil, fault.New(fault.Invalid, "status %q: want one of %s", q.Status, strings.Join(statuses, " "))
 	}
 	limit := min(cmp.Or(q.Limit, MostFlows), MostFlows)
 	for _, f := range all {

@@ -39,7 +39,7 @@ status:
   broker: {namespace: shop, name: default}
   subscription: {namespace: kyma-integration, name: ef-1}
   conditions:
-  - {type: Ready, status: "True", reason: Ready, message: the events reach the sink, lastTransitionTime: "2026-01-02T03:04:05Z"}
+  - {type: Ready, status: "True", reason: Ready, observedGeneration: 1, message: the events reach the sink, lastTransitionTime: "2026-01-02T03:04:05Z"}
   - {type: SinkReady, status: "True", reason: SinkReady, lastTransitionTime: "2026-01-02T03:04:05Z"}
 ---
 apiVersion: servicecatalog.k8s.io/v1beta1
@@ -54,7 +54,7 @@ metadata: {name: returns, namespace: shop}
 spec: {source: {application: commerce}}
 status:
   observedGeneration: 1
-  conditions: [{type: Ready, status: "True", reason: Ready, message: the events reach the sink, lastTransitionTime: "2026-01-02T03:04:05Z"}]
+  conditions: [{type: Ready, status: "True", reason: Ready, observedGeneration: 1, message: the events reach the sink, lastTransitionTime: "2026-01-02T03:04:05Z"}]
 ---
 apiVersion: flow.waybill.dev/v1alpha1
 kind: EventFlow

@@ -252,7 +252,7 @@ func TestCommandsReadAClusterThemselves(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	words, err := names(t.Context(), r)
-	if err != nil || len(words) != 2 || words[0] != "other/orders\t" {
+	if err != nil || len(words) != 2 || words[0] != "other/orders\tPending" {
 		t.Errorf("got %q, %v", words, err)
 	}
 }

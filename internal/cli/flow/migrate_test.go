@@ -93,7 +93,7 @@ func TestAFlowThatIsNotReadyIsAnExitStatus(t *testing.T) {
 	o.Want(t, `shop/orders: insert the row of service instance id, of user platform
 shop/orders: create EventFlow shop/event-flow-id, suspended
 shop/orders: resume EventFlow shop/event-flow-id, and wait until it is ready
-shop/orders: not ready: the role flow has not handled it yet
+shop/orders: not ready: Pending: the role flow has not handled it yet
 service instances: 1 not ready
 `, "")
 	if l.stored != 1 {

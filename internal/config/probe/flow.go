@@ -2,16 +2,12 @@ package probe
 
 import (
 	"context"
-	"fmt"
-	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
 
 	"github.com/waybill-dev/waybill/api/kube/flow/v1alpha1"
 	"github.com/waybill-dev/waybill/internal/config"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/flow"
 	"github.com/waybill-dev/waybill/internal/kube"
 )
@@ -30,8 +26,9 @@ func (l *looker) flowKinds(ctx context.Context, cfg config.Config) {
 	}
 	kinds := []schema.GroupVersionKind{
 		{Group: v1alpha1.Group, Version: v1alpha1.Version, Kind: v1alpha1.Kind},
-		{Group: flow.GroupEventing, Version: "v1", Kind: "Broker"},
-		{Group: flow.GroupMessaging, Version: "v1", Kind: "Subscription"},
+		{Group: flow.GroupEventing, Kind: "Broker"},
+		{Group: flow.GroupMessaging, Kind: "Channel"},
+		{Group: flow.GroupMessaging, Kind: "Subscription"},
 	}
 	for _, kind := range kinds {
 		l.look(ctx, at, func(ctx context.Context) error { return installed(ctx, cluster, kind) })
@@ -44,17 +41,9 @@ func (l *looker) flowKinds(ctx context.Context, cfg config.Config) {
 
 // installed searches for a kind.
 func installed(ctx context.Context, cluster *kube.Cluster, kind schema.GroupVersionKind) error {
-	client, err := discovery.NewDiscoveryClientForConfig(cluster.Config())
-	if err != nil {
+	_, err := cluster.Served(ctx, kind)
+	if fault.Is(err, fault.NotFound) {
 		return absent(err)
 	}
-	var list metav1.APIResourceList
-	err = client.RESTClient().Get().AbsPath("/apis", kind.Group, kind.Version).Do(ctx).Into(&list)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return refusedBy(err, "look for kinds of "+kind.GroupVersion().String())
-	}
-	if !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == kind.Kind }) {
-		return absent(fmt.Errorf("the cluster does not have the kind %s of %s", kind.Kind, kind.GroupVersion()))
-	}
-	return nil
+	return refusedBy(err, "look for the kind "+kind.Kind)
 }

@@ -3,6 +3,7 @@ package probe
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,10 +30,10 @@ func kindsIn(t *testing.T, more ...kubetest.Kind) (config.Config, *kubetest.Serv
 }
 
 func knativeKind(group, resource, kind string) kubetest.Kind {
-	return kubetest.Kind{GroupVersionResource: schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}, Kind: kind}
+	return kubetest.Kind{GroupVersionResource: schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: resource}, Kind: kind}
 }
 
-// TestALiveCheckLooksForTheKindsOfFlows, and for Applications if the broker offers them.
+// TestALiveCheckLooksForTheKindsOfFlows in any version, and for Applications if the broker offers them.
 func TestALiveCheckLooksForTheKindsOfFlows(t *testing.T) {
 	t.Parallel()
 	problems := func(cfg config.Config) (found []string) {
@@ -41,8 +42,8 @@ func TestALiveCheckLooksForTheKindsOfFlows(t *testing.T) {
 		}
 		return found
 	}
-	cfg, server := kindsIn(t, knativeKind("eventing.knative.dev", "brokers", "Broker"))
-	const subscriptions = "missing flow: the cluster does not have the kind Subscription of messaging.knative.dev/v1"
+	cfg, server := kindsIn(t, knativeKind("eventing.knative.dev", "brokers", "Broker"), knativeKind("messaging.knative.dev", "channels", "Channel"))
+	const subscriptions = "missing flow: the cluster does not have the kind Subscription of messaging.knative.dev"
 	if diff := cmp.Diff([]string{subscriptions}, problems(cfg)); diff != "" {
 		t.Error(diff)
 	}
@@ -62,6 +63,11 @@ func TestALiveCheckLooksForTheKindsOfFlows(t *testing.T) {
 	}
 
 	cfg, _ = kindsIn(t, knativeKind("eventing.knative.dev", "brokers", "Broker"), knativeKind("messaging.knative.dev", "subscriptions", "Subscription"))
+	if diff := cmp.Diff([]string{strings.ReplaceAll(subscriptions, "Subscription", "Channel")}, problems(cfg)); diff != "" {
+		t.Error(diff)
+	}
+	cfg, _ = kindsIn(t, knativeKind("eventing.knative.dev", "brokers", "Broker"), knativeKind("messaging.knative.dev", "subscriptions", "Subscription"),
+		knativeKind("messaging.knative.dev", "channels", "Channel"))
 	if got := problems(cfg); len(got) > 0 {
 		t.Errorf("all is there: %q", got)
 	}

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/waybill-dev/waybill/api/kube/flow/v1alpha1"
 	"github.com/waybill-dev/waybill/internal/action"
@@ -35,6 +38,9 @@ func (w *world) states(tasks []migrate.Task, want ...migrate.State) {
 	var got []migrate.State
 	for _, t := range tasks {
 		got = append(got, t.State)
+		if t.State == migrate.Ready && t.Reason != "" {
+			w.t.Errorf("%s is ready, with the reason %q", t.Title(), t.Reason)
+		}
 		if t.State == migrate.Failed || t.State == migrate.NotReady {
 			w.t.Logf("%s is %s: %s", t.Title(), t.State, t.Reason)
 		}
@@ -265,5 +271,72 @@ func (w *world) wantReverted(before map[string]any) {
 		if row := w.log.row(id); row != nil && row.GoneAt.IsZero() {
 			w.t.Errorf("the row of %s is live", id)
 		}
+	}
+}
+
+// patch changes an object in the namespace shop by hand.
+func (w *world) patch(kind, name, text string) {
+	w.t.Helper()
+	_, err := w.api.Resource(kinds[kind]).Namespace("shop").Patch(w.t.Context(), name, types.MergePatchType, []byte(text), metav1.PatchOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	rest()
+}
+
+// TestAUserSuspendsAMigratedFlow: a later migration leaves it suspended, and a revert takes it back.
+func TestAUserSuspendsAMigratedFlow(t *testing.T) {
+	t.Parallel()
+	bubbletest.Test(t, func(t *testing.T) {
+		w := newWorld(t, shop)
+		w.startController()
+		original := w.state()
+		w.apply(migrate.Ready, migrate.Ready, migrate.Finished)
+		w.patch("EventFlow", ordersFlow, `{"spec":{"suspend":true}}`)
+		before := w.state()
+		w.apply(migrate.Skipped, migrate.Ready)
+		rest()
+		if diff := cmp.Diff(before, w.state()); diff != "" {
+			t.Errorf("the second run has changed something (-was +is):\n%s", diff)
+		}
+		kill, _ := killAt(23)
+		_, _ = migrate.New(w.config(kill)).Revert(t.Context()) // it has changed the flow, and is given up
+		w.apply(migrate.Ready, migrate.Ready)
+		w.wantClaims("Subscription", "kyma-integration", "brokersub-1", ordersFlow, returnsFlow)
+		w.revertWithKill(1)
+		rest()
+		w.wantReverted(original)
+	})
+}
+
+// TestALostLabelIsWrittenAgain: a deprovision finds the flow by it.
+func TestALostLabelIsWrittenAgain(t *testing.T) {
+	t.Parallel()
+	bubbletest.Test(t, func(t *testing.T) {
+		w := newWorld(t, shop)
+		w.startController()
+		subscription, broker := w.get("Subscription", "kyma-integration", "brokersub-1"), w.get("Broker", "shop", "default")
+		w.apply(migrate.Ready, migrate.Ready, migrate.Finished)
+		w.patch("EventFlow", ordersFlow, `{"metadata":{"labels":null}}`)
+		w.apply(migrate.Ready, migrate.Ready)
+		w.wantMigrated(subscription, broker)
+	})
+}
+
+// TestAServiceBrokerGetsItsFormerCredentialsBack and no others.
+func TestAServiceBrokerGetsItsFormerCredentialsBack(t *testing.T) {
+	t.Parallel()
+	for _, former := range []string{`{bearer: {secretRef: {name: old}}}`, `{basic: {secretRef: {name: old, namespace: elsewhere}}}`} {
+		bubbletest.Test(t, func(t *testing.T) {
+			w := newWorld(t, strings.Replace(shop, `svc.cluster.local/shop"`, `svc.cluster.local/shop", authInfo: `+former, 1))
+			w.startController()
+			before := w.state()
+			subscription, broker := w.get("Subscription", "kyma-integration", "brokersub-1"), w.get("Broker", "shop", "default")
+			w.apply(migrate.Ready, migrate.Ready, migrate.Finished)
+			w.wantMigrated(subscription, broker)
+			w.revertWithKill(1)
+			rest()
+			w.wantReverted(before)
+		})
 	}
 }

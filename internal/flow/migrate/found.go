@@ -140,15 +140,3 @@ func number(object map[string]any, path ...string) (int64, bool) {
 	found, ok, err := unstructured.NestedNumberAsFloat64(object, path...)
 	return int64(found), ok && err == nil
 }
-
-// nodes returns the objects of a list in an object.
-func nodes(object map[string]any, path ...string) (found []map[string]any) {
-	value, _, _ := unstructured.NestedFieldNoCopy(object, path...)
-	list, _ := value.([]any)
-	for _, one := range list {
-		if fields, ok := one.(map[string]any); ok {
-			found = append(found, fields)
-		}
-	}
-	return found
-}

@@ -1,12 +1,15 @@
 package migrate_test
 
 import (
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/waybill-dev/waybill/api/kube/flow/v1alpha1"
 	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/flow/migrate"
@@ -97,6 +100,31 @@ func TestKindsThatAreNotInstalledAreNothingToDo(t *testing.T) {
 		}
 		w.api.Remove(kinds["ServiceInstance"])
 		w.apply()
+	})
+}
+
+// TestAKindThatIsNotServedDeniesNoFlow: a revert during an update of the definition of EventFlows keeps the claims of other flows.
+func TestAKindThatIsNotServedDeniesNoFlow(t *testing.T) {
+	t.Parallel()
+	bubbletest.Test(t, func(t *testing.T) {
+		w := newWorld(t, shop)
+		w.startController()
+		w.apply(migrate.Ready, migrate.Ready, migrate.Finished)
+		served := false
+		w.api.Before(func(r kubetest.Request) error {
+			if served || r.Verb != "get" || r.Resource != v1alpha1.Resource().Resource {
+				return nil
+			}
+			return apierrors.NewGenericServerResponse(http.StatusNotFound, r.Verb, v1alpha1.Resource().GroupResource(), r.Name, "404 page not found", 0, true)
+		})
+		tasks, err := w.migration().Revert(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.states(tasks, migrate.Failed, migrate.Failed, migrate.Skipped)
+		w.wantClaims("Subscription", "kyma-integration", "brokersub-1", ordersFlow, returnsFlow)
+		served = true
+		w.revertWithKill(1)
 	})
 }
 

@@ -106,7 +106,7 @@ func (m *Migration) objects(at object) claim.Objects {
 // exists reports whether the flow of a claim exists.
 func (m *Migration) exists(ctx context.Context, one claim.Claim) (bool, error) {
 	found, err := m.cfg.Cluster.Resource(v1alpha1.Resource()).Namespace(one.Namespace).Get(ctx, one.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if kube.IsAbsent(err) {
 		return false, nil
 	}
 	if err != nil {

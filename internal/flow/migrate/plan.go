@@ -3,10 +3,12 @@ package migrate
 import (
 	"cmp"
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -26,10 +28,11 @@ type Settings struct {
 	BrokerSecret string   // Secret in each namespace with the user and the password; "": none
 }
 
-// The annotations that a revert reads.
+// The annotations that a migration or a revert reads.
 const (
-	annotationInjection = v1alpha1.Group + "/injection" // names of labels that a namespace had, separated by commas
-	annotationFormer    = v1alpha1.Group + "/former"    // url and authInfo that a ServiceBroker had
+	annotationEnded     = v1alpha1.Group + "/migration-ended" // on a flow that was resumed: its suspension is a user's from then on
+	annotationInjection = v1alpha1.Group + "/injection"       // names of labels that a namespace had, separated by commas
+	annotationFormer    = v1alpha1.Group + "/former"          // url and authInfo that a ServiceBroker had
 )
 
 // The labels of the old broker and of Knative.
@@ -155,25 +158,51 @@ func (p *planner) planFlow(t *Task) {
 		p.planObjects(t, kind)
 		return
 	}
-	_, migrated := found.GetAnnotations()[flow.AnnotationMigrated]
-	if found.GetDeletionTimestamp() != nil {
+	if why := t.differs(found); why != "" {
 		t.Steps = nil
-		t.end(Skipped, "EventFlow %s/%s is being deleted", t.Namespace, t.Flow)
+		t.end(Skipped, "EventFlow %s/%s %s", t.Namespace, t.Flow, why)
 		return
 	}
+	migrated := isMigrated(found)
 	t.uid = found.GetUID()
-	if t.operation.IsZero() || migrated && !p.labelled(found) {
-		t.add(LabelFlow, on(kind, found), "write the log and the operation to EventFlow %s/%s", t.Namespace, t.Flow)
+	if t.operation.IsZero() || found.GetLabels()[flow.LabelInstance] == "" || migrated && !p.labelled(found) {
+		t.add(LabelFlow, on(kind, found), "write the label, the log and the operation to EventFlow %s/%s", t.Namespace, t.Flow)
 	}
 	t.suspended, _, _ = unstructured.NestedBool(found.Object, "spec", "suspend")
 	switch {
-	case migrated && t.suspended:
+	case migrated && t.suspended && !isEnded(found):
 		p.planObjects(t, kind)
+	case len(t.Steps) == 0 && migrated && t.suspended:
+		t.end(Skipped, "EventFlow %s/%s was suspended after its migration", t.Namespace, t.Flow)
 	case len(t.Steps) == 0 && !migrated:
 		t.end(Present, "this broker has provisioned it")
 	case len(t.Steps) == 0:
-		p.judge(t, found)
+		t.judge(found)
 	}
+}
+
+// differs returns why a flow cannot be that of the service instance; "": it can. Anyone may have made a flow of its name.
+func (t *Task) differs(found *unstructured.Unstructured) string {
+	label, hash := found.GetLabels()[flow.LabelInstance], flow.InstanceHash(t.ID)
+	spec, _ := found.Object["spec"].(map[string]any)
+	want := map[string]any{"source": map[string]any{"application": t.Application}}
+	switch {
+	case found.GetDeletionTimestamp() != nil:
+		return "is being deleted"
+	case label == hash && !t.operation.IsZero(): // whatever the plan of the service instance is
+		return ""
+	case label != "" && label != hash:
+		return "has the label of another service instance"
+	case !reflect.DeepEqual(flow.Fixed(spec), flow.Fixed(want)):
+		return "was not made for the service instance: it has another source or sink"
+	}
+	return ""
+}
+
+// isEnded reports whether the migration of a flow has ended.
+func isEnded(found *unstructured.Unstructured) bool {
+	_, is := found.GetAnnotations()[annotationEnded]
+	return is
 }
 
 // labelled reports whether a flow names the log and the operation of its service instance.
@@ -183,11 +212,10 @@ func (p *planner) labelled(found *unstructured.Unstructured) bool {
 }
 
 // judge sets the state of a task that has nothing left.
-func (p *planner) judge(t *Task, found *unstructured.Unstructured) {
-	if ready, why := readiness(found); ready {
-		t.State = Ready
-	} else {
-		t.end(NotReady, "%s", why)
+func (t *Task) judge(found *unstructured.Unstructured) {
+	t.State, t.Reason = Ready, ""
+	if ready := condition(found, v1alpha1.ConditionReady); ready.Status != metav1.ConditionTrue {
+		t.end(NotReady, "%s", strings.TrimPrefix(ready.Reason+": "+ready.Message, ": "))
 	}
 }
 

@@ -3,7 +3,9 @@ package migrate
 import (
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/waybill-dev/waybill/api/kube/flow/v1alpha1"
 	"github.com/waybill-dev/waybill/internal/flow"
@@ -30,8 +32,7 @@ func (p *planner) mesh(namespace string) bool {
 		return true
 	}
 	for _, one := range p.Flows.Items {
-		_, migrated := one.GetAnnotations()[flow.AnnotationMigrated]
-		if migrated && one.GetNamespace() == namespace && text(one.Object, "spec", "meshPolicy") == string(v1alpha1.PermissiveMetrics) {
+		if isMigrated(&one) && one.GetNamespace() == namespace && text(one.Object, "spec", "meshPolicy") == string(v1alpha1.PermissiveMetrics) {
 			return true
 		}
 	}
@@ -76,30 +77,17 @@ func (s Settings) urlOf(namespace string) string {
 	return strings.TrimRight(s.BrokerURL, "/") + "/ns/" + namespace
 }
 
-// readiness reports whether a flow is ready, or why not. The answer is about its newest generation.
-func readiness(found *unstructured.Unstructured) (ready bool, why string) {
-	seen, _ := number(found.Object, "status", "observedGeneration")
-	if seen < found.GetGeneration() {
-		return false, "the role flow has not handled it yet"
+// condition returns a condition of a flow that is about its current generation.
+func condition(found *unstructured.Unstructured, kind string) metav1.Condition {
+	var f v1alpha1.EventFlow
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, &f); err != nil {
+		return metav1.Condition{Message: "the object does not have the form of an EventFlow: " + err.Error()}
 	}
-	for _, one := range nodes(found.Object, "status", "conditions") {
-		if text(one, "type") == v1alpha1.ConditionReady {
-			return text(one, "status") == "True", strings.TrimSpace(text(one, "reason") + ": " + text(one, "message"))
-		}
-	}
-	return false, "it has no condition Ready"
+	return flow.CurrentCondition(&f, kind)
 }
 
 // isStalled reports whether only a change by a person makes a flow ready.
 func isStalled(found *unstructured.Unstructured) bool {
-	if suspended, _, _ := unstructured.NestedBool(found.Object, "spec", "suspend"); suspended {
-		return true
-	}
-	seen, _ := number(found.Object, "status", "observedGeneration")
-	for _, one := range nodes(found.Object, "status", "conditions") {
-		if text(one, "type") == v1alpha1.ConditionStalled && text(one, "status") == "True" {
-			return seen >= found.GetGeneration()
-		}
-	}
-	return false
+	suspended, _, _ := unstructured.NestedBool(found.Object, "spec", "suspend")
+	return suspended || condition(found, v1alpha1.ConditionStalled).Status == metav1.ConditionTrue
 }

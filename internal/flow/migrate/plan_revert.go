@@ -95,7 +95,7 @@ func (p *planner) revert(found *unstructured.Unstructured) Task {
 		return t
 	}
 	at := on(p.Flows.Kind, found)
-	if suspended, _, _ := unstructured.NestedBool(found.Object, "spec", "suspend"); !suspended {
+	if suspended, _, _ := unstructured.NestedBool(found.Object, "spec", "suspend"); !suspended || isEnded(found) {
 		t.add(Suspend, at, "suspend EventFlow %s/%s", t.Namespace, t.Flow)
 	}
 	for _, kind := range []Objects{p.Subscriptions, p.Policies, p.Brokers, p.Activations} {

@@ -188,10 +188,14 @@ func TestRowsDecideWhetherAServiceInstanceIsMigrated(t *testing.T) {
 	other, live, failed, gone, elsewhere, folder := mine, mine, mine, mine, mine, mine
 	elsewhere.Asked, folder.Asked = rowIn("store"), json.RawMessage(`{"work":{"handlers":{"provision":"make"}}}`)
 	other.User, live.End, failed.End, gone.GoneAt = "other", 0, action.Failed, time.Unix(3, 0)
-	const flow = `{kind: EventFlow, metadata: {name: event-flow-id, namespace: shop, uid: u%s}, spec: {suspend: %t}%s}`
+	const byHand = `{kind: EventFlow, metadata: {name: event-flow-id, namespace: shop, uid: u%s}, spec: {source: {application: commerce}, suspend: %t}%s}`
+	form := strings.ReplaceAll(byHand, "uid: u", "uid: u, labels: {flow.waybill.dev/instance: "+flow.InstanceHash("id")+"}")
 	migrated := fmt.Sprintf(`, annotations: {flow.waybill.dev/migrated-from: i, flow.waybill.dev/action: a, flow.waybill.dev/log: %s}`,
 		action.DerivedID(time.Unix(1, 0), "log"))
-	const readyFlow = `, status: {observedGeneration: 1, conditions: [{type: Ready, status: "True"}]}`
+	ended := strings.Replace(migrated, "{", "{flow.waybill.dev/migration-ended: t, ", 1)
+	const readyFlow = `, status: {observedGeneration: 1, conditions: [{type: Ready, status: "True", observedGeneration: 1}]}`
+	const insert = "shop/i: planned\n  insert the row of service instance id, of user platform\n"
+	const label = "  write the label, the log and the operation to EventFlow shop/event-flow-id\n"
 	const tail = "  resume EventFlow shop/event-flow-id, and wait until it is ready\n"
 	for name, c := range map[string]struct {
 		row  *services.Instance
@@ -203,15 +207,28 @@ func TestRowsDecideWhetherAServiceInstanceIsMigrated(t *testing.T) {
 		"failed":                {&failed, "", "shop/i: skipped: the service instance is not provisioned: that failed by this broker\n"},
 		"gone":                  {&gone, "", steps("")},
 		"killed after the row":  {&mine, "", "shop/i: planned\n  create EventFlow shop/event-flow-id, suspended\n" + tail},
-		"killed after the flow": {&mine, fmt.Sprintf(flow, migrated, true, ""), "shop/i: planned\n" + tail},
-		"migrated":              {&mine, fmt.Sprintf(flow, migrated, false, readyFlow), "shop/i: ready\n"},
-		"migrated, not ready":   {&mine, fmt.Sprintf(flow, migrated, false, ""), "shop/i: not ready: the role flow has not handled it yet\n"},
-		"elsewhere":             {&elsewhere, "", "shop/i: skipped: this broker has the service instance without a flow in this namespace\n"},
-		"a folder":              {&folder, "", "shop/i: skipped: this broker has the service instance without a flow in this namespace\n"},
-		"this broker's":         {&mine, fmt.Sprintf(flow, "", false, readyFlow), "shop/i: present: this broker has provisioned it\n"},
-		"of a lost log": {nil, fmt.Sprintf(flow, "", false, readyFlow), "shop/i: planned\n  insert the row of service instance id, of user platform\n" +
-			"  write the log and the operation to EventFlow shop/event-flow-id\n"},
-		"being deleted": {&mine, fmt.Sprintf(flow, migrated+`, deletionTimestamp: "2026-01-01T00:00:00Z"`, true, ""),
+		"killed after the flow": {&mine, fmt.Sprintf(form, migrated, true, ""), "shop/i: planned\n" + tail},
+		"migrated":              {&mine, fmt.Sprintf(form, ended, false, readyFlow), "shop/i: ready\n"},
+		"suspended since": {&mine, fmt.Sprintf(form, ended, true, readyFlow),
+			"shop/i: skipped: EventFlow shop/event-flow-id was suspended after its migration\n"},
+		"changed since": {&mine, strings.Replace(fmt.Sprintf(form, ended, false, readyFlow), "observedGeneration: 1}]", "observedGeneration: 0}]", 1),
+			"shop/i: not ready: Pending: the role flow has not handled it yet\n"},
+		"migrated, not ready": {&mine, fmt.Sprintf(form, ended, false, ""), "shop/i: not ready: Pending: the role flow has not handled it yet\n"},
+		"elsewhere":           {&elsewhere, "", "shop/i: skipped: this broker has the service instance without a flow in this namespace\n"},
+		"a folder":            {&folder, "", "shop/i: skipped: this broker has the service instance without a flow in this namespace\n"},
+		"this broker's":       {&mine, fmt.Sprintf(form, "", false, readyFlow), "shop/i: present: this broker has provisioned it\n"},
+		"of another plan": {&mine, strings.ReplaceAll(fmt.Sprintf(form, "", false, readyFlow), "commerce", "other"),
+			"shop/i: present: this broker has provisioned it\n"},
+		"of a lost log":              {nil, fmt.Sprintf(form, "", false, readyFlow), insert + label},
+		"made by hand":               {nil, fmt.Sprintf(byHand, "", false, readyFlow), insert + label},
+		"made by hand after the row": {&mine, fmt.Sprintf(byHand, "", false, readyFlow), "shop/i: planned\n" + label},
+		"made by hand with another source": {nil, strings.ReplaceAll(fmt.Sprintf(byHand, "", false, readyFlow), "commerce", "other"),
+			"shop/i: skipped: EventFlow shop/event-flow-id was not made for the service instance: it has another source or sink\n"},
+		"made by hand with another sink": {nil, strings.ReplaceAll(fmt.Sprintf(byHand, "", false, readyFlow), "spec: {", "spec: {sink: {broker: {name: own}}, "),
+			"shop/i: skipped: EventFlow shop/event-flow-id was not made for the service instance: it has another source or sink\n"},
+		"another's": {nil, strings.ReplaceAll(fmt.Sprintf(form, "", false, readyFlow), flow.InstanceHash("id"), flow.InstanceHash("other")),
+			"shop/i: skipped: EventFlow shop/event-flow-id has the label of another service instance\n"},
+		"being deleted": {&mine, fmt.Sprintf(form, migrated+`, deletionTimestamp: "2026-01-01T00:00:00Z"`, true, ""),
 			"shop/i: skipped: EventFlow shop/event-flow-id is being deleted\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

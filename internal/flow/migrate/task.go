@@ -61,7 +61,7 @@ type Verb string
 const (
 	InsertRow       Verb = "insert-row"
 	CreateFlow      Verb = "create-flow"
-	LabelFlow       Verb = "label-flow" // writes the log and the operation to a flow that exists
+	LabelFlow       Verb = "label-flow" // writes the label, the log and the operation to a flow that exists
 	Adopt           Verb = "adopt"
 	RemovePolicy    Verb = "remove-policy"
 	RemoveInjection Verb = "remove-injection"

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/api/kube/flow/v1alpha1"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/flow"
+	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/kube/claim"
 )
 
@@ -60,7 +60,7 @@ func (w *worker) do(ctx context.Context, s *Step) error {
 	case CreateFlow:
 		return w.createFlow(ctx, s.on)
 	case LabelFlow:
-		return w.patch(ctx, s.on, fields{"metadata": fields{"annotations": w.marks()}})
+		return w.patch(ctx, s.on, fields{"metadata": fields{"annotations": w.marks(), "labels": w.labels()}})
 	case Adopt:
 		return w.adopt(ctx, s.on)
 	case Return:
@@ -75,7 +75,7 @@ func (w *worker) do(ctx context.Context, s *Step) error {
 	case Redirect, RestoreBroker:
 		return w.setBroker(ctx, s.on, s.Verb == Redirect)
 	case Resume, Suspend:
-		return w.patch(ctx, w.flow(s.on), fields{"spec": fields{"suspend": s.Verb == Suspend}})
+		return w.suspend(ctx, s.on, s.Verb == Suspend)
 	case RemoveFlow:
 		return w.removeFlow(ctx, s.on)
 	}
@@ -85,10 +85,15 @@ func (w *worker) do(ctx context.Context, s *Step) error {
 // fields is a part of a merge patch.
 type fields map[string]any
 
-// flow completes the place of the flow, which may have been created since the plan.
-func (w *worker) flow(at object) object {
+// suspend suspends or resumes the flow, which may have been created since the plan, and records in the same write whether its migration
+// has ended.
+func (w *worker) suspend(ctx context.Context, at object, suspended bool) error {
 	at.uid = w.uid
-	return at
+	ended := any("true")
+	if suspended {
+		ended = nil
+	}
+	return w.patch(ctx, at, fields{"spec": fields{"suspend": suspended}, "metadata": fields{"annotations": fields{annotationEnded: ended}}})
 }
 
 // patch changes an object, unless another object has its name by now.
@@ -110,7 +115,7 @@ func (w *worker) patch(ctx context.Context, at object, change fields) error {
 // remove deletes an object, unless another object has its name by now. A missing one is not an error.
 func (w *worker) remove(ctx context.Context, at object) error {
 	err := w.objects(at).Delete(ctx, at.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &at.uid}})
-	if apierrors.IsNotFound(err) {
+	if kube.IsAbsent(err) {
 		return nil
 	}
 	return err
@@ -119,6 +124,11 @@ func (w *worker) remove(ctx context.Context, at object) error {
 // marks returns the annotations that name the service instance of a flow.
 func (w *worker) marks() map[string]string {
 	return flow.InstanceAnnotations(w.ID, w.found.Log.String(), w.operation)
+}
+
+// labels returns the label by which a deprovision finds the flow.
+func (w *worker) labels() map[string]string {
+	return map[string]string{flow.LabelInstance: flow.InstanceHash(w.ID)}
 }
 
 // createFlow creates the flow, suspended and with its finalizer.
@@ -132,7 +142,7 @@ func (w *worker) createFlow(ctx context.Context, at object) error {
 	annotations[flow.AnnotationMigrated] = w.Name
 	body, err := json.Marshal(fields{"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.Kind, "spec": spec, "metadata": fields{
 		"namespace": at.namespace, "name": at.name, "annotations": annotations,
-		"labels": fields{flow.LabelInstance: flow.InstanceHash(w.ID)}, "finalizers": []string{v1alpha1.Finalizer}}})
+		"labels": w.labels(), "finalizers": []string{v1alpha1.Finalizer}}})
 	if err != nil {
 		return fmt.Errorf("write the flow: %w", err)
 	}
@@ -206,33 +216,30 @@ func (w *worker) setBroker(ctx context.Context, at object, redirect bool) error 
 		return err
 	}
 	spec, _, _ := unstructured.NestedMap(found.Object, "spec")
-	former := found.GetAnnotations()[annotationFormer]
-	if !redirect {
-		var was fields
-		if err := json.Unmarshal([]byte(former), &was); err != nil {
-			return fmt.Errorf("read the annotation %s: %w", annotationFormer, err)
+	have := map[string]any{"url": spec["url"], "authInfo": spec["authInfo"]}
+	former, next := any(nil), maps.Clone(have)
+	if redirect {
+		if former = found.GetAnnotations()[annotationFormer]; former == "" {
+			record, err := json.Marshal(have)
+			if err != nil {
+				return fmt.Errorf("write the annotation %s: %w", annotationFormer, err)
+			}
+			former = string(record)
 		}
-		return w.patch(ctx, at, fields{"metadata": fields{"annotations": fields{annotationFormer: nil}},
-			"spec": fields{"url": was["url"], "authInfo": was["authInfo"]}})
-	}
-	if former == "" {
-		record, err := json.Marshal(fields{"url": spec["url"], "authInfo": spec["authInfo"]})
-		if err != nil {
-			return fmt.Errorf("write the annotation %s: %w", annotationFormer, err)
+		next["url"] = w.cfg.urlOf(at.namespace)
+		if w.cfg.BrokerSecret != "" {
+			next["authInfo"] = map[string]any{"basic": map[string]any{"secretRef": map[string]any{"name": w.cfg.BrokerSecret}}}
 		}
-		former = string(record)
+	} else if err := json.Unmarshal([]byte(found.GetAnnotations()[annotationFormer]), &next); err != nil {
+		return fmt.Errorf("read the annotation %s: %w", annotationFormer, err)
 	}
-	next := fields{"url": w.cfg.urlOf(at.namespace)}
-	if w.cfg.BrokerSecret != "" {
-		next["authInfo"] = fields{"bearer": nil, "basic": fields{"secretRef": fields{"name": w.cfg.BrokerSecret}}}
-	}
-	return w.patch(ctx, at, fields{"metadata": fields{"annotations": fields{annotationFormer: former}}, "spec": next})
+	return w.patch(ctx, at, fields{"metadata": fields{"annotations": fields{annotationFormer: former}}, "spec": flow.MergePatch(have, next)})
 }
 
 // removeFlow deletes a flow that has no claims any more. Its finalizer goes first, so that no controller has to run.
 func (w *worker) removeFlow(ctx context.Context, at object) error {
 	kept := slices.DeleteFunc(slices.Clone(w.finalizers), func(one string) bool { return one == v1alpha1.Finalizer })
-	if err := w.patch(ctx, at, fields{"metadata": fields{"finalizers": kept}}); err != nil && !apierrors.IsNotFound(err) {
+	if err := w.patch(ctx, at, fields{"metadata": fields{"finalizers": kept}}); err != nil && !kube.IsAbsent(err) {
 		return err
 	}
 	return w.remove(ctx, at)
@@ -249,13 +256,7 @@ func (w *worker) await(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read EventFlow %s/%s: %w", w.Namespace, w.Flow, err)
 		}
-		ready, why := readiness(found)
-		if ready {
-			w.State = Ready
-			return nil
-		}
-		if isStalled(found) || !time.Now().Before(until) {
-			w.end(NotReady, "%s", why)
+		if w.judge(found); w.State == Ready || isStalled(found) || !time.Now().Before(until) {
 			return nil
 		}
 		select {

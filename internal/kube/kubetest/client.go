@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -64,9 +65,14 @@ func locked[T any](c client, r Request, do func(Kind) (T, error)) (none T, err e
 	kind, is := c.api.kinds[c.resource]
 	switch {
 	case !is, r.Subresource != "" && (r.Subresource != "status" || !kind.Status), kind.Cluster && c.namespace != "":
-		return none, c.notFound(r.Name)
+		return none, c.notServed(r)
 	}
 	return do(kind.Kind)
+}
+
+// notServed returns the error of client-go for the 404 of a path that the API server does not serve.
+func (c client) notServed(r Request) error {
+	return apierrors.NewGenericServerResponse(http.StatusNotFound, r.Verb, c.resource.GroupResource(), r.Name, "404 page not found", 0, true)
 }
 
 func (c client) notFound(name string) error {

@@ -334,7 +334,7 @@ func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request) {
 	path, isStatus := strings.CutSuffix(r.URL.Path, "/status")
 	in, namespace, name, ok := parsePath(path)
 	if !ok || !s.serves(in) || isStatus && name == "" {
-		fail(w, apierrors.NewNotFound(in.GroupResource(), name))
+		http.NotFound(w, r)
 		return
 	}
 	objects := s.Resource(in).Namespace(namespace)

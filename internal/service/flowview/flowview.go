@@ -3,10 +3,8 @@
 package flowview
 
 import (
-	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -71,17 +69,6 @@ type Claim struct {
 	Policy string `json:"policy"` // WhenUnused or Retain
 }
 
-// maxText is the number of bytes of a text of the cluster that is kept.
-const maxText = 1 << 10
-
-// cutText shortens a text of the cluster.
-func cutText(text string) string {
-	if len(text) <= maxText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxText], "") + "…"
-}
-
 // decode reads an object as a flow. One that has another form is a view with a message about it.
 func decode(object *unstructured.Unstructured) (view Flow, read v1alpha1.EventFlow) {
 	view = Flow{Namespace: object.GetNamespace(), Name: object.GetName(), CreatedAt: object.GetCreationTimestamp().UTC(), Ready: "Unknown"}
@@ -89,18 +76,15 @@ func decode(object *unstructured.Unstructured) (view Flow, read v1alpha1.EventFl
 		view.DeletingAt = at.UTC()
 	}
 	if id := object.GetAnnotations()[flow.AnnotationID]; id != "" {
-		view.ServiceInstance = &ServiceInstance{ID: cutText(id)}
+		view.ServiceInstance = &ServiceInstance{ID: flow.Cut(id)}
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &read); err != nil {
-		view.Message = cutText("the object does not have the form of an EventFlow: " + err.Error())
+		view.Message = flow.Cut("the object does not have the form of an EventFlow: " + err.Error())
 		return view, v1alpha1.EventFlow{}
 	}
-	view.Suspended, view.SinkURI, view.Source = read.Spec.Suspend, cutText(read.Status.SinkURI), cutText(sourceText(read))
-	for _, c := range read.Status.Conditions {
-		if c.Type == v1alpha1.ConditionReady {
-			view.Ready, view.Reason, view.Message = string(c.Status), c.Reason, cutText(c.Message)
-		}
-	}
+	view.Suspended, view.SinkURI, view.Source = read.Spec.Suspend, flow.Cut(read.Status.SinkURI), flow.Cut(sourceText(read))
+	ready := flow.CurrentCondition(&read, v1alpha1.ConditionReady)
+	view.Ready, view.Reason, view.Message = string(ready.Status), ready.Reason, flow.Cut(ready.Message)
 	return view, read
 }
 
@@ -117,15 +101,11 @@ func sourceText(flow v1alpha1.EventFlow) string {
 }
 
 // conditions returns the conditions of a flow: Ready, its parts in the order of the events, and others.
-func conditions(list []metav1.Condition) (views []Condition) {
-	order := []string{v1alpha1.ConditionReady, v1alpha1.ConditionSource, v1alpha1.ConditionSink, v1alpha1.ConditionSubscription,
-		v1alpha1.ConditionPolicy, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled}
-	for _, kind := range order {
-		for _, c := range list {
-			if c.Type == kind {
-				views = append(views, Condition{Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: cutText(c.Message),
-					Since: c.LastTransitionTime.UTC()})
-			}
+func conditions(status v1alpha1.EventFlowStatus) (views []Condition) {
+	for _, kind := range flow.ConditionTypes() {
+		if c := flow.ConditionOf(status, kind); c.Type != "" {
+			views = append(views, Condition{Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: flow.Cut(c.Message),
+				Since: c.LastTransitionTime.UTC()})
 		}
 	}
 	return views

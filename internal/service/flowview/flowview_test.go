@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -65,7 +67,7 @@ status:
   subscription: {namespace: kyma-integration, name: ef-1, uid: other}
   conditions:
   - {type: SinkReady, status: "False", reason: BrokerNotReady, message: Broker shop/default is not ready, lastTransitionTime: "2026-01-02T03:04:05Z"}
-  - {type: Ready, status: "False", reason: BrokerNotReady, message: Broker shop/default is not ready, lastTransitionTime: "2026-01-02T03:04:05Z"}
+  - {type: Ready, observedGeneration: 1, status: "False", reason: BrokerNotReady, message: Broker shop/default is not ready, lastTransitionTime: "2026-01-02T03:04:05Z"}
 `
 
 const broker = `
@@ -98,7 +100,7 @@ func TestAFlowIsShownWithThoseThatShareItsParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	const message = "Broker shop/default is not ready"
-	combined := Combined{"Provisioning", "BrokerNotReady", message} // the status has not seen this generation
+	combined := Combined{"Failed", "BrokerNotReady", message}
 	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	want := Flow{Namespace: "shop", Name: "orders", CreatedAt: got.CreatedAt, Source: "commerce", SinkURI: "http://broker.example/shop/default",
 		Ready: "False", Reason: "BrokerNotReady", Message: message,
@@ -118,6 +120,33 @@ func TestAFlowIsShownWithThoseThatShareItsParts(t *testing.T) {
 	}
 	if got.CreatedAt.IsZero() {
 		t.Error("it has no time of creation")
+	}
+}
+
+// TestAConditionOfAnEarlierGenerationDoesNotCount in a list or alone.
+func TestAConditionOfAnEarlierGenerationDoesNotCount(t *testing.T) {
+	t.Parallel()
+	api := kubetest.New(t, kinds()...)
+	cluster := &kube.Cluster{Interface: api}
+	create(t, api, v1alpha1.Resource(), fmt.Sprintf(provisioned, "a"))
+	change := []byte(`{"spec":{"meshPolicy":"PermissiveMetrics"}}`)
+	_, err := api.Resource(v1alpha1.Resource()).Namespace("shop").Patch(t.Context(), "event-flow-a", "application/merge-patch+json", change, metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := List(t.Context(), cluster, "")
+	if err != nil || len(all) != 1 {
+		t.Fatalf("got %v, %v", all, err)
+	}
+	one, err := Get(t.Context(), cluster, "shop", "event-flow-a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []Flow{all[0], one} {
+		want := Condition{Type: "Ready", Status: "Unknown", Reason: "Pending", Message: "the role flow has not handled it yet"}
+		if diff := cmp.Diff(want, f.AsCondition()); diff != "" || f.Combined.Status != "Provisioning" {
+			t.Errorf("%s together, alone %s", f.Combined.Status, diff)
+		}
 	}
 }
 
@@ -180,34 +209,75 @@ func TestErrorsOfTheClusterHaveCodes(t *testing.T) {
 	t.Parallel()
 	flows := v1alpha1.Resource().GroupResource()
 	for name, c := range map[string]struct {
-		err       error
-		list, get fault.Code
+		err  error
+		code fault.Code
+		text string
 	}{
-		"not installed": {apierrors.NewNotFound(flows, "orders"), fault.NotFound, fault.NotFound},
-		"forbidden":     {apierrors.NewForbidden(flows, "orders", nil), fault.Refused, fault.Refused},
-		"unknown user":  {apierrors.NewUnauthorized("who"), fault.Refused, fault.Refused},
-		"down":          {errors.New("connection refused"), fault.Unavailable, fault.Unavailable},
+		"not installed": {apierrors.NewGenericServerResponse(404, "get", flows, "orders", "404 page not found", 0, true), fault.NotFound,
+			"does not have the kind EventFlow"},
+		"forbidden":    {apierrors.NewForbidden(flows, "orders", nil), fault.Refused, "forbidden"},
+		"unknown user": {apierrors.NewUnauthorized("who"), fault.Refused, "who"},
+		"down":         {errors.New("connection refused"), fault.Unavailable, "connection refused"},
 	} {
 		api := kubetest.New(t, kinds()...)
 		api.Before(func(kubetest.Request) error { return c.err })
 		cluster := &kube.Cluster{Interface: api}
-		if _, err := List(t.Context(), cluster, ""); !fault.Is(err, c.list) {
+		if _, err := List(t.Context(), cluster, ""); !fault.Is(err, c.code) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: list: %v", name, err)
 		}
-		if _, err := Get(t.Context(), cluster, "shop", "orders"); !fault.Is(err, c.get) {
+		if _, err := Get(t.Context(), cluster, "shop", "orders"); !fault.Is(err, c.code) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: get: %v", name, err)
 		}
 	}
 }
 
-func TestTextsOfTheClusterAreCut(t *testing.T) {
+// TestNamesThatNoFlowCanHaveAreNotFound, without a request.
+func TestNamesThatNoFlowCanHaveAreNotFound(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("ä", maxText)
-	if got := cutText(long); len(got) > maxText+len("…") || !strings.HasSuffix(got, "ä…") {
-		t.Errorf("got %d bytes that end in %q", len(got), got[len(got)-8:])
+	cluster, _ := serve(t, kinds()...)
+	for _, at := range [][2]string{{"shop", "a/b"}, {"shop", "50%"}, {"shop", ""}, {"a/b", "orders"}, {"..", "orders"}, {"shop", "."}} {
+		if _, err := Get(t.Context(), cluster, at[0], at[1]); !fault.Is(err, fault.NotFound) {
+			t.Errorf("%q: %v", at, err)
+		}
 	}
-	if got := cutText("short"); got != "short" {
-		t.Errorf("got %q", got)
+	if _, err := List(t.Context(), cluster, "a/b"); !fault.Is(err, fault.Invalid) {
+		t.Errorf("list: %v", err)
+	}
+}
+
+// serve returns a client of an API server.
+func serve(t *testing.T, kinds ...kubetest.Kind) (*kube.Cluster, *kubetest.API) {
+	t.Helper()
+	api := kubetest.New(t, kinds...)
+	server := kubetest.ListenServer(api)
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, server.Kubeconfig(server.Address(), "token"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := kube.Open(kube.Config{Kubeconfig: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cluster, api
+}
+
+// TestPartsAreReadInTheServedVersion of their kinds. One whose kind is not served has a state.
+func TestPartsAreReadInTheServedVersion(t *testing.T) {
+	t.Parallel()
+	beta := brokers.GroupResource().WithVersion("v1beta1")
+	cluster, api := serve(t, kubetest.Kind{GroupVersionResource: v1alpha1.Resource(), Kind: v1alpha1.Kind}, kubetest.Kind{GroupVersionResource: beta, Kind: "Broker"})
+	made := create(t, api, beta, strings.ReplaceAll(broker, "dev/v1", "dev/v1beta1"))
+	create(t, api, v1alpha1.Resource(), fmt.Sprintf(orders, made.GetUID()))
+	got, err := Get(t.Context(), cluster, "shop", "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := got.Parts[3]; b.State != "" || !b.Managed || len(b.Claims) != 2 {
+		t.Errorf("the Broker: %+v", b)
+	}
+	if state := got.Parts[2].State; state != "the cluster does not have the kind Subscription of messaging.knative.dev" {
+		t.Errorf("the Subscription is %q", state)
 	}
 }
 

@@ -76,7 +76,7 @@ func readInstances(ctx context.Context, cluster *kube.Cluster, namespace string)
 		switch {
 		case err == nil, apierrors.IsNotFound(err):
 		case apierrors.IsForbidden(err), errors.Is(err, kube.ErrMany):
-			known.unread = cutText("service instances of " + p.resource.Group + " cannot be read: " + err.Error())
+			known.unread = flow.Cut("service instances of " + p.resource.Group + " cannot be read: " + err.Error())
 		default:
 			return instances{}, readError(err, "list service instances of "+p.resource.Group)
 		}
@@ -125,5 +125,5 @@ func combine(view *Flow, read *v1alpha1.EventFlow, known instances, expected boo
 }
 
 func combined(c flow.Combined) Combined {
-	return Combined{Status: string(c.Status), Reason: cutText(strings.TrimSpace(c.Reason)), Message: cutText(c.Message)}
+	return Combined{Status: string(c.Status), Reason: flow.Cut(strings.TrimSpace(c.Reason)), Message: flow.Cut(c.Message)}
 }

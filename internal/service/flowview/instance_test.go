@@ -24,7 +24,7 @@ metadata: {name: event-flow-%[1]s, namespace: shop, annotations: {flow.waybill.d
 spec: {source: {application: commerce}}
 status:
   observedGeneration: 1
-  conditions: [{type: Ready, status: "True", reason: Ready, message: all is well, lastTransitionTime: "2026-01-02T03:04:05Z"}]
+  conditions: [{type: Ready, status: "True", reason: Ready, observedGeneration: 1, message: all is well, lastTransitionTime: "2026-01-02T03:04:05Z"}]
 `
 
 // failed is a service instance of the Service Catalog, and succeeded one of SAP BTP.

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/waybill-dev/waybill/api/kube/flow/v1alpha1"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -45,6 +46,9 @@ func Get(ctx context.Context, cluster *kube.Cluster, namespace, name string) (Fl
 }
 
 func (r reader) list(ctx context.Context, namespace string) (views []Flow, err error) {
+	if namespace != "" && !flow.IsNamespace(namespace) {
+		return nil, fault.New(fault.Invalid, "namespace %q: want the name of a namespace", namespace)
+	}
 	known, err := r.instances(ctx, namespace)
 	if err != nil {
 		return nil, err
@@ -70,6 +74,9 @@ func compare(a, b Flow) int {
 }
 
 func (r reader) get(ctx context.Context, namespace, name string) (Flow, error) {
+	if !flow.IsNamespace(namespace) || len(validation.IsDNS1123Subdomain(name)) > 0 { // they are parts of a path
+		return Flow{}, notFound(fmt.Sprintf("EventFlow %s/%s", namespace, name))
+	}
 	object, err := r.cluster.Resource(v1alpha1.Resource()).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return Flow{}, readError(err, fmt.Sprintf("EventFlow %s/%s", namespace, name))
@@ -82,7 +89,7 @@ func (r reader) get(ctx context.Context, namespace, name string) (Flow, error) {
 		}
 	}
 	combine(&view, &read, known, false)
-	view.Conditions = conditions(read.Status.Conditions)
+	view.Conditions = conditions(read.Status)
 	if view.Parts, err = readParts(ctx, r.cluster, read.Status); err != nil {
 		return Flow{}, err
 	}
@@ -115,6 +122,7 @@ func readParts(ctx context.Context, cluster *kube.Cluster, status v1alpha1.Event
 	return parts, nil
 }
 
+// The resources of objects that flows share, in the version that nearly all clusters serve.
 var (
 	brokers       = schema.GroupVersionResource{Group: flow.GroupEventing, Version: "v1", Resource: "brokers"}
 	subscriptions = schema.GroupVersionResource{Group: flow.GroupMessaging, Version: "v1", Resource: "subscriptions"}
@@ -127,16 +135,35 @@ type wanted struct {
 	namespace, name, uid string
 }
 
+// read reads an object, in another version of its kind if the cluster does not serve the usual one.
+func (w wanted) read(ctx context.Context, cluster *kube.Cluster) (*unstructured.Unstructured, error) {
+	object, err := cluster.Resource(w.resource).Namespace(w.namespace).Get(ctx, w.name, metav1.GetOptions{})
+	if !isKindMissing(err) {
+		return object, err
+	}
+	served, err := cluster.Served(ctx, schema.GroupVersionKind{Group: w.resource.Group, Kind: w.kind})
+	if err != nil {
+		return nil, err
+	}
+	return cluster.Resource(served).Namespace(w.namespace).Get(ctx, w.name, metav1.GetOptions{})
+}
+
+// isKindMissing reports whether the API server does not serve the path of a request.
+func isKindMissing(err error) bool { return apierrors.IsNotFound(err) && !kube.IsAbsent(err) }
+
 // claimed reads an object that flows share. One that is gone or may not be read is a part with a state.
 func claimed(ctx context.Context, cluster *kube.Cluster, w wanted) (Part, error) {
 	part := Part{Role: w.role, Kind: w.kind, Namespace: w.namespace, Name: w.name}
-	object, err := cluster.Resource(w.resource).Namespace(w.namespace).Get(ctx, w.name, metav1.GetOptions{})
+	object, err := w.read(ctx, cluster)
 	switch {
 	case apierrors.IsNotFound(err):
 		part.State = "gone"
 		return part, nil
+	case fault.Is(err, fault.NotFound):
+		part.State = err.Error()
+		return part, nil
 	case apierrors.IsForbidden(err):
-		part.State = cutText("may not be read: " + err.Error())
+		part.State = flow.Cut("may not be read: " + err.Error())
 		return part, nil
 	case err != nil:
 		return part, readError(err, fmt.Sprintf("%s %s/%s", w.kind, w.namespace, w.name))
@@ -175,15 +202,19 @@ func neighbours(parts []Part, own string) (flows []string) {
 }
 
 // readError returns an error of a reader for one of the API server.
-func readError(err error, what string) error {
+func readError(err error, doing string) error {
 	switch {
-	case apierrors.IsNotFound(err) && strings.HasPrefix(what, "list"):
+	case isKindMissing(err):
 		return fault.New(fault.NotFound, "the cluster does not have the kind EventFlow").WithHint("kubectl apply -f config/flow/crd.yaml")
 	case apierrors.IsNotFound(err):
-		return fault.New(fault.NotFound, "%s not found", what).WithHint("waybill flow list")
+		return notFound(doing)
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
-		return fault.New(fault.Refused, "%s: %w", what, err).WithHint("config/flow/rbac.yaml has the rights of the role api")
+		return fault.New(fault.Refused, "%s: %w", doing, err).WithHint("config/flow/rbac.yaml has the rights of the role api")
 	default:
-		return fault.New(fault.Unavailable, "%s: %w", what, err)
+		return fault.New(fault.Unavailable, "%s: %w", doing, err)
 	}
+}
+
+func notFound(title string) error {
+	return fault.New(fault.NotFound, "%s not found", title).WithHint("waybill flow list")
 }

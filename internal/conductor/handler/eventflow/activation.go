@@ -83,19 +83,22 @@ func (t try) activationWas(state string) finding {
 }
 
 // deactivate releases the claims of the service instance on EventActivations, whichever these are by now.
-func (t try) deactivate(ctx context.Context) error {
+func (t try) deactivate(ctx context.Context) (finding, error) {
 	objects, mine := t.shared(), t.claim()
 	found, err := list(ctx, objects, "")
 	if err != nil {
-		return fmt.Errorf("list EventActivations in %s: %w", t.order.Namespace, err)
+		return finding{}, fmt.Errorf("list EventActivations in %s: %w", t.order.Namespace, err)
 	}
 	for _, one := range found {
 		if !claim.Has(&one, mine.UID) {
 			continue
 		}
+		if !t.mayWrite() {
+			return finding{waits: lost}, nil
+		}
 		if _, err := objects.Release(ctx, one.GetName(), one.GetUID(), mine.UID); err != nil {
-			return fmt.Errorf("release EventActivation %s/%s: %w", t.order.Namespace, one.GetName(), err)
+			return finding{}, fmt.Errorf("release EventActivation %s/%s: %w", t.order.Namespace, one.GetName(), err)
 		}
 	}
-	return nil
+	return finding{}, nil
 }

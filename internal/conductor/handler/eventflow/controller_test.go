@@ -66,7 +66,7 @@ func TestAServiceInstanceWithTheController(t *testing.T) {
 		spec := `{"source":{"ref":{"apiVersion":"messaging.knative.dev/v1","kind":"Channel","name":"orders"}},"sink":{"uri":"http://shop.example/"}}`
 		provision := job{1, waiting(activated(order(services.Provision)))}
 		provision.order.Spec = json.RawMessage(spec)
-		w.wantRest(provision, "is not Ready: the controller of flows has not seen it yet")
+		w.wantRest(provision, "is not Ready: the role flow has not handled it yet")
 		w.wantRest(provision, "is not Ready: Channel shop/orders not found")
 		w.add(channels, `{metadata: {name: orders}, status: {conditions: [{type: Ready, status: "True"}]}}`)
 		rest()

@@ -15,8 +15,8 @@ import (
 
 // deprovision releases EventActivations and deletes the flows of the service instance. It has ended when an attempt finds no flow.
 func (t try) deprovision(ctx context.Context) (finding, error) {
-	if err := t.deactivate(ctx); err != nil {
-		return finding{}, err
+	if f, err := t.deactivate(ctx); err != nil || f != (finding{}) {
+		return f, err
 	}
 	found, err := list(ctx, t.flows(), flow.InstanceSelector(t.order.Instance))
 	if err != nil {
@@ -28,6 +28,9 @@ func (t try) deprovision(ctx context.Context) (finding, error) {
 	for _, one := range found {
 		if one.GetDeletionTimestamp() != nil {
 			continue
+		}
+		if !t.mayWrite() {
+			return finding{waits: lost}, nil
 		}
 		uid := one.GetUID()
 		err := t.flows().Delete(ctx, one.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})

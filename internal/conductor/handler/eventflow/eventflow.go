@@ -84,7 +84,7 @@ type try struct {
 func (t try) name() string { return t.order.Namespace + "/" + flow.InstanceFlow(t.order.Instance) }
 
 // mayWrite reports whether the action is certainly this attempt's. A write after the claim has ended could create again the objects
-// that a later operation has removed.
+// that a later operation has removed, or remove those that it has created.
 func (t try) mayWrite() bool { return t.Held == nil || t.Held() }
 
 // lost is awaited by an attempt that may not write.

@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/waybill-dev/waybill/internal/flow"
 )
 
 // spec returns the ordered one, with numbers as objects of the API server have them.
@@ -32,7 +34,7 @@ func (t try) patch(found *unstructured.Unstructured) ([]byte, error) {
 	if same {
 		return nil, nil
 	}
-	patch, err := stdjson.Marshal(map[string]any{"spec": replacing(have, spec), "metadata": map[string]any{
+	patch, err := stdjson.Marshal(map[string]any{"spec": flow.MergePatch(have, spec), "metadata": map[string]any{
 		"uid": found.GetUID(), "resourceVersion": found.GetResourceVersion(), "annotations": t.annotations()}})
 	if err != nil {
 		return nil, fmt.Errorf("write the patch of EventFlow %s: %w", t.name(), err)
@@ -50,20 +52,4 @@ func contains(have, want map[string]any) bool {
 		}
 	}
 	return true
-}
-
-// replacing returns the merge patch that makes an object equal to another.
-func replacing(have, want map[string]any) map[string]any {
-	patch := map[string]any{}
-	for name := range have {
-		patch[name] = nil
-	}
-	for name, value := range want {
-		patch[name] = value
-		inner, is := value.(map[string]any)
-		if got, both := have[name].(map[string]any); is && both {
-			patch[name] = replacing(got, inner)
-		}
-	}
-	return patch
 }

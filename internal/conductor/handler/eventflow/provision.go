@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -124,7 +123,7 @@ func (t try) judge(found *unstructured.Unstructured) (finding, error) {
 		return finding{}, fmt.Errorf("read EventFlow %s: %w", t.name(), err)
 	}
 	made := output{Description: "the flow " + t.name() + " exists", SinkURI: now.Status.SinkURI, Source: now.Spec.Source.Application}
-	ready, stalled := condition(&now, v1alpha1.ConditionReady), condition(&now, v1alpha1.ConditionStalled)
+	ready, stalled := flow.CurrentCondition(&now, v1alpha1.ConditionReady), flow.CurrentCondition(&now, v1alpha1.ConditionStalled)
 	switch {
 	case ready.Status == metav1.ConditionTrue:
 		made.Description = "the flow " + t.name() + " is Ready"
@@ -135,15 +134,6 @@ func (t try) judge(found *unstructured.Unstructured) (finding, error) {
 		return finding{waits: t.about(ready)}, nil
 	}
 	return finding{made: made}, nil
-}
-
-// condition returns a condition of a flow that is about its current generation.
-func condition(of *v1alpha1.EventFlow, name string) metav1.Condition {
-	found := meta.FindStatusCondition(of.Status.Conditions, name)
-	if found == nil || found.ObservedGeneration != of.Generation {
-		return metav1.Condition{Type: name, Status: metav1.ConditionUnknown, Message: "the controller of flows has not seen it yet"}
-	}
-	return *found
 }
 
 // about describes the flow by a condition.
@@ -158,8 +148,8 @@ func deleting(found *unstructured.Unstructured) string {
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, &now) != nil {
 		return text
 	}
-	ready := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionReady)
-	if ready != nil && (ready.Reason == v1alpha1.ReasonDeleting || ready.Reason == v1alpha1.ReasonDeletionBlocked) {
+	ready := flow.ConditionOf(now.Status, v1alpha1.ConditionReady)
+	if ready.Reason == v1alpha1.ReasonDeleting || ready.Reason == v1alpha1.ReasonDeletionBlocked {
 		text += ": " + ready.Message
 	}
 	return text

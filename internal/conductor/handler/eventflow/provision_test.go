@@ -68,9 +68,9 @@ func TestAProvisionWaitsForReady(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	provision := job{1, waiting(order(services.Provision))}
-	w.want(w.try(provision, 1), action.RetryAfter, "shop/event-flow-a is not Ready: the controller of flows has not seen it yet", flowOfA)
+	w.want(w.try(provision, 1), action.RetryAfter, "shop/event-flow-a is not Ready: the role flow has not handled it yet", flowOfA)
 	w.status("Ready True 0 of another generation", "Stalled True 0 of another generation")
-	w.want(w.try(provision, 2), action.RetryAfter, "has not seen it yet", flowOfA)
+	w.want(w.try(provision, 2), action.RetryAfter, "has not handled it yet", flowOfA)
 	w.status("Ready False 1 Channel is missing")
 	w.want(w.try(provision, 3), action.RetryAfter, "is not Ready: Channel is missing", flowOfA)
 	w.status("Ready Unknown 1 ")
@@ -108,7 +108,7 @@ func TestAnUpdateReplacesTheSpec(t *testing.T) {
 	update.Spec = json.RawMessage(`{"source":{"application":"commerce"},"delivery":{"timeout":"PT1S"},"sink":{"broker":{"name":"default"}}}`)
 	second := `event-flow-a {"delivery":{"timeout":"PT1S"},"sink":{"broker":{"name":"default"}},"source":{"application":"commerce"}} ` +
 		hashOfA + " " + action.ID{2}.String() + " a-log a"
-	w.want(w.try(job{2, waiting(update)}, 1), action.RetryAfter, "has not seen it yet", second) // its generation is 2
+	w.want(w.try(job{2, waiting(update)}, 1), action.RetryAfter, "has not handled it yet", second) // its generation is 2
 	w.wantWrites("patch eventflows")
 	found := w.objectsOf(flows)[0]
 	if found.GetAnnotations()["theirs"] != "kept" || !slices.Equal(found.GetFinalizers(), []string{"theirs"}) {
@@ -230,7 +230,8 @@ func TestEventFlowsMayBeInstalledLate(t *testing.T) {
 	w.want(w.try(provision, 2), action.Done, "exists", flowOfA) // without EventActivations
 }
 
-// TestAnAttemptWithoutItsClaimWritesNothing: a later operation may have removed the objects that the attempt would create.
+// TestAnAttemptWithoutItsClaimWritesNothing: a later operation may have removed the objects that the attempt would create, or created those
+// that it would remove.
 func TestAnAttemptWithoutItsClaimWritesNothing(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(*world){
@@ -240,6 +241,7 @@ func TestAnAttemptWithoutItsClaimWritesNothing(t *testing.T) {
 			w.try(job{1, order(services.Provision)}, 1)
 			w.add(activations, `{metadata: {name: orders}}`)
 		},
+		"both": func(w *world) { w.try(job{1, activated(order(services.Provision))}, 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -250,6 +252,11 @@ func TestAnAttemptWithoutItsClaimWritesNothing(t *testing.T) {
 			w.held = func() bool { return false }
 			w.want(w.try(job{2, activated(order(services.Provision))}, 1), action.RetryAfter, "the claim on the action may have ended", before...)
 			w.want(w.try(job{2, order(services.Provision)}, 1), action.RetryAfter, "the claim on the action may have ended", before...)
+			kind, text := action.RetryAfter, "the claim on the action may have ended"
+			if name != "a flow" && name != "both" { // neither is of this service instance
+				kind, text = action.Done, "is deleted"
+			}
+			w.want(w.try(job{2, order(services.Deprovision)}, 1), kind, text, before...)
 			w.wantWrites()
 		})
 	}
