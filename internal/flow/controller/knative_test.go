@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,6 +24,7 @@ type knative struct {
 	stop   func()
 	broken map[string]bool // kinds whose objects are not ready
 	stuck  map[string]bool // kinds whose deletion does not end
+	delays map[schema.GroupVersionResource]time.Duration
 }
 
 const knativeFinalizer = "knative.dev/finalizer"
@@ -57,6 +59,7 @@ func (k *knative) follow(ctx context.Context, resource schema.GroupVersionResour
 				return
 			}
 			if event.Type != watch.Deleted {
+				k.wait(resource)
 				k.settle(ctx, resource, o)
 			}
 		case <-ctx.Done():
@@ -94,6 +97,22 @@ func (k *knative) settle(ctx context.Context, resource schema.GroupVersionResour
 		status["address"] = map[string]any{"url": fmt.Sprintf("http://broker-ingress.knative-eventing.svc.cluster.local/%s/%s", o.GetNamespace(), o.GetName())}
 	}
 	patch(map[string]any{"status": status}, "status")
+}
+
+// slow has Knative act late, one kind after the other, once the controllers have seen all objects: runs do not differ then.
+func (k *knative) slow() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.delays = map[schema.GroupVersionResource]time.Duration{brokers: 10 * time.Millisecond, subscriptions: 15 * time.Millisecond}
+}
+
+func (k *knative) wait(resource schema.GroupVersionResource) {
+	k.mu.Lock()
+	delay := k.delays[resource]
+	k.mu.Unlock()
+	if delay > 0 {
+		<-time.After(delay)
+	}
 }
 
 // set has objects of a kind be broken or stuck from now on, and looks at each.

@@ -112,12 +112,15 @@ type instance struct {
 }
 
 // start runs a controller until it is stopped or the test ends.
-func (w *world) start() *instance {
+func (w *world) start(change ...func(*controller.Config)) *instance {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
-	i := &instance{Controller: controller.New(controller.Config{
-		Cluster: w.api.Cluster("waybill"), Applications: w.applications, Identity: "test", Metrics: w.metrics,
-		Log: slog.New(slog.NewTextHandler(w.log, nil))})}
+	config := controller.Config{Cluster: w.api.Cluster("waybill"), Applications: w.applications, Identity: "test", Metrics: w.metrics,
+		Log: slog.New(slog.NewTextHandler(w.log, nil))}
+	for _, f := range change {
+		f(&config)
+	}
+	i := &instance{Controller: controller.New(config)}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
