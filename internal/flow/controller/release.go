@@ -11,6 +11,7 @@ import (
 
 	"github.com/waybill-dev/waybill/api/kube/flow/v1alpha1"
 	"github.com/waybill-dev/waybill/internal/flow"
+	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/kube/claim"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
@@ -37,7 +38,11 @@ func (p *pass) remove(ctx context.Context) error {
 			return err
 		}
 	}
-	return p.patchFinalizers(ctx, slices.DeleteFunc(slices.Clone(p.flow.Finalizers), func(one string) bool { return one == v1alpha1.Finalizer }))
+	err := p.patchFinalizers(ctx, slices.DeleteFunc(slices.Clone(p.flow.Finalizers), func(one string) bool { return one == v1alpha1.Finalizer }))
+	if kube.IsAbsent(err) {
+		return nil // an earlier pass has removed it, and the informer does not know yet
+	}
+	return err
 }
 
 // unreadable returns why the claims of a flow on a kind are not known: the controller may not read it. nil: they are, or the flow never
