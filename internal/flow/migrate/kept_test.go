@@ -131,7 +131,12 @@ func TestAKindThatIsNotServedDeniesNoFlow(t *testing.T) {
 // TestRowsAreThoseOfTheBroker in a real log: ready after the migration, and gone after the revert.
 func TestRowsAreThoseOfTheBroker(t *testing.T) {
 	t.Parallel()
-	l := ledger.New(sqlitetest.Open(t, filepath.Join(t.TempDir(), "waybill.db")), ledger.Options{})
+	rowsAreThoseOfTheBroker(t, sqlitetest.Open(t, filepath.Join(t.TempDir(), "waybill.db")))
+}
+
+func rowsAreThoseOfTheBroker(t *testing.T, driver ledger.Driver) {
+	t.Helper()
+	l := ledger.New(driver, ledger.Options{})
 	t.Cleanup(func() { _ = l.Close() })
 	w := newWorld(t, shop)
 	c := w.config(func() error { return nil })
