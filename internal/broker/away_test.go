@@ -133,10 +133,12 @@ func TestChangesAreLogged(t *testing.T) {
 // late is a log that decides about a request and has it done once its caller has an error.
 type late struct {
 	broker.Ledger
+	size int // bytes of the requests
 	done sync.WaitGroup
 }
 
-func (l *late) Operate(_ context.Context, _ ledger.ServiceKey, decide func(ledger.ServiceState) (ledger.ServiceChange, error)) error {
+func (l *late) Operate(_ context.Context, key ledger.ServiceKey, decide func(ledger.ServiceState) (ledger.ServiceChange, error)) error {
+	l.size += key.Size
 	_, _ = decide(ledger.ServiceState{})
 	begun := make(chan struct{})
 	l.done.Go(func() {
@@ -158,10 +160,15 @@ func TestADecisionThatMayNotBeStoredIsNoAnswer(t *testing.T) {
 		t.Errorf("the cluster is asked for %q", r.Namespace)
 		return nil
 	})
+	size := 0
 	for _, r := range []request{deprovision("demo"), provision("demo"), update("demo", 4), unbind("demo", "b")} {
 		w.send(r).want(503, "Unavailable")
+		size += len(r.text())
 	}
 	l.done.Wait()
+	if l.size != size {
+		t.Errorf("the requests have %d bytes for the log, want %d", l.size, size)
+	}
 }
 
 // TestAPersonHasRepeatedAnOperation: the live action of the service instance is not its last operation.

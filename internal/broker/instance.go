@@ -127,7 +127,7 @@ func (b *Broker) poll(a asker) answer {
 		return failed(refused)
 	}
 	return decided(b.look(a, key(f.Instance, ""), func(s osb.Subject, _ *osb.Binding) (osb.Decision, error) {
-		found, err := b.operation(a.Context(), s, f.Named)
+		found, err := b.operation(a.Context(), s.Row, f.Named)
 		return s.LastOperation(found, b.Tombstone()), err
 	}))
 }
@@ -205,10 +205,9 @@ func (b *Broker) look(a asker, key ledger.ServiceKey, decide func(osb.Subject, *
 	return d, err
 }
 
-// operation returns the operation that a poll names, by its id or as the user's newest with a verb; nil if it is not kept, or names none.
-func (b *Broker) operation(ctx context.Context, s osb.Subject, named osb.Named) (*osb.Operation, error) {
-	row := s.Row
-	if row == nil || named.Verb == row.Verb || named == (osb.Named{}) || named.Verb != "" && row.User != s.User {
+// operation returns the operation that a poll names, by its id or as the newest with a verb; nil if it is not kept, or names none.
+func (b *Broker) operation(ctx context.Context, row *osb.Instance, named osb.Named) (*osb.Operation, error) {
+	if row == nil || named.Verb == row.Verb || named == (osb.Named{}) {
 		return nil, nil
 	}
 	if named.Verb != "" {
