@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -47,11 +48,20 @@ func instanceOf(row *services.Instance) (*osb.Instance, error) {
 // rowOf writes a row.
 func rowOf(i osb.Instance) (row services.Instance, err error) {
 	row = services.Instance{ID: i.ID, User: i.User, Operation: i.Operation, Verb: services.Verb(i.Verb), End: i.End, GoneAt: i.GoneAt}
-	if row.Asked, err = json.Marshal(i.Asked); err != nil || i.Applied == nil {
+	if row.Asked, err = documentOf(i.Asked); err != nil || i.Applied == nil {
 		return row, err
 	}
-	row.Applied, err = json.Marshal(i.Applied)
+	row.Applied, err = documentOf(i.Applied)
 	return row, err
+}
+
+// documentOf returns a value as JSON for the log. No page has it as it is, so < is not written as six bytes.
+func documentOf(value any) (json.RawMessage, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
 }
 
 func bindingOf(b *services.Binding) *osb.Binding {

@@ -52,7 +52,7 @@ func flowAction(verb services.Verb, instance string, f *osb.Flow) (a action.Acti
 		order.Spec = json.RawMessage(f.Spec)
 	}
 	a = action.Action{Handler: flow.Handler, Lane: flow.Handler, Policy: flowPolicy(), Delivery: action.AtLeastOnce}
-	a.Parameters, err = json.Marshal(order)
+	a.Parameters, err = documentOf(order)
 	return a, err
 }
 

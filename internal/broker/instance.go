@@ -52,6 +52,9 @@ func (b *Broker) provision(a asker) answer {
 		return a.refuseMount()
 	}
 	plan, refused := a.offered.CheckProvision(p)
+	if refused != nil && p.AcceptsIncomplete {
+		return decided(b.look(a, key(p.Instance, ""), func(s osb.Subject, _ *osb.Binding) (osb.Decision, error) { return s.Repeated(p, refused), nil }))
+	}
 	if refused != nil {
 		return failed(refused)
 	}
@@ -92,12 +95,11 @@ func (b *Broker) deprovision(a asker) answer {
 	if refused != nil {
 		return failed(refused)
 	}
-	plan := a.plan(d.ServiceID, d.PlanID)
 	remove := func(leftover *osb.Flow) answer {
-		return b.decide(a, key(d.Instance, ""), d.Origin, func(s osb.Subject, _ *osb.Binding) osb.Decision { return s.Delete(d, plan, leftover) })
+		return b.decide(a, key(d.Instance, ""), d.Origin, func(s osb.Subject, _ *osb.Binding) osb.Decision { return s.Delete(d, a.offered, leftover) })
 	}
 	removed := remove(nil)
-	if removed.Err == nil || removed.Err.Status != http.StatusGone || b.Flows == nil {
+	if removed.err != nil || removed.Err == nil || removed.Err.Status != http.StatusGone || b.Flows == nil {
 		return removed
 	}
 	leftover, err := b.Flows.leftover(a.Context(), d.Instance, a.scope())
@@ -163,7 +165,7 @@ func (b *Broker) fetchBinding(a asker) answer {
 		var plan *osb.Plan
 		if s.Row != nil {
 			current := s.Row.Current()
-			plan = a.plan(current.ServiceID, current.PlanID)
+			plan = a.offered.Plan(current.ServiceID, current.PlanID)
 		}
 		return s.GetBinding(plan, existing), nil
 	}))
@@ -196,6 +198,7 @@ func (b *Broker) look(a asker, key ledger.ServiceKey, decide func(osb.Subject, *
 	d, err := decide(subject, bindingOf(state.Binding))
 	if err == nil && d.Flow != nil {
 		if subject.Credentials, err = b.credentials(a.Context(), key.Instance, d.Flow); err == nil {
+			subject.Read = d.Flow
 			d, err = decide(subject, bindingOf(state.Binding))
 		}
 	}
@@ -209,7 +212,7 @@ func (b *Broker) operation(ctx context.Context, row *osb.Instance, named osb.Nam
 	}
 	if named.Verb != "" {
 		some, err := b.Ledger.Actions(ctx, queue.ActionQuery{Kind: services.Kind, Name: services.ActionName(row.ID, services.Verb(named.Verb)), Limit: 1})
-		if err != nil || len(some) == 0 {
+		if err != nil || len(some) == 0 || row.Precedes(some[0].ID) {
 			return nil, err
 		}
 		return operationOf(some[0]), nil

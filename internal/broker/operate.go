@@ -28,6 +28,7 @@ func (b *Broker) decide(a asker, key ledger.ServiceKey, origin *osb.Identity, de
 	if err != nil {
 		return answer{err: err}
 	}
+	key.Size = len(a.body)
 	o := operator{broker: b, key: key, user: a.user, by: createdBy(a.user, origin), id: action.RandomID(now), trace: obs.Traceparent(a.Context())}
 	d, err := o.try(a.Context(), decide)
 	if large, ok := errors.AsType[largeParameters](err); ok {
@@ -37,10 +38,36 @@ func (b *Broker) decide(a asker, key ledger.ServiceKey, origin *osb.Identity, de
 	}
 	if err == nil && d.Flow != nil {
 		if o.credentials, err = b.credentials(a.Context(), key.Instance, d.Flow); err == nil {
+			o.read = d.Flow
 			d, err = o.try(a.Context(), decide)
 		}
 	}
-	return decided(d, err)
+	if err != nil {
+		return answer{err: err}
+	}
+	o.log(identityOf(a.Request), d)
+	if d.Start != nil {
+		d = d.Start.Answer(o.id)
+	}
+	return answer{Decision: d}
+}
+
+// log logs a decision that has changed the log.
+func (o *operator) log(identity string, d osb.Decision) {
+	doing, facts := "", []any{obs.KeyBy, o.user, obs.KeyInstance, o.key.Instance, obs.KeyRef, identity}
+	switch {
+	case d.Start != nil:
+		doing, facts = string(d.Start.Verb), append(facts, obs.KeyActionID, o.id.String())
+	case d.Row != nil:
+		doing = "context"
+	case d.Insert != nil:
+		doing = "bind " + o.key.Binding
+	case d.Remove:
+		doing = "unbind " + o.key.Binding
+	default:
+		return
+	}
+	o.broker.Log.Info("a platform has changed a service instance", append(facts, obs.KeyDoing, doing)...)
 }
 
 // operator stores the decision about one request.
@@ -52,22 +79,21 @@ type operator struct {
 	stored          string    // parameters that the blob has
 	ref             string    // key of the blob
 	credentials     osb.Canonical
+	read            *osb.Flow // flow that has the credentials
 }
 
-// try makes the decision and stores it.
-func (o *operator) try(ctx context.Context, decide decider) (d osb.Decision, err error) {
-	err = o.broker.Ledger.Operate(ctx, o.key, func(state ledger.ServiceState) (change ledger.ServiceChange, err error) {
+// try makes the decision and stores it. After an error the decision may still be in the making, and is not looked at.
+func (o *operator) try(ctx context.Context, decide decider) (osb.Decision, error) {
+	var d osb.Decision
+	err := o.broker.Ledger.Operate(ctx, o.key, func(state ledger.ServiceState) (change ledger.ServiceChange, err error) {
 		subject, err := o.broker.subject(o.user, o.key, state)
 		if err != nil {
 			return change, err
 		}
-		subject.Credentials = o.credentials
+		subject.Credentials, subject.Read = o.credentials, o.read
 		d = decide(subject, bindingOf(state.Binding))
 		if d.Start != nil {
-			if change, err = o.start(d.Start, subject); err == nil {
-				d = d.Start.Answer(o.id)
-			}
-			return change, err
+			return o.start(d.Start)
 		}
 		if d.Row != nil {
 			row, err := rowOf(*d.Row)
@@ -82,16 +108,19 @@ func (o *operator) try(ctx context.Context, decide decider) (d osb.Decision, err
 		change.Unbind = d.Remove
 		return change, nil
 	})
-	return d, err
+	if err != nil {
+		return osb.Decision{}, err
+	}
+	return d, nil
 }
 
 // start returns the row and the action of an operation.
-func (o *operator) start(s *osb.Start, subject osb.Subject) (change ledger.ServiceChange, err error) {
+func (o *operator) start(s *osb.Start) (change ledger.ServiceChange, err error) {
 	a, err := o.action(s)
 	if err != nil {
 		return change, err
 	}
-	row, err := rowOf(s.Row(o.key.Instance, o.user, subject.Row, o.id))
+	row, err := rowOf(s.Row(o.key.Instance, o.user, o.id))
 	return ledger.ServiceChange{Row: &row, Start: &ledger.ServiceOperation{Verb: services.Verb(s.Verb), Action: a}}, err
 }
 
@@ -170,7 +199,7 @@ func (o *operator) parameters(given osb.Attributes, names []string) (json.RawMes
 		}
 		values[serviceParameter] = about
 	}
-	return json.Marshal(values)
+	return documentOf(values)
 }
 
 // largeParameters is the error of a decision whose parameters need a blob.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -37,6 +38,13 @@ const codeUnavailable = "Unavailable"
 // Headers of the standard.
 const requestIdentity = "X-Broker-API-Request-Identity"
 
+// identityOf returns the request's identity for the log.
+func identityOf(r *http.Request) string {
+	const most = 200 // bytes; a platform may send any text
+	identity := r.Header.Get(requestIdentity)
+	return strings.ToValidUTF8(identity[:min(len(identity), most)], "")
+}
+
 // Serve answers requests on a listener until ctx ends.
 func (b *Broker) Serve(ctx context.Context, l net.Listener) error {
 	return listener.Serve(ctx, l, listener.Config{Name: "the service broker", Handler: b, Log: b.Log, Connections: connections,
@@ -51,14 +59,6 @@ type asker struct {
 	namespaces []string     // namespaces that the user may have flows in; nil: all
 	offered    *osb.Catalog // nil on a route that needs none, while there is none
 	body       []byte
-}
-
-// plan returns a plan of the catalog; nil if it is not there.
-func (a asker) plan(service, id string) *osb.Plan {
-	if a.offered == nil {
-		return nil
-	}
-	return a.offered.Plan(service, id)
 }
 
 // osb returns the request as package osb reads it.
@@ -298,12 +298,12 @@ func (b *Broker) fault(r *http.Request, err error) answer {
 	case code.HTTP() == http.StatusServiceUnavailable, errors.Is(err, context.DeadlineExceeded), r.Context().Err() != nil:
 		refused = osb.NewError(http.StatusServiceUnavailable, codeUnavailable, "the log is away: send the request again")
 		if r.Context().Err() == nil { // else the platform has left
-			b.Log.Warn("a request cannot be answered", obs.KeyDoing, r.Method+" "+r.URL.Path, obs.Error(err))
+			b.Log.Warn("a request cannot be answered", obs.KeyDoing, r.Method+" "+r.URL.Path, obs.KeyRef, identityOf(r), obs.Error(err))
 		}
 	case code == fault.DuplicateKey:
 		refused = osb.Concurrency()
 	default:
-		b.Log.Error("a request failed", obs.KeyDoing, r.Method+" "+r.URL.Path, obs.KeyRef, r.Header.Get(requestIdentity), obs.Error(err))
+		b.Log.Error("a request failed", obs.KeyDoing, r.Method+" "+r.URL.Path, obs.KeyRef, identityOf(r), obs.Error(err))
 		return refuse(http.StatusInternalServerError, "InternalError", "the broker failed; its log says why")
 	}
 	a := failed(refused)

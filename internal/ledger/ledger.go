@@ -73,9 +73,9 @@ func New(driver Driver, o Options) *Ledger {
 	l.Promotions = promotions.New(db, driver, promotions.Options{Actions: l.Queue.Attempts})
 	l.Services = services.New(db, driver, services.Options{Release: l.Queue.Release})
 	l.operations = store.NewGroup(store.GroupConfig[*operateCall]{Name: changingService, Most: mostOperations, AtOnce: 1,
-		Weight: func(*operateCall) int { return 1 }, Run: l.operateAll, Common: isOfDatabase})
+		Weight: (*operateCall).weight, Run: l.operateAll, Common: queue.IsAway})
 	l.lookups = store.NewGroup(store.GroupConfig[*lookup]{Name: readingService, Most: mostOperations, AtOnce: 2,
-		Weight: func(*lookup) int { return 1 }, Run: l.lookUpAll, Common: isOfDatabase})
+		Weight: func(*lookup) int { return 1 }, Run: l.lookUpAll, Common: queue.IsAway})
 	l.Homes, l.Stream, l.Uploads = queue.NewHomes(l.Queue), queue.NewStream(l.Queue), journal.NewUploads(l.Journal)
 	return l
 }

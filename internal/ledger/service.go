@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -15,6 +17,7 @@ import (
 type ServiceKey struct {
 	Instance string // id of the service instance
 	Binding  string // id of the binding; "": none
+	Size     int    // bytes of the request: large ones share no transaction
 }
 
 // check refuses ids that cannot be stored.
@@ -69,11 +72,9 @@ func (l *Ledger) Operate(ctx context.Context, key ServiceKey, decide func(Servic
 const (
 	changingService = "change a service instance"
 	readingService  = "read a service instance"
-	mostOperations  = 64 // calls that share a transaction
+	mostOperations  = 64      // calls that share a transaction
+	mostBytes       = 1 << 20 // bytes of their requests
 )
-
-// isOfDatabase reports whether an error would meet every call alike.
-func isOfDatabase(err error) bool { return fault.Is(err, fault.LedgerUnavailable) }
 
 // operateCall is a call of Operate. Calls share transactions, since each commit waits for the disk.
 type operateCall struct {
@@ -82,6 +83,9 @@ type operateCall struct {
 	refused error // error of decide, this call's alone
 }
 
+// weight returns the part of mostOperations that the call takes.
+func (o *operateCall) weight() int { return 1 + o.key.Size*mostOperations/mostBytes }
+
 // operateAll has calls decide, each about the rows as those before it have left them. All rows are locked before the first thread, as
 // everywhere.
 func (l *Ledger) operateAll(ctx context.Context, calls []*operateCall) error {
@@ -89,7 +93,9 @@ func (l *Ledger) operateAll(ctx context.Context, calls []*operateCall) error {
 	for i, o := range calls {
 		ids[i] = o.key.Instance
 	}
-	return l.DB.Write(ctx, changingService, func(tx *store.Tx) error {
+	// New rows are stored in the order of their ids, as existing ones are locked: transactions with the same rows do not hold each other.
+	calls = slices.SortedStableFunc(slices.Values(calls), func(a, b *operateCall) int { return strings.Compare(a.key.Instance, b.key.Instance) })
+	return l.DB.For(store.ForGroups).Write(ctx, changingService, func(tx *store.Tx) error {
 		if err := l.Services.LockAllIn(tx, ids); err != nil {
 			return err
 		}
@@ -282,7 +288,7 @@ func (o *ServiceOperation) start(instance string) queue.Start {
 // check refuses decisions whose parts do not fit together: a mistake of the program.
 func (c ServiceChange) check(key ServiceKey) error {
 	switch {
-	case c.Row != nil && c.Row.ID != key.Instance, c.Bind != nil && (ServiceKey{c.Bind.Instance, c.Bind.ID}) != key:
+	case c.Row != nil && c.Row.ID != key.Instance, c.Bind != nil && (c.Bind.Instance != key.Instance || c.Bind.ID != key.Binding):
 		return fault.New(fault.Internal, "a decision about service instance %q is about another one", key.Instance)
 	case c.Start != nil && c.Start.Action.ID.IsZero():
 		return fault.New(fault.Internal, "the operation of service instance %q has no id", key.Instance)

@@ -1,6 +1,10 @@
 package osb
 
-import "time"
+import (
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+)
 
 // Canonical holds a JSON object in the form of RFC 8785. Equal objects are equal texts.
 type Canonical string
@@ -20,6 +24,7 @@ type Attributes struct {
 	Parameters   Canonical `json:"parameters,omitempty"`
 	Maintenance  string    `json:"maintenance,omitempty"` // maintenance_info.version, or the plan's at that time
 	Work         Work      `json:"work,omitzero"`         // copy of the plan's, in case the plan leaves the catalog
+	First        action.ID `json:"first,omitzero"`        // first operation since the id was free; zero: unknown
 }
 
 // Verb names an operation of a service instance.

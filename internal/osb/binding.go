@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/http"
+	"reflect"
 )
 
 // Binding is the row of a service binding.
@@ -26,8 +27,12 @@ func (s Subject) Bind(b Bind, plan *Plan, existing *Binding) Decision {
 	case None, Gone, ProvisionFailed:
 		return fail(notFound("the service instance is %s", state))
 	}
-	if current := row.Current(); b.ServiceID != current.ServiceID || b.PlanID != current.PlanID {
+	current := row.Current()
+	if b.ServiceID != current.ServiceID || b.PlanID != current.PlanID {
 		return fail(invalid("service_id, plan_id: the service instance has others"))
+	}
+	if err := current.outside(b.Scope); err != nil {
+		return fail(err)
 	}
 	switch state {
 	case Provisioning, Updating, Deprovisioning:
@@ -38,8 +43,8 @@ func (s Subject) Bind(b Bind, plan *Plan, existing *Binding) Decision {
 	if existing != nil && existing.Parameters != b.Parameters {
 		return fail(conflict("the binding exists with other parameters"))
 	}
-	if own := row.Current().Work.Flow; own != nil && s.Credentials == "" {
-		return Decision{Flow: own}
+	if d, ok := s.unread(); ok {
+		return d
 	}
 	body := bindingBody{Credentials: s.credentials(plan)}
 	if existing == nil {
@@ -64,12 +69,12 @@ func (s Subject) Unbind(u Unbind, existing *Binding) Decision {
 // GetBinding decides about a fetch of a binding; existing is its row, or nil. The plan is the current one of the
 // catalog; nil if it is not there any more.
 func (s Subject) GetBinding(plan *Plan, existing *Binding) Decision {
-	row, state := s.find()
+	_, state := s.find()
 	if state == None || state == Gone || existing == nil {
 		return fail(notFound("the binding is unknown"))
 	}
-	if own := row.Current().Work.Flow; own != nil && s.Credentials == "" {
-		return Decision{Flow: own}
+	if d, ok := s.unread(); ok {
+		return d
 	}
 	parameters := json.RawMessage(cmp.Or(string(existing.Parameters), string(Empty)))
 	return Decision{Status: http.StatusOK, Body: bindingBody{Credentials: s.credentials(plan), Parameters: parameters}}
@@ -78,6 +83,19 @@ func (s Subject) GetBinding(plan *Plan, existing *Binding) Decision {
 // LastBindingOperation decides about a poll of a binding: none is ever in progress.
 func (s Subject) LastBindingOperation() Decision {
 	return fail(notFound("bindings have no operations: they are made and removed at once"))
+}
+
+// unread returns the decision to read the credentials of the service instance's flow, unless that is done. It refuses the request if the
+// service instance has become another since then.
+func (s Subject) unread() (Decision, bool) {
+	own := s.Row.Current().Work.Flow
+	switch {
+	case reflect.DeepEqual(own, s.Read):
+		return Decision{}, false
+	case s.Read == nil:
+		return Decision{Flow: own}, true
+	}
+	return fail(Concurrency()), true
 }
 
 // credentials returns the credentials of the service instance's bindings, by the current plan or by that of the time

@@ -36,6 +36,31 @@ func TestBinds(t *testing.T) {
 	}
 }
 
+// TestCredentialsAreThoseOfTheFlowThatWasRead: the service instance may become another between the two decisions of a bind.
+func TestCredentialsAreThoseOfTheFlowThatWasRead(t *testing.T) {
+	t.Parallel()
+	c := parse(t, flows)
+	s := flowSubject(t, c, asking("plain", Empty, "", "shop"))
+	bind := Bind{BindingID: "b", ServiceID: "events", PlanID: "plain", Parameters: Empty}
+	d := s.Bind(bind, nil, nil)
+	if d.Flow == nil || d.Flow.Namespace != "shop" {
+		t.Fatalf("got %s, want the flow to be read", show(t, d))
+	}
+	moved := flowSubject(t, c, asking("plain", Empty, "", "market"))
+	for want, now := range map[string]*Subject{`201 {"credentials":{"sinkUri":"http://shop"}} insert`: &s, concurrency: &moved} {
+		now.Credentials, now.Read = `{"sinkUri":"http://shop"}`, d.Flow
+		if got := show(t, now.Bind(bind, nil, nil)); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	for _, scope := range []Scope{{Mount: "market"}, {Allowed: []string{"market"}}} {
+		bind.Scope = scope
+		if got := show(t, s.Bind(bind, nil, nil)); got != "400 InvalidRequest" {
+			t.Errorf("%+v: got %s", scope, got)
+		}
+	}
+}
+
 func TestBindingsAreFetchedAndRemovedInEveryState(t *testing.T) {
 	t.Parallel()
 	small := folder().Plans[0]

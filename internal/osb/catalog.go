@@ -80,15 +80,18 @@ func (c *Catalog) JSON() []byte { return slices.Clone(c.body) }
 // ETag returns the strong entity tag (RFC 9110) of JSON, in its quotes.
 func (c *Catalog) ETag() string { return c.etag }
 
-// Service returns the service with an id; nil if there is none.
+// Service returns the service with an id; nil if there is none. A nil catalog has none.
 func (c *Catalog) Service(id string) *Service {
+	if c == nil {
+		return nil
+	}
 	if i := slices.IndexFunc(c.Services, func(s *Service) bool { return s.ID == id }); i >= 0 {
 		return c.Services[i]
 	}
 	return nil
 }
 
-// Plan returns the plan of a service; nil if there is none.
+// Plan returns the plan of a service; nil if there is none. A nil catalog has none.
 func (c *Catalog) Plan(service, id string) *Plan { return c.Service(service).plan(id) }
 
 func (s *Service) plan(id string) *Plan {

@@ -16,8 +16,9 @@ type Subject struct {
 	Dashboard string    // dashboard_url of the service instance; "": none
 	Now       time.Time
 
-	// Credentials are those of the flow that the service instance is, as a decision has requested them (Decision.Flow); "": not read yet.
+	// Credentials are those of the flow Read, as a decision has requested them (Decision.Flow); "" and nil: not read yet.
 	Credentials Canonical
+	Read        *Flow
 }
 
 // Decision answers a request. Err, Start and Status exclude each other.
@@ -41,19 +42,21 @@ type Decision struct {
 
 // Start is an operation to enqueue, with the row of its service instance, in one transaction.
 type Start struct {
-	Verb  Verb
-	Asked Attributes // stored in the row
-	Given Attributes // passed to the handler
-	Work  Work       // present work of the plan; its work at the last change if it has left the catalog
+	Verb    Verb
+	Asked   Attributes  // stored in the row
+	Applied *Attributes // stored in the row, too; nil: none
+	Given   Attributes  // passed to the handler
+	Work    Work        // present work of the plan; its work at the last change if it has left the catalog
 
+	first     bool // first operation of the service instance, or of its leftovers
 	dashboard string
 }
 
-// Row returns the row of the service instance once the operation is enqueued; before is nil if there was none.
-func (s *Start) Row(id, user string, before *Instance, operation action.ID) Instance {
-	row := Instance{ID: id, User: user, Operation: operation, Verb: s.Verb, Asked: s.Asked}
-	if s.Verb != VerbProvision && before != nil {
-		row.Applied = before.Applied
+// Row returns the row of the service instance once the operation is enqueued.
+func (s *Start) Row(id, user string, operation action.ID) Instance {
+	row := Instance{ID: id, User: user, Operation: operation, Verb: s.Verb, Asked: s.Asked, Applied: s.Applied}
+	if s.first {
+		row.Asked.First = operation
 	}
 	return row
 }

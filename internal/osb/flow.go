@@ -1,6 +1,7 @@
 package osb
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -52,6 +53,40 @@ func (f *Flow) place(a Attributes, scope Scope) (string, *Error) {
 		return namespace, nil
 	}
 	return "", invalid("context.namespace: the plan needs a namespace, and neither the plan nor the address has one")
+}
+
+// outside refuses a request about a service instance with attributes whose flow is not in the scope, as after the namespaces of the user were
+// reduced.
+func (a Attributes) outside(scope Scope) *Error {
+	own := a.Work.Flow
+	switch {
+	case own == nil:
+		return nil
+	case scope.Mount != "" && scope.Mount != own.Namespace && scope.Mount != a.Namespace:
+		return invalid("the service instance is in another namespace than that of the address")
+	case !scope.Allows(own.Namespace):
+		return invalid("the namespace %q of the service instance is not allowed to this user", own.Namespace)
+	}
+	return nil
+}
+
+// moved refuses a context of another platform or namespace than a service instance with attributes has.
+func (a Attributes) moved(context *Context) *Error {
+	if context == nil {
+		return nil
+	}
+	namespace := a.Namespace
+	if a.Work.Flow != nil {
+		namespace = cmp.Or(namespace, a.Work.Flow.Namespace)
+	}
+	for _, c := range []struct{ name, now, sent string }{
+		{"platform", a.Platform, context.Platform}, {"namespace", namespace, context.Namespace},
+	} {
+		if c.now != "" && c.sent != "" && c.now != c.sent {
+			return unrepeatable(CodeNotSupported, "context.%s: the service instance has %q, which cannot be changed", c.name, c.now)
+		}
+	}
+	return nil
 }
 
 // of returns the flow of a service instance with attributes, in a namespace.

@@ -166,9 +166,17 @@ func TestUpdatesOfFlows(t *testing.T) {
 		{"a parameter", flows, Update{PlanID: "tuned", Parameters: new(Canonical(`{"retry":5}`))}, `new update shop {"delivery":{"retry":5},"source":{"application":"commerce"}}`},
 		{"another plan", flows, Update{PlanID: "plain", Parameters: new(Empty)},
 			`new update shop {"delivery":{"retry":2,"timeout":"PT5S"},"source":{"application":"commerce"}}`},
-		{"another namespace", flows, Update{Parameters: new(Canonical(`{"retry":5}`)), Context: &Context{Text: `{"namespace":"x"}`, Namespace: "x"}},
+		{"a context", flows, Update{Parameters: new(Canonical(`{"retry":5}`)), Context: &Context{Text: `{"namespace":"shop"}`, Namespace: "shop"}},
 			`new update shop {"delivery":{"retry":5},"source":{"application":"commerce"}}`},
-		{"a context alone", flows, Update{Context: &Context{Text: `{"namespace":"x"}`, Namespace: "x"}}, `200 {}`},
+		{"another namespace", flows, Update{Parameters: new(Canonical(`{"retry":5}`)), Context: &Context{Text: `{"namespace":"x"}`, Namespace: "x"}},
+			"422 NotSupported repeatable=false"},
+		{"a context alone", flows, Update{Context: &Context{Text: `{"namespace":"shop"}`, Namespace: "shop"}}, `200 {}`},
+		{"another namespace alone", flows, Update{Context: &Context{Text: `{"namespace":"x"}`, Namespace: "x"}}, "422 NotSupported repeatable=false"},
+		{"at the address", flows, Update{Parameters: new(Canonical(`{"retry":5}`)), Scope: Scope{Mount: "shop", Allowed: []string{"shop"}}}, `new update`},
+		{"at another address", flows, Update{Parameters: new(Canonical(`{"retry":5}`)), Scope: Scope{Mount: "market"}}, "400 InvalidRequest"},
+		{"a context at another address", flows, Update{Context: &Context{Text: `{"a":1}`}, Scope: Scope{Mount: "market"}}, "400 InvalidRequest"},
+		{"in a namespace not allowed any more", flows, Update{Parameters: new(Canonical(`{"retry":5}`)), Scope: Scope{Allowed: []string{"market"}}},
+			"400 InvalidRequest"},
 		{"a sink", sinks, Update{Parameters: new(Canonical(`{"broker":"x"}`))}, "422 NotSupported repeatable=false"},
 		{"many attempts", flows, Update{Parameters: new(Canonical(`{"retry":5000}`))}, "400 InvalidRequest"},
 	} {
@@ -204,7 +212,7 @@ func TestAPlanOfAnotherKindChangesNoServiceInstance(t *testing.T) {
 	if got := show(t, s.Patch(update, change)); got != "422 NotSupported repeatable=false" {
 		t.Errorf("the update is %s", got)
 	}
-	d := s.Delete(Deprovision{AcceptsIncomplete: true, ServiceID: "events", PlanID: "tuned"}, handled.Plan("events", "tuned"), nil)
+	d := s.Delete(Deprovision{AcceptsIncomplete: true, ServiceID: "events", PlanID: "tuned"}, handled, nil)
 	if d.Start == nil || d.Start.Work.Flow == nil || d.Start.Work.Flow.Namespace != "shop" || d.Start.Work.Handlers != nil {
 		t.Errorf("the delete is %s", show(t, d))
 	}
@@ -214,15 +222,17 @@ func TestFlowsAreDeletedWhereTheyAre(t *testing.T) {
 	t.Parallel()
 	c := parse(t, flows)
 	request := Deprovision{AcceptsIncomplete: true, ServiceID: "events", PlanID: "tuned"}
-	for name, plan := range map[string]*Plan{"its plan": c.Plan("events", "tuned"), "no plan": nil, "a plan elsewhere": c.Plan("open", "free")} {
-		d := flowSubject(t, c, asking("tuned", `{"retry":1}`, "", "shop")).Delete(request, plan, nil)
+	elsewhere := parse(t, flows)
+	elsewhere.Plan("events", "tuned").Work.Flow.Namespace = "eventing"
+	for name, catalog := range map[string]*Catalog{"its plan": c, "no plan": nil, "a plan elsewhere": elsewhere} {
+		d := flowSubject(t, c, asking("tuned", `{"retry":1}`, "", "shop")).Delete(request, catalog, nil)
 		if d.Start == nil || d.Start.Work.Flow.Namespace != "shop" {
 			t.Errorf("%s: the delete is %s", name, show(t, d))
 		}
 	}
 	plan := c.Plan("events", "tuned")
 	plan.Work.Flow.Activation = &flow.Activation{Service: "s"}
-	d := subject(t, "none").Delete(request, plan, &Flow{Namespace: "x"})
+	d := subject(t, "none").Delete(request, c, &Flow{Namespace: "x"})
 	if diff := cmp.Diff(Work{Flow: &Flow{Namespace: "x", Activation: plan.Work.Flow.Activation}, Polling: time.Hour}, d.Start.Work); diff != "" {
 		t.Errorf("a leftover (-want +got):\n%s", diff)
 	}
@@ -251,7 +261,7 @@ func TestCredentialsOfFlowsAreRequestedLast(t *testing.T) {
 			t.Errorf("%s does not request the flow: %+v", name, d)
 		}
 		known := s
-		known.Credentials = `{"sinkUri":"http://x"}`
+		known.Credentials, known.Read = `{"sinkUri":"http://x"}`, s.Row.Current().Work.Flow
 		if got := show(t, decide(known)); !strings.Contains(got, `{"credentials":{"sinkUri":"http://x"}`) {
 			t.Errorf("%s: %s", name, got)
 		}

@@ -14,12 +14,13 @@ func (s Subject) Put(p Provision, plan *Plan) Decision {
 	asked := p.Attributes
 	asked.Maintenance = plan.version() // also the one that is sent, if any
 	asked.Work = plan.Work
-	start := s.start(VerbProvision, asked)
 
 	row, state := s.find()
 	switch state {
 	case None, Gone:
-		return start
+		d := s.start(VerbProvision, asked)
+		d.Start.first = true
+		return d
 	case Deprovisioning:
 		return fail(Concurrency())
 	case DeprovisionFailed:
@@ -28,11 +29,34 @@ func (s Subject) Put(p Provision, plan *Plan) Decision {
 	if !row.Current().same(asked) {
 		return fail(conflict("the service instance exists with other attributes, and is %s", state))
 	}
+	if state == ProvisionFailed {
+		asked.First = row.Asked.First
+		return s.start(VerbProvision, asked)
+	}
+	return s.repeated()
+}
+
+// Repeated decides about a provision that the catalog refuses, as after a change of it. One that repeats that of the service instance is
+// answered as if the catalog had not changed.
+func (s Subject) Repeated(p Provision, refused *Error) Decision {
+	row, state := s.find()
 	switch state {
+	case Provisioning, Ready, Updating, UpdateFailed:
+	default:
+		return fail(refused)
+	}
+	current, version := row.Current(), p.Attributes.Maintenance
+	if !p.AcceptsIncomplete || !current.same(p.Attributes) || version != "" && version != current.Maintenance || current.outside(p.Scope) != nil {
+		return fail(refused)
+	}
+	return s.repeated()
+}
+
+// repeated answers a provision that repeats that of the service instance.
+func (s Subject) repeated() Decision {
+	switch row, state := s.find(); state {
 	case Provisioning:
 		return accepted(row.Operation, s.Dashboard)
-	case ProvisionFailed:
-		return start
 	case Updating:
 		return fail(Concurrency())
 	}
@@ -53,6 +77,9 @@ func (s Subject) Patch(u Update, change Change) Decision {
 	if row.Current().ServiceID != u.ServiceID {
 		return fail(invalid("service_id: the service instance is of another service"))
 	}
+	if err := row.Current().outside(u.Scope); err != nil {
+		return fail(err)
+	}
 	switch state {
 	case Provisioning, Deprovisioning:
 		return fail(Concurrency())
@@ -60,6 +87,9 @@ func (s Subject) Patch(u Update, change Change) Decision {
 		return fail(unrepeatable(CodeNotProvisioned, "the service instance is %s: delete it", state))
 	case DeprovisionFailed:
 		return fail(unrepeatable(CodeBeingDeleted, "the service instance is %s: delete it", state))
+	}
+	if err := row.Current().moved(u.Context); err != nil {
+		return fail(err)
 	}
 	if !u.changes() && state == Updating {
 		return fail(Concurrency())
@@ -111,7 +141,9 @@ func (s Subject) update(u Update, change Change, asked Attributes) Decision {
 		return fail(err)
 	}
 	asked.Work = work
-	return s.start(VerbUpdate, asked)
+	d := s.start(VerbUpdate, asked)
+	d.Start.Applied = s.Row.Applied
+	return d
 }
 
 // keep answers an update without an operation: a context that differs is stored for the operations that follow.
@@ -128,10 +160,9 @@ func (s Subject) keep(context *Context) Decision {
 	return d
 }
 
-// Delete decides about a deprovision. The plan is the current one of the catalog; nil if it is not there any more: a
-// service instance outlives its plan. leftover is the flow that an unknown service instance has left; nil if none was found.
-// It counts only if the id is not in use.
-func (s Subject) Delete(d Deprovision, plan *Plan, leftover *Flow) Decision {
+// Delete decides about a deprovision. A service instance outlives its plan, and the catalog may be nil. leftover is the flow that an unknown
+// service instance has left; nil if none was found. It counts only if the id is not in use.
+func (s Subject) Delete(d Deprovision, catalog *Catalog, leftover *Flow) Decision {
 	if !d.AcceptsIncomplete {
 		return fail(asyncRequired())
 	}
@@ -140,9 +171,9 @@ func (s Subject) Delete(d Deprovision, plan *Plan, leftover *Flow) Decision {
 		if leftover == nil || s.taken() {
 			return fail(gone("the service instance is %s", state))
 		}
-		work := plan.leftover(leftover)
+		work := catalog.Plan(d.ServiceID, d.PlanID).leftover(leftover)
 		named := Attributes{ServiceID: d.ServiceID, PlanID: d.PlanID, Work: work}
-		return Decision{Start: &Start{Verb: VerbDeprovision, Asked: named, Given: named, Work: work}}
+		return Decision{Start: &Start{Verb: VerbDeprovision, Asked: named, Given: named, Work: work, first: true}}
 	}
 	if err := row.checkIDs(d.ServiceID, d.PlanID); err != nil {
 		return fail(err)
@@ -150,7 +181,9 @@ func (s Subject) Delete(d Deprovision, plan *Plan, leftover *Flow) Decision {
 	if state == Deprovisioning {
 		return accepted(row.Operation, "")
 	}
-	return Decision{Start: &Start{Verb: VerbDeprovision, Asked: row.Asked, Given: row.Current(), Work: plan.work(row.Current().Work)}}
+	current := row.Current() // also if the request names the plan of an update that has not succeeded
+	work := catalog.Plan(current.ServiceID, current.PlanID).work(current.Work)
+	return Decision{Start: &Start{Verb: VerbDeprovision, Asked: row.Asked, Applied: row.Applied, Given: current, Work: work}}
 }
 
 // checkIDs compares the ids of a request that removes something with the row. While a change of plan has not

@@ -153,7 +153,7 @@ func TestEveryRequestInEveryState(t *testing.T) {
 			show(t, s.Put(Provision{Attributes: sameAsked}, small)), show(t, s.Put(Provision{Attributes: other}, small)),
 			patch(Update{Parameters: new(Canonical(`{"size":4}`))}), patch(Update{Parameters: new(Canonical(`{"size":9}`))}),
 			patch(Update{Context: &Context{Text: `{}`}}),
-			show(t, s.Delete(Deprovision{AcceptsIncomplete: true, ServiceID: "folder", PlanID: "small"}, small, nil)),
+			show(t, s.Delete(Deprovision{AcceptsIncomplete: true, ServiceID: "folder", PlanID: "small"}, nil, nil)),
 			show(t, s.Get()), show(t, s.Bind(Bind{ServiceID: "folder", PlanID: "small", Parameters: Empty}, small, nil)),
 		}
 		want := []string{c.putSame, c.putOther, c.patchBigger, c.patchHuge, c.patchContext, c.remove, c.get, c.bind}
@@ -296,15 +296,15 @@ func TestUpdatesKeepWhatTheyDoNotSend(t *testing.T) {
 // TestAContextWithoutAChangeIsKept in both attributes of the row.
 func TestAContextWithoutAChangeIsKept(t *testing.T) {
 	t.Parallel()
-	moved := &Context{Text: `{"namespace":"market","x":1}`, Namespace: "market"}
+	renamed := &Context{Text: `{"instance_name":"n","namespace":"shop"}`, Namespace: "shop"}
 	for name, c := range map[string]struct {
 		state  string
 		update Update
 		want   bool
 	}{
-		"context alone":               {"ready", Update{Context: moved}, true},
-		"after a failed update":       {"update failed", Update{Context: moved}, true},
-		"with parameters that are as": {"ready", Update{Context: moved, Parameters: new(Canonical(`{"size":2}`))}, true},
+		"context alone":               {"ready", Update{Context: renamed}, true},
+		"after a failed update":       {"update failed", Update{Context: renamed}, true},
+		"with parameters that are as": {"ready", Update{Context: renamed, Parameters: new(Canonical(`{"size":2}`))}, true},
 		"no context":                  {"ready", Update{PlanID: "small"}, false},
 		"the same context":            {"ready", Update{Context: &Context{Platform: "kubernetes", Namespace: "shop"}}, false},
 	} {
@@ -323,7 +323,7 @@ func TestAContextWithoutAChangeIsKept(t *testing.T) {
 			continue
 		}
 		for _, a := range []*Attributes{&before.Asked, &applied} {
-			a.Context, a.Namespace = moved.Text, moved.Namespace
+			a.Context = renamed.Text
 		}
 		before.Applied = &applied
 		if diff := cmp.Diff(before, *d.Row); diff != "" {
@@ -332,26 +332,61 @@ func TestAContextWithoutAChangeIsKept(t *testing.T) {
 	}
 }
 
-// TestAKeptContextIsComparedWithRepeatedProvisions: its namespace is the one to repeat, and one that it did not name stays.
-func TestAKeptContextIsComparedWithRepeatedProvisions(t *testing.T) {
+// TestAServiceInstanceStaysInItsNamespace, and on its platform: a context that moves it is refused, and a provision is repeated as before.
+func TestAServiceInstanceStaysInItsNamespace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		context   Context
-		platform  string
-		namespace string
-		want      string
+		context Context
+		want    string
 	}{
-		{Context{Text: `{"namespace":"market"}`, Namespace: "market"}, "kubernetes", "market", "200 {}"},
-		{Context{Text: `{"namespace":"market"}`, Namespace: "market"}, "kubernetes", "shop", "409 Conflict"},
-		{Context{Text: `{"platform":"cloudfoundry"}`, Platform: "cloudfoundry"}, "cloudfoundry", "shop", "200 {}"},
-		{Context{Text: `{"instance_name":"n"}`}, "kubernetes", "shop", "200 {}"},
+		{Context{Text: `{"instance_name":"n"}`}, "200 {} row"},
+		{Context{Text: `{"namespace":"shop"}`, Namespace: "shop"}, "200 {} row"},
+		{Context{Text: `{"namespace":"market"}`, Namespace: "market"}, "422 NotSupported repeatable=false"},
+		{Context{Text: `{"platform":"cloudfoundry"}`, Platform: "cloudfoundry"}, "422 NotSupported repeatable=false"},
 	} {
-		s, service := subject(t, "ready"), folder()
-		s.Row = s.Patch(Update{ServiceID: "folder", Context: &c.context}, Change{Service: service, Plan: service.Plans[0]}).Row
-		again := attributes()
-		again.Platform, again.Namespace = c.platform, c.namespace
-		if got := show(t, s.Put(Provision{Attributes: again}, service.Plans[0])); got != c.want {
-			t.Errorf("after %s a PUT in %s, %s: got %s, want %s", c.context.Text, c.platform, c.namespace, got, c.want)
+		for _, parameters := range []*Canonical{nil, new(Canonical(`{"size":4}`))} {
+			s, service := subject(t, "ready"), folder()
+			d := s.Patch(Update{ServiceID: "folder", Context: &c.context, Parameters: parameters}, Change{Service: service, Plan: service.Plans[0]})
+			if got := show(t, d); got != c.want && (parameters == nil || d.Err != nil) {
+				t.Errorf("%s: got %s, want %s", c.context.Text, got, c.want)
+			}
+			if d.Row != nil {
+				s.Row = d.Row
+			}
+			if got := show(t, s.Put(Provision{Attributes: attributes()}, service.Plans[0])); got != "200 {}" {
+				t.Errorf("after %s a PUT: got %s", c.context.Text, got)
+			}
+		}
+	}
+}
+
+// TestARepeatedProvisionOutlivesTheCatalog: only what the service instance has not is refused.
+func TestARepeatedProvisionOutlivesTheCatalog(t *testing.T) {
+	t.Parallel()
+	refused := invalid("plan_id: the service has no such plan")
+	const no = "400 InvalidRequest"
+	for state, want := range map[string]string{"none": no, "gone": no, "provisioning": "202 " + opJSON, "provision failed": no, "ready": "200 {}",
+		"updating": concurrency, "update failed": "200 {}", "deprovisioning": no, "deprovision failed": no} {
+		again := func(user string, change func(*Provision)) string {
+			s := subject(t, state)
+			s.User = user
+			p := Provision{AcceptsIncomplete: true, Attributes: attributes()}
+			change(&p)
+			return show(t, s.Repeated(p, refused))
+		}
+		for name, c := range map[string]struct {
+			got, want string
+		}{
+			"the same":        {again("platform", func(*Provision) {}), want},
+			"no version":      {again("platform", func(p *Provision) { p.Attributes.Maintenance = "" }), want},
+			"another version": {again("platform", func(p *Provision) { p.Attributes.Maintenance = "9" }), no},
+			"other":           {again("platform", func(p *Provision) { p.Attributes.Space = "t" }), no},
+			"not async":       {again("platform", func(p *Provision) { p.AcceptsIncomplete = false }), no},
+			"another user":    {again("other", func(*Provision) {}), no},
+		} {
+			if c.got != c.want {
+				t.Errorf("%s, %s: got %s, want %s", state, name, c.got, c.want)
+			}
 		}
 	}
 }
@@ -371,9 +406,9 @@ func TestServiceInstancesBelongToTheirUser(t *testing.T) {
 		got := []string{
 			show(t, s.Put(Provision{Attributes: attributes()}, small)),
 			show(t, s.Patch(Update{ServiceID: "folder"}, Change{Service: service, Plan: small})),
-			show(t, s.Delete(Deprovision{AcceptsIncomplete: true, ServiceID: "folder", PlanID: "small"}, small, &Flow{Namespace: "shop"})),
+			show(t, s.Delete(Deprovision{AcceptsIncomplete: true, ServiceID: "folder", PlanID: "small"}, nil, &Flow{Namespace: "shop"})),
 			show(t, s.Get()), show(t, s.LastOperation(nil, time.Hour)),
-			show(t, s.Bind(Bind{ServiceID: "folder", PlanID: "small"}, small, nil)),
+			show(t, s.Bind(Bind{ServiceID: "folder", PlanID: "small"}, nil, nil)),
 			show(t, s.Unbind(Unbind{ServiceID: "folder", PlanID: "small"}, binding)),
 			show(t, s.GetBinding(small, binding)),
 		}

@@ -35,9 +35,15 @@ type operationState struct {
 // LastOperation decides about a poll. found is the operation that the client's Named means: the one with the id, of
 // whichever service instance, or the newest one of this service instance with the verb. It is nil if its action is not
 // kept; then the client polls the last operation. A deletion is reported as succeeded for the time tombstone, and then
-// as 410.
+// as 410. So is one of a former service instance with the id, which may have been another user's; its other operations mean nothing.
 func (s Subject) LastOperation(found *Operation, tombstone time.Duration) Decision {
 	row, state := s.find()
+	if s.isFormer(found) {
+		if found.Verb == VerbDeprovision && found.Thread.Status == action.Successful {
+			return fail(gone("the service instance is deleted"))
+		}
+		found = nil
+	}
 	if state == None {
 		return fail(notFound("the service instance is %s", state))
 	}
@@ -51,6 +57,14 @@ func (s Subject) LastOperation(found *Operation, tombstone time.Duration) Decisi
 		return fail(gone("the service instance is %s", state))
 	}
 	return s.report(row.Verb, row.status(s.Thread), s.Thread, false)
+}
+
+// isFormer reports whether an operation is of a service instance that had the id before that of the row, or before another user's.
+func (s Subject) isFormer(o *Operation) bool {
+	if o == nil || s.Row == nil || o.Instance != s.Row.ID || s.Row.Purged(s.Now) {
+		return false
+	}
+	return s.Row.User != s.User || s.Row.Precedes(o.ID)
 }
 
 // report answers with the state of an operation. deleted reports that a deprovision followed it.

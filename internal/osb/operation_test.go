@@ -144,6 +144,58 @@ func TestTombstones(t *testing.T) {
 	}
 }
 
+// TestOperationsOfAFormerServiceInstance with the id mean nothing, but that it is deleted.
+func TestOperationsOfAFormerServiceInstance(t *testing.T) {
+	t.Parallel()
+	of := func(n byte, verb Verb, status action.Status) *Operation {
+		return &Operation{ID: op(n), Instance: "demo-1", Verb: verb, Thread: Thread{Status: status}}
+	}
+	const last = `200 {"state":"succeeded","description":"provision succeeded"}`
+	for _, c := range []struct {
+		name, user string
+		found      *Operation
+		want       string
+	}{
+		{"a deletion", "platform", of(2, VerbDeprovision, action.Successful), "410 Gone"},
+		{"an update", "platform", of(2, VerbUpdate, action.Failed), last},
+		{"one since", "platform", of(4, VerbUpdate, action.Successful), `200 {"state":"succeeded","description":"update succeeded"}`},
+		{"another's deletion", "other", of(2, VerbDeprovision, action.Successful), "410 Gone"},
+		{"another's failed deletion", "other", of(2, VerbDeprovision, action.Failed), "404 NotFound"},
+		{"another's provision", "other", of(2, VerbProvision, action.Successful), "404 NotFound"},
+		{"another's, without a name", "other", nil, "404 NotFound"},
+	} {
+		s := subject(t, "ready")
+		s.User, s.Row.Asked.First, s.Row.Operation = c.user, op(3), op(5)
+		if got := show(t, s.LastOperation(c.found, time.Hour)); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// TestAServiceInstanceKnowsItsFirstOperation through its life, and also when a failed provision is repeated.
+func TestAServiceInstanceKnowsItsFirstOperation(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[string]action.ID{"none": op(2), "gone": op(2), "provision failed": op(1)} {
+		s := subject(t, state)
+		if s.Row != nil {
+			s.Row.Asked.First = op(1)
+		}
+		row := s.Put(Provision{Attributes: attributes()}, folder().Plans[0]).Start.Row("demo-1", "platform", op(2))
+		if row.Asked.First != want {
+			t.Errorf("%s: the first operation is %s, want %s", state, row.Asked.First, want)
+		}
+	}
+	s, service := subject(t, "ready"), folder()
+	s.Row.Asked.First, s.Row.Applied.First = op(1), op(1)
+	d := s.Patch(Update{ServiceID: "folder", Parameters: new(Empty)}, Change{Service: service, Plan: service.Plans[0]})
+	row := d.Start.Row("demo-1", "platform", op(2))
+	s.Row = &row
+	removed := s.Delete(Deprovision{AcceptsIncomplete: true, ServiceID: "folder", PlanID: "small"}, nil, nil).Start.Row("demo-1", "platform", op(3))
+	if row.Asked.First != op(1) || removed.Asked.First != op(1) || removed.Applied == nil {
+		t.Errorf("after an update %s, after a delete %s", row.Asked.First, removed.Asked.First)
+	}
+}
+
 func TestTextsOfOthersAreCut(t *testing.T) {
 	t.Parallel()
 	s := subject(t, "provisioning")

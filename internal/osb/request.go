@@ -37,6 +37,7 @@ type Provision struct {
 
 // Update is PATCH of a service instance.
 type Update struct {
+	Scope             Scope
 	Instance          string
 	Origin            *Identity
 	AcceptsIncomplete bool
@@ -57,6 +58,7 @@ type Deprovision struct {
 
 // Bind is PUT of a binding.
 type Bind struct {
+	Scope               Scope
 	Instance, BindingID string
 	Origin              *Identity
 	ServiceID, PlanID   string
@@ -171,7 +173,7 @@ func (r Request) Update() (Update, *Error) {
 		return Update{}, err
 	}
 	b := readBody(r.Body)
-	u := Update{Instance: r.Instance, Origin: origin, AcceptsIncomplete: accepts(query)}
+	u := Update{Scope: r.Scope, Instance: r.Instance, Origin: origin, AcceptsIncomplete: accepts(query)}
 	u.ServiceID = b.required("service_id")
 	if b.present("plan_id") {
 		u.PlanID = b.required("plan_id")
@@ -214,7 +216,7 @@ func (r Request) Bind() (Bind, *Error) {
 		return Bind{}, err
 	}
 	b := readBody(r.Body)
-	bind := Bind{Instance: r.Instance, BindingID: r.Binding, Origin: origin,
+	bind := Bind{Scope: r.Scope, Instance: r.Instance, BindingID: r.Binding, Origin: origin,
 		ServiceID: b.required("service_id"), PlanID: b.required("plan_id"), Parameters: b.canonical("parameters")}
 	r.context(b, origin)
 	b.object("bind_resource")

@@ -1,6 +1,7 @@
 package osb
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -92,6 +93,11 @@ func (i *Instance) Current() Attributes {
 		return *i.Applied
 	}
 	return i.Asked
+}
+
+// Precedes reports whether an operation is older than the service instance: of a former one with the id.
+func (i *Instance) Precedes(operation action.ID) bool {
+	return bytes.Compare(operation[:], i.Asked.First[:]) < 0
 }
 
 // Purged reports whether the service instance was deleted so long ago that its row is to be deleted, and until then

@@ -59,8 +59,11 @@ func TestRowsThroughALife(t *testing.T) {
 	t.Parallel()
 	two, four := attributes(), attributes()
 	four.Parameters = `{"size":4}`
-	start := func(verb Verb, asked Attributes) *Start { return &Start{Verb: verb, Asked: asked} }
-	row := start(VerbProvision, two).Row("demo-1", "platform", nil, op(1))
+	var row Instance
+	start := func(verb Verb, asked Attributes) *Start {
+		return &Start{Verb: verb, Asked: asked, Applied: row.Applied}
+	}
+	row = start(VerbProvision, two).Row("demo-1", "platform", op(1))
 	check := func(name string, state State, applied *Attributes) {
 		t.Helper()
 		if got := row.State(nil); got != state {
@@ -73,24 +76,24 @@ func TestRowsThroughALife(t *testing.T) {
 	check("provision started", Provisioning, nil)
 	row = ended(row, op(1), VerbProvision, action.Successful, now)
 	check("provisioned", Ready, &two)
-	row = start(VerbUpdate, four).Row("demo-1", "platform", &row, op(2))
+	row = start(VerbUpdate, four).Row("demo-1", "platform", op(2))
 	check("update started", Updating, &two)
 	row = ended(row, op(2), VerbUpdate, action.Failed, now)
 	check("update failed", UpdateFailed, &two)
-	row = start(VerbUpdate, four).Row("demo-1", "platform", &row, op(3))
-	row = start(VerbDeprovision, four).Row("demo-1", "platform", &row, op(4))
+	row = start(VerbUpdate, four).Row("demo-1", "platform", op(3))
+	row = start(VerbDeprovision, four).Row("demo-1", "platform", op(4))
 	check("deleted while it was updated", Deprovisioning, &two)
 	row = ended(row, op(3), VerbUpdate, action.Successful, now)
 	check("the update succeeded before it was cancelled", Deprovisioning, &four)
 	row = ended(row, op(4), VerbDeprovision, action.TimedOut, now)
 	check("delete failed", DeprovisionFailed, &four)
-	row = start(VerbDeprovision, four).Row("demo-1", "platform", &row, op(5))
+	row = start(VerbDeprovision, four).Row("demo-1", "platform", op(5))
 	row = ended(row, op(5), VerbDeprovision, action.Successful, now)
 	check("deleted", Gone, &four)
 	if !row.GoneAt.Equal(now) || row.Purged(now.Add(30*24*time.Hour-time.Second)) || !row.Purged(now.Add(30*24*time.Hour)) {
 		t.Errorf("gone at %s: want %s, and 30 days more", row.GoneAt, now)
 	}
-	row = start(VerbProvision, two).Row("demo-1", "other", &row, op(6))
+	row = (&Start{Verb: VerbProvision, Asked: two}).Row("demo-1", "other", op(6))
 	check("provisioned again", Provisioning, nil)
 	if !row.GoneAt.IsZero() || row.User != "other" || row.Operation != op(6) {
 		t.Errorf("provisioned again: got %+v", row)
@@ -102,8 +105,8 @@ func TestRowsThroughALife(t *testing.T) {
 // TestACancelledProvisionAppliesNothing checks that only success applies attributes.
 func TestACancelledProvisionAppliesNothing(t *testing.T) {
 	t.Parallel()
-	row := (&Start{Verb: VerbProvision, Asked: attributes()}).Row("demo-1", "platform", nil, op(1))
-	row = (&Start{Verb: VerbDeprovision, Asked: attributes()}).Row("demo-1", "platform", &row, op(2))
+	row := (&Start{Verb: VerbProvision, Asked: attributes()}).Row("demo-1", "platform", op(1))
+	row = (&Start{Verb: VerbDeprovision, Asked: attributes()}).Row("demo-1", "platform", op(2))
 	row = ended(row, op(1), VerbProvision, action.Canceled, now)
 	if row.Applied != nil || row.State(nil) != Deprovisioning {
 		t.Errorf("got %+v", row)

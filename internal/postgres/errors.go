@@ -78,8 +78,10 @@ func codedAnswer(answer *pgconn.PgError, err error) error {
 	case answer.Code == "57014":
 		return fault.New(fault.LedgerUnavailable, "PostgreSQL ended a statement that took too long: %w", err).
 			WithHint("ask for less, such as a shorter time or fewer rows")
+	case strings.HasPrefix(answer.Code, "40"), answer.Code == "55P03":
+		return fault.New(fault.LedgerUnavailable, "PostgreSQL cannot do it now: %w: %w", store.ErrLocked, err)
 	case strings.HasPrefix(answer.Code, "53"), strings.HasPrefix(answer.Code, "57"), strings.HasPrefix(answer.Code, "08"),
-		strings.HasPrefix(answer.Code, "40"), answer.Code == "25P03", answer.Code == "55P03":
+		answer.Code == "25P03":
 		return fault.New(fault.LedgerUnavailable, "PostgreSQL cannot do it now: %w", err)
 	case answer.Code == "23514" && strings.Contains(answer.Message, "no partition"):
 		return noPartition(answer.Detail, err)

@@ -31,6 +31,9 @@ const (
 	poll    = store.FullPoll
 )
 
+// lockTime bounds the wait for a lock in a transaction that callers share. Others hold a row for milliseconds.
+const lockTime = time.Second
+
 // readTime bounds a statement of a reader; the call that it is part of has a little longer.
 const readTime = 8 * time.Second
 
@@ -229,12 +232,15 @@ func (d *Driver) Close() error {
 
 // Write runs fn in one transaction and commits when it returns nil. Turns have connections that no other write uses.
 func (d *Driver) Write(ctx context.Context, use store.Use, fn func(store.Rows) error) error {
-	pool := d.writes
-	if use == store.ForTurns {
-		pool = d.turns
+	m := mode{pool: d.writes, begin: beginWrite, plans: onePlan, end: "COMMIT"}
+	switch use {
+	case store.ForTurns:
+		m.pool = d.turns
+	case store.ForGroups:
+		m.locked = lockTime
 	}
 	for attempt := 0; ; attempt++ {
-		err := d.transact(ctx, mode{pool: pool, begin: beginWrite, plans: onePlan, end: "COMMIT"}, fn)
+		err := d.transact(ctx, m, fn)
 		again := repeatable(err) || errors.Is(err, store.ErrRace) || attempt == 0 && refusesWrites(err)
 		if !again || attempt == retries {
 			return coded(err)
@@ -304,6 +310,7 @@ type mode struct {
 	begin, end string
 	plans      string        // plan_cache_mode
 	within     time.Duration // bounds each statement; 0: nothing does
+	locked     time.Duration // bounds each wait for a lock; 0: nothing does
 }
 
 // inReadCommitted begins the transactions of package pgx.

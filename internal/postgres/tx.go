@@ -64,6 +64,9 @@ func (t *tx) begin() {
 	if t.mode.within > 0 {
 		t.keep(fmt.Sprintf("SET LOCAL statement_timeout = %d", t.mode.within.Milliseconds()))
 	}
+	if t.mode.locked > 0 {
+		t.keep(fmt.Sprintf("SET LOCAL lock_timeout = %d", t.mode.locked.Milliseconds()))
+	}
 	t.kept = append(t.kept, statement{planned, []any{t.mode.plans}, func(rows pgx.Rows) error {
 		_, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (none struct{}, err error) {
 			return none, row.Scan(timeOf{&t.now})

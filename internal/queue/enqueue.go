@@ -99,6 +99,7 @@ func (q *Queue) gather(ctx context.Context, p part) ([]Enqueued, error) {
 
 // storeGroup stores the parts of some calls in one transaction.
 func (q *Queue) storeGroup(ctx context.Context, group []*enqueueCall) error {
+	q = &Queue{core: q.core, db: q.db.For(store.ForGroups)}
 	parts := make([]part, len(group))
 	for i, o := range group {
 		parts[i] = o.part
@@ -113,11 +114,18 @@ func (q *Queue) storeGroup(ctx context.Context, group []*enqueueCall) error {
 	return nil
 }
 
-// ofTheDatabase reports whether an error would meet every call of a group alike: the database is away. A missing partition
-// concerns only the call whose time it is, and what else a Before finds unavailable only its caller.
+// ofTheDatabase reports whether an error would meet every call of a group alike. A part that a Before finds unavailable concerns only its
+// caller.
 func ofTheDatabase(err error) bool {
 	_, own := errors.AsType[beforeError](err)
-	return (fault.Is(err, fault.LedgerUnavailable) || fault.Is(err, fault.Unavailable) && !own) && !errors.Is(err, ErrNoPartition)
+	return IsAway(err) || fault.Is(err, fault.Unavailable) && !own
+}
+
+// IsAway reports whether every transaction would fail alike, since the database is away. Rows that other transactions hold or have just
+// stored concern only the calls about them, and a missing partition only the call whose time it is.
+func IsAway(err error) bool {
+	return fault.Is(err, fault.LedgerUnavailable) && !errors.Is(err, store.ErrLocked) && !errors.Is(err, store.ErrRace) &&
+		!errors.Is(err, ErrNoPartition)
 }
 
 // storeAlone stores the part of one caller in a transaction of its own.

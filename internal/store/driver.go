@@ -46,6 +46,7 @@ type Use uint8
 const (
 	ForQueue   Use = iota // everything that is neither of the following
 	ForTurns              // the turns of conductors
+	ForGroups             // transactions that callers share: the wait for a lock ends soon, with ErrLocked
 	ForReaders            // requests of people and programs, by key
 	ForLists              // requests of people and programs for many rows
 )

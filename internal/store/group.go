@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -39,6 +40,7 @@ type Group[C any] struct {
 type groupedCall[C any] struct {
 	call C
 	ctx  context.Context // context of the caller, without its end
+	left bool            // the caller does not wait any more; Group.mu guards it
 	err  error
 	done chan struct{}
 }
@@ -48,8 +50,9 @@ func NewGroup[C any](c GroupConfig[C]) *Group[C] {
 	return &Group[C]{config: c}
 }
 
-// Do runs a call in a transaction with others. The transaction does not end with ctx, since it is not the caller's alone. A
-// context that has ended before is refused, so that nothing is done for it. Waiting is bounded as every Call is. The results in the call may be read after a nil error only.
+// Do runs a call in a transaction with others. The transaction does not end with ctx, since it is not the caller's alone: a call that has begun
+// may be done after Do has returned an error. One that has not begun when ctx ends is never done. Waiting is bounded as every Call is. The
+// results in the call may be read after a nil error only.
 func (g *Group[C]) Do(ctx context.Context, call C) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("%s: %w", g.config.Name, err)
@@ -71,6 +74,7 @@ func (g *Group[C]) Do(ctx context.Context, call C) error {
 		case <-o.done:
 			return nil
 		case <-ctx.Done(): // it may be done all the same, as when a commit is not answered
+			g.leave(o)
 			return ctx.Err()
 		}
 	})
@@ -78,6 +82,20 @@ func (g *Group[C]) Do(ctx context.Context, call C) error {
 		return err
 	}
 	return o.err
+}
+
+// leave records that the caller of a call does not wait any more. A call that is not in a transaction then will not be in one.
+func (g *Group[C]) leave(o *groupedCall[C]) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	o.left = true
+}
+
+// isAwaited reports whether the caller of a call waits for it.
+func (g *Group[C]) isAwaited(o *groupedCall[C]) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !o.left
 }
 
 // protected runs calls. A panic is an error, as net/http makes it one in a goroutine of a request: it must not end the process.
@@ -114,6 +132,7 @@ func (g *Group[C]) runAll() {
 func (g *Group[C]) take() []*groupedCall[C] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.waiting = slices.DeleteFunc(g.waiting, func(o *groupedCall[C]) bool { return o.left })
 	n, weight := 0, 0
 	for ; n < len(g.waiting); n++ {
 		if weight += g.config.Weight(g.waiting[n].call); n > 0 && weight > g.config.Most {
@@ -136,8 +155,10 @@ func (g *Group[C]) run(some []*groupedCall[C]) {
 	}
 	err := g.protected(some[0].ctx, calls)
 	if err != nil && len(some) > 1 && !g.config.Common(err) {
-		for i := range some {
-			g.run(some[i : i+1])
+		for _, o := range some {
+			if g.isAwaited(o) {
+				g.run([]*groupedCall[C]{o})
+			}
 		}
 		return
 	}

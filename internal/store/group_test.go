@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -129,6 +130,81 @@ func TestAContextThatEndsLeavesTheOthers(t *testing.T) {
 		cancel(errWrong)
 		if err := share(ctx, l, "a")["a"]; !errors.Is(err, errWrong) || len(l.saved) > 0 {
 			t.Errorf("got %v, and the transactions %v", err, l.saved)
+		}
+	})
+}
+
+// TestACallThatNoCallerWaitsForIsNotRun: its caller has an error, and may have it done elsewhere. One that is in a transaction may be done
+// late.
+func TestACallThatNoCallerWaitsForIsNotRun(t *testing.T) {
+	t.Parallel()
+	bubbletest.Test(t, func(t *testing.T) {
+		l := &ledger{open: make(chan struct{})}
+		g := store.NewGroup(store.GroupConfig[string]{Name: "store", Most: 3, AtOnce: 1, Weight: func(string) int { return 1 }, Run: l.run})
+		var all sync.WaitGroup
+		do := func(ctx context.Context, call string, want error) {
+			all.Go(func() {
+				if err := g.Do(ctx, call); !errors.Is(err, want) {
+					t.Errorf("%s: got %v, want %v", call, err, want)
+				}
+			})
+			synctest.Wait()
+		}
+		left, leave := context.WithCancelCause(t.Context())
+		do(left, "begun", errWrong)
+		do(left, "waits", errWrong)
+		do(t.Context(), "stays", nil)
+		leave(errWrong)
+		synctest.Wait()
+		close(l.open)
+		all.Wait()
+		g.Close()
+		if want := [][]string{{"begun"}, {"stays"}}; !reflect.DeepEqual(l.saved, want) {
+			t.Errorf("transactions: %v, want %v", l.saved, want)
+		}
+	})
+}
+
+// TestACallWhoseCallerLeftIsNotRunAlone after the transaction that it shared has failed.
+func TestACallWhoseCallerLeftIsNotRunAlone(t *testing.T) {
+	t.Parallel()
+	bubbletest.Test(t, func(t *testing.T) {
+		left, leave := context.WithCancelCause(t.Context())
+		var ran [][]string
+		first := make(chan struct{})
+		g := store.NewGroup(store.GroupConfig[string]{Name: "store", Most: 3, AtOnce: 1, Weight: func(string) int { return 1 },
+			Common: func(error) bool { return false },
+			Run: func(_ context.Context, calls []string) error {
+				ran = append(ran, calls)
+				if len(ran) == 1 {
+					<-first
+					return nil
+				}
+				if len(calls) > 1 {
+					leave(errWrong)
+					synctest.Wait()
+					return errWrong
+				}
+				return nil
+			}})
+		var all sync.WaitGroup
+		for _, c := range []struct {
+			ctx  context.Context
+			call string
+			want error
+		}{{t.Context(), "first", nil}, {left, "leaves", errWrong}, {t.Context(), "stays", nil}} {
+			all.Go(func() {
+				if err := g.Do(c.ctx, c.call); !errors.Is(err, c.want) {
+					t.Errorf("%s: got %v, want %v", c.call, err, c.want)
+				}
+			})
+			synctest.Wait()
+		}
+		close(first)
+		all.Wait()
+		g.Close()
+		if want := [][]string{{"first"}, {"leaves", "stays"}, {"stays"}}; !reflect.DeepEqual(ran, want) {
+			t.Errorf("transactions: %v, want %v", ran, want)
 		}
 	})
 }

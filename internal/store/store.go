@@ -68,6 +68,9 @@ var ErrOutdated = fault.New(fault.Unavailable, "a newer Waybill has migrated the
 // free.
 var ErrRace = fault.New(fault.LedgerUnavailable, "another process is storing the same action")
 
+// ErrLocked is wrapped by the error of a transaction that others have kept from its rows. Its code is fault.LedgerUnavailable.
+var ErrLocked = errors.New("another transaction holds the rows")
+
 // Ready returns nil while the database takes writes and has the schema of this version, else ErrOutdated
 // or the database's error. An answer counts for a moment.
 func (db *DB) Ready(ctx context.Context) error {

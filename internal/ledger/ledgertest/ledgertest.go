@@ -40,6 +40,7 @@ func properties() map[string]func(*testing.T, setup) {
 		"EndsAgainstDecisionsDoNotDeadlock":  endsAgainstDecisionsDoNotDeadlock,
 		// service instances
 		"IdenticalRequestsMakeOneOperation":  identicalRequestsMakeOneOperation,
+		"RequestsAtOnceDecideInOrder":        requestsAtOnceDecideInTheOrderOfIDs,
 		"RefusedRequestsStoreNothing":        refusedRequestsStoreNothing,
 		"OperationsEndInTheirRow":            operationsEndInTheirRow,
 		"DeletesEndWaitingOperations":        deletesEndWaitingOperations,

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -161,6 +162,31 @@ func identicalRequestsMakeOneOperation(t *testing.T, s setup) {
 		t.Errorf("%d operations were started: %+v", count, actions)
 	}
 	s.wantService(t, oddID, got[0], 0, false)
+}
+
+// requestsAtOnceDecideInTheOrderOfIDs in a transaction, so that two processes with the same new service instances do not hold each
+// other's rows.
+func requestsAtOnceDecideInTheOrderOfIDs(t *testing.T, s setup) {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	ids := map[time.Time][]string{} // by the time of the transaction
+	for n := range 60 {
+		all.Go(func() {
+			id := fmt.Sprintf("demo-%02d", 59-n)
+			storetest.Check(t, s.Operate(s.ctx, of(id), func(state found) (decision, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				ids[state.Now] = append(ids[state.Now], id)
+				return decision{}, nil
+			}))
+		})
+	}
+	all.Wait()
+	for _, together := range ids {
+		if !slices.IsSorted(together) {
+			t.Errorf("requests that share a transaction decide in the order %v", together)
+		}
+	}
 }
 
 func refusedRequestsStoreNothing(t *testing.T, s setup) {
