@@ -172,7 +172,8 @@ func TestShowFlowOfAServiceInstance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &flowLog{operation: &service.ServiceOperation{Action: id, Verb: "provision", Status: action.Running, Handler: "eventflow", Attempts: 3}}
+	f := &flowLog{operation: &service.ServiceOperation{Action: id, Verb: "provision", Status: action.Running, Handler: "eventflow", Attempts: 3,
+		Error: "the cluster:\nrefused"}}
 	for _, c := range []struct {
 		of   flowview.ServiceInstance
 		want string
@@ -199,6 +200,7 @@ created           1 hour ago
 of the flow       Broker shop/default: no address
 service instance  a/b
 `+c.want+`operation         provision running 1/3 by eventflow `+clitest.SomeAction+`
+  error           the cluster: refused
 `, "")
 	}
 }

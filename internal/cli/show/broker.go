@@ -54,6 +54,9 @@ func ServiceInstance(x service.ServiceInstanceView, now time.Time) []string {
 	}
 	for _, own := range x.Audit {
 		t.add("audit", operationText(own)+", action "+own.Action.String())
+		if own.Error != "" {
+			t.add("  error", OneLine(own.Error))
+		}
 	}
 	if reflect.DeepEqual(x.Asked, x.Applied) {
 		addAttributes(&t, "applied", x.Applied)

@@ -64,6 +64,9 @@ func Flow(f service.FlowView, now time.Time) []string {
 	addServiceInstance(&t, f.ServiceInstance)
 	if f.Operation != nil {
 		t.add("operation", operationText(*f.Operation)+" "+f.Operation.Action.String())
+		if f.Operation.Error != "" {
+			t.add("  error", OneLine(f.Operation.Error))
+		}
 	}
 	lines := t.lines()
 	if len(f.Conditions) > 0 {
