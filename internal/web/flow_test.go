@@ -189,6 +189,19 @@ func TestFlowPageHasPartsClaimsNeighboursAndTheOperation(t *testing.T) {
 	has(t, s.page(t, "/flows/shop/returns", ""), "connection &lt;refused&gt;")
 }
 
+// TestFlowPageWithoutTheLog has all but the operation.
+func TestFlowPageWithoutTheLog(t *testing.T) {
+	t.Parallel()
+	s, api := shopSite(t)
+	cache, w := flowview.NewCache(&kube.Cluster{Interface: api}), *s.World
+	t.Run("log", func(t *testing.T) {
+		closed := servertest.Start(t)
+		w.Service = service.New(closed.Ledger, closed.Blobs, service.Options{Flows: func() (*flowview.Cache, error) { return cache, nil }})
+	})
+	shown := listen(t, &w, web.New(w.Service)).page(t, "/flows/shop/orders", "")
+	has(t, shown, `id="operation"><span class="reason">`, "HTTPSource kyma-integration/commerce", `id="neighbours"`)
+}
+
 // TestFlowsPageWithoutAClusterNamesTheConfiguration: the navigation has no entry then.
 func TestFlowsPageWithoutAClusterNamesTheConfiguration(t *testing.T) {
 	t.Parallel()
