@@ -21,6 +21,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/broker"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/noop"
+	"github.com/waybill-dev/waybill/internal/loop"
 )
 
 func brokerFlags(f *flag.FlagSet, o *Options) {
@@ -181,10 +182,16 @@ func (p platforms) change(ctx context.Context, method, id string) (time.Duration
 	took := time.Since(begun)
 	for err == nil {
 		var state string
-		if state, err = p.send(ctx, http.MethodGet, id+"/last_operation", ""); state == "succeeded" {
-			break
+		state, err = p.send(ctx, http.MethodGet, id+"/last_operation", "")
+		switch {
+		case err != nil:
+		case state == "succeeded":
+			return took, nil
+		case state != "in progress":
+			err = fmt.Errorf("%s %s: the operation is %q", method, id, state)
+		case !loop.Pause(ctx, pollEvery):
+			err = context.Cause(ctx)
 		}
-		time.Sleep(pollEvery)
 	}
 	return took, err
 }

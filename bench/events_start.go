@@ -82,6 +82,8 @@ func eventStartRound(ctx context.Context, o Options) (whole, after Round, err er
 		answers[name] = time.Now()
 		return err
 	})
-	after = handler.since(o, func(n int) time.Time { return answers[strconv.Itoa(n)] })
+	if err == nil {
+		after, err = handler.since(o, func(n int) time.Time { return answers[strconv.Itoa(n)] })
+	}
 	return whole, after, err
 }

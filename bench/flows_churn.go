@@ -45,7 +45,7 @@ func flowChurn(ctx context.Context, o Options) (results []Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	without, claims, err := c.remain(ctx)
+	end, err := c.remain(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +58,9 @@ func flowChurn(ctx context.Context, o Options) (results []Result, err error) {
 		flowResult("the controller was killed", "times", float64(kills)),
 		flowResult("live flows not ready within "+churnPatience.String(), "", float64(c.late.Load())).atMost(0, "0"),
 		flowResult("deleted flows not gone within "+churnPatience.String(), "", float64(c.stuck.Load())).atMost(0, "0"),
-		flowResult("live flows without a Broker at the end", "", float64(without)).atMost(0, "0"),
-		flowResult("claims of flows that are gone", "", float64(claims)).atMost(0, "0"),
+		flowResult("live flows without a Broker at the end", "", float64(end.unready)).atMost(0, "0"),
+		flowResult("live flows without a claim at the end", "", float64(end.unclaimed)).atMost(0, "0"),
+		flowResult("claims of flows that are gone", "", float64(end.stale)).atMost(0, "0"),
 		flowResult("managed objects left", "", float64(left)).atMost(0, "0"),
 	}, nil
 }
@@ -79,14 +80,14 @@ func (c *churn) run(ctx context.Context, d time.Duration) (kills int, err error)
 		})
 	}
 	defer writers.Wait()
-	if err := c.startChurned(); err != nil {
+	if err := c.startChurned(ctx); err != nil {
 		cancel()
 		return 0, err
 	}
 	for loop.Pause(working, churnKill) {
 		c.controller.kill()
 		kills++
-		if err := c.startChurned(); err != nil {
+		if err := c.startChurned(ctx); err != nil {
 			cancel()
 			return kills, err
 		}
@@ -97,8 +98,8 @@ func (c *churn) run(ctx context.Context, d time.Duration) (kills int, err error)
 }
 
 // startChurned starts a controller that works at once: an elected one would wait for the Lease of its killed predecessor.
-func (c *churn) startChurned() (err error) {
-	c.controller, err = startFlowController(c.program, c.folder, c.flowCluster.account, false)
+func (c *churn) startChurned(ctx context.Context) (err error) {
+	c.controller, err = startFlowController(ctx, flowControllerOptions{c.program, c.folder, c.flowCluster.account, false})
 	return err
 }
 
@@ -135,29 +136,51 @@ func (c *churn) comes(ctx context.Context, done func(*flowWatch) bool) bool {
 	return err == nil
 }
 
-// remain has half as many flows as writers stay. It returns the number without a ready Broker, and of claims that are not theirs.
-func (c *churn) remain(ctx context.Context) (without, stale int, err error) {
+// churned is the state of the flows that stay, and of their Broker.
+type churned struct{ unready, unclaimed, stale int }
+
+// remain has half as many flows as writers stay. It returns how many are not ready, how many have no claim on the Broker, and how many claims
+// are not theirs.
+func (c *churn) remain(ctx context.Context) (end churned, err error) {
 	c.comes(ctx, func(w *flowWatch) bool { return len(w.flows) == 0 }) // else they are counted as stale
 	const stay = churnWriters / 2
 	for i := range stay {
 		if err := c.makeFlow(ctx, flowNamespace(0), fmt.Sprintf("stays-%d", i), flowApplication(i%churnLinks)); err != nil {
-			return 0, 0, err
+			return end, err
 		}
 	}
 	c.comes(ctx, func(w *flowWatch) bool { return w.ready >= stay })
+	claims := map[string]bool{}
 	brokers, err := c.client.Resource(flowBrokers).Namespace(flowNamespace(0)).List(ctx, metav1.ListOptions{})
-	if err != nil || len(brokers.Items) == 0 {
-		return stay, 0, err
+	if err != nil {
+		return end, err
 	}
-	claims := 0
-	for key := range brokers.Items[0].GetAnnotations() {
-		if strings.HasPrefix(key, v1alpha1.ClaimPrefix) {
-			claims++
+	for i := range brokers.Items {
+		for key := range brokers.Items[i].GetAnnotations() {
+			if uid, is := strings.CutPrefix(key, v1alpha1.ClaimPrefix); is {
+				claims[uid] = true
+			}
 		}
 	}
-	c.watch.mu.Lock()
-	defer c.watch.mu.Unlock()
-	return stay - c.watch.ready, claims - stay, nil
+	flows, err := c.client.Resource(v1alpha1.Resource()).Namespace(flowNamespace(0)).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return end, err
+	}
+	for i := range flows.Items {
+		f := &flows.Items[i]
+		if f.GetDeletionTimestamp() != nil {
+			continue
+		}
+		if readiness(f) != "True" {
+			end.unready++
+		}
+		if !claims[string(f.GetUID())] {
+			end.unclaimed++
+		}
+		delete(claims, string(f.GetUID()))
+	}
+	end.stale = len(claims)
+	return end, nil
 }
 
 // empty deletes all flows and returns the number of managed objects, and of flows, that are left.

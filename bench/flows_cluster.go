@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -49,19 +49,32 @@ func startFlowCluster(ctx context.Context, folder string, args ...string) (_ *fl
 	if err := c.process.Start(); err != nil {
 		return nil, fmt.Errorf("start the cluster: %w", err)
 	}
-	if err := c.open(out); err != nil {
+	if err := c.open(ctx, out); err != nil {
 		return nil, errors.Join(err, c.stop())
 	}
 	return c, nil
 }
 
-// open makes the clients, once the cluster is ready.
-func (c *flowCluster) open(out io.Reader) error {
+// open makes the clients, once the cluster is ready. Its first start builds programs.
+func (c *flowCluster) open(ctx context.Context, out io.Reader) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, flowPatience, fmt.Errorf("the cluster is not ready after %s", flowPatience))
+	defer cancel()
 	var path string
-	if _, err := fmt.Fscanln(bufio.NewReader(out), &path, &c.account); err != nil {
+	ready := make(chan error, 1)
+	go func() {
+		_, err := fmt.Fscanln(out, &path, &c.account)
+		ready <- err
+		_, _ = io.Copy(io.Discard, out)
+	}()
+	var err error
+	select {
+	case err = <-ready:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
 		return fmt.Errorf("start the cluster: %w", err)
 	}
-	var err error
 	if c.admin, err = clientcmd.BuildConfigFromFlags("", path); err != nil {
 		return err
 	}
@@ -72,7 +85,17 @@ func (c *flowCluster) open(out io.Reader) error {
 
 // stop ends the cluster and waits until it has gone.
 func (c *flowCluster) stop() error {
+	defer killLater(c.process)()
 	return errors.Join(c.input.Close(), c.process.Wait())
+}
+
+// controllerPatience bounds the start and the end of a process.
+const controllerPatience = time.Minute
+
+// killLater kills a process that is to end, unless cancel is called in time.
+func killLater(process *exec.Cmd) (cancel func()) {
+	timer := time.AfterFunc(controllerPatience, func() { _ = process.Process.Kill() })
+	return func() { timer.Stop() }
 }
 
 // flowController is a process of the role flow.
@@ -82,17 +105,23 @@ type flowController struct {
 	ended   chan struct{}
 }
 
+// flowControllerOptions names the program and the folder of homes, and configures the role.
+type flowControllerOptions struct {
+	program, folder, kubeconfig string
+	elect                       bool
+}
+
 // startFlowController starts the role flow in a process of its own, and waits until it serves its metrics.
-func startFlowController(program, folder, kubeconfig string, elect bool) (*flowController, error) {
-	home, err := os.MkdirTemp(folder, "home-")
+func startFlowController(ctx context.Context, o flowControllerOptions) (*flowController, error) {
+	home, err := os.MkdirTemp(o.folder, "home-")
 	if err != nil {
 		return nil, err
 	}
-	settings := fmt.Sprintf("flow: {kubeconfig: %s, applications: [%s], elect: %t}\n", kubeconfig, flowIntegration, elect)
+	settings := fmt.Sprintf("flow: {kubeconfig: %s, applications: [%s], elect: %t}\n", o.kubeconfig, flowIntegration, o.elect)
 	if err := os.WriteFile(filepath.Join(home, "server.yaml"), []byte(settings), 0o600); err != nil {
 		return nil, err
 	}
-	c := &flowController{process: exec.Command(program, "serve", "flow", "--home", home, "--listen", "127.0.0.1:0", "--log-format", "json"),
+	c := &flowController{process: exec.Command(o.program, "serve", "flow", "--home", home, "--listen", "127.0.0.1:0", "--log-format", "json"),
 		ended: make(chan struct{})}
 	c.process.Dir = home
 	c.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -108,7 +137,15 @@ func startFlowController(program, folder, kubeconfig string, elect bool) (*flowC
 		defer close(c.ended)
 		readFlowLog(log, url)
 	}()
-	if c.url = <-url; c.url == "" {
+	ctx, cancel := context.WithTimeoutCause(ctx, controllerPatience, fmt.Errorf("the controller serves no metrics after %s", controllerPatience))
+	defer cancel()
+	select {
+	case c.url = <-url:
+	case <-ctx.Done():
+		c.kill()
+		return nil, context.Cause(ctx)
+	}
+	if c.url == "" {
 		return nil, errors.Join(errors.New("the controller ended before it served its metrics"), c.process.Wait())
 	}
 	return c, nil
@@ -123,6 +160,7 @@ func (c *flowController) kill() {
 
 // end ends the controller as a supervisor does.
 func (c *flowController) end() {
+	defer killLater(c.process)()
 	_ = c.process.Process.Signal(syscall.SIGTERM)
 	<-c.ended
 	_ = c.process.Wait()

@@ -24,11 +24,13 @@ import (
 // with WAYBILL_BENCH_VERBOSE.
 func readFlowLog(log io.Reader, url chan<- string) {
 	defer close(url)
+	defer func() { _, _ = io.Copy(io.Discard, log) }() // the rest after a line that is too long: a full pipe would block the controller
 	for lines := bufio.NewScanner(log); lines.Scan(); {
 		var line struct{ Level, URL string }
 		_ = json.Unmarshal(lines.Bytes(), &line) // a line that is not JSON is printed
 		if line.URL != "" && url != nil {
 			url <- line.URL
+			url = nil // one is received
 			continue
 		}
 		if verbose && line.Level != "INFO" {

@@ -150,8 +150,8 @@ func (w *flowWorld) deleteFlows(ctx context.Context) error {
 }
 
 // startController starts the controller, with the election of a leader.
-func (w *flowWorld) startController(context.Context) (err error) {
-	w.controller, err = startFlowController(w.program, w.folder, w.flowCluster.account, true)
+func (w *flowWorld) startController(ctx context.Context) (err error) {
+	w.controller, err = startFlowController(ctx, flowControllerOptions{w.program, w.folder, w.flowCluster.account, true})
 	return err
 }
 

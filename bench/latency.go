@@ -168,24 +168,31 @@ func steady(o Options, handler *starts, enqueue func(name string) error) (Round,
 			return Round{}, errors.New("some actions did not start within a minute")
 		}
 	}
-	round := handler.since(o, func(n int) time.Time { return asked[n] })
+	round, err := handler.since(o, func(n int) time.Time { return asked[n] })
+	if err != nil {
+		return Round{}, err
+	}
 	whole := measured(len(asked), begun)
 	round.Ops, round.Seconds, round.PerSecond = whole.Ops, whole.Seconds, whole.PerSecond
 	return round, nil
 }
 
-// since returns the percentiles of the times until the starts. The first second warms up.
-func (s *starts) since(o Options, from func(n int) time.Time) (round Round) {
+// since returns the percentiles of the times until the starts; 0 for one that came before. The first second warms up.
+func (s *starts) since(o Options, from func(n int) time.Time) (round Round, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	took := make([]float64, o.N)
 	for i := range took {
 		n := i + int(o.Rate)
-		took[i] = max(0, milliseconds(s.at[fmt.Sprint(n)].Sub(from(n))))
+		at, started := s.at[fmt.Sprint(n)]
+		if !started {
+			return round, fmt.Errorf("the start of %d was not seen", n)
+		}
+		took[i] = max(0, milliseconds(at.Sub(from(n))))
 	}
 	slices.Sort(took)
 	round.P50, round.P99 = took[len(took)/2], took[len(took)*99/100]
-	return round
+	return round, nil
 }
 
 // killListeners cuts every connection that listens, until ctx ends.

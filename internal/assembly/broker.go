@@ -15,7 +15,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/broker"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/osb"
@@ -113,11 +112,7 @@ func brokerUsers(cfg *config.Broker, home [sha256.Size]byte) map[string]broker.U
 }
 
 // brokerOffer returns the parts of the configuration in force that plans need.
-func (s *Session) brokerOffer() broker.Offer {
-	offer := BrokerOffer(s.Live.Now())
-	offer.Flows = offer.Flows || kube.Inside()
-	return offer
-}
+func (s *Session) brokerOffer() broker.Offer { return BrokerOffer(s.Live.Now()) }
 
 // BrokerOffer returns the parts of a configuration that plans need: handlers, those of server.yaml and noop, and a cluster.
 func BrokerOffer(c *config.Config) broker.Offer {
@@ -132,16 +127,14 @@ func BrokerOffer(c *config.Config) broker.Offer {
 	return offer
 }
 
-// brokerFlows opens the cluster of the service instances that are flows; nil without one. The cluster is that of the start.
+// brokerFlows opens the cluster of the service instances that are flows; nil without the section flow, also inside a cluster: no
+// conductor has the handler of their operations then. The cluster is that of the start.
 func (s *Session) brokerFlows() (*broker.Flows, error) {
-	if s.Live.Now().Flow == nil && !kube.Inside() {
+	cfg := s.Live.Now().Flow
+	if cfg == nil {
 		return nil, nil
 	}
-	cfg, err := s.flowConfig()
-	if err != nil {
-		return nil, err
-	}
-	cluster, err := openFlowCluster(cfg)
+	cluster, err := openFlowCluster(*cfg)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "role broker: %w", err)
 	}

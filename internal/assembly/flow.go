@@ -25,7 +25,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/service/flowview"
 )
 
-// flowConfig returns the section flow in force. A process in a cluster needs none.
+// nameFlowCluster is the hint for a configuration without the section flow.
+const nameFlowCluster = "name the cluster in server.yaml: flow: {kubeconfig: FILE, context: NAME}"
+
+// flowConfig returns the section flow in force, or one for a process in a cluster, which needs none.
 func (s *Session) flowConfig() (config.Flow, error) {
 	switch cfg := s.Live.Now().Flow; {
 	case cfg != nil:
@@ -33,8 +36,7 @@ func (s *Session) flowConfig() (config.Flow, error) {
 	case kube.Inside():
 		return config.DefaultFlow(), nil
 	default:
-		return config.Flow{}, fault.New(fault.Invalid, "role flow: server.yaml does not have the section flow").
-			WithHint("name the cluster in server.yaml: flow: {kubeconfig: FILE, context: NAME}")
+		return config.Flow{}, fault.New(fault.Invalid, "server.yaml does not have the section flow").WithHint(nameFlowCluster)
 	}
 }
 
@@ -78,7 +80,8 @@ func (s *Session) FlowCluster(named kube.Config) (cluster *kube.Cluster, applica
 	}
 	cfg, err := s.flowConfig()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fault.New(fault.Invalid, "the cluster of EventFlows is not named: %w", err).
+			WithHint(nameFlowCluster + "; or in the command: --kubeconfig and --context")
 	}
 	cluster, err = openFlowCluster(cfg)
 	return cluster, cfg.Applications, err
@@ -93,12 +96,13 @@ func (s *Session) BrokerUsers() []string {
 	return slices.Sorted(maps.Keys(brokerUsers(cfg, [sha256.Size]byte{})))
 }
 
-// flowRole makes the role that keeps EventFlows ready, and a condition of the readiness of this process. When the configuration
-// differs after a reload, another controller resumes the work of the first one; the state of the work is in the cluster.
+// flowRole makes the role that keeps EventFlows ready, and a condition of the readiness of this process: a controller has seen the whole
+// cluster. It holds from then on, since a process that has other roles does their work also while the cluster is away. When the
+// configuration differs after a reload, another controller resumes the work of the first one; the state of the work is in the cluster.
 func (s *Session) flowRole(o RoleOptions) (role lifecycle.Role, ready func() error, err error) {
 	cfg, err := s.flowConfig()
 	if err != nil {
-		return role, nil, err
+		return role, nil, fault.New(fault.Invalid, "role flow: %w", err)
 	}
 	cluster, err := openFlowCluster(cfg)
 	if err != nil {
@@ -111,10 +115,12 @@ func (s *Session) flowRole(o RoleOptions) (role lifecycle.Role, ready func() err
 	}
 	var present atomic.Pointer[controller.Controller]
 	present.Store(control(cfg))
+	var seen atomic.Bool
 	ready = func() error {
-		if !present.Load().Synced() {
+		if !seen.Load() && !present.Load().Synced() {
 			return fault.New(fault.Unavailable, "the role flow has not seen the whole cluster yet")
 		}
+		seen.Store(true)
 		return nil
 	}
 	return lifecycle.Role{Name: RoleFlow, Run: func(ctx context.Context) error {
@@ -122,6 +128,7 @@ func (s *Session) flowRole(o RoleOptions) (role lifecycle.Role, ready func() err
 			if err := s.whileFlow(ctx, cfg, present.Load().Run); err != nil || ctx.Err() != nil {
 				return err
 			}
+			_ = ready() // counts also if no one has read it yet
 			if cfg, err = s.flowConfig(); err != nil {
 				return err
 			}

@@ -8,13 +8,16 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/conductor/handler/eventflow"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/flow"
+	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
@@ -22,7 +25,13 @@ import (
 // flowPlace returns a home with a server.yaml that has a section flow, whose cluster answers nothing but 404.
 func flowPlace(t *testing.T, section string) Place {
 	t.Helper()
-	cluster := httptest.NewServer(http.NotFoundHandler())
+	return flowPlaceOf(t, section, http.NotFound)
+}
+
+// flowPlaceOf returns a home whose cluster answers by a function.
+func flowPlaceOf(t *testing.T, section string, answer http.HandlerFunc) Place {
+	t.Helper()
+	cluster := httptest.NewServer(answer)
 	t.Cleanup(cluster.Close)
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -107,33 +116,98 @@ func TestTheRoleFlowNeedsACluster(t *testing.T) {
 	}
 }
 
-// TestTheConfigurationOfFlowsIsFollowed: another controller begins with the new section, which a reload has put in force.
+// TestCommandsNameTheClusterOrServerYAMLDoes: no role runs.
+func TestCommandsNameTheClusterOrServerYAMLDoes(t *testing.T) {
+	t.Parallel()
+	place := flowPlace(t, "")
+	flows, err := place.OpenFlowRoles(place.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = flows.session.FlowCluster(kube.Config{})
+	if !fault.Is(err, fault.Invalid) || strings.Contains(err.Error(), "role") || !strings.Contains(fault.HintOf(err), "--kubeconfig and --context") {
+		t.Errorf("got %v, %q", err, fault.HintOf(err))
+	}
+	_, applications, err := flows.session.FlowCluster(kube.Config{Kubeconfig: filepath.Join(place.Dir, "kubeconfig")})
+	if want := config.DefaultFlow().Applications; err != nil || !slices.Equal(applications, want) {
+		t.Errorf("got %q, %v, want %q", applications, err, want)
+	}
+}
+
+// TestTheConfigurationOfFlowsIsFollowed: a second controller begins with the new section, which a reload has put in force. The process
+// is ready once the first one has seen the cluster, and from then on, also while the second one waits for an answer.
 func TestTheConfigurationOfFlowsIsFollowed(t *testing.T) {
 	t.Parallel()
-	place := flowPlace(t, "flow: {kubeconfig: kubeconfig, elect: false}\n")
+	began, answer := make(chan struct{}), make(chan struct{})
+	place := flowPlaceOf(t, "flow: {kubeconfig: kubeconfig, elect: false}\n", func(w http.ResponseWriter, r *http.Request) {
+		isList := r.URL.Query().Get("sendInitialEvents") == "true"
+		if !isList || !sent(r.Context(), began) || !sent(r.Context(), answer) {
+			<-r.Context().Done()
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"type":"BOOKMARK","object":{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
+			"metadata":{"resourceVersion":"1","annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
 	flows, err := place.OpenFlowRoles(place.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := flows.session
-	cfg := *s.Live.Now().Flow
-	began := make(chan struct{})
+	role, ready, err := s.flowRole(RoleOptions{Registry: obs.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() {
-		ended <- s.whileFlow(t.Context(), cfg, func(ctx context.Context) error {
-			close(began)
-			<-ctx.Done()
-			return nil
-		})
-	}()
-	<-began
-	next := *s.Live.Now()
-	section := cfg
+	go func() { ended <- role.Run(ctx) }()
+	await(t, began)
+	if err := ready(); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("before the first answer: %v", err)
+	}
+	await(t, answer)
+	every := time.NewTicker(time.Millisecond)
+	defer every.Stop()
+	for deadline := time.After(time.Minute); ready() != nil; {
+		select {
+		case <-every.C:
+		case <-deadline:
+			t.Fatal(ready())
+		}
+	}
+	next, section := *s.Live.Now(), *s.Live.Now().Flow
 	section.Applications = []string{"other"}
 	next.Flow = &section
 	s.Live.Swap(next)
+	await(t, began)
+	if err := ready(); err != nil {
+		t.Errorf("while the second controller waits: %v", err)
+	}
+	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// sent sends a signal, and reports whether ctx has not ended before.
+func sent(ctx context.Context, signal chan<- struct{}) bool {
+	select {
+	case signal <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// await receives a signal.
+func await(t *testing.T, signal <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-signal:
+	case <-time.After(time.Minute):
+		t.Fatal("the cluster had no request")
 	}
 }
 

@@ -156,8 +156,11 @@ func (s *Session) role(ctx context.Context, name string, o RoleOptions) ([]lifec
 		return []lifecycle.Role{served}, err
 	case RoleFlow:
 		controls, ready, err := s.flowRole(o)
+		if err != nil {
+			return nil, err
+		}
 		s.service.AddReadiness(ready)
-		return []lifecycle.Role{controls}, err
+		return []lifecycle.Role{controls}, nil
 	case RoleProvisioner, RoleAggregator, RoleWatchdog:
 		built, err := s.builderRole(ctx, name, o)
 		return []lifecycle.Role{built}, err

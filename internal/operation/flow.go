@@ -33,7 +33,7 @@ type FlowPath struct {
 // Operations that read EventFlows, from the cluster of the section flow of server.yaml and with the rights of the process.
 var (
 	ListFlows = Operation[FlowsInput, []flowview.Flow]{ID: "list-flows", Method: http.MethodGet, Path: "/api/v1/flows",
-		Summary: "EventFlows of the cluster in server.yaml, in the order of namespaces and names, at most two seconds old"}
+		Summary: "EventFlows of the cluster in server.yaml, in the order of namespaces and names, at most a few seconds old"}
 	GetFlow = Operation[FlowPath, service.FlowView]{ID: "get-flow", Method: http.MethodGet, Path: "/api/v1/flows/{namespace}/{name}",
-		Summary: "An EventFlow with its conditions, its parts, the flows that share them, and the operation of its service instance, at most two seconds old"}
+		Summary: "An EventFlow with its conditions, its parts, the flows that share them, and the operation of its service instance, at most a few seconds old"}
 )

@@ -19,7 +19,7 @@ type FlowQuery struct {
 	Namespace string // "": all
 	Status    string // combined status, such as Failed; "": all
 	After     string // only those after this namespace/name; "": from the first one
-	Limit     int    // at most MostFlows; 0 means that
+	Limit     int    // 1 to MostFlows
 }
 
 // Flows returns a page of EventFlows, in the order of namespaces and names.
@@ -35,20 +35,29 @@ func (s *Service) Flows(ctx context.Context, q FlowQuery) ([]flowview.Flow, erro
 	return q.Select(all)
 }
 
+// Check returns the fault of a query.
+func (q FlowQuery) Check() error {
+	switch statuses := flowview.Statuses(); {
+	case q.After != "" && !strings.Contains(q.After, "/"):
+		return fault.New(fault.Invalid, "after %q: want a namespace and a name, such as shop/orders", q.After)
+	case q.Status != "" && !slices.Contains(statuses, q.Status):
+		return fault.New(fault.Invalid, "status %q: want one of %s", q.Status, strings.Join(statuses, " "))
+	case q.Limit < 1 || q.Limit > MostFlows:
+		return fault.New(fault.Invalid, "limit %d: want 1 to %d", q.Limit, MostFlows)
+	}
+	return nil
+}
+
 // Select returns the flows of a query, out of all flows in their order.
 func (q FlowQuery) Select(all []flowview.Flow) (page []flowview.Flow, err error) {
-	namespace, name, isPair := strings.Cut(q.After, "/")
-	if q.After != "" && !isPair {
-		return nil, fault.New(fault.Invalid, "after %q: want a namespace and a name, such as shop/orders", q.After)
+	if err := q.Check(); err != nil {
+		return nil, err
 	}
-	if statuses := flowview.Statuses(); q.Status != "" && !slices.Contains(statuses, q.Status) {
-		return nil, fault.New(fault.Invalid, "status %q: want one of %s", q.Status, strings.Join(statuses, " "))
-	}
-	limit := min(cmp.Or(q.Limit, MostFlows), MostFlows)
+	namespace, name, _ := strings.Cut(q.After, "/")
 	for _, f := range all {
 		isAfter := q.After == "" || f.Namespace > namespace || f.Namespace == namespace && f.Name > name
 		if isAfter && (q.Namespace == "" || f.Namespace == q.Namespace) &&
-			(q.Status == "" || f.Combined.Status == q.Status) && len(page) < limit {
+			(q.Status == "" || f.Combined.Status == q.Status) && len(page) < q.Limit {
 			page = append(page, f)
 		}
 	}
@@ -59,9 +68,11 @@ func (q FlowQuery) Select(all []flowview.Flow) (page []flowview.Flow, err error)
 type FlowView struct {
 	flowview.Flow
 	Operation *ServiceOperation `json:"operation,omitempty"` // left out if the log does not have the service instance
+
+	OperationUnread string `json:"operationUnread,omitempty"` // reason why the operation could not be read
 }
 
-// Flow returns an EventFlow. An unknown one is fault.NotFound.
+// Flow returns an EventFlow. An unknown one is fault.NotFound. An error of the log is a text of the view, since the cluster has the rest.
 func (s *Service) Flow(ctx context.Context, namespace, name string) (view FlowView, err error) {
 	cache, err := s.openFlows()
 	if err != nil {
@@ -70,18 +81,27 @@ func (s *Service) Flow(ctx context.Context, namespace, name string) (view FlowVi
 	if view.Flow, err = cache.Get(ctx, namespace, name); err != nil || view.ServiceInstance == nil {
 		return view, err
 	}
-	state, err := s.ledger.Service(ctx, ledger.ServiceKey{Instance: view.ServiceInstance.ID})
+	view.Operation, err = s.flowOperation(ctx, namespace, view.ServiceInstance.ID)
+	if err != nil {
+		view.OperationUnread = err.Error()
+	}
+	return view, nil
+}
+
+// flowOperation returns the operation of the service instance that a flow of a namespace was made for; nil if the log has none.
+func (s *Service) flowOperation(ctx context.Context, namespace, id string) (*ServiceOperation, error) {
+	state, err := s.ledger.Service(ctx, ledger.ServiceKey{Instance: id})
 	switch {
 	case fault.Is(err, fault.Invalid): // the annotation has a text that is not an id
-		return view, nil
+		return nil, nil
 	case err != nil || state.Row == nil:
-		return view, err
+		return nil, err
 	}
 	instance, err := serviceInstanceView(state)
-	if err == nil && instance.flow() == namespace { // else the annotation is that of another flow
-		view.Operation = &instance.Operation
+	if err != nil || instance.flow() != namespace { // the annotation is that of another flow
+		return nil, err
 	}
-	return view, err
+	return &instance.Operation, nil
 }
 
 // HasFlows reports whether the configuration names a cluster with EventFlows.

@@ -20,13 +20,13 @@ func TestPagesOfFlows(t *testing.T) {
 	}
 	all[1].Combined.Status = "Failed"
 	for want, q := range map[string]service.FlowQuery{
-		"a/x a/y a-b/x b/x": {},
-		"a/x a/y":           {Namespace: "a"},
+		"a/x a/y a-b/x b/x": {Limit: service.MostFlows},
+		"a/x a/y":           {Namespace: "a", Limit: 9},
 		"a/x":               {Limit: 1},
 		"a/y":               {After: "a/x", Limit: 1},
-		"a-b/x b/x":         {After: "a/y"},
-		"b/x":               {After: "a/z", Namespace: "b"},
-		"":                  {After: "b/x"},
+		"a-b/x b/x":         {After: "a/y", Limit: 9},
+		"b/x":               {After: "a/z", Namespace: "b", Limit: 9},
+		"":                  {After: "b/x", Limit: 9},
 	} {
 		page, err := q.Select(all)
 		var names []string
@@ -37,18 +37,19 @@ func TestPagesOfFlows(t *testing.T) {
 			t.Errorf("%+v: %v %s", q, err, diff)
 		}
 	}
-	if page, err := (service.FlowQuery{Status: "Failed"}).Select(all); err != nil || len(page) != 1 || page[0].Name != "y" {
+	if page, err := (service.FlowQuery{Status: "Failed", Limit: 9}).Select(all); err != nil || len(page) != 1 || page[0].Name != "y" {
 		t.Errorf("got %+v, %v, want the one that failed", page, err)
 	}
-	if _, err := (service.FlowQuery{After: "a"}).Select(all); !fault.Is(err, fault.Invalid) {
-		t.Errorf("got %v, want a refusal of half a name", err)
-	}
-	if _, err := (service.FlowQuery{Status: "Faild"}).Select(all); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "Running Provisioning") {
-		t.Errorf("got %v, want a refusal that names the statuses", err)
-	}
-	many := make([]flowview.Flow, service.MostFlows+1)
-	if page, err := (service.FlowQuery{Limit: service.MostFlows + 1}).Select(many); err != nil || len(page) != service.MostFlows {
-		t.Errorf("got %d flows, %v", len(page), err)
+	for want, q := range map[string]service.FlowQuery{
+		`after "a"`:            {After: "a", Limit: 9},
+		"Running Provisioning": {Status: "Faild", Limit: 9},
+		"limit -1: want 1":     {Limit: -1},
+		"limit 0: want 1":      {},
+		"limit 501: want 1":    {Limit: service.MostFlows + 1},
+	} {
+		if _, err := q.Select(all); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: got %v, want %s", q, err, want)
+		}
 	}
 }
 

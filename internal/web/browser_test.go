@@ -127,7 +127,7 @@ func TestPagesFitDeskAndPhone(t *testing.T) {
 	waiting := gated(t, s)
 	pages := []struct{ name, path, selector string }{
 		{"pipelines", "/", "article#pipeline-greeter .station.t-running .coming"},
-		{"pipeline", "/pipelines/greeter", "table.hosts #host-prod-east-elm .t-running"},
+		{"pipeline", "/pipelines/greeter", `table.hosts [id="host-prod/east/elm"] .t-running`},
 		{"deployment-failed", fmt.Sprintf("/deployments/greeter/%d", failed.Number), ".failure pre"},
 		{"deployment-running", fmt.Sprintf("/deployments/greeter/%d", running.Number), "#stage-prod .chain .t-running"},
 		{"deployment-canceled", canceled, ".title .t-ended"},

@@ -21,7 +21,7 @@ func TestPagesOfFlowsFitDeskAndPhone(t *testing.T) {
 	if err := chromedp.Run(browser, chromedp.Navigate(s.login())); err != nil {
 		t.Fatal(err)
 	}
-	look(browser, t, s.URL+"/flows", "#flow-shop-orders .t-failed", "flows")
+	look(browser, t, s.URL+"/flows", `[id="flow-shop/orders"] .t-failed`, "flows")
 	look(browser, t, s.URL+"/flows/shop/orders", "#neighbours", "flow")
 	look(browser, t, s.URL+"/flows/store/waits", "#status", "flow-waits")
 	look(browser, t, s.URL+"/service-instances", "#instances .t-running", "service-instances")

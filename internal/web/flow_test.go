@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -15,9 +16,11 @@ import (
 
 	"github.com/waybill-dev/waybill/api/kube/flow/v1alpha1"
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/kube/kubetest"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/servertest"
 	"github.com/waybill-dev/waybill/internal/service"
 	"github.com/waybill-dev/waybill/internal/service/flowview"
@@ -113,12 +116,17 @@ func provisionFlow(t *testing.T, s *site, id, handler string) (operated action.I
 			row.Asked = json.RawMessage(strings.TrimSuffix(string(row.Asked), "}") + `,"work":{"flow":{"namespace":"shop"}}}`)
 		}
 		return ledger.ServiceChange{Row: &row, Start: &ledger.ServiceOperation{Verb: rows.Provision,
-			Action: action.Action{ID: operated, Handler: handler, Policy: action.Policy{Retries: 2}}}}, nil
+			Action: action.Action{ID: operated, Handler: handler, Policy: slowly(2)}}}, nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return operated
+}
+
+// slowly returns a policy whose first retry comes after the test.
+func slowly(retries int) action.Policy {
+	return action.Policy{Retries: retries, Schedule: []action.Duration{action.Duration(time.Hour)}}
 }
 
 // repairFlow stores an operation as an audit begins it.
@@ -127,7 +135,7 @@ func repairFlow(t *testing.T, s *site, id string) (begun action.ID) {
 	err := s.Ledger.Operate(t.Context(), ledger.ServiceKey{Instance: id}, func(state ledger.ServiceState) (ledger.ServiceChange, error) {
 		begun = action.RandomID(state.Now.Add(time.Second)) // after the provision
 		return ledger.ServiceChange{Start: &ledger.ServiceOperation{Verb: rows.Repair,
-			Action: action.Action{ID: begun, Handler: "eventflow"}}}, nil
+			Action: action.Action{ID: begun, Handler: "eventflow", Policy: slowly(action.Unbounded)}}}, nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -181,6 +189,19 @@ func TestFlowPageHasPartsClaimsNeighboursAndTheOperation(t *testing.T) {
 	has(t, s.page(t, "/flows/shop/returns", ""), "connection &lt;refused&gt;")
 }
 
+// TestFlowPageWithoutTheLog has all but the operation.
+func TestFlowPageWithoutTheLog(t *testing.T) {
+	t.Parallel()
+	s, api := shopSite(t)
+	cache, w := flowview.NewCache(&kube.Cluster{Interface: api}), *s.World
+	t.Run("log", func(t *testing.T) {
+		closed := servertest.Start(t)
+		w.Service = service.New(closed.Ledger, closed.Blobs, service.Options{Flows: func() (*flowview.Cache, error) { return cache, nil }})
+	})
+	shown := listen(t, &w, web.New(w.Service)).page(t, "/flows/shop/orders", "")
+	has(t, shown, `id="operation"><span class="reason">`, "HTTPSource kyma-integration/commerce", `id="neighbours"`)
+}
+
 // TestFlowsPageWithoutAClusterNamesTheConfiguration: the navigation has no entry then.
 func TestFlowsPageWithoutAClusterNamesTheConfiguration(t *testing.T) {
 	t.Parallel()
@@ -224,6 +245,60 @@ func TestServiceInstancePages(t *testing.T) {
 	w.Service = service.New(w.Ledger, w.Blobs, service.Options{Flows: func() (*flowview.Cache, error) { return cache, nil }})
 	away := listen(t, &w, web.New(w.Service))
 	has(t, away.page(t, "/service-instances/a%2Fb", ""), "being provisioned", `id="unread"`, "connection &lt;refused&gt;")
+}
+
+// refusing is a handler whose cluster refuses all requests.
+type refusing struct{}
+
+// Do fails.
+func (refusing) Do(context.Context, conductor.Attempt) action.Outcome {
+	return action.Outcome{Kind: action.Retry, Error: "the cluster <refused>"}
+}
+
+// TestPagesHaveTheErrorsOfOperations: of the platform's and of an audit's, whose number of attempts has no bound.
+func TestPagesHaveTheErrorsOfOperations(t *testing.T) {
+	t.Parallel()
+	s, _ := shopSite(t)
+	provisionFlow(t, s, "a/b", "eventflow")
+	provisionFlow(t, s, "lonely", "make-folder")
+	repairFlow(t, s, "lonely")
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	c := conductor.New(s.Ledger.NewWaiter(), conductor.Config{Instance: queue.Instance{Name: "flows"},
+		Handlers: map[string]conductor.Handler{"eventflow": refusing{}}})
+	go func() { ended <- c.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-ended })
+	every := time.NewTicker(10 * time.Millisecond)
+	defer every.Stop()
+	const refused = `<span class="reason">the cluster &lt;refused&gt;</span>`
+	for path, attempts := range map[string]string{"/flows/shop/orders": "1 of 3 attempts spent, by eventflow",
+		"/service-instances/a%2Fb": "1 of 3 attempts spent, by eventflow", "/service-instances/lonely": "1 attempt spent, by eventflow"} {
+		shown := s.page(t, path, "")
+		for deadline := time.After(time.Minute); !strings.Contains(shown, refused); shown = s.page(t, path, "") {
+			select {
+			case <-every.C:
+			case <-deadline:
+				t.Fatalf("%s has no error: %s", path, shown)
+			}
+		}
+		if has(t, shown, attempts); strings.Count(shown, refused) != 1 {
+			t.Errorf("%s has the error %d times", path, strings.Count(shown, refused))
+		}
+	}
+}
+
+// TestRowsOfFlowsDiffer also where namespace and name have the same letters: a live page needs ids that differ.
+func TestRowsOfFlowsDiffer(t *testing.T) {
+	t.Parallel()
+	s, api := shopSite(t)
+	for namespace, name := range map[string]string{"team-a": "orders", "team": "a-orders"} {
+		flow := &unstructured.Unstructured{Object: map[string]any{"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.Kind,
+			"metadata": map[string]any{"namespace": namespace, "name": name}}}
+		if _, err := api.Resource(v1alpha1.Resource()).Namespace(namespace).Create(t.Context(), flow, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	has(t, s.page(t, "/flows", ""), `<tr id="flow-team-a/orders">`, `<tr id="flow-team/a-orders">`)
 }
 
 // TestPagesOfFlowsFollowTheCluster: a live page gets the status of a flow as it changes.

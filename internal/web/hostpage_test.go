@@ -50,7 +50,7 @@ func TestPagesOfManyHostsAreBounded(t *testing.T) {
 			}
 			for _, host := range []string{c.first, c.last} {
 				if id := `id="host-greeter/` + host + `"`; !strings.Contains(page, id) &&
-					!strings.Contains(page, `id="host-`+strings.ReplaceAll(host, "/", "-")+`"`) && host != "" {
+					!strings.Contains(page, `id="host-`+host+`"`) && host != "" {
 					t.Errorf("%s%s does not have the host %s", path, c.query, host)
 				}
 			}

@@ -90,12 +90,15 @@ func TestListOfServiceInstances(t *testing.T) {
 func TestShowServiceInstanceWithAudits(t *testing.T) {
 	t.Parallel()
 	x := updating(t)
-	x.Audit = []service.ServiceOperation{{Action: clitest.AnAction(t), Verb: "repair", Status: action.Running, Handler: "eventflow", Spent: 2}}
+	x.Audit = []service.ServiceOperation{{Action: clitest.AnAction(t), Verb: "repair", Status: action.Running, Handler: "eventflow", Spent: 2,
+		Error: "the cluster:\nrefused"}}
 	f, o := &instanceLog{instances: []service.ServiceInstanceView{x}}, clitest.NewOutput(clitest.AsText)
 	if err := runs()["broker show"](t.Context(), f, o); err != nil {
 		t.Fatal(err)
 	}
-	if want := "audit             repair running 3 by eventflow, action " + clitest.SomeAction + "\n"; !strings.Contains(o.Printed.String(), want) {
+	want := "audit             repair running 3 by eventflow, action " + clitest.SomeAction + "\n" +
+		"  error           the cluster: refused\n"
+	if !strings.Contains(o.Printed.String(), want) {
 		t.Errorf("got %s, want %s", o.Printed.String(), want)
 	}
 }

@@ -20,10 +20,11 @@ import (
 
 // Command returns `waybill flow` with every command below it.
 func Command(a *cmdline.App) *cobra.Command {
-	return cmdline.Group("flow", "Look at the EventFlows of a Kubernetes cluster",
-		`An EventFlow states that the events of a source reach a sink; the role flow keeps it ready. The
-commands show the flows of the cluster that server.yaml names under flow. With --kubeconfig or
---context they ask a cluster themselves, with your rights, and need no log.`,
+	return cmdline.Group("flow", "Show EventFlows of a Kubernetes cluster, and migrate to them",
+		`An EventFlow states that the events of a source reach a sink; the role flow keeps it ready. list
+and show read the flows of the cluster that server.yaml names under flow. With --kubeconfig or
+--context they ask a cluster themselves, with your rights, and need no log. migrate changes the
+cluster, and the log, which it opens itself.`,
 		listCommand(a), showCommand(a), migrateCommand(a))
 }
 
@@ -52,7 +53,7 @@ func (r clusterReader) list(ctx context.Context, q operation.FlowsInput) ([]flow
 	if err != nil {
 		return nil, err
 	}
-	return service.FlowQuery{Status: q.Status, After: q.After, Limit: q.Limit}.Select(all)
+	return service.FlowQuery(q).Select(all)
 }
 
 func (r clusterReader) get(ctx context.Context, at operation.FlowPath) (service.FlowView, error) {
@@ -68,10 +69,22 @@ func (f *clusterFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.context, "context", "", "ask the cluster of this context of the kubeconfig")
 }
 
+// named reports whether the flags name a cluster.
+func (f *clusterFlags) named() bool { return f.kubeconfig != "" || f.context != "" }
+
+// config returns the named cluster.
+func (f *clusterFlags) config(a *cmdline.App) kube.Config {
+	named := kube.Config{Context: f.context, Search: true}
+	if f.kubeconfig != "" {
+		named.Kubeconfig = a.Path(f.kubeconfig)
+	}
+	return named
+}
+
 // run calls do with the cluster that the flags name, else with the log.
 func (f *clusterFlags) run(a *cmdline.App, do func(ctx context.Context, r reader, arguments []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, arguments []string) error {
-		if f.kubeconfig == "" && f.context == "" {
+		if !f.named() {
 			return cmdline.WithLog(a, func(ctx context.Context, s *assembly.Session, arguments []string) error {
 				return do(ctx, logReader{s}, arguments)
 			})(c, arguments)
@@ -79,11 +92,7 @@ func (f *clusterFlags) run(a *cmdline.App, do func(ctx context.Context, r reader
 		if a.Flags.Server != "" {
 			return fault.New(fault.Invalid, "--server and --kubeconfig or --context exclude each other: the server reads its own cluster")
 		}
-		from := kube.Config{Context: f.context, Search: true}
-		if f.kubeconfig != "" {
-			from.Kubeconfig = a.Path(f.kubeconfig)
-		}
-		cluster, err := kube.Open(from)
+		cluster, err := kube.Open(f.config(a))
 		if err != nil {
 			return err
 		}
@@ -108,7 +117,7 @@ func listCommand(a *cmdline.App) *cobra.Command {
 	c.Flags().StringVar(&query.Status, "status", "", "only those with this status, such as Failed")
 	c.Flags().StringVar(&query.After, "after", "", "only those after this namespace/name: the next page")
 	c.Flags().IntVar(&query.Limit, "limit", cmdline.ListLimit, "at most this many, up to 500")
-	cmdline.OfferFrom(c, completeNames(a), "after")
+	cmdline.OfferFrom(c, from.complete(a), "after")
 	return c
 }
 
@@ -121,6 +130,9 @@ type listOptions struct {
 
 // runList prints a page of flows.
 func runList(ctx context.Context, o listOptions) error {
+	if err := service.FlowQuery(o.Query).Check(); err != nil {
+		return err
+	}
 	found, err := o.Flows.list(ctx, o.Query)
 	if err != nil {
 		return err
@@ -144,7 +156,7 @@ carry its events, and the claims on the Broker and the Subscription: one that wa
 flows is deleted with the last of these.`,
 		Example:           cmdline.Examples("waybill flow show shop/orders", "waybill flow show shop/orders --context dev -o json"),
 		Args:              cmdline.Arguments(1, 1, "NAMESPACE/NAME"),
-		ValidArgsFunction: cmdline.First(completeNames(a)),
+		ValidArgsFunction: cmdline.First(from.complete(a)),
 		RunE: from.run(a, func(ctx context.Context, r reader, arguments []string) error {
 			return runShow(ctx, showOptions{Flows: r, Name: arguments[0], Out: a.Printer(), Now: time.Now})
 		}),
@@ -173,11 +185,22 @@ func runShow(ctx context.Context, o showOptions) error {
 	return o.Out.Answer(found, show.Flow(found, o.Now())...)
 }
 
-// completeNames offers flows.
-func completeNames(a *cmdline.App) cmdline.Completer {
-	return cmdline.FromLog(a, func(ctx context.Context, s *assembly.Session, _ []string) ([]string, error) {
+// complete offers the flows of the named cluster, else those of the log.
+func (f *clusterFlags) complete(a *cmdline.App) cmdline.Completer {
+	log := cmdline.FromLog(a, func(ctx context.Context, s *assembly.Session, _ []string) ([]string, error) {
 		return names(ctx, logReader{s})
 	})
+	return func(c *cobra.Command, given []string, begun string) (words []string, _ cobra.ShellCompDirective) {
+		if !f.named() {
+			return log(c, given, begun)
+		}
+		ctx, cancel := context.WithTimeout(c.Context(), cmdline.CompletionPatience)
+		defer cancel()
+		if cluster, err := kube.Open(f.config(a)); err == nil {
+			words, _ = names(ctx, clusterReader{cluster}) // a shell has no place for an error
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
 }
 
 func names(ctx context.Context, r reader) (words []string, err error) {

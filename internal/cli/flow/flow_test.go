@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/api/kube/flow/v1alpha1"
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/cli/clitest"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/kube/kubetest"
@@ -46,7 +47,7 @@ func (f *flowLog) Call(ctx context.Context, d operation.Description, in, out any
 func runs() clitest.Runs[*flowLog] {
 	return clitest.Runs[*flowLog]{
 		"flow list": func(ctx context.Context, f *flowLog, o *clitest.Output) error {
-			return runList(ctx, listOptions{Flows: logReader{f}, Out: o.Printer, Now: clitest.Noon})
+			return runList(ctx, listOptions{Flows: logReader{f}, Query: operation.FlowsInput{Limit: 20}, Out: o.Printer, Now: clitest.Noon})
 		},
 		"flow show": func(ctx context.Context, f *flowLog, o *clitest.Output) error {
 			return runShow(ctx, showOptions{Flows: logReader{f}, Name: "shop/orders", Out: o.Printer, Now: clitest.Noon})
@@ -68,12 +69,24 @@ func TestEmptyListOfFlows(t *testing.T) {
 
 func TestEmptyListOfASelection(t *testing.T) {
 	t.Parallel()
-	for _, query := range []operation.FlowsInput{{Namespace: "shop"}, {Status: "Failed"}, {After: "a/b"}} {
+	for _, query := range []operation.FlowsInput{{Namespace: "shop", Limit: 9}, {Status: "Failed", Limit: 9}, {After: "a/b", Limit: 9}} {
 		o := clitest.NewOutput(clitest.AsText)
 		if err := runList(t.Context(), listOptions{Flows: logReader{&flowLog{}}, Query: query, Out: o.Printer, Now: clitest.Noon}); err != nil {
 			t.Fatal(err)
 		}
 		o.Want(t, "", "no EventFlow fits\n")
+	}
+}
+
+// TestALimitThatNoPageHasIsRefused before anything is read, from a log too.
+func TestALimitThatNoPageHasIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int{-1, 0, service.MostFlows + 1} {
+		f, o := &flowLog{}, clitest.NewOutput(clitest.AsText)
+		err := runList(t.Context(), listOptions{Flows: logReader{f}, Query: operation.FlowsInput{Limit: limit}, Out: o.Printer, Now: clitest.Noon})
+		if !fault.Is(err, fault.Invalid) || len(f.Calls) > 0 {
+			t.Errorf("%d: got %v after %q", limit, err, f.Calls)
+		}
 	}
 }
 
@@ -172,7 +185,8 @@ func TestShowFlowOfAServiceInstance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &flowLog{operation: &service.ServiceOperation{Action: id, Verb: "provision", Status: action.Running, Handler: "eventflow", Attempts: 3}}
+	f := &flowLog{operation: &service.ServiceOperation{Action: id, Verb: "provision", Status: action.Running, Handler: "eventflow", Attempts: 3,
+		Error: "the cluster:\nrefused"}}
 	for _, c := range []struct {
 		of   flowview.ServiceInstance
 		want string
@@ -199,7 +213,19 @@ created           1 hour ago
 of the flow       Broker shop/default: no address
 service instance  a/b
 `+c.want+`operation         provision running 1/3 by eventflow `+clitest.SomeAction+`
+  error           the cluster: refused
 `, "")
+	}
+}
+
+func TestShowFlowWhoseOperationIsNotRead(t *testing.T) {
+	t.Parallel()
+	o := clitest.NewOutput(clitest.AsText)
+	if err := o.Printer.Lines(show.Flow(service.FlowView{Flow: unready(), OperationUnread: "the log:\nrefused"}, clitest.Noon())...); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\noperation  the log: refused\n"; !strings.Contains(o.Printed.String(), want) {
+		t.Errorf("got %s, want %s", o.Printed.String(), want)
 	}
 }
 

@@ -3,6 +3,7 @@ package flow
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -39,17 +40,18 @@ func migrateCommand(a *cmdline.App) *cobra.Command {
 		Short: "Turn service instances of Kyma's application broker into EventFlows, in place",
 		Long: `Prints how the service instances of the broker application-broker for events become EventFlows:
 their rows in the log, the flows, and the Subscriptions, Brokers and policies that these take over.
-Nothing is changed without --apply or --revert, and neither works while the old broker runs.
+Nothing is changed without --apply, which does not work while the old broker runs.
 
 --apply performs the plan, one service instance after the other. No Subscription is removed before
 its replacement is ready, so no event is lost. An interrupted command is repeated. Service instances
-that failed or are being deleted are left out. --revert gives the objects back and removes the
-flows.
+that failed or are being deleted are left out. --revert plans the way back, which gives the objects
+back and removes the flows.
 
 The command opens the log itself: run it where the log is, with --home or --store.`,
 		Example: cmdline.Examples("waybill flow migrate --user platform --context dev",
 			"waybill flow migrate --user platform --context dev --broker-url http://waybill:7071 --apply",
-			"waybill flow migrate --context dev --revert"),
+			"waybill flow migrate --context dev --revert",
+			"waybill flow migrate --context dev --revert --apply"),
 		Args: cmdline.Arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.check(a); err != nil {
@@ -61,7 +63,7 @@ The command opens the log itself: run it where the log is, with --home or --stor
 	f.from.add(c)
 	flags := c.Flags()
 	flags.BoolVar(&f.apply, "apply", false, "do it, instead of printing the plan")
-	flags.BoolVar(&f.revert, "revert", false, "take a migration back")
+	flags.BoolVar(&f.revert, "revert", false, "take a migration back: the plan of it, or with --apply do it")
 	flags.StringVar(&f.User, "user", "", "user of the broker that the service instances belong to: the one with whose password the platform comes")
 	flags.StringSliceVar(&f.Ignore, "ignore-namespace", nil, "namespaces that stay as they are (default: those of Kyma, Knative, Istio and Kubernetes)")
 	flags.StringVar(&f.BrokerURL, "broker-url", "", "address of the role broker for the platform: ServiceBrokers are pointed to it (default: they stay)")
@@ -76,8 +78,6 @@ func (f *migrateFlags) check(a *cmdline.App) error {
 	case a.Flags.Server != "":
 		return fault.New(fault.Invalid, "service instances are migrated beside the log, not through a server").
 			WithHint("--home or --store, where the server runs")
-	case f.apply && f.revert:
-		return fault.New(fault.Invalid, "--apply and --revert exclude each other")
 	case f.User == "" && !f.revert:
 		return fault.New(fault.Invalid, "--user is missing: the user of the broker that the service instances belong to")
 	case f.BrokerSecret != "" && f.BrokerURL == "":
@@ -100,11 +100,7 @@ func (f *migrateFlags) run(ctx context.Context, a *cmdline.App, s *assembly.Sess
 	if users := s.BrokerUsers(); users != nil && !f.revert && !slices.Contains(users, f.User) {
 		return fault.New(fault.Invalid, "the broker of server.yaml does not have the user %q", f.User).WithNearest(f.User, users)
 	}
-	from := kube.Config{Context: f.from.context, Search: true}
-	if f.from.kubeconfig != "" {
-		from.Kubeconfig = a.Path(f.from.kubeconfig)
-	}
-	cluster, applications, err := s.FlowCluster(from)
+	cluster, applications, err := s.FlowCluster(f.from.config(a))
 	if err != nil {
 		return err
 	}
@@ -126,34 +122,41 @@ type migrateOptions struct {
 // runMigrate prints a plan, or performs it. It fails if a service instance is not ready in the end.
 func runMigrate(ctx context.Context, o migrateOptions) error {
 	m := migrate.New(migrate.Config{Settings: o.Settings, Cluster: o.Cluster, Log: o.Log, Wait: o.wait, Progress: o.progress})
-	if !o.apply && !o.revert {
-		outline, err := m.Plan(ctx)
+	plan, perform, none := m.Plan, m.Apply, "the cluster has no service instances of the application broker for events"
+	if o.revert {
+		plan, perform, none = m.PlanRevert, m.Revert, "the cluster has no flows of a migration"
+	}
+	if !o.apply {
+		outline, err := plan(ctx)
 		if err != nil {
 			return err
 		}
-		return o.Out.Answer(outline, show.MigrationPlan(outline)...)
-	}
-	perform := m.Apply
-	if o.revert {
-		perform = m.Revert
+		return o.Out.Answer(outline, show.MigrationPlan(outline, none)...)
 	}
 	tasks, err := perform(ctx)
-	if err != nil {
+	if err != nil && tasks == nil {
 		return err
 	}
-	if err := o.Out.Answer(migrate.Outline{Tasks: show.Items(tasks)}, show.MigrationEnd(tasks)...); err != nil {
-		return err
+	if printed := o.Out.Answer(migrate.Outline{Tasks: show.Items(tasks)}, show.MigrationEnd(tasks)...); printed != nil || err != nil {
+		return errors.Join(err, printed)
 	}
-	bad := 0
+	return unfinished(tasks)
+}
+
+// unfinished returns the error of a migration with service instances that are not ready, or failed, or with namespaces that failed.
+func unfinished(tasks []migrate.Task) error {
+	all, bad := map[bool]int{}, map[bool]int{} // by whether the task is about a namespace
 	for _, t := range tasks {
+		all[t.Name == ""]++
 		if t.State == migrate.NotReady || t.State == migrate.Failed {
-			bad++
+			bad[t.Name == ""]++
 		}
 	}
-	if bad > 0 {
-		return fault.New(fault.Failed, "%d of %d are not ready or failed", bad, len(tasks)).WithHint("repeat the command once the reason is gone")
+	if len(bad) == 0 {
+		return nil
 	}
-	return nil
+	return fault.New(fault.Failed, "not ready or failed: %d of %d service instances, %d of %d namespaces", bad[false], all[false], bad[true], all[true]).
+		WithHint("repeat the command once the reason is gone")
 }
 
 // progress prints a step that begins, or the end of a task.

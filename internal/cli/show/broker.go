@@ -32,15 +32,11 @@ func ServiceInstance(x service.ServiceInstanceView, now time.Time) []string {
 	t.add("changed", Ago(now, x.ChangedAt))
 	op := x.Operation
 	t.add("operation", operationText(op))
-	if op.Error != "" {
-		t.add("error", OneLine(op.Error))
-	}
+	t.addText("error", op.Error)
 	if !op.NextAt.IsZero() {
 		t.add("next attempt", Clock(now, op.NextAt))
 	}
-	if op.Text != "" {
-		t.add("output", OneLine(op.Text))
-	}
+	t.addText("output", op.Text)
 	if f := x.Flow; f != nil {
 		name := "none"
 		if f.Name != "" {
@@ -49,11 +45,10 @@ func ServiceInstance(x service.ServiceInstanceView, now time.Time) []string {
 		t.add("flow", OneLine(name))
 		t.add("status", strings.TrimSuffix(reasonedText(f.Combined)+": "+OneLine(f.Combined.Message), ": "))
 	}
-	if x.FlowUnread != "" {
-		t.add("flow", OneLine(x.FlowUnread))
-	}
+	t.addText("flow", x.FlowUnread)
 	for _, own := range x.Audit {
 		t.add("audit", operationText(own)+", action "+own.Action.String())
+		t.addText("  error", own.Error)
 	}
 	if reflect.DeepEqual(x.Asked, x.Applied) {
 		addAttributes(&t, "applied", x.Applied)
@@ -88,8 +83,6 @@ func addAttributes(t *table, called string, a *service.ServiceAttributes) {
 	for _, place := range [][2]string{
 		{"  platform", a.Platform}, {"  namespace", a.Namespace}, {"  organization", a.Organization}, {"  space", a.Space},
 	} {
-		if place[1] != "" {
-			t.add(place[0], OneLine(place[1]))
-		}
+		t.addText(place[0], place[1])
 	}
 }

@@ -47,9 +47,7 @@ func Flow(f service.FlowView, now time.Time) []string {
 	t.add("source", dash(OneLine(f.Source)))
 	t.add("sink", dash(OneLine(f.SinkURI)))
 	t.add("status", reasonedText(f.Combined))
-	if f.Combined.Message != "" {
-		t.add("message", OneLine(f.Combined.Message))
-	}
+	t.addText("message", f.Combined.Message)
 	t.add("ready", strings.TrimSpace(f.Ready+" "+f.Reason))
 	t.add("created", Ago(now, f.CreatedAt))
 	if !f.DeletingAt.IsZero() {
@@ -64,7 +62,9 @@ func Flow(f service.FlowView, now time.Time) []string {
 	addServiceInstance(&t, f.ServiceInstance)
 	if f.Operation != nil {
 		t.add("operation", operationText(*f.Operation)+" "+f.Operation.Action.String())
+		t.addText("  error", f.Operation.Error)
 	}
+	t.addText("operation", f.OperationUnread)
 	lines := t.lines()
 	if len(f.Conditions) > 0 {
 		lines = append(append(lines, ""), conditionLines(f.Conditions, now)...)

@@ -8,10 +8,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/flow/migrate"
 )
 
-// MigrationPlan returns the steps of a plan, service instance by service instance.
-func MigrationPlan(p migrate.Outline) (lines []string) {
+// MigrationPlan returns the steps of a plan, service instance by service instance; without any the reason none.
+func MigrationPlan(p migrate.Outline, none string) (lines []string) {
 	if len(p.Tasks) == 0 {
-		return []string{"nothing to do: the cluster has no service instances of the application broker for events"}
+		return []string{"nothing to do: " + none}
 	}
 	for _, t := range p.Tasks {
 		lines = append(lines, migrationTask(t))

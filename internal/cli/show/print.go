@@ -110,6 +110,13 @@ func (t *table) add(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
+// addText adds a text of others under a name; nothing if there is none.
+func (t *table) addText(name, text string) {
+	if text != "" {
+		t.add(name, OneLine(text))
+	}
+}
+
 // lines returns the rows without spaces at their ends.
 func (t *table) lines() []string {
 	widths := t.widths()

@@ -3,6 +3,10 @@ package flow
 import (
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/waybill-dev/waybill/api/kube/flow/v1alpha1"
+	"github.com/waybill-dev/waybill/internal/flow"
 	"github.com/waybill-dev/waybill/internal/osb"
 	"github.com/waybill-dev/waybill/internal/service/flowview"
 	"github.com/waybill-dev/waybill/internal/web/page"
@@ -13,11 +17,11 @@ func combinedTone(status string) page.Tone {
 	switch status {
 	case flowview.Running:
 		return page.Finished
-	case "Failed":
+	case string(flow.StatusFailed):
 		return page.Failed
-	case "Provisioning", "Deprovisioning":
+	case string(flow.StatusProvisioning), string(flow.StatusDeprovisioning):
 		return page.Running
-	case "NotFound":
+	case string(flow.StatusNotFound):
 		return page.Ended
 	}
 	return page.Waiting
@@ -25,12 +29,13 @@ func combinedTone(status string) page.Tone {
 
 // conditionTone returns the tone of a condition. Reconciling and Stalled are good news when they are False.
 func conditionTone(c flowview.Condition) page.Tone {
-	switch {
-	case c.Type == "Reconciling" && c.Status == "True":
+	working, stuck := c.Type == v1alpha1.ConditionReconciling, c.Type == v1alpha1.ConditionStalled
+	switch status := metav1.ConditionStatus(c.Status); {
+	case working && status == metav1.ConditionTrue:
 		return page.Running
-	case c.Type == "Stalled" && c.Status == "True", c.Status == "False" && c.Type != "Reconciling" && c.Type != "Stalled":
+	case stuck && status == metav1.ConditionTrue, status == metav1.ConditionFalse && !working && !stuck:
 		return page.Failed
-	case c.Status == "Unknown":
+	case status == metav1.ConditionUnknown:
 		return page.Waiting
 	}
 	return page.Finished

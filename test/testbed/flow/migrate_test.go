@@ -112,7 +112,7 @@ func TestAMigrationOnARealAPIServer(t *testing.T) {
 	if shown := m.run("broker", "show", "id-orders"); !strings.Contains(shown, "ready") {
 		t.Errorf("the row of the service instance: %s", shown)
 	}
-	m.untilItEnds("--revert")
+	m.untilItEnds("--revert", "--apply")
 	if left := s.list(flows); len(left) > 0 {
 		t.Errorf("%d flows are left", len(left))
 	}
