@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/postgres"
 )
 
-// TestRowsAreThoseOfTheBrokerOnPostgreSQL is TestRowsAreThoseOfTheBroker on the other driver.
+// TestRowsAreThoseOfTheBrokerOnPostgreSQL repeats TestRowsAreThoseOfTheBroker with the other driver.
 func TestRowsAreThoseOfTheBrokerOnPostgreSQL(t *testing.T) {
 	t.Parallel()
 	driver, err := postgres.Open(t.Context(), pgtest.URL(t), postgres.Options{})
