@@ -97,9 +97,12 @@ func (c *Catalog) Watch(ctx context.Context, w Watcher) {
 			continue
 		}
 		c.fault = text
-		if err != nil {
+		switch {
+		case err != nil:
 			w.Metrics.CatalogFailed()
 			w.Log.Warn("the catalog cannot be read; the former one stays", obs.KeyFile, c.path, obs.Error(err))
+		case !changed:
+			w.Log.Info("the catalog is again as it was before its fault", obs.KeyFile, c.path)
 		}
 		if w.Report != nil {
 			w.Report(err)

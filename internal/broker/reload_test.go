@@ -147,7 +147,7 @@ func TestCatalogsAreReadAgain(t *testing.T) {
 		w.write(strings.Replace(renamed("third"), "id: box", "id: folder", 1))
 		w.wants("an id twice", "second", 1)
 		w.write(renamed("second"))
-		w.wants("as before", "second", 0)
+		w.wants("as before", "second", 1)
 		w.write("services: [")
 		w.wants("broken again", "second", 1)
 		check(t, os.Remove(w.file))

@@ -108,3 +108,20 @@ func TestCredentialsAreConstantsAndParameters(t *testing.T) {
 		}
 	}
 }
+
+// TestAnUpdateKeepsTheCredentialsOfBindings if the new plan has none: an application uses them.
+func TestAnUpdateKeepsTheCredentialsOfBindings(t *testing.T) {
+	t.Parallel()
+	service := folder()
+	service.PlanUpdateable = true
+	service.Plans[1].Work.Credentials = ""
+	s := subject(t, "ready")
+	s.Row.Applied.Work.Credentials = `{"host":"db"}`
+	d := s.Patch(Update{ServiceID: "folder", PlanID: "large"}, Change{Service: service, Plan: service.Plans[1]})
+	if d.Start == nil {
+		t.Fatalf("got %+v", d)
+	}
+	if got := d.Start.Asked.Work.Credentials; got != `{"host":"db"}` {
+		t.Errorf("the credentials after the update: %s", got)
+	}
+}

@@ -140,7 +140,9 @@ func (s Subject) update(u Update, change Change, asked Attributes) Decision {
 	if err != nil {
 		return fail(err)
 	}
-	asked.Work = work
+	if asked.Work = work; work.Credentials == "" {
+		asked.Work.Credentials = current.Work.Credentials // those that its bindings have got
+	}
 	d := s.start(VerbUpdate, asked)
 	d.Start.Applied = s.Row.Applied
 	return d

@@ -74,10 +74,13 @@ func (s *Service) HasBroker() bool { return s.offers.Broker != nil && s.offers.B
 // MostServiceInstances is the most service instances of a page: each may have parameters of a mebibyte.
 const MostServiceInstances = 100
 
-// ServiceInstances returns at most limit service instances after an id, in the order of their ids byte by byte. limit is at most
-// MostServiceInstances; 0 means that.
+// ServiceInstances returns at most limit service instances after an id, in the order of their ids byte by byte. A limit of 0 is
+// MostServiceInstances; one above it or below 0 is fault.Invalid.
 func (s *Service) ServiceInstances(ctx context.Context, after string, limit int) ([]ServiceInstanceView, error) {
-	page, err := s.ledger.ServicePage(ctx, after, min(cmp.Or(limit, MostServiceInstances), MostServiceInstances))
+	if limit < 0 || limit > MostServiceInstances {
+		return nil, fault.New(fault.Invalid, "limit %d: want 1 to %d", limit, MostServiceInstances)
+	}
+	page, err := s.ledger.ServicePage(ctx, after, cmp.Or(limit, MostServiceInstances))
 	var views []ServiceInstanceView
 	for _, state := range page {
 		view, err := serviceInstanceView(state)

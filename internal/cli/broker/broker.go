@@ -54,9 +54,13 @@ func runList(ctx context.Context, o listOptions) error {
 	if err != nil {
 		return err
 	}
-	return show.List(o.Out, found,
+	err = show.List(o.Out, found,
 		"no service instances; platforms provision them at the role broker, which server.yaml describes under broker",
 		func(found []service.ServiceInstanceView) []string { return show.ServiceInstances(found, o.Now()) })
+	if n := len(found); err == nil && n > 0 {
+		o.Out.NextPage(n, o.Query.Limit, found[n-1].ID)
+	}
+	return err
 }
 
 func showCommand(a *cmdline.App) *cobra.Command {

@@ -162,3 +162,14 @@ func TestCompletionWordsOfServiceInstances(t *testing.T) {
 	clitest.WantWords(t, map[string]clitest.Words{"ids": {Of: func() ([]string, error) { return ids(t.Context(), f) },
 		Want: []string{"demo-1\tbeing updated"}}})
 }
+
+func TestAFullPageNamesTheNextOne(t *testing.T) {
+	t.Parallel()
+	for limit, want := range map[int]string{1: "these are the first 1; for the next ones: --after demo-1\n", 2: ""} {
+		f, o := &instanceLog{instances: []service.ServiceInstanceView{updating(t)}}, clitest.NewOutput(clitest.AsText)
+		options := listOptions{Log: f, Query: operation.ServiceInstancesInput{Limit: limit}, Out: o.Printer, Now: clitest.Noon}
+		if err := runList(t.Context(), options); err != nil || o.Warned.String() != want {
+			t.Errorf("limit %d: %q, %v; want %q", limit, o.Warned.String(), err, want)
+		}
+	}
+}

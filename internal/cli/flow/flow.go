@@ -141,8 +141,11 @@ func runList(ctx context.Context, o listOptions) error {
 	if o.Query.Namespace != "" || o.Query.Status != "" || o.Query.After != "" {
 		none = "no EventFlow fits"
 	}
-	return show.List(o.Out, found, none,
-		func(found []flowview.Flow) []string { return show.Flows(found, o.Now()) })
+	err = show.List(o.Out, found, none, func(found []flowview.Flow) []string { return show.Flows(found, o.Now()) })
+	if n := len(found); err == nil && n > 0 {
+		o.Out.NextPage(n, o.Query.Limit, found[n-1].Namespace+"/"+found[n-1].Name)
+	}
+	return err
 }
 
 func showCommand(a *cmdline.App) *cobra.Command {

@@ -64,6 +64,13 @@ func List[T any](p Printer, items []T, none string, lines func([]T) []string) er
 	return p.Lines(lines(items)...)
 }
 
+// NextPage names, for people, the way to the rows after a page that is full. last is the value of --after for them.
+func (p Printer) NextPage(rows, limit int, last string) {
+	if !p.JSON && rows == limit {
+		p.Warn("these are the first %d; for the next ones: --after %s", rows, last)
+	}
+}
+
 // Document prints a value as one indented JSON document.
 func (p Printer) Document(value any) error { return p.encode(value, "  ") }
 
