@@ -69,7 +69,7 @@ var Parts = []Part{
 		"internal/blob", "internal/ledger", "internal/postgres", "internal/sqlite", "internal/store", "internal/token",
 	}},
 	{"faces", 29500, []string{"internal/client", "internal/operation", "internal/server", "internal/service", "internal/web"}},
-	{"cli", 16500, []string{"cmd", "internal/cli"}},
+	{"cli", 17000, []string{"cmd", "internal/cli"}},
 	{"kube", 3500, []string{"internal/kube"}},
 	{"the rest", 16000, nil},
 }
