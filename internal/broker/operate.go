@@ -54,7 +54,8 @@ func (b *Broker) decide(a asker, key ledger.ServiceKey, origin *osb.Identity, de
 
 // log logs a decision that has changed the log.
 func (o *operator) log(identity string, d osb.Decision) {
-	doing, facts := "", []any{obs.KeyBy, o.user, obs.KeyInstance, o.key.Instance, obs.KeyRef, identity}
+	var doing string
+	facts := []any{obs.KeyBy, o.user, obs.KeyInstance, o.key.Instance, obs.KeyRef, identity}
 	switch {
 	case d.Start != nil:
 		doing, facts = string(d.Start.Verb), append(facts, obs.KeyActionID, o.id.String())

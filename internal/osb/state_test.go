@@ -105,8 +105,7 @@ func TestRowsThroughALife(t *testing.T) {
 // TestACancelledProvisionAppliesNothing checks that only success applies attributes.
 func TestACancelledProvisionAppliesNothing(t *testing.T) {
 	t.Parallel()
-	row := (&Start{Verb: VerbProvision, Asked: attributes()}).Row("demo-1", "platform", op(1))
-	row = (&Start{Verb: VerbDeprovision, Asked: attributes()}).Row("demo-1", "platform", op(2))
+	row := (&Start{Verb: VerbDeprovision, Asked: attributes()}).Row("demo-1", "platform", op(2))
 	row = ended(row, op(1), VerbProvision, action.Canceled, now)
 	if row.Applied != nil || row.State(nil) != Deprovisioning {
 		t.Errorf("got %+v", row)

@@ -33,6 +33,13 @@ func (o *outage) set(err error) {
 	o.err = err
 }
 
+// refused returns the number of refused requests.
+func (o *outage) refused() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.count
+}
+
 func (o *outage) answer(r kubetest.Request) error {
 	o.mu.Lock()
 	err := o.err
@@ -133,8 +140,8 @@ func TestAnOutageIsNotAFailure(t *testing.T) {
 					i.stop()
 					w.start(through)
 					<-time.After(10 * time.Minute)
-					if got := w.conditions("shop/orders"); !slices.Contains(got, "Ready True Ready") || o.count == 0 {
-						t.Errorf("during the outage: %q after %d refused requests", got, o.count)
+					if got := w.conditions("shop/orders"); !slices.Contains(got, "Ready True Ready") || o.refused() == 0 {
+						t.Errorf("during the outage: %q after %d refused requests", got, o.refused())
 					}
 					o.set(nil)
 					<-time.After(6 * time.Minute) // back-off ends

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -160,7 +161,7 @@ func (p *play) applyAll(text []byte) {
 	documents := apiyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
 	for {
 		document, err := documents.Read()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return
 		}
 		var o unstructured.Unstructured

@@ -169,14 +169,23 @@ func (p *planner) planFlow(t *Task) {
 		t.add(LabelFlow, on(kind, found), "write the label, the log and the operation to EventFlow %s/%s", t.Namespace, t.Flow)
 	}
 	t.suspended, _, _ = unstructured.NestedBool(found.Object, "spec", "suspend")
-	switch {
-	case migrated && t.suspended && !isEnded(found):
+	if migrated && t.suspended && !isEnded(found) {
 		p.planObjects(t, kind)
-	case len(t.Steps) == 0 && migrated && t.suspended:
-		t.end(Skipped, "EventFlow %s/%s was suspended after its migration", t.Namespace, t.Flow)
-	case len(t.Steps) == 0 && !migrated:
+		return
+	}
+	if len(t.Steps) == 0 {
+		t.endComplete(found, migrated)
+	}
+}
+
+// endComplete ends the task of a flow that needs no step.
+func (t *Task) endComplete(found *unstructured.Unstructured, migrated bool) {
+	switch {
+	case !migrated:
 		t.end(Present, "this broker has provisioned it")
-	case len(t.Steps) == 0:
+	case t.suspended:
+		t.end(Skipped, "EventFlow %s/%s was suspended after its migration", t.Namespace, t.Flow)
+	default:
 		t.judge(found)
 	}
 }
