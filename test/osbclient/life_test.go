@@ -227,19 +227,19 @@ func TestHandlersGetTheContextOfThePlatform(t *testing.T) {
 	if !json.Valid(out) || !strings.Contains(string(out), "ann") || !strings.Contains(string(out), "broker user shop") {
 		t.Errorf("the action does not name its users: %s", out)
 	}
-	moved := update("demo", 0)
-	moved.AcceptsIncomplete, moved.Parameters = false, nil
-	moved.Context = map[string]any{"platform": "kubernetes", "namespace": "market"}
-	answer, err := as.UpdateInstance(moved)
+	renamed := update("demo", 0)
+	renamed.AcceptsIncomplete, renamed.Parameters = false, nil
+	renamed.Context = map[string]any{"platform": "kubernetes", "namespace": "shop", "instance_name": "renamed"}
+	answer, err := as.UpdateInstance(renamed)
 	if check(t, err); answer.Async {
 		t.Errorf("an update of the context alone is an operation: %+v", answer)
 	}
 	deleted, err := as.DeprovisionInstance(deprovision("demo"))
 	check(t, err)
 	as.succeeds("demo", deleted.Async, deleted.OperationKey, "removed demo")
-	for work, namespace := range map[string]string{"made": "shop", "removed": "market"} {
-		if got := p.given(t, "demo", work); !strings.Contains(got, `"namespace":"`+namespace+`"`) {
-			t.Errorf("%s with %s, want the namespace %s", work, got, namespace)
+	for work, want := range map[string]bool{"made": false, "removed": true} {
+		if got := p.given(t, "demo", work); strings.Contains(got, `"instance_name":"renamed"`) != want {
+			t.Errorf("%s with %s, want the new name: %t", work, got, want)
 		}
 	}
 }
