@@ -44,9 +44,9 @@ type statement struct {
 
 // planned begins every transaction. Its statements begin with a few rows and follow indexes; plans are kept, and one
 // that was made while a table was small would read all of it when it is large. What writes is planned once for each
-// connection: left to itself the server plans a claim again each time, which takes a fifth of its time. So are reads by key, most of whose time
-// was their planning. And a process that freezes or
-// vanishes inside a transaction must not keep its rows from those who take over: the server ends it after the time that a call of
+// connection: left to itself the server plans a claim again each time, which takes a fifth of its time. So are reads by
+// key, most of whose time was their planning. And a process that freezes or vanishes
+// inside a transaction must not keep its rows from those who take over: the server ends it after the time that a call of
 // the ledger may take. They are not settings of the connection, since a pooler in between may refuse those.
 const planned = `SELECT now() FROM (SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
 	set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true), set_config('plan_cache_mode', $1, true),

@@ -34,7 +34,8 @@ func (p *pass) subscription(ctx context.Context, source flow.SourcePart, sink fl
 	if err != nil {
 		return flow.Part{}, nil, err
 	}
-	if installed && seen.Unreadable == "" && !seen.IsLoop() && source.Channel != nil && !source.Withdrawn && !sink.Withdrawn && !seen.RefusesDeadLetter() {
+	canRead, isAllowed := installed && seen.Unreadable == "", !source.Withdrawn && !sink.Withdrawn
+	if canRead && isAllowed && source.Channel != nil && !seen.IsLoop() && !seen.RefusesDeadLetter() {
 		want := flow.Wanted{Kind: k.GroupVersionKind, Channel: source.Channel, Sink: sink, DeadLetter: dead}
 		if err := p.connect(ctx, &seen, flow.DesiredSubscription(p.flow, want)); err != nil {
 			return flow.Part{}, nil, err
